@@ -1,0 +1,69 @@
+"""Keep a server running for as long as somebody holds a lock; a small program of its own.
+
+Whoever uses the server holds a shared lock on one file. The keeper asks for the same lock alone, so
+the kernel wakes it when the last user is gone, however that user went. It imports nothing of ours:
+it runs as `python keeper.py MODE LOCK SERVER ...`, where MODE is `respawn` or `once`.
+"""
+
+import ctypes
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+PAUSE_BETWEEN_STARTS = 0.2
+PR_SET_PDEATHSIG = 1
+
+
+class Keeper:
+    """Starts the server, starts it again when it falls over, ends it when nobody is left."""
+
+    def __init__(self, command: list[str], lock: Path, *, respawn: bool) -> None:
+        self._command = command
+        self._lock = lock
+        self._respawn = respawn
+        self._unused = False
+        self._changing = threading.Lock()
+        self._server = self._start()
+
+    def run(self) -> None:
+        """Return when the server is no longer needed and gone."""
+        threading.Thread(target=self._end_when_unused, daemon=True).start()
+        while True:
+            self._server.wait()
+            if self._unused or not self._respawn:
+                return
+            time.sleep(PAUSE_BETWEEN_STARTS)
+            with self._changing:
+                if not self._unused:
+                    self._server = self._start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(self._command, preexec_fn=_end_with_parent)  # noqa: S603
+
+    def _end_when_unused(self) -> None:
+        with self._lock.open("rb") as users:
+            fcntl.flock(users, fcntl.LOCK_EX)
+            with self._changing:
+                self._unused = True
+                self._server.terminate()
+            # The lock is kept until the server is gone, so that the next user starts afresh.
+            self._server.wait()
+            if not self._respawn:
+                shutil.rmtree(self._lock.parent, ignore_errors=True)
+            os._exit(0)
+
+
+def _end_with_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    mode, lock, *command = sys.argv[1:]
+    Keeper(command, Path(lock), respawn=mode == "respawn").run()

@@ -1,0 +1,62 @@
+"""A real server for every test that asks for one; async tests need no mark."""
+
+import inspect
+import os
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from waystation.core.store import embedded
+from waystation.core.store.embedded import Ephemeral
+
+TEST_URL = "WAYSTATION_TEST_URL"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(
+    collector: pytest.Module | pytest.Class, name: str, obj: object
+) -> None:
+    if collector.istestfunction(obj, name):
+        inner = getattr(getattr(obj, "hypothesis", None), "inner_test", obj)
+        if inspect.iscoroutinefunction(inner):
+            pytest.mark.anyio(obj)
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def server_url() -> Iterator[str]:
+    """The server all tests share; it may hold anything, so most want `redis` or `redis_url`."""
+    if url := os.environ.get(TEST_URL):
+        yield url
+    else:
+        with embedded.ephemeral() as server:
+            yield server.url
+
+
+@pytest.fixture
+async def redis(server_url: str) -> AsyncIterator[Redis]:
+    """A client of an empty database."""
+    client = Redis.from_url(server_url, protocol=2, retry=Retry(NoBackoff(), 0))
+    await client.flushdb()
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture
+def redis_url(redis: Redis, server_url: str) -> str:
+    """The address of an empty database."""
+    return server_url
+
+
+@pytest.fixture
+def own_server() -> Iterator[Ephemeral]:
+    """A server that the test may kill, freeze or set up as it likes."""
+    with embedded.ephemeral() as server:
+        yield server
