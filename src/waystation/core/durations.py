@@ -1,0 +1,49 @@
+"""Durations as people write them, `1h30m` or `250ms`, in the grammar of Go."""
+
+import re
+from datetime import timedelta
+
+import durationpy
+
+from waystation.core.errors import InvalidOption
+
+# Checked before durationpy reads it, which skips over what it does not know ("1h, 2m") and
+# takes "mm" for a month.
+_GRAMMAR = re.compile(r"(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+")
+
+
+def parse_duration(text: str) -> float:
+    """Seconds, to the microsecond, from a duration such as `1h30m`, `1.5s` or `250ms`."""
+    wanted = "a duration is a number with a unit (ns, us, ms, s, m, h), such as 250ms or 1h30m"
+    if text.startswith("-"):
+        raise InvalidOption(f"a duration cannot be negative, got {text!r}")
+    if not _GRAMMAR.fullmatch(text):
+        raise InvalidOption(f"{wanted}; got {text!r}")
+    try:
+        return durationpy.from_str(text).total_seconds()
+    except durationpy.DurationError:
+        raise InvalidOption(f"{wanted}; {text!r} is out of range") from None
+
+
+def format_duration(seconds: float) -> str:
+    """Write seconds as the shortest duration that reads back the same, to the microsecond."""
+    if seconds < 0:
+        raise InvalidOption(f"a duration cannot be negative, got {seconds}")
+    left = timedelta(seconds=seconds) // timedelta(microseconds=1)
+    if left < 1_000_000:
+        return _below_a_second(left)
+    hours, left = divmod(left, 3_600_000_000)
+    minutes, left = divmod(left, 60_000_000)
+    parts = [(f"{hours}", "h"), (f"{minutes}", "m"), (_decimal(left, 6), "s")]
+    return "".join(number + unit for number, unit in parts if number != "0")
+
+
+def _below_a_second(micros: int) -> str:
+    if micros == 0:
+        return "0s"
+    return f"{micros}us" if micros < 1000 else f"{_decimal(micros, 3)}ms"
+
+
+def _decimal(value: int, places: int) -> str:
+    whole, rest = divmod(value, 10**places)
+    return f"{whole}.{rest:0{places}}".rstrip("0").rstrip(".") if rest else str(whole)
