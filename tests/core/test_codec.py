@@ -1,0 +1,106 @@
+import math
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waystation.core import codec
+from waystation.core.errors import InvalidInput, Malformed, PayloadTooLarge
+
+text = st.text(st.characters(codec="utf-8"))
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | text
+json_values = st.recursive(
+    scalars.filter(lambda value: value not in (math.inf, -math.inf)),
+    lambda inner: st.lists(inner) | st.dictionaries(text, inner),
+    max_leaves=20,
+)
+
+
+class Ticket(msgspec.Struct):
+    seat: str
+    price: float = 0.0
+
+
+@given(json_values)
+def test_what_is_written_reads_back_the_same(value: Any) -> None:
+    assert codec.decode(codec.encode(value)) == value
+
+
+@given(st.binary())
+def test_any_bytes_are_read_or_called_malformed(raw: bytes) -> None:
+    try:
+        codec.decode(raw)
+    except Malformed:
+        return
+
+
+@given(json_values)
+def test_a_typed_read_gives_the_type_or_is_malformed(value: Any) -> None:
+    try:
+        ticket = codec.decode(codec.encode(value), Ticket)
+    except Malformed:
+        return
+    assert isinstance(ticket, Ticket)
+
+
+@pytest.mark.parametrize("number", [2**53 + 1, 2**63, 2**64 + 1, -(2**80)])
+def test_whole_numbers_of_any_size_pass_unharmed(number: int) -> None:
+    assert codec.decode(codec.encode({"n": number})) == {"n": number}
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_numbers_json_cannot_write_are_refused(number: float) -> None:
+    for value in (number, [{"deep": (None, number)}], Ticket("A1", number)):
+        with pytest.raises(InvalidInput, match="JSON has no way to write"):
+            codec.encode(value)
+
+
+def test_null_and_the_word_null_are_no_reason_to_refuse() -> None:
+    assert codec.encode([None, "null", 1.5]) == b'[null,"null",1.5]'
+
+
+def test_nothing_is_escaped_that_need_not_be() -> None:
+    assert codec.encode("a/b <é> 😀") == '"a/b <é> 😀"'.encode()
+
+
+@pytest.mark.parametrize("value", ["\ud800", {"\udfff": 1}, ["ok", "\udc00"]])
+def test_lone_surrogates_are_refused(value: Any) -> None:
+    with pytest.raises(InvalidInput, match="lone surrogate"):
+        codec.encode(value)
+
+
+@pytest.mark.parametrize("value", [object(), {(1, 2): 3}, print])
+def test_values_that_are_not_data_are_refused(value: Any) -> None:
+    with pytest.raises(InvalidInput, match="cannot be written as JSON"):
+        codec.encode(value)
+
+
+def test_a_value_that_contains_itself_is_refused() -> None:
+    ring: list[Any] = []
+    ring.append(ring)
+    with pytest.raises(InvalidInput, match="contains itself"):
+        codec.encode(ring)
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"NaN", b'"\xff"', b'"\\ud800"', b"1 2", b"[" * 99_999])
+def test_text_that_is_not_json_is_malformed(raw: bytes) -> None:
+    with pytest.raises(Malformed):
+        codec.decode(raw)
+
+
+def test_a_wrong_shape_says_what_was_wanted_and_where() -> None:
+    with pytest.raises(Malformed, match=r"Expected `str`, got `int` - at `\$.seat`"):
+        codec.decode('{"seat": 7}', Ticket)
+
+
+def test_a_payload_of_exactly_the_limit_is_taken() -> None:
+    codec.check_size(codec.PAYLOAD_LIMIT)
+
+
+def test_a_payload_over_the_limit_is_refused_in_the_agreed_words() -> None:
+    size = round(12.3 * 2**20)
+    with pytest.raises(PayloadTooLarge) as refused:
+        codec.check_size(size)
+    assert str(refused.value) == "Job payload size 12.3 MB exceeds limit of 10.0 MB"
