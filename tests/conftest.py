@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -41,18 +42,19 @@ def server_url() -> Iterator[str]:
 
 
 @pytest.fixture
-async def redis(server_url: str) -> AsyncIterator[Redis]:
-    """A client of an empty database."""
-    client = Redis.from_url(server_url, protocol=2, retry=Retry(NoBackoff(), 0))
-    await client.flushdb()
-    yield client
-    await client.aclose()
+def redis_url(server_url: str) -> str:
+    """The address of an empty database."""
+    with BlockingRedis.from_url(server_url) as client:
+        client.flushdb()
+    return server_url
 
 
 @pytest.fixture
-def redis_url(redis: Redis, server_url: str) -> str:
-    """The address of an empty database."""
-    return server_url
+async def redis(redis_url: str) -> AsyncIterator[Redis]:
+    """A client of an empty database."""
+    client = Redis.from_url(redis_url, protocol=2, retry=Retry(NoBackoff(), 0))
+    yield client
+    await client.aclose()
 
 
 @pytest.fixture

@@ -1,0 +1,77 @@
+"""What the store's own errors mean to us."""
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from redis import exceptions as redis
+
+from waystation.core.errors import (
+    ScriptFailed,
+    StoreBusy,
+    StoreError,
+    StoreUnreachable,
+    StoreUnsuitable,
+    WaystationError,
+)
+
+CODES_OF_BUSY = (
+    "BUSY",
+    "CLUSTERDOWN",
+    "LOADING",
+    "MASTERDOWN",
+    "MISCONF",
+    "NOREPLICAS",
+    "OOM",
+    "READONLY",
+    "TRYAGAIN",
+)
+
+_BUSY = (
+    redis.BusyLoadingError,
+    redis.ClusterDownError,
+    redis.MasterDownError,
+    redis.MaxConnectionsError,
+    redis.OutOfMemoryError,
+    redis.ReadOnlyError,
+    redis.TryAgainError,
+)
+_REFUSED = (
+    redis.AuthenticationError,
+    redis.AuthorizationError,
+    redis.NoPermissionError,
+)
+# Before version 7 a server wraps what went wrong inside a script in a sentence of its own.
+_BUSY_TEXT = re.compile(rf"(?:^|@user_script: ?\d+: -)({'|'.join(CODES_OF_BUSY)})\b")
+_SCRIPT_TEXT = re.compile(r"user_script|[Ss]cript")
+
+
+@contextmanager
+def told() -> Generator[None]:
+    """Let whatever the store says inside be told in our words."""
+    try:
+        yield
+    except (redis.RedisError, OSError) as error:
+        raise meaning(error) from error
+
+
+def meaning(error: Exception) -> WaystationError:
+    """The one error of ours that says the same."""
+    text = str(error)
+    match error:
+        case WaystationError():
+            return error
+        case redis.RedisError() if isinstance(error, _BUSY) or _BUSY_TEXT.search(text):
+            return StoreBusy(f"the store cannot take this now: {text}")
+        case redis.RedisError() if isinstance(error, _REFUSED) or text.startswith("NOAUTH"):
+            return StoreUnsuitable(f"the store does not let us in: {text}")
+        case redis.TimeoutError() | TimeoutError():
+            return StoreUnreachable("the store did not answer in time")
+        case redis.ConnectionError() | OSError():
+            return StoreUnreachable(f"the store cannot be reached: {text or 'connection lost'}")
+        case _:
+            return WaystationError.from_reply(text) or _other(text)
+
+
+def _other(text: str) -> StoreError:
+    return ScriptFailed(text) if _SCRIPT_TEXT.search(text) else StoreError(text)

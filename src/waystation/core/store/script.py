@@ -1,0 +1,212 @@
+"""Typed doors to `.lua` files: one atomic step each.
+
+A door is a declaration. Its name is the file's, its keyspace has the keys, its keyword arguments
+are the arguments that the file's header lists, and `reply` reads the answer:
+
+    @script(reply=bool)
+    async def complete(redis: Client, keys: JobKeys, *, id: str, token: str) -> bool:
+        "File a finished job away."
+        ...
+"""
+
+import inspect
+import re
+import typing
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from operator import attrgetter, itemgetter
+from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast
+
+from redis.exceptions import NoScriptError, RedisError
+
+from waystation.core.errors import InvalidInput, ScriptFailed, WaystationError
+from waystation.core.store import faults
+from waystation.core.store.source import Source
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_SENDABLE = frozenset({str, bytes, int, float})
+
+
+class Client(Protocol):
+    """Whatever can send a command: redis-py's clients and our own pipe."""
+
+    def execute_command(self, *args: Any) -> Awaitable[Any]:
+        """Send one command and give back its answer."""
+        ...
+
+
+class SyncClient(Protocol):
+    """Whatever can send a command and wait for it, for code that runs without a loop."""
+
+    def execute_command(self, *args: Any) -> Any:
+        """Send one command and return its answer."""
+        ...
+
+
+def script(
+    *, reply: Callable[[Any], R]
+) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], "Door[P, R]"]:
+    """Turn a declaration into the door to `lua/<its name>.lua` beside its module."""
+
+    def door(declaration: Callable[P, Coroutine[Any, Any, R]]) -> "Door[P, R]":
+        return Door(declaration, reply)
+
+    return door
+
+
+def raw(answer: Any) -> Any:
+    """The reply as it came."""
+    return answer
+
+
+class Door(Generic[P, R]):
+    """The way to one script: checks when declared, cheap when called."""
+
+    every: ClassVar["list[Door[Any, Any]]"] = []
+
+    def __init__(
+        self, declaration: Callable[P, Coroutine[Any, Any, R]], reply: Callable[[Any], R]
+    ) -> None:
+        self.name = declaration.__name__
+        self.__doc__ = declaration.__doc__
+        self.__wrapped__ = declaration
+        package = inspect.getmodule(declaration)
+        self.script = Source(package.__name__.rpartition(".")[0] if package else "", self.name)
+        self.header = self.script.header
+        self.source = self.script.text
+        self.sha = self.script.sha
+        self._reply = reply
+        self._defaults = _defaults(declaration)
+        self._expected = len(self.header.args) + (self.header.rest is not None)
+        self._pick_keys = _several(attrgetter, self.header.keys)
+        self._pick_args = _several(itemgetter, self.header.args)
+        _check_signature(self)
+        Door.every.append(self)
+
+    def __call__(self, *given: P.args, **args: P.kwargs) -> Coroutine[Any, Any, R]:
+        """Take the step."""
+        return self._call(args, *cast("tuple[Any, ...]", given))
+
+    async def _call(self, args: Mapping[str, Any], client: Client, keys: Any = None) -> R:
+        slots = self._slots(keys, args)
+        count = len(self.header.keys)
+        try:
+            try:
+                answer = await client.execute_command("EVALSHA", self.sha, count, *slots)
+            except NoScriptError:
+                # Nothing has run; EVAL sends the text, runs it and leaves it there for next time.
+                answer = await client.execute_command("EVAL", self.source, count, *slots)
+        except (RedisError, OSError) as error:
+            raise self._failure(error) from error
+        return self._reply(answer)
+
+    def call_sync(self, client: SyncClient, keys: Any = None, /, **args: Any) -> R:
+        """Take the step with a client that waits."""
+        slots = self._slots(keys, args)
+        count = len(self.header.keys)
+        try:
+            try:
+                answer = client.execute_command("EVALSHA", self.sha, count, *slots)
+            except NoScriptError:
+                answer = client.execute_command("EVAL", self.source, count, *slots)
+        except (RedisError, OSError) as error:
+            raise self._failure(error) from error
+        return self._reply(answer)
+
+    def _slots(self, keys: Any, args: Mapping[str, Any]) -> list[Any]:
+        if len(args) != self._expected:
+            args = self._completed(args)
+        try:
+            slots = [*self._pick_keys(keys), *self._pick_args(args)]
+            if self.header.rest is not None:
+                slots += _spread(self.header.rest, args[self.header.rest])
+        except KeyError as missing:
+            raise TypeError(f"{self.name}() needs the argument {missing}") from None
+        if not _SENDABLE.issuperset(map(type, slots)):
+            _refuse_unsendable(self, slots)
+        return slots
+
+    def _completed(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        known = {*self.header.args, self.header.rest}
+        if unknown := sorted(set(args) - known):
+            raise TypeError(f"{self.name}() has no argument {', '.join(unknown)}")
+        return {**self._defaults, **args}
+
+    def _failure(self, error: Exception) -> WaystationError:
+        failure = faults.meaning(error)
+        if isinstance(failure, ScriptFailed) and (line := self._line(str(error))):
+            return ScriptFailed(f"{self.script.where} line {line}: {failure}")
+        return failure
+
+    def _line(self, message: str) -> int | None:
+        found = re.search(r"user_script: ?(\d+)", message)
+        return self.script.line(int(found.group(1))) if found else None
+
+    def __repr__(self) -> str:
+        return f"<door to {self.script.where}>"
+
+
+def _several(
+    getter: Callable[..., Callable[[Any], Any]], names: tuple[str, ...]
+) -> Callable[[Any], tuple[Any, ...]]:
+    """A getter that always gives a tuple, whatever the number of names."""
+    if not names:
+        return lambda _: ()
+    get = getter(*names)
+    return get if len(names) > 1 else lambda source: (get(source),)
+
+
+def _spread(name: str, values: Any) -> Any:
+    if isinstance(values, str | bytes):
+        raise InvalidInput(f"{name} takes a sequence of values, got {values!r}")
+    return values
+
+
+def _refuse_unsendable(door: Door[Any, Any], slots: list[Any]) -> None:
+    header = door.header
+    names = [*header.keys, *header.args]
+    for place, value in enumerate(slots):
+        if isinstance(value, bool) or not isinstance(value, tuple(_SENDABLE)):
+            name = names[place] if place < len(names) else header.rest
+            raise InvalidInput(
+                f"{name} of {door.name} must be text, bytes or a number, got {value!r}"
+            )
+
+
+def _defaults(declaration: Callable[..., Any]) -> dict[str, Any]:
+    parameters = inspect.signature(declaration).parameters.values()
+    return {
+        each.name: each.default
+        for each in parameters
+        if each.kind is each.KEYWORD_ONLY and each.default is not each.empty
+    }
+
+
+def _check_signature(door: Door[Any, Any]) -> None:
+    declaration, header = door.__wrapped__, door.header
+    if not inspect.iscoroutinefunction(declaration) or not declaration.__doc__:
+        raise TypeError(f"the door {door.name} must be an async def with a docstring")
+    parameters = list(inspect.signature(declaration).parameters.values())
+    named = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+    wanted = [*header.args, *([header.rest] if header.rest else [])]
+    if set(named) != set(wanted):
+        raise TypeError(
+            f"the door {door.name} takes {', '.join(named) or 'nothing'}, "
+            f"but {door.script.where} takes {', '.join(wanted) or 'nothing'}"
+        )
+    places = [each for each in parameters if each.kind is not each.KEYWORD_ONLY]
+    if len(places) not in ((2,) if header.keys else (1, 2)):
+        raise TypeError(f"the door {door.name} must take a client and a keyspace, then keywords")
+    if header.keys:
+        _check_keys(door, places[1].name)
+
+
+def _check_keys(door: Door[Any, Any], parameter: str) -> None:
+    kind = typing.get_type_hints(door.__wrapped__).get(parameter)
+    declared = {*dir(kind), *(inspect.get_annotations(kind) if inspect.isclass(kind) else ())}
+    if missing := [key for key in door.header.keys if key not in declared]:
+        raise TypeError(
+            f"the door {door.name} needs the keys {', '.join(missing)}, "
+            f"which {getattr(kind, '__name__', kind)} does not have"
+        )

@@ -1,0 +1,149 @@
+"""A script's text: its header, the helpers it uses, and the whole as the server gets it.
+
+    --- File a finished job away.
+    --- keys  active completed job
+    --- args  id result others...
+    --- uses  release
+
+The slots become locals of the same names. A last argument with dots stands for any number of
+values, and its local is the place of the first: `for i = others, #ARGV do local other = ARGV[i]`.
+"""
+
+import hashlib
+from functools import cached_property, lru_cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import NamedTuple
+
+from waystation.core.store import lua_words
+
+SHARED = "waystation.core.store"
+
+
+class Header(NamedTuple):
+    """What a script says about itself."""
+
+    summary: str
+    keys: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    rest: str | None = None
+    """The argument that takes any number of values; it stands behind the others."""
+    uses: tuple[str, ...] = ()
+
+
+class Source:
+    """One script, ready for the server or for a client in another language."""
+
+    def __init__(self, package: str, name: str) -> None:
+        self.package = package
+        self.name = name
+        body = _read(_lua(package) / f"{name}.lua")
+        self.header = parse_header(body, where=self.where)
+        helpers = _helpers(package, self.header.uses, where=self.where)
+        preamble = "\n".join([*helpers, _prelude(self.header), ""])
+        self.text = preamble + body
+        self._body_starts = preamble.count("\n")
+        _check(self.where, self.text)
+
+    @property
+    def where(self) -> str:
+        """The file, as a person would name it."""
+        return f"{self.package.replace('.', '/')}/lua/{self.name}.lua"
+
+    @cached_property
+    def sha(self) -> str:
+        """The name under which the server keeps it."""
+        return hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+
+    def line(self, reported: int) -> int | None:
+        """The line of the file that the server means; None when it lies in a helper."""
+        return reported - self._body_starts if reported > self._body_starts else None
+
+
+def parse_header(text: str, *, where: str) -> Header:
+    """Read the lines at the top that start with three dashes."""
+    lines = text.splitlines()
+    head: list[str] = []
+    while len(head) < len(lines) and lines[len(head)].startswith("---"):
+        head.append(lines[len(head)].removeprefix("---").strip())
+    if not head or not head[0]:
+        raise ValueError(f"{where} must start with a sentence: `--- What it does.`")
+    slots: dict[str, list[str]] = {"keys": [], "args": [], "uses": []}
+    summary = head[:1]
+    for line in head[1:]:
+        kind, _, names = line.partition(" ")
+        if kind in slots:
+            slots[kind] += names.split()
+        else:
+            summary.append(line)
+    return _header(" ".join(summary).strip(), slots, where)
+
+
+def _header(summary: str, slots: dict[str, list[str]], where: str) -> Header:
+    keys, args, uses = (tuple(slots[kind]) for kind in ("keys", "args", "uses"))
+    rest = args[-1].removesuffix("...") if args and args[-1].endswith("...") else None
+    if rest is not None:
+        args = args[:-1]
+    names = [*keys, *args, *([rest] if rest else [])]
+    for name in [*names, *uses]:
+        if not name.isidentifier() or name in lua_words.KEYWORDS or name in lua_words.OFFERED:
+            raise ValueError(f"{where}: {name!r} cannot be the name of a slot")
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"{where} names {', '.join(sorted(twice))} twice")
+    return Header(summary, keys, args, rest, uses)
+
+
+def _prelude(header: Header) -> str:
+    lines = [f"local {name} = KEYS[{place}]" for place, name in enumerate(header.keys, 1)]
+    lines += [f"local {name} = ARGV[{place}]" for place, name in enumerate(header.args, 1)]
+    if header.rest:
+        lines.append(f"local {header.rest} = {len(header.args) + 1}")
+    return "\n".join(lines)
+
+
+def _helpers(package: str, names: tuple[str, ...], *, where: str) -> list[str]:
+    """The helpers' texts, each once, every one behind those it uses."""
+    texts: dict[str, str] = {}
+
+    def add(name: str, path: tuple[str, ...]) -> None:
+        if name in path:
+            raise ValueError(f"{where}: helpers use each other: {' → '.join((*path, name))}")
+        if name in texts:
+            return
+        text = _helper(package, name, where)
+        for needed in parse_header(text, where=f"helper {name}").uses:
+            add(needed, (*path, name))
+        texts[name] = text.rstrip("\n")
+
+    for name in names:
+        add(name, ())
+    return list(texts.values())
+
+
+@lru_cache
+def _helper(package: str, name: str, where: str) -> str:
+    for home in (package, SHARED):
+        file = _lua(home) / "shared" / f"{name}.lua"
+        if file.is_file():
+            text = _read(file)
+            if lua_words.only_function(text) != name:
+                raise ValueError(f"helper {name} must be one `local function {name}(...)`")
+            return text
+    raise ValueError(f"{where} uses {name}, but there is no lua/shared/{name}.lua")
+
+
+def _check(where: str, text: str) -> None:
+    if unknown := lua_words.undeclared(text) - {"KEYS"}:
+        raise ValueError(f"{where} uses names nobody declares: {', '.join(sorted(unknown))}")
+    if small := lua_words.lower_case_commands(text):
+        raise ValueError(f"{where} must write commands in upper case: {', '.join(sorted(small))}")
+
+
+def _lua(package: str) -> Traversable:
+    return resources.files(package) / "lua"
+
+
+def _read(file: Traversable) -> str:
+    if not file.is_file():
+        raise ValueError(f"there is no script {file}")
+    return file.read_text(encoding="utf-8")

@@ -1,0 +1,276 @@
+import importlib
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis as sync_redis
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from waystation.core.errors import InvalidInput, LeaseLost, ScriptFailed, StoreBusy
+from waystation.core.store.script import Door
+from waystation.core.store.source import Source, parse_header
+
+Written = Callable[..., Any]
+
+HEAD = """
+from typing import Any
+from waystation.core.store.keyspace import Keyspace, List, String
+from waystation.core.store.script import raw, script
+
+class Keys(Keyspace):
+    wait = List("wait", "what waits")
+    lock = String("lock", "who holds it", ttl="30 s")
+
+keys = Keys("mail")
+"""
+DOOR = '''
+@script(reply=raw)
+async def {name}(redis: Any, keys: Keys{args}) -> Any:
+    """Do it."""
+    ...
+'''
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Written:
+    """Write a package with scripts and doors, and import its doors."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(lua: dict[str, str], *, args: str = "", more: str = "") -> Any:
+        package = f"doors_{next(_numbers)}"
+        for name, text in lua.items():
+            file = tmp_path / package / "lua" / f"{name}.lua"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        names = [name for name in lua if "/" not in name]
+        doors = "".join(DOOR.format(name=name, args=args and f", *, {args}") for name in names)
+        (tmp_path / package / "scripts.py").write_text(HEAD + doors + more)
+        (tmp_path / package / "__init__.py").touch()
+        importlib.invalidate_caches()
+        return importlib.import_module(f"{package}.scripts")
+
+    return write
+
+
+PUSH = """\
+--- Put a value in line, and say how many there are.
+--- keys  wait
+--- args  value
+return redis.call('LPUSH', wait, value)
+"""
+
+
+async def test_a_door_hands_its_script_what_the_header_names(
+    redis: Redis, written: Written
+) -> None:
+    doors = written({"push": PUSH}, args="value: str")
+    assert await doors.push(redis, doors.keys, value="a") == 1
+    assert await doors.push(redis, doors.keys, value=b"b") == 2
+    assert await redis.lrange(doors.keys.wait, 0, -1) == [b"b", b"a"]
+
+
+async def test_keys_and_arguments_keep_the_order_of_the_header(
+    redis: Redis, written: Written
+) -> None:
+    lua = "--- Tell.\n--- keys lock wait\n--- args b a\nreturn {lock, wait, b, a}"
+    doors = written({"tell": lua}, args="a: str, b: int")
+    told = await doors.tell(redis, doors.keys, a="A", b=2)
+    assert told == [b"waystation:mail:lock", b"waystation:mail:wait", b"2", b"A"]
+
+
+async def test_dots_spread_a_sequence_behind_the_other_arguments(
+    redis: Redis, written: Written
+) -> None:
+    lua = """--- Add up pairs.
+--- args  factor pairs...
+local sum = 0
+for i = pairs_, #ARGV, 2 do sum = sum + tonumber(ARGV[i]) * tonumber(ARGV[i + 1]) end
+return sum * tonumber(factor)
+""".replace("pairs...", "pairs_...")
+    doors = written({"add": lua}, args="factor: int, pairs_: list[int]")
+    assert await doors.add(redis, doors.keys, factor=10, pairs_=[1, 2, 3, 4]) == 140
+    assert await doors.add(redis, doors.keys, factor=10, pairs_=()) == 0
+    with pytest.raises(InvalidInput, match="pairs_ takes a sequence of values, got 'ab'"):
+        await doors.add(redis, doors.keys, factor=10, pairs_="ab")
+
+
+async def test_a_default_stands_in_for_an_argument_left_out(redis: Redis, written: Written) -> None:
+    doors = written({"push": PUSH}, args="value: str = 'usual'")
+    await doors.push(redis, doors.keys)
+    assert await redis.lrange(doors.keys.wait, 0, -1) == [b"usual"]
+
+
+async def test_a_flushed_script_cache_goes_unnoticed(redis: Redis, written: Written) -> None:
+    doors = written({"push": PUSH}, args="value: str")
+    for count in (1, 2, 3):
+        assert await doors.push(redis, doors.keys, value="x") == count
+        await redis.script_flush()
+    await doors.push(redis, doors.keys, value="x")
+    assert await redis.script_exists(doors.push.sha) == [True]
+
+
+async def test_helpers_come_once_and_behind_what_they_use(redis: Redis, written: Written) -> None:
+    lua = {
+        "greet": "--- Greet.\n--- args who\n--- uses loud twice\nreturn loud(twice(who))",
+        "shared/loud": "--- Shout.\n--- uses twice\n"
+        "local function loud(text)\n  if text then return string.upper(twice(text)) end\nend",
+        "shared/twice": "--- Say again.\nlocal function twice(text) return text .. text end",
+    }
+    doors = written(lua, args="who: str")
+    assert await doors.greet(redis, doors.keys, who="a") == b"AAAA"
+    assert doors.greet.source.count("local function twice") == 1
+
+
+async def test_a_script_that_reports_one_of_our_errors_raises_it(
+    redis: Redis, written: Written
+) -> None:
+    lua = "--- Fail.\nreturn redis.error_reply('LEASE_LOST job 7 is held by another')"
+    doors = written({"fail": lua})
+    with pytest.raises(LeaseLost, match=r"^job 7 is held by another$"):
+        await doors.fail(redis, doors.keys)
+
+
+async def test_a_script_that_falls_over_says_in_which_line(redis: Redis, written: Written) -> None:
+    lua = "--- Fail.\n--- keys wait\n\nlocal nothing\nreturn nothing.field"
+    doors = written({"fail": lua})
+    with pytest.raises(ScriptFailed, match=r"lua/fail\.lua line 5: .*nil value"):
+        await doors.fail(redis, doors.keys)
+
+
+async def test_a_full_store_is_busy_and_nothing_happens(redis: Redis, written: Written) -> None:
+    doors = written({"push": PUSH}, args="value: str")
+    await redis.config_set("maxmemory", 1)
+    try:
+        with pytest.raises(StoreBusy, match="maxmemory"):
+            await doors.push(redis, doors.keys, value="x")
+    finally:
+        await redis.config_set("maxmemory", 0)
+    assert await redis.exists(doors.keys.wait) == 0
+
+
+def test_the_same_door_serves_a_client_that_waits(redis_url: str, written: Written) -> None:
+    doors = written({"push": PUSH}, args="value: str")
+    with sync_redis.Redis.from_url(redis_url) as client:
+        client.script_flush()
+        assert doors.push.call_sync(client, doors.keys, value="a") == 1
+        assert doors.push.call_sync(client, doors.keys, value="a") == 2
+
+
+async def test_the_assembled_text_runs_from_any_client(redis: Redis, written: Written) -> None:
+    doors = written({"push": PUSH}, args="value: str")
+    text = Source(doors.__package__, "push").text
+    assert await redis.execute_command("EVAL", text, 1, "elsewhere", "v") == 1
+    assert await redis.script_load(text) == doors.push.sha
+
+
+async def test_an_enumeration_of_texts_may_be_sent(redis: Redis, written: Written) -> None:
+    colours = "\nfrom enum import StrEnum\nclass Colour(StrEnum):\n    RED = 'red'\n"
+    doors = written({"push": PUSH}, args="value: str", more=colours)
+    await doors.push(redis, doors.keys, value=doors.Colour.RED)
+    assert await redis.lrange(doors.keys.wait, 0, -1) == [b"red"]
+
+
+@pytest.mark.parametrize("value", [None, True, {"a": 1}, object()])
+async def test_a_value_that_cannot_be_sent_is_refused(
+    redis: Redis, written: Written, value: object
+) -> None:
+    doors = written({"push": PUSH}, args="value: str")
+    with pytest.raises(InvalidInput, match="value of push must be text, bytes or a number"):
+        await doors.push(redis, doors.keys, value=value)
+
+
+async def test_missing_and_unknown_arguments_are_named(redis: Redis, written: Written) -> None:
+    doors = written({"push": PUSH}, args="value: str")
+    with pytest.raises(TypeError, match="needs the argument 'value'"):
+        await doors.push(redis, doors.keys)
+    with pytest.raises(TypeError, match="has no argument colour"):
+        await doors.push(redis, doors.keys, value="a", colour="red")
+
+
+@pytest.mark.parametrize(
+    ("lua", "args", "complaint"),
+    [
+        ("return 1", "", "must start with a sentence"),
+        ("--- Do it.\n--- args value\nreturn valeu", "value: str", "nobody declares: valeu"),
+        ("--- Do it.\ncount = 1\nreturn 1", "", "nobody declares: count"),
+        ("--- Do it.\nreturn redis.call('get', 'a')", "", "upper case: 'get'"),
+        ("--- Do it.\n--- uses nothing_there\nreturn 1", "", "no lua/shared/nothing_there.lua"),
+        ("--- Do it.\n--- args a a\nreturn 1", "a: str", "names a twice"),
+        ("--- Do it.\n--- args a... b\nreturn 1", "a: str, b: str", "cannot be the name of a slot"),
+        ("--- Do it.\n--- args end\nreturn 1", "", "'end' cannot be the name of a slot"),
+        ("--- Do it.\n--- args b\nreturn b", "a: str", "takes a, but .*do.lua takes b"),
+        ("--- Do it.\n--- keys gone\nreturn gone", "", "needs the keys gone, which Keys"),
+    ],
+)
+def test_a_slip_is_caught_on_import(written: Written, lua: str, args: str, complaint: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=complaint):
+        written({"do": lua}, args=args)
+
+
+@pytest.mark.parametrize(
+    "helper",
+    [
+        "--- Other name.\nlocal function other() return 1 end",
+        "--- Two.\nlocal function help() return 1 end\nlocal function more() return 2 end",
+        "--- Not local.\nfunction help() return 1 end",
+        "--- A loose end.\nlocal function help() if true then return 1 end end\nreturn 2",
+    ],
+)
+def test_a_helper_is_one_local_function_named_like_its_file(written: Written, helper: str) -> None:
+    lua = {"use": "--- Use.\n--- uses help\nreturn help()", "shared/help": helper}
+    with pytest.raises(ValueError, match="must be one `local function help"):
+        written(lua)
+
+
+def test_helpers_in_a_circle_are_refused(written: Written) -> None:
+    lua = {
+        "use": "--- Use.\n--- uses a\nreturn a()",
+        "shared/a": "--- A.\n--- uses b\nlocal function a() return b() end",
+        "shared/b": "--- B.\n--- uses a\nlocal function b() return a() end",
+    }
+    with pytest.raises(ValueError, match="a → b → a"):
+        written(lua)
+
+
+def test_a_door_without_a_script_is_refused(written: Written) -> None:
+    with pytest.raises(ValueError, match="there is no script"):
+        written({"shared/x": "--- X."}, more=DOOR.format(name="lonely", args=""))
+
+
+def test_fields_parameters_and_loops_are_not_mistaken_for_globals(written: Written) -> None:
+    lua = """--- Do it.
+--- args  id
+local seen, count = {}, 0
+local entry = { id = id, nested = { kind = 'x', ['other'] = 1 } }
+for _, name in ipairs({ 'a', "b" }) do seen[name] = #name end
+local function add(amount, ...) count = count + amount + select('#', ...) end
+local time = redis.call('TIME') -- nobody declares this word
+repeat add(1, 2) until count > 1e1 or entry.nested.kind == [[missing words]]
+return count .. ('x'):rep(2) .. tostring(time[1] ~= nil)
+"""
+    doors = written({"do_it": lua}, args="id: str")
+    assert doors.do_it.header.args == ("id",)
+
+
+def test_every_door_is_known(written: Written) -> None:
+    doors = written({"push": PUSH}, args="value: str")
+    assert doors.push in Door.every
+    assert doors.push.header.summary == "Put a value in line, and say how many there are."
+    Door.every.remove(doors.push)
+
+
+def test_a_header_may_take_several_lines() -> None:
+    text = "--- One sentence\n--- in two lines.\n--- args a\n--- args b c...\nreturn 1"
+    header = parse_header(text, where="here")
+    assert header.summary == "One sentence in two lines."
+    assert (header.args, header.rest) == (("a", "b"), "c")
+
+
+async def test_what_is_not_the_stores_fault_is_left_alone(redis: Redis) -> None:
+    with pytest.raises(ResponseError):
+        await redis.execute_command("EVALSHA", "0" * 40, 0)
