@@ -1,0 +1,77 @@
+"""From a file and the environment to one checked model; the environment wins."""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+from pydantic import ValidationError
+
+from waystation.core.errors import InvalidSetting
+from waystation.interfaces.settings.complaints import complaint
+from waystation.interfaces.settings.sections import Settings
+from waystation.interfaces.settings.sources import (
+    PREFIX,
+    Entry,
+    Key,
+    Value,
+    read_environment,
+    read_file,
+    variable_of,
+)
+from waystation.interfaces.settings.table import table
+
+FILE = "waystation.yaml"
+FILE_VARIABLE = PREFIX + "CONFIG"
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """The settings in force and where each was written."""
+
+    settings: Settings
+    origins: Mapping[Key, str]
+    missing: Path | None = None
+    """The file that was asked for but is not there, so that its defaults count."""
+
+
+def load(file: Path | None = None, *, environ: Mapping[str, str] = os.environ) -> Loaded:
+    """Read the settings, or say in one line what is wrong with them."""
+    named = file or _named_by(environ)
+    file = named or Path(FILE)
+    there = file.exists()
+    _refuse_single_underscores(environ)
+    entries = [*(read_file(file) if there else []), *read_environment(environ)]
+    origins = {entry.key: entry.origin for entry in entries}
+    try:
+        settings = Settings.model_validate(_tree(entries))
+    except ValidationError as error:
+        raise complaint(error, origins) from None
+    return Loaded(settings, origins, missing=None if there else named)
+
+
+def _named_by(environ: Mapping[str, str]) -> Path | None:
+    return Path(name) if (name := environ.get(FILE_VARIABLE)) else None
+
+
+def _refuse_single_underscores(environ: Mapping[str, str]) -> None:
+    # Other names are left alone: Kubernetes sets WAYSTATION_PORT and the like on its own.
+    for setting in table():
+        meant = variable_of(setting.key)
+        if (slip := PREFIX + "_".join(setting.key).upper()) in environ:
+            raise InvalidSetting(f"{slip} is not a setting; did you mean {meant}?")
+
+
+def _tree(entries: Iterable[Entry]) -> dict[str, Value]:
+    top: dict[str, Value] = {}
+    for entry in entries:
+        *above, name = entry.key
+        branch: Value = top
+        for part in above:
+            if branch.get(part) is None:
+                branch[part] = {}
+            branch = branch[part]
+            if not isinstance(branch, dict):
+                break  # the model says what is wrong with it
+        else:
+            branch[name] = dict(entry.value) if isinstance(entry.value, dict) else entry.value
+    return top

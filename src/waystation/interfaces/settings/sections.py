@@ -1,0 +1,78 @@
+"""Every setting, its default and what it means.
+
+A line adds its own section as one class of its own and one line in `Settings`.
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, SecretStr
+
+from waystation.interfaces.settings.section import Duration, Section
+
+
+class StoreSettings(Section):
+    """Where everything is kept."""
+
+    url: SecretStr | None = None
+    """Address of a Redis, Valkey or Dragonfly server; without one, an embedded server is used."""
+    connect_timeout: Annotated[float, Duration(at_least="1ms")] = 5.0
+    """How long to wait for a connection."""
+    call_timeout: Annotated[float, Duration(at_least="1ms")] = 5.0
+    """How long to wait for an answer; calls that block on purpose have their own limit."""
+    durability: Literal["server", "replica"] = "server"
+    """Whether a producer is told "kept" by the server alone or after a replica has it too."""
+
+
+class WorkerSettings(Section):
+    """How a worker works unless its line or the command says otherwise."""
+
+    concurrency: Annotated[int, Field(ge=1, le=10_000)] = 10
+    """How many pieces of work one worker holds at a time."""
+    lease: Annotated[float, Duration(at_least="1s")] = 30.0
+    """How long work belongs to a worker that is not heard of again."""
+    grace: Annotated[float, Duration()] = 20.0
+    """How long work may take to finish after a stop was asked for; the rest is handed back."""
+    watchdog: Annotated[float, Duration(at_least="1s")] = 60.0
+    """How long the event loop may stand still before the process ends itself."""
+
+
+class TracingSettings(Section):
+    """Spans for every piece of work, sent by OpenTelemetry."""
+
+    enabled: bool = False
+    """Whether spans are recorded and sent."""
+    endpoint: str = "http://127.0.0.1:4318"
+    """Address of the collector (OTLP over HTTP)."""
+
+
+class TelemetrySettings(Section):
+    """What can be seen from outside."""
+
+    log_level: Literal["debug", "info", "warning", "error", "critical"] = "info"
+    """The least important message that is still written."""
+    log_format: Literal["auto", "json", "console"] = "auto"
+    """JSON lines, lines for people, or whichever suits where they go."""
+    metrics_host: str = "127.0.0.1"
+    """The interface that the metrics are served on."""
+    metrics_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
+    """The port that Prometheus reads; 0 takes a free one, and without one nothing is served."""
+    tracing: TracingSettings = TracingSettings()
+
+
+class PipelineSettings(Section):
+    """Where history is kept and who computes it."""
+
+    history: Path = Path(".waystation/history")
+    """Directory of the history tables."""
+    master: str = "local[2]"
+    """The Spark master to run on."""
+
+
+class Settings(Section):
+    """Everything that can be set, in a file or by the environment."""
+
+    store: StoreSettings = StoreSettings()
+    worker: WorkerSettings = WorkerSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
+    pipeline: PipelineSettings = PipelineSettings()
