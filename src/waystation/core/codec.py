@@ -1,7 +1,6 @@
 """Values to JSON and back, the same way on every line."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar, cast, overload
 
@@ -29,7 +28,7 @@ def encode(value: object) -> bytes:
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"the value cannot be written as JSON: {error}") from None
     # The encoder writes NaN and the infinities as null, so only output with a null needs a look.
-    if b"null" in raw:
+    if b"null" in raw and value is not None:
         _refuse_unwritable_numbers(value)
     return raw
 
@@ -65,17 +64,12 @@ def _decoder(type: type[T]) -> msgspec.json.Decoder[T]:
 
 
 def _refuse_unwritable_numbers(value: object) -> None:
-    for number in _floats(msgspec.to_builtins(value)):
-        if not math.isfinite(number):
-            raise InvalidInput(f"JSON has no way to write {number}: use a finite number or null")
-
-
-def _floats(value: object) -> Iterator[float]:
-    if isinstance(value, float):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in cast(Mapping[object, object], value).values():
-            yield from _floats(item)
-    elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        for item in cast(Sequence[object], value):
-            yield from _floats(item)
+    unseen: list[Any] = [msgspec.to_builtins(value)]
+    while unseen:
+        item = unseen.pop()
+        if isinstance(item, dict):
+            unseen.extend(cast(dict[Any, Any], item).values())
+        elif isinstance(item, list | tuple):
+            unseen.extend(cast(list[Any], item))
+        elif isinstance(item, float) and not math.isfinite(item):
+            raise InvalidInput(f"JSON has no way to write {item}: use a finite number or null")
