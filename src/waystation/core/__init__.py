@@ -1,0 +1,1 @@
+"""What every line shares: how work is claimed, kept, settled, repeated and measured."""

@@ -1,0 +1,1 @@
+"""Processes that do work, without knowing where it is kept."""

@@ -1,0 +1,77 @@
+"""What runs for a piece of work: a coroutine, a function in a thread, or one in a process."""
+
+import asyncio
+import contextvars
+import inspect
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Generic, TypeVar
+
+from waystation.core.errors import InvalidOption
+
+from .processes import Processes
+
+W = TypeVar("W")
+
+
+class Handler(Generic[W]):
+    """A user's function, made awaitable whatever its kind."""
+
+    def __init__(self, run: Callable[[Any], Coroutine[Any, Any, Any]], *, batch: int = 0) -> None:
+        self.run = run
+        self.batch = batch
+        """How much work one run may take at once; 0 means one piece, not in a list."""
+
+    async def close(self) -> None:
+        """Let go of threads and processes; what still runs in them is abandoned."""
+
+
+def handler_of(
+    function: Callable[[Any], Any], *, concurrency: int, process: bool = False, batch: int = 0
+) -> Handler[Any]:
+    """Wrap `async def` to run on the loop, plain `def` in a thread, `process=True` in a process."""
+    if batch < 0:
+        raise InvalidOption(f"batch must be at least 0, got {batch}")
+    if process:
+        return _InProcesses(function, concurrency, batch)
+    if _is_async(function):
+        return Handler(function, batch=batch)
+    return _InThreads(function, concurrency, batch)
+
+
+class _InThreads(Handler[Any]):
+    def __init__(self, function: Callable[[Any], Any], threads: int, batch: int) -> None:
+        super().__init__(self._run, batch=batch)
+        self._function = function
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="handler")
+
+    async def _run(self, work: Any) -> Any:
+        context = contextvars.copy_context()
+        loop = asyncio.get_running_loop()
+        result: Any = await loop.run_in_executor(
+            self._pool, lambda: context.run(self._function, work)
+        )
+        # A plain function may still hand back a coroutine, as a partial of an async one does.
+        return await result if inspect.iscoroutine(result) else result
+
+    async def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class _InProcesses(Handler[Any]):
+    def __init__(self, function: Callable[[Any], Any], processes: int, batch: int) -> None:
+        super().__init__(self._run, batch=batch)
+        self._function = function
+        self._processes = Processes(processes)
+
+    async def _run(self, work: Any) -> Any:
+        return await self._processes.run(self._function, work)
+
+    async def close(self) -> None:
+        await self._processes.close()
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004
+    )

@@ -1,0 +1,58 @@
+"""A process that runs until told to stop: signals, duties and workers under one roof."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+import structlog
+
+from .loop import Loop
+from .watch import Watchdog
+from .worker import Worker
+
+_log = structlog.get_logger(__name__)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+async def serve(
+    workers: Sequence[Worker[Any]], duties: Sequence[Loop] = (), *, watchdog_s: float = 60.0
+) -> None:
+    """Run workers and duties until a signal asks for the end, then drain.
+
+    The first SIGTERM or SIGINT lets running work finish within its grace and hands back the rest;
+    a second one ends the process at once with exit code 1.
+    """
+    async with Watchdog(watchdog_s), stopped_by_signals(workers), asyncio.TaskGroup() as group:
+        rounds = [group.create_task(duty.run(), name=duty.name) for duty in duties]
+        runs = [group.create_task(worker.run()) for worker in workers]
+        await asyncio.gather(*runs)
+        for each in rounds:
+            each.cancel()
+
+
+@contextlib.asynccontextmanager
+async def stopped_by_signals(workers: Sequence[Worker[Any]]) -> AsyncGenerator[None]:
+    """Stop the workers on the first signal; end the process on the second."""
+    loop = asyncio.get_running_loop()
+    asked = False
+
+    def on_signal(number: int) -> None:
+        nonlocal asked
+        if asked:
+            _log.warning("a second signal ends the process at once")
+            os._exit(1)
+        asked = True
+        _log.info("the worker finishes what it has begun", signal=signal.Signals(number).name)
+        for worker in workers:
+            worker.stop()
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, on_signal, number)
+    try:
+        yield
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,219 @@
+"""The places in which work runs: as many as the concurrency allows, each one task for its lifetime.
+
+A task per job costs more than most of what a worker does for a job, so a slot takes the next
+claim as soon as the last one is finished. A handler that never has to wait is run without
+leaving the slot; the first one that does wait lets the other slots begin.
+"""
+
+import asyncio
+import contextvars
+import time
+import types
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from typing import Any, Generic, TypeVar, cast
+
+from waystation.core.errors import TimedOut, WorkError
+from waystation.core.outcome import Done, Failed, Outcome, Returned
+
+from .claim import Claim
+from .handlers import Handler
+
+W = TypeVar("W")
+
+_TURN_S = 0.002
+"""A slot that has run this long without waiting gives the loop a turn."""
+
+_CLOSE_S = 5.0
+"""How long a cancelled handler may take to clean up."""
+
+
+class Slots(Generic[W]):
+    """Runs claims through a handler and reports each as it ends."""
+
+    def __init__(
+        self,
+        handler: Handler[W],
+        *,
+        concurrency: int,
+        timeout_s: float | None,
+        finished: Callable[[Claim[W], Outcome | None, float], None],
+    ) -> None:
+        self._handler = handler
+        self._concurrency = concurrency
+        self._timeout_s = timeout_s
+        self._finished = finished
+        self._ready: deque[Claim[W]] = deque()
+        self._idle: list[asyncio.Future[None]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        # Keyed by the claim itself: after a lost lease the same id may run here a second time.
+        self._running: dict[Claim[W], asyncio.Task[None] | None] = {}
+        self._verdicts: dict[Claim[W], Outcome | None] = {}
+
+    def run(self, claims: Sequence[Claim[W]]) -> None:
+        """Start these as soon as there is a slot for them."""
+        self._ready.extend(claims)
+        self._wake(1)
+
+    def stop(self, claim: Claim[W], outcome: Outcome | None) -> bool:
+        """End one piece of work with this outcome; None means that nobody wants to know."""
+        if claim in self._ready:
+            self._ready.remove(claim)
+            self._finished(claim, outcome, 0.0)
+            return True
+        if claim not in self._running:
+            return False
+        first = claim not in self._verdicts
+        self._verdicts[claim] = outcome
+        if first:
+            # Not at once: a handler may be asking for its own end, and must get to its next wait.
+            asyncio.get_running_loop().call_soon(self._interrupt, claim)
+        return True
+
+    def _interrupt(self, claim: Claim[W]) -> None:
+        task = self._running.get(claim)
+        if task is None:
+            return  # Already over, or one of a batch, which cannot be stopped alone.
+        task.cancel()
+
+    def give_back_ready(self) -> None:
+        """Hand back what has not begun, the newest first, so that the oldest is next in line."""
+        while self._ready:
+            self._finished(self._ready.pop(), Returned(), 0.0)
+
+    @property
+    def running(self) -> list[Claim[W]]:
+        """The work that has begun."""
+        return list(self._running)
+
+    async def close(self) -> None:
+        """End every slot at once; what runs in them is not reported."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            # A handler that ignores its cancellation must not keep the process from ending.
+            await asyncio.wait(self._tasks, timeout=_CLOSE_S)
+        await self._handler.close()
+
+    def _wake(self, many: int) -> None:
+        while many and self._idle:
+            waiting = self._idle.pop()
+            if not waiting.done():
+                waiting.set_result(None)
+                many -= 1
+        while many and len(self._tasks) < self._concurrency:
+            task = asyncio.create_task(self._slot(), name=f"slot-{len(self._tasks)}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            many -= 1
+
+    def _suspended(self) -> None:
+        self._wake(len(self._ready))
+
+    async def _slot(self) -> None:
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101
+        turn_began = time.perf_counter()
+        while True:
+            while not self._ready:
+                waiting = loop.create_future()
+                self._idle.append(waiting)
+                await waiting
+                turn_began = time.perf_counter()
+            if self._handler.batch:
+                await self._attempt_together(self._take(self._handler.batch))
+            else:
+                await self._attempt(task, self._ready.popleft())
+            if time.perf_counter() - turn_began > _TURN_S:
+                await asyncio.sleep(0)
+                turn_began = time.perf_counter()
+
+    def _take(self, many: int) -> list[Claim[W]]:
+        return [self._ready.popleft() for _ in range(min(many, len(self._ready)))]
+
+    async def _attempt(self, task: asyncio.Task[None], claim: Claim[W]) -> None:
+        began = time.perf_counter()
+        self._running[claim] = task
+        outcome: Outcome | None
+        try:
+            outcome = Done(await self._run(claim.work))
+        except asyncio.CancelledError:
+            if claim not in self._verdicts:
+                raise
+            outcome = None
+        except (Exception, SystemExit) as error:
+            outcome = Failed(error)
+        finally:
+            del self._running[claim]
+        if claim in self._verdicts:
+            outcome = self._verdicts.pop(claim)
+            if task.cancelling():
+                task.uncancel()
+        self._finished(claim, outcome, time.perf_counter() - began)
+
+    async def _attempt_together(self, claims: list[Claim[W]]) -> None:
+        began = time.perf_counter()
+        self._running.update((claim, None) for claim in claims)
+        outcomes: Sequence[Outcome | None]
+        try:
+            outcomes = _one_each(await self._run([claim.work for claim in claims]), len(claims))
+        except (Exception, SystemExit) as error:
+            outcomes = [Failed(error)] * len(claims)
+        finally:
+            for claim in claims:
+                del self._running[claim]
+        took = time.perf_counter() - began
+        for claim, outcome in zip(claims, outcomes, strict=True):
+            self._finished(claim, self._verdicts.pop(claim, outcome), took)
+
+    async def _run(self, work: Any) -> Any:
+        attempt = _in_own_context(self._handler.run(work), self._suspended)
+        if self._timeout_s is None:
+            return await attempt
+        scope = asyncio.timeout(self._timeout_s)
+        try:
+            async with scope:
+                return await attempt
+        except TimeoutError as error:
+            if not scope.expired():
+                raise
+            raise TimedOut(f"the handler was stopped after {self._timeout_s:g} s") from error
+
+
+@types.coroutine
+def _in_own_context(
+    attempt: Coroutine[Any, Any, Any], suspended: Callable[[], None]
+) -> Generator[Any, Any, Any]:
+    # What a handler sets in its context variables must not be seen by the next one in the slot.
+    run = contextvars.copy_context().run
+    try:
+        waiting_for = run(attempt.send, None)
+    except StopIteration as stop:
+        return stop.value
+    suspended()
+    while True:
+        try:
+            sent = yield waiting_for
+        except BaseException as error:
+            step, value = attempt.throw, error
+        else:
+            step, value = attempt.send, sent
+        try:
+            waiting_for = run(step, value)
+        except StopIteration as stop:
+            return stop.value
+
+
+def _one_each(results: Any, many: int) -> list[Outcome]:
+    if not isinstance(results, Sequence) or isinstance(results, str | bytes):
+        raise WorkError(
+            f"a batch handler returns a list with one result for each of its {many} jobs, "
+            f"got {type(results).__name__}"
+        )
+    each = cast(Sequence[Any], results)
+    if len(each) != many:
+        raise WorkError(
+            f"a batch handler returns one result for each of its {many} jobs, got {len(each)}"
+        )
+    return [Failed(one) if isinstance(one, BaseException) else Done(one) for one in each]

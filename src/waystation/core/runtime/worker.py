@@ -1,0 +1,323 @@
+"""The worker: claims from any source, runs a handler, files the outcomes away.
+
+Two calls to the source may be under way at once, so that the store and Python work at the same
+time. Each call takes along whatever has finished since the last one and brings back as much as
+there is room for: a batch is what is already there, never what might come.
+"""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+import structlog
+
+from waystation.core.backoff import Backoff, Growth
+from waystation.core.errors import (
+    Cancelled,
+    InvalidOption,
+    ScriptFailed,
+    StoreError,
+)
+from waystation.core.outcome import Failed, Outcome, Returned
+
+from .claim import Claim, Refused, Reply, Settled, Source
+from .handlers import Handler
+from .keeper import Keeper
+from .slots import Slots
+
+W = TypeVar("W")
+_log = structlog.get_logger(__name__)
+
+_PATIENCE = Backoff(Growth.EXPONENTIAL, delay_ms=50, cap_ms=5_000, jitter=0.5)
+"""Between tries while the store is away; jittered, so that a fleet does not return together."""
+_DICE = random.Random()
+
+
+class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a worker works."""
+
+    concurrency: int = 1
+    """Handlers running at once."""
+    batch_limit: int = 100
+    """Most work settled, and most claimed, in one call."""
+    calls: int = 2
+    """Calls to the source under way at once."""
+    lease_s: float = 30.0
+    """How long a claim is ours without renewal."""
+    renew_s: float = 0.0
+    """How often leases are renewed; 0 means at a third of the lease."""
+    timeout_s: float | None = None
+    """How long one handler may take."""
+    grace_s: float = 30.0
+    """How long running handlers may go on after the worker was told to stop."""
+    wait_s: float = 5.0
+    """Longest wait for work before looking again; heals a lost wake-up."""
+
+    def __post_init__(self) -> None:
+        for name in ("concurrency", "batch_limit", "calls"):
+            if getattr(self, name) < 1:
+                raise InvalidOption(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("lease_s", "wait_s"):
+            if not getattr(self, name) > 0:
+                raise InvalidOption(f"{name} must be more than 0, got {getattr(self, name)}")
+        for name in ("grace_s", "renew_s"):
+            if not getattr(self, name) >= 0:
+                raise InvalidOption(f"{name} must be at least 0, got {getattr(self, name)}")
+        if self.timeout_s is not None and not self.timeout_s > 0:
+            raise InvalidOption(f"timeout_s must be more than 0, got {self.timeout_s}")
+
+
+class Listener(Protocol[W]):
+    """Who wants to know what a worker does; called on the worker's loop, so it must be quick."""
+
+    def claimed(self, claims: Sequence[Claim[W]]) -> None:
+        """These came in."""
+
+    def settled(self, settled: Sequence[Settled[W]]) -> None:
+        """These outcomes were sent; the refused ones are told as well."""
+
+    def refused(self, refused: Sequence[Refused[W]]) -> None:
+        """These outcomes did not count."""
+
+    def lost(self, claims: Sequence[Claim[W]]) -> None:
+        """These leases ran out while the work was running."""
+
+    def troubled(self, error: StoreError) -> None:
+        """The source could not be asked; the worker goes on trying."""
+
+
+class Worker(Generic[W]):
+    """Runs one handler over one source until told to stop."""
+
+    def __init__(
+        self,
+        source: Source[W],
+        handler: Handler[W],
+        options: WorkerOptions | None = None,
+        *,
+        listener: Listener[W] | None = None,
+    ) -> None:
+        self._source = source
+        self._options = options = options or WorkerOptions()
+        self._listener = listener
+        self._slots = Slots(
+            handler,
+            concurrency=options.concurrency,
+            timeout_s=options.timeout_s,
+            finished=self._finished,
+        )
+        # With a batch handler a slot holds a batch, so that many more may be claimed.
+        self._room = self._capacity = options.concurrency * max(handler.batch, 1)
+        self._held: dict[Claim[W], None] = {}
+        self._done: list[Settled[W]] = []
+        self._idle_lanes: list[asyncio.Future[None]] = []
+        self._maybe_work = True
+        self._asking = False
+        self._paused = False
+        self._stopping = asyncio.Event()
+        self._quiet = asyncio.Event()
+        self._empty_handed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Work until told to stop, then finish or hand back what was begun."""
+        options = self._options
+        keeper = Keeper(
+            self._source,
+            held=lambda: list(self._held),
+            lost=self._lost,
+            every=options.renew_s or options.lease_s / 3,
+        )
+        async with keeper, asyncio.TaskGroup() as group:
+            lanes = [group.create_task(self._lane()) for _ in range(options.calls)]
+            lookout = group.create_task(self._look_out())
+            try:
+                await self._stopping.wait()
+                lookout.cancel()
+                await self._drain()
+            finally:
+                for task in (*lanes, lookout):
+                    task.cancel()
+                await self._slots.close()
+
+    def stop(self) -> None:
+        """Take no more work; `run` returns when what was begun is finished or handed back."""
+        self._stopping.set()
+
+    def pause(self) -> None:
+        """Take no more work until resumed; what runs goes on."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """Take work again."""
+        self._paused = False
+        self._maybe_work = True
+        self._wake_lane()
+
+    @property
+    def paused(self) -> bool:
+        """Whether the worker takes no work for now."""
+        return self._paused
+
+    @property
+    def held(self) -> list[Claim[W]]:
+        """What is claimed and not yet filed away."""
+        return list(self._held)
+
+    def cancel(self, id: str) -> bool:
+        """Stop the handler of one piece of work, which then fails; False if it is not here."""
+        verdict = Failed(Cancelled(f"job {id} was cancelled"))
+        return sum(self._slots.stop(claim, verdict) for claim in self.held if claim.id == id) > 0
+
+    async def until_idle(self) -> None:
+        """Return when nothing is held."""
+        while self._held:
+            self._empty_handed.clear()
+            await self._empty_handed.wait()
+
+    async def _drain(self) -> None:
+        self._slots.give_back_ready()
+        self._wake_lane()
+        for within, verdict in ((self._options.grace_s, Returned()), (_LAST_CALL_S, None)):
+            try:
+                await asyncio.wait_for(self.until_idle(), within)
+                return
+            except TimeoutError:
+                # The newest first: each goes to the head of the line, so the oldest ends up there.
+                for claim in reversed(self._slots.running):
+                    self._slots.stop(claim, verdict)
+        _log.warning("work is left to be recovered by others", count=len(self._held))
+
+    # --- calls -----------------------------------------------------------------------------------
+
+    async def _lane(self) -> None:
+        while True:
+            settled, room = self._take()
+            if settled or room:
+                self._deliver(await self._call(settled, room), settled, room)
+            else:
+                await self._sleep_until_woken()
+
+    def _take(self) -> tuple[list[Settled[W]], int]:
+        limit = self._options.batch_limit
+        settled = self._done[:limit]
+        del self._done[:limit]
+        room = 0
+        if not (self._stopping.is_set() or self._paused) and (
+            settled or (self._maybe_work and not self._asking)
+        ):
+            room = min(self._room, limit)
+            self._room -= room
+            self._asking = self._asking or (room > 0 and not settled)
+        return settled, room
+
+    async def _call(self, settled: Sequence[Settled[W]], room: int) -> Reply[W]:
+        tries = 0
+        while True:
+            try:
+                return await self._source.settle(settled, claim=room)
+            except ScriptFailed as error:
+                if len(settled) < 2:
+                    return self._give_up(settled, error)
+                return await self._call_one_by_one(settled)
+            except StoreError as error:
+                self._trouble(error)
+                if self._stopping.is_set():
+                    room = 0
+                tries += 1
+                await asyncio.sleep(_PATIENCE.pause_ms(tries, _DICE) / 1000)
+
+    async def _call_one_by_one(self, settled: Sequence[Settled[W]]) -> Reply[W]:
+        # One outcome the line cannot file must not take the others with it.
+        replies = [await self._call([each], 0) for each in settled]
+        return Reply((), [refused for reply in replies for refused in reply.refused])
+
+    def _give_up(self, settled: Sequence[Settled[W]], error: StoreError) -> Reply[W]:
+        self._trouble(error)
+        return Reply((), [Refused(each.claim, error) for each in settled])
+
+    def _deliver(self, reply: Reply[W], settled: Sequence[Settled[W]], room: int) -> None:
+        for each in settled:
+            self._held.pop(each.claim, None)
+        claims = reply.claims
+        if claims:
+            self._held.update(dict.fromkeys(claims))
+            self._slots.run(claims)
+            if self._stopping.is_set():
+                self._slots.give_back_ready()
+        if room:
+            self._asking = self._asking and bool(settled)
+            self._room += room - len(claims)
+            self._maybe_work = len(claims) == room
+            if not self._maybe_work:
+                self._quiet.set()
+        if not self._held:
+            self._empty_handed.set()
+        self._tell(reply, settled)
+
+    def _tell(self, reply: Reply[W], settled: Sequence[Settled[W]]) -> None:
+        listener = self._listener
+        if listener is None:
+            return
+        if settled:
+            listener.settled(settled)
+        if reply.refused:
+            listener.refused(reply.refused)
+        if reply.claims:
+            listener.claimed(reply.claims)
+
+    def _trouble(self, error: StoreError) -> None:
+        _log.warning("the source cannot be asked now", error_class=error.code)
+        if self._listener is not None:
+            self._listener.troubled(error)
+
+    async def _sleep_until_woken(self) -> None:
+        woken = asyncio.get_running_loop().create_future()
+        self._idle_lanes.append(woken)
+        await woken
+
+    def _wake_lane(self) -> None:
+        while self._idle_lanes:
+            woken = self._idle_lanes.pop()
+            if not woken.done():
+                woken.set_result(None)
+                return
+
+    # --- what the slots, the keeper and the source tell ------------------------------------------
+
+    def _finished(self, claim: Claim[W], outcome: Outcome | None, took_s: float) -> None:
+        self._room += 1
+        if outcome is None:
+            self._held.pop(claim, None)
+            if not self._held:
+                self._empty_handed.set()
+        else:
+            self._done.append(Settled(claim, outcome, took_s))
+        if self._idle_lanes:
+            self._wake_lane()
+
+    def _lost(self, claims: Sequence[Claim[Any]]) -> None:
+        # What is already finished stays: its outcome is sent, and the source refuses it.
+        stopped = [claim for claim in claims if self._slots.stop(claim, None)]
+        if stopped and self._listener is not None:
+            self._listener.lost(stopped)
+
+    async def _look_out(self) -> None:
+        tries = 0
+        while True:
+            await self._quiet.wait()
+            self._quiet.clear()
+            try:
+                await self._source.wait(self._options.wait_s)
+                tries = 0
+            except StoreError as error:
+                self._trouble(error)
+                tries += 1
+                await asyncio.sleep(_PATIENCE.pause_ms(tries, _DICE) / 1000)
+            self._maybe_work = True
+            self._wake_lane()
+
+
+_LAST_CALL_S = 5.0
+"""After the grace: how long handing back may take before the leases are left to lapse."""

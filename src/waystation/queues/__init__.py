@@ -1,0 +1,1 @@
+"""The four lines; none imports another."""

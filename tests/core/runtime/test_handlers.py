@@ -1,0 +1,217 @@
+"""Handlers of every kind: on the loop, in threads, in processes, in batches."""
+
+import asyncio
+import contextvars
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from waystation.core.errors import InvalidOption, TimedOut
+from waystation.core.outcome import Done, Failed, Outcome
+from waystation.core.runtime.handlers import handler_of
+from waystation.core.runtime.memory import Entry, MemorySource
+from waystation.core.runtime.processes import ProcessDied
+from waystation.core.runtime.worker import Worker, WorkerOptions
+
+
+async def outcomes(
+    handler: Callable[[Any], Any],
+    *works: Any,
+    process: bool = False,
+    batch: int = 0,
+    **options: Any,
+) -> list[Entry]:
+    """Run the handler over the works and return what became of them."""
+    source = MemorySource()
+    for work in works:
+        source.add(work)
+    options = {"concurrency": 2, "wait_s": 0.05} | options
+    settings = WorkerOptions(**options)
+    runs = handler_of(handler, concurrency=settings.concurrency, process=process, batch=batch)
+    worker = Worker(source, runs, settings)
+    running = asyncio.create_task(worker.run())
+    async with asyncio.timeout(30):
+        while any(entry.state not in ("completed", "failed") for entry in source.entries.values()):
+            await asyncio.sleep(0.005)
+    worker.stop()
+    await running
+    return list(source.entries.values())
+
+
+def double(work: int) -> int:
+    return work * 2
+
+
+async def double_later(work: int) -> int:
+    await asyncio.sleep(0)
+    return work * 2
+
+
+def process_id(work: object) -> int:
+    return os.getpid()
+
+
+def die(work: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def sleep_long(work: object) -> None:
+    time.sleep(60)
+
+
+def refuse(work: object) -> None:
+    raise ValueError(f"not {work}")
+
+
+async def test_a_plain_function_runs_in_a_thread() -> None:
+    def thread_name(work: object) -> str:
+        return threading.current_thread().name
+
+    (entry,) = await outcomes(thread_name, "work")
+
+    assert entry.result.startswith("handler")
+
+
+async def test_a_coroutine_function_runs_on_the_loop() -> None:
+    async def thread_name(work: object) -> str:
+        return threading.current_thread().name
+
+    (entry,) = await outcomes(thread_name, "work")
+
+    assert entry.result == threading.main_thread().name
+
+
+@pytest.mark.parametrize("handler", [double, double_later])
+async def test_a_process_runs_either_kind(handler: Callable[[int], Any]) -> None:
+    entries = await outcomes(handler, 1, 2, 3, process=True)
+
+    assert [entry.result for entry in entries] == [2, 4, 6]
+
+
+async def test_a_process_is_used_again() -> None:
+    entries = await outcomes(process_id, *range(6), process=True, concurrency=1)
+
+    assert len({entry.result for entry in entries}) == 1
+    assert entries[0].result != os.getpid()
+
+
+async def test_a_process_that_dies_fails_its_work_and_no_other() -> None:
+    died, lived = await outcomes(_die_or_double, "die", 21, process=True, concurrency=1)
+
+    assert isinstance(died.error, ProcessDied)
+    assert "signal 9" in str(died.error)
+    assert lived.result == 42
+
+
+def _die_or_double(work: Any) -> Any:
+    return die(work) if work == "die" else double(work)
+
+
+async def test_a_process_that_takes_too_long_is_killed() -> None:
+    (entry,) = await outcomes(sleep_long, "work", process=True, timeout_s=0.5)
+
+    assert isinstance(entry.error, TimedOut)
+
+
+async def test_an_error_from_a_process_keeps_its_type_and_tells_where_it_came_from() -> None:
+    (entry,) = await outcomes(refuse, "this", process=True)
+
+    assert isinstance(entry.error, ValueError)
+    assert str(entry.error) == "not this"
+    assert "in refuse" in entry.error.__notes__[0]
+
+
+async def test_a_result_that_cannot_leave_its_process_fails_the_work() -> None:
+    (entry,) = await outcomes(_unpicklable, "work", process=True)
+
+    assert "result cannot leave its process" in str(entry.error)
+
+
+def _unpicklable(work: object) -> object:
+    return threading.Lock()
+
+
+async def test_context_variables_do_not_leak_from_one_job_to_the_next() -> None:
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
+
+    async def handle(work: str) -> str:
+        before = variable.get()
+        variable.set(work)
+        await asyncio.sleep(0)
+        assert variable.get() == work
+        return before
+
+    entries = await outcomes(handle, "a", "b", "c", concurrency=1)
+
+    assert [entry.result for entry in entries] == ["unset"] * 3
+
+
+async def test_a_timeout_raised_by_the_handler_itself_is_its_own_error() -> None:
+    async def handle(work: object) -> None:
+        raise TimeoutError("the mail server did not answer")
+
+    (entry,) = await outcomes(handle, "work", timeout_s=30)
+
+    assert str(entry.error) == "the mail server did not answer"
+
+
+async def test_a_handler_may_cancel_its_own_job() -> None:
+    source = MemorySource()
+    id, second = source.add("work"), source.add("more")
+
+    async def handle(work: str) -> str:
+        if work == "work":
+            worker.cancel(id)
+        return work
+
+    worker = Worker(source, handler_of(handle, concurrency=1))
+    running = asyncio.create_task(worker.run())
+    async with asyncio.timeout(10):
+        while source.entries[second].state != "completed":
+            await asyncio.sleep(0.005)
+    worker.stop()
+    await running
+
+    assert source.entries[id].state == "failed"
+
+
+async def test_a_batch_handler_gets_a_list_and_each_job_ends_on_its_own() -> None:
+    sizes: list[int] = []
+
+    async def handle(works: list[int]) -> list[Any]:
+        sizes.append(len(works))
+        return [ValueError("odd") if work % 2 else work for work in works]
+
+    entries = await outcomes(handle, *range(6), batch=4, concurrency=1)
+
+    assert max(sizes) == 4
+    assert [entry.state for entry in entries] == ["completed", "failed"] * 3
+
+
+@pytest.mark.parametrize("answer", [None, "text", [1, 2, 3]])
+async def test_a_batch_handler_that_answers_wrongly_fails_its_jobs_with_a_reason(
+    answer: object,
+) -> None:
+    async def handle(works: list[int]) -> object:
+        return answer
+
+    entries = await outcomes(handle, 1, 2, batch=2, concurrency=1)
+
+    assert {entry.state for entry in entries} == {"failed"}
+    assert "one result for each of its 2 jobs" in str(entries[0].error)
+
+
+def test_a_negative_batch_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="batch must be at least 0, got -1"):
+        handler_of(double, concurrency=1, batch=-1)
+
+
+def test_outcomes_are_values() -> None:
+    error = ValueError("x")
+    same: list[tuple[Outcome, Outcome]] = [(Done(1), Done(1)), (Failed(error), Failed(error))]
+    assert all(left == right for left, right in same)

@@ -1,0 +1,66 @@
+"""Duties and when they run."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from waystation.core.clock import HandClock
+from waystation.core.errors import InvalidOption, StoreUnreachable
+from waystation.core.runtime.loop import Loop
+
+
+class Duty:
+    def __init__(self, *failures: Exception) -> None:
+        self.passes = 0
+        self._failures = list(failures)
+
+    async def __call__(self) -> None:
+        self.passes += 1
+        if self._failures:
+            raise self._failures.pop(0)
+
+
+@contextlib.asynccontextmanager
+async def turning(loop: Loop) -> AsyncGenerator[None]:
+    task = asyncio.create_task(loop.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+async def test_a_duty_runs_at_once_and_then_every_so_often() -> None:
+    clock, duty = HandClock(), Duty()
+    async with turning(Loop(duty, every_s=10, jitter=0, clock=clock)):
+        await clock.advance(0)
+        assert duty.passes == 1
+        await clock.advance(9)
+        assert duty.passes == 1
+        await clock.advance(31)
+        assert duty.passes == 5
+
+
+async def test_the_pause_is_spread_by_the_jitter() -> None:
+    clock, duty = HandClock(), Duty()
+    loop = Loop(duty, every_s=10, jitter=0.25, clock=clock, dice=lambda low, high: high)
+    async with turning(loop):
+        await clock.advance(12.4)
+        assert duty.passes == 1
+        await clock.advance(0.2)
+        assert duty.passes == 2
+
+
+@pytest.mark.parametrize("failure", [StoreUnreachable("gone"), RuntimeError("a bug")])
+async def test_a_pass_that_fails_is_followed_by_the_next(failure: Exception) -> None:
+    clock, duty = HandClock(), Duty(failure)
+    async with turning(Loop(duty, every_s=10, jitter=0, clock=clock)):
+        await clock.advance(11)
+        assert duty.passes == 2
+
+
+@pytest.mark.parametrize(("every_s", "jitter"), [(0, 0.1), (-1, 0.1), (1, 1), (1, -0.1)])
+def test_a_senseless_rhythm_is_refused(every_s: float, jitter: float) -> None:
+    with pytest.raises(InvalidOption):
+        Loop(Duty(), every_s=every_s, jitter=jitter)

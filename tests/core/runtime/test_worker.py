@@ -1,0 +1,171 @@
+"""The worker beyond what the laws say: batching, trouble with the source, leases under load."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+import pytest
+
+from waystation.core.errors import InvalidOption, ScriptFailed, StoreUnreachable
+from waystation.core.runtime.claim import Reply, Settled
+from waystation.core.runtime.handlers import handler_of
+from waystation.core.runtime.memory import MemorySource
+from waystation.core.runtime.worker import Worker, WorkerOptions
+
+
+class Recorded(MemorySource):
+    """Remembers each call: how many outcomes went along and how many claims came back."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.calls: list[tuple[int, int]] = []
+        self.trouble: list[Exception] = []
+        self.poison: str | None = None
+
+    async def settle(self, settled: Sequence[Settled[Any]], *, claim: int) -> Reply[Any]:
+        await asyncio.sleep(0)
+        if self.trouble:
+            raise self.trouble.pop()
+        if any(each.claim.id == self.poison for each in settled):
+            raise ScriptFailed("one of these cannot be filed")
+        reply = await super().settle(settled, claim=claim)
+        self.calls.append((len(settled), len(reply.claims)))
+        return reply
+
+
+@contextlib.asynccontextmanager
+async def working(source: MemorySource, handle: Any, **options: Any) -> AsyncGenerator[Worker[Any]]:
+    options = {"wait_s": 0.05} | options
+    settings = WorkerOptions(**options)
+    worker = Worker(source, handler_of(handle, concurrency=settings.concurrency), settings)
+    running = asyncio.create_task(worker.run())
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        await running
+
+
+async def until_all(source: MemorySource, state: str = "completed") -> None:
+    async with asyncio.timeout(20):
+        while any(entry.state != state for entry in source.entries.values()):
+            await asyncio.sleep(0.002)
+
+
+async def no_op(work: Any) -> None:
+    return None
+
+
+async def test_what_is_done_together_is_filed_together() -> None:
+    source = Recorded()
+    for _ in range(1000):
+        source.add("work")
+
+    async with working(source, no_op, concurrency=100, batch_limit=50):
+        await until_all(source)
+
+    filing = [settled for settled, _ in source.calls if settled]
+    assert len(filing) <= 1000 / 50 + 5
+
+
+async def test_a_lone_job_is_filed_at_once() -> None:
+    source = Recorded()
+    source.add("work")
+    blocked = asyncio.Event()
+
+    async def handle(work: Any) -> None:
+        if work == "slow":
+            await blocked.wait()
+
+    async with working(source, handle, concurrency=10):
+        source.add("slow")
+        async with asyncio.timeout(5):
+            while source.entries["1"].state != "completed":
+                await asyncio.sleep(0.001)
+        assert source.entries["2"].state == "active"
+        blocked.set()
+
+
+async def test_a_source_that_cannot_be_reached_is_asked_again_and_nothing_is_lost() -> None:
+    source = Recorded()
+    for _ in range(20):
+        source.add("work")
+    source.trouble = [StoreUnreachable("gone") for _ in range(3)]
+
+    async with working(source, no_op, concurrency=5):
+        await until_all(source)
+
+    assert source.trouble == []
+
+
+async def test_one_outcome_that_cannot_be_filed_does_not_take_the_others_with_it() -> None:
+    source = Recorded()
+    for _ in range(10):
+        source.add("work")
+    source.poison = "4"
+
+    async with working(source, no_op, concurrency=10):
+        async with asyncio.timeout(5):
+            while [e.state for e in source.entries.values()].count("completed") < 9:
+                await asyncio.sleep(0.002)
+
+    assert source.entries["4"].state == "active"
+
+
+async def test_leases_are_renewed_while_a_handler_blocks_the_loop() -> None:
+    source = MemorySource(lease_s=0.4)
+    id = source.add("work")
+
+    async def compute(work: Any) -> None:
+        until = time.monotonic() + 1.5
+        while time.monotonic() < until:
+            pass
+
+    async with working(source, compute, lease_s=0.4):
+        async with asyncio.timeout(5):
+            while source.entries[id].state == "waiting":
+                await asyncio.sleep(0)
+        assert await source.recover() == []
+        await until_all(source)
+
+    assert source.entries[id].attempts_made == 1
+
+
+async def test_a_handler_that_ignores_cancellation_does_not_keep_the_worker_alive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("waystation.core.runtime.worker._LAST_CALL_S", 0.05)
+    monkeypatch.setattr("waystation.core.runtime.slots._CLOSE_S", 0.05)
+    source = MemorySource()
+    source.add("work")
+    begun, end = asyncio.Event(), asyncio.Event()
+
+    async def stubborn(work: Any) -> None:
+        begun.set()
+        while not end.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await end.wait()
+
+    async with working(source, stubborn, grace_s=0.01):
+        await begun.wait()
+    end.set()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("concurrency", 0),
+        ("batch_limit", 0),
+        ("calls", -1),
+        ("lease_s", 0),
+        ("wait_s", -1),
+        ("grace_s", -0.1),
+        ("timeout_s", 0),
+        ("lease_s", float("nan")),
+    ],
+)
+def test_an_option_outside_its_range_is_refused_by_name(name: str, value: float) -> None:
+    with pytest.raises(InvalidOption, match=rf"{name} must be .* got {value}"):
+        WorkerOptions(**{name: value})  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,211 @@
+"""How a worker treats the work of any line: drain, timeout, cancellation, lost leases."""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Any
+
+from waystation.core.runtime.claim import Claim, Refused, Settled
+from waystation.core.runtime.handlers import handler_of
+from waystation.core.runtime.worker import Worker, WorkerOptions
+
+from .line import Line
+
+
+class Notes:
+    """Remembers what a worker told."""
+
+    def __init__(self) -> None:
+        self.settled_ids: list[str] = []
+        self.refused_ids: list[str] = []
+        self.lost_ids: list[str] = []
+
+    def claimed(self, claims: Any) -> None: ...
+
+    def settled(self, settled: Sequence[Settled[Any]]) -> None:
+        self.settled_ids += [each.claim.id for each in settled]
+
+    def refused(self, refused: Sequence[Refused[Any]]) -> None:
+        self.refused_ids += [each.claim.id for each in refused]
+
+    def lost(self, claims: Sequence[Claim[Any]]) -> None:
+        self.lost_ids += [claim.id for claim in claims]
+
+    def troubled(self, error: Exception) -> None: ...
+
+
+@contextlib.asynccontextmanager
+async def working(
+    line: Line, handler: Callable[[Any], Any], notes: Notes | None = None, **options: Any
+) -> AsyncGenerator[Worker[Any]]:
+    options = {"concurrency": 4, "wait_s": 0.05} | options
+    settings = WorkerOptions(**options)
+    worker = Worker(
+        line.source(),
+        handler_of(handler, concurrency=settings.concurrency),
+        settings,
+        listener=notes,
+    )
+    running = asyncio.create_task(worker.run())
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        await running
+
+
+async def until(line: Line, ids: list[str], state: str) -> None:
+    async with asyncio.timeout(20):
+        for id in ids:
+            while await line.state(id) != state:
+                await asyncio.sleep(0.005)
+
+
+class Blocked:
+    """A handler that tells when it has begun, and ends when let."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.let_end = asyncio.Event()
+        self.interrupted = 0
+
+    async def __call__(self, work: Any) -> str:
+        self.begun.set()
+        try:
+            await self.let_end.wait()
+        except asyncio.CancelledError:
+            self.interrupted += 1
+            raise
+        return "done"
+
+
+async def test_all_work_is_done_once(line: Line) -> None:
+    ids = [await line.add() for _ in range(200)]
+    seen: Counter[int] = Counter()
+    notes = Notes()
+
+    async def handle(work: Any) -> None:
+        seen[id(work)] += 1
+        await asyncio.sleep(0)
+
+    async with working(line, handle, notes, concurrency=16):
+        await until(line, ids, "completed")
+
+    assert sum(seen.values()) == 200
+    assert sorted(notes.settled_ids) == sorted(ids)
+    assert not notes.refused_ids
+
+
+async def test_never_more_handlers_run_than_the_concurrency(line: Line) -> None:
+    ids = [await line.add() for _ in range(30)]
+    running = most = 0
+
+    async def handle(work: Any) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.001)
+        running -= 1
+
+    async with working(line, handle, concurrency=3):
+        await until(line, ids, "completed")
+
+    assert most == 3
+
+
+async def test_work_that_arrives_later_is_found(line: Line) -> None:
+    async def handle(work: Any) -> None: ...
+
+    async with working(line, handle):
+        await asyncio.sleep(0.02)
+        id = await line.add()
+        await until(line, [id], "completed")
+
+
+async def test_a_stopped_worker_finishes_what_it_has_begun(line: Line) -> None:
+    id = await line.add()
+    handler = Blocked()
+    async with working(line, handler) as worker:
+        await handler.begun.wait()
+        worker.stop()
+        handler.let_end.set()
+
+    assert await line.state(id) == "completed"
+
+
+async def test_a_stopped_worker_hands_back_what_outlasts_its_grace(line: Line) -> None:
+    ids = [await line.add(attempts=1) for _ in range(3)]
+    handler = Blocked()
+    async with working(line, handler, concurrency=2, grace_s=0.01):
+        await handler.begun.wait()
+
+    assert handler.interrupted == 2
+    assert [await line.state(id) for id in ids] == ["waiting"] * 3
+    assert [c.id for c in (await line.source().settle([], claim=3)).claims] == ids
+
+
+async def test_a_handler_that_takes_too_long_is_stopped_and_fails(line: Line) -> None:
+    id = await line.add(attempts=1)
+    handler = Blocked()
+    async with working(line, handler, timeout_s=0.01):
+        await until(line, [id], "failed")
+
+    assert handler.interrupted == 1
+
+
+async def test_a_cancelled_handler_is_stopped_and_fails(line: Line) -> None:
+    id = await line.add(attempts=1)
+    handler = Blocked()
+    async with working(line, handler) as worker:
+        await handler.begun.wait()
+        assert worker.cancel(id)
+        await until(line, [id], "failed")
+        assert not worker.cancel(id)
+
+    assert handler.interrupted == 1
+
+
+async def test_a_lost_lease_stops_the_handler_and_its_result_does_not_count(line: Line) -> None:
+    id = await line.add()
+    handler, notes = Blocked(), Notes()
+    async with working(line, handler, notes, concurrency=1, renew_s=0.2) as worker:
+        await handler.begun.wait()
+        worker.pause()
+        await line.lapse_leases()
+        (fresh,) = (await line.source().settle([], claim=1)).claims
+        async with asyncio.timeout(10):
+            while not notes.lost_ids:
+                await asyncio.sleep(0.01)
+        assert fresh.id == id
+
+    assert notes.lost_ids == [id]
+    assert handler.interrupted == 1
+    assert notes.settled_ids == []
+    assert await line.state(id) == "active"
+
+
+async def test_a_paused_worker_takes_nothing_until_resumed(line: Line) -> None:
+    async def handle(work: Any) -> None: ...
+
+    async with working(line, handle, wait_s=0.01) as worker:
+        worker.pause()
+        await asyncio.sleep(0.02)
+        id = await line.add()
+        await asyncio.sleep(0.05)
+        assert await line.state(id) == "waiting"
+        worker.resume()
+        await until(line, [id], "completed")
+
+
+async def test_a_handler_that_raises_does_not_stop_the_worker(line: Line) -> None:
+    bad, good = await line.add(attempts=1), await line.add()
+    turn = iter((True, False))
+
+    def handle(work: Any) -> None:
+        if next(turn):
+            raise SystemExit("a handler may not end the worker")
+
+    async with working(line, handle, concurrency=1):
+        await until(line, [bad], "failed")
+        await until(line, [good], "completed")
