@@ -148,26 +148,27 @@ class NodePeer:
         self.url = url
         self._opened: list[Remote] = []
 
-    def queue(self, name: str, **options: Json) -> "Remote":
+    def queue(self, name: str, /, **options: Json) -> "Remote":
         """Open a `Queue`; the options are BullMQ's own, in its spelling."""
         return self._open("queue", name, options)
 
     def worker(
         self,
-        name: str,
+        queue: str,
+        /,
         handlers: Mapping[str, Steps] | None = None,
         *,
         backoff: Sequence[int] | None = None,
         **options: Json,
     ) -> "Remote":
         """Open a `Worker` with steps by job name (`*` for any), and waits for custom backoffs."""
-        return self._open("worker", name, options, handlers=handlers or {}, backoff=backoff)
+        return self._open("worker", queue, options, handlers=handlers or {}, backoff=backoff)
 
-    def events(self, name: str, **options: Json) -> "Remote":
+    def events(self, name: str, /, **options: Json) -> "Remote":
         """Open a `QueueEvents` that records every entry from the stream's start."""
         return self._open("events", name, options)
 
-    def producer(self, name: str, **options: Json) -> "Remote":
+    def producer(self, name: str, /, **options: Json) -> "Remote":
         """Open a `QueueEventsProducer`."""
         return self._open("producer", name, options)
 

@@ -87,6 +87,8 @@ class Normal:
 
     def _field(self, key: str, name: str, fields: Mapping[str, str]) -> Any:
         text = fields[name]
+        if "rjk" in fields:
+            text = self._slot_for_delay(name, fields)
         if name in JSON_FIELDS or key.endswith(":processed"):
             return self._json(text)
         if name in ENCODED_BY_REDIS:
@@ -102,6 +104,13 @@ class Normal:
                 return f"<{name}>"
             case _:
                 return self._text(text)
+
+    def _slot_for_delay(self, name: str, fields: Mapping[str, str]) -> str:
+        """A scheduler's job is due at a slot, so how long it waits depends on when it was added."""
+        delay, due = fields["delay"], int(fields["timestamp"]) + int(fields["delay"])
+        if delay == "0" or name not in ("delay", "opts"):
+            return fields[name]
+        return re.sub(rf"(?<!\d){delay}(?!\d)", str(due), fields[name])
 
     def _entry(self, entry: Mapping[str, str]) -> dict[str, Any]:
         return {
