@@ -1,0 +1,144 @@
+"""Every number the house tells about itself, in one table."""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, cast
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Metric,
+    generate_latest,
+)
+from prometheus_client.registry import Collector
+
+from waystation.core.breaker import State
+from waystation.core.errors import WaystationError
+from waystation.core.telemetry.instruments import Instrument
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+"""What an HTTP answer with `expose()` in it calls itself."""
+
+BREAKER_STATE = {State.CLOSED: 0, State.HALF_OPEN: 1, State.OPEN: 2}
+"""The number that `circuit_breaker_state` shows for each state."""
+
+# A no-op takes a tenth of a millisecond, a report several minutes.
+_DURATIONS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+_LAGS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5)
+
+
+class Metrics:
+    """The instruments of one process, in a registry of their own unless told otherwise.
+
+    A label takes at most fifty values and calls the rest `other`; `allow` names, for a label, the
+    only values that are shown as they are.
+    """
+
+    jobs_produced = Instrument(Counter, "jobs_produced_total", "Jobs put in line.", "queue")
+    jobs_consumed = Instrument(Counter, "jobs_consumed_total", "Jobs claimed.", "queue")
+    jobs_completed = Instrument(Counter, "jobs_completed_total", "Jobs that ended well.", "queue")
+    jobs_failed = Instrument(
+        Counter, "jobs_failed_total", "Attempts that failed, by error code.", "queue", "reason"
+    )
+    jobs_retried = Instrument(
+        Counter, "jobs_retried_total", "Failed attempts that are followed by another.", "queue"
+    )
+    jobs_dead_letter = Instrument(
+        Counter, "jobs_dead_letter_total", "Jobs set aside for good.", "queue"
+    )
+    job_processing = Instrument(
+        Histogram,
+        "job_processing_duration_seconds",
+        "Time that handlers took.",
+        "queue",
+        buckets=_DURATIONS,
+    )
+    queue_length = Instrument(Gauge, "queue_length", "Jobs that wait.", "queue")
+    circuit_breaker_state = Instrument(
+        Gauge, "circuit_breaker_state", "0 closed, 1 half-open, 2 open.", "queue"
+    )
+    reaper_jobs_moved = Instrument(
+        Counter, "reaper_jobs_moved_total", "Jobs taken back from workers that fell silent."
+    )
+    log_rejected_keys = Instrument(
+        Counter, "log_rejected_keys_total", "Log fields dropped because nobody allowed them."
+    )
+
+    jobs_returned = Instrument(
+        Counter, "waystation_jobs_returned_total", "Jobs handed back untouched.", "line", "queue"
+    )
+    leases_lost = Instrument(
+        Counter,
+        "waystation_leases_lost_total",
+        "Leases that ran out while their work was being done.",
+        "line",
+        "queue",
+    )
+    settles_refused = Instrument(
+        Counter,
+        "waystation_settles_refused_total",
+        "Outcomes refused because somebody else held the work.",
+        "line",
+        "queue",
+    )
+    jobs_held = Instrument(
+        Gauge, "waystation_jobs_held", "Jobs this process holds now.", "line", "queue"
+    )
+    duty_passes = Instrument(
+        Counter,
+        "waystation_duty_passes_total",
+        "Passes of a duty, by how they ended.",
+        "duty",
+        "outcome",
+    )
+    loop_lag = Instrument(
+        Histogram,
+        "waystation_loop_lag_seconds",
+        "How late the event loop woke up.",
+        buckets=_LAGS,
+    )
+    store_reconnects = Instrument(
+        Counter, "waystation_store_reconnects_total", "Connections to the store made anew."
+    )
+    script_calls = Instrument(
+        Counter, "waystation_script_calls_total", "Scripts run in the store.", "script"
+    )
+
+    def __init__(
+        self,
+        registry: CollectorRegistry | None = None,
+        *,
+        allow: Mapping[str, Collection[str]] | None = None,
+    ) -> None:
+        self.registry = registry or CollectorRegistry()
+        for instrument in declared():
+            instrument.install(self, self.registry, allow or {})
+
+    def expose(self) -> bytes:
+        """All numbers in Prometheus' text format."""
+        return generate_latest(_WithoutBirthdays(self.registry))
+
+
+def declared() -> Iterator[Instrument[Any]]:
+    """The table, line by line."""
+    for line in vars(Metrics).values():
+        if isinstance(line, Instrument):
+            yield cast(Instrument[Any], line)
+
+
+def reason_of(error: BaseException) -> str:
+    """The label for a failure: the error's one name, or that the handler itself raised."""
+    return error.code if isinstance(error, WaystationError) else "HANDLER_ERROR"
+
+
+class _WithoutBirthdays(Collector):
+    """A registry without the `_created` samples, which would double the page."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self._registry.collect():
+            metric.samples = [s for s in metric.samples if not s.name.endswith("_created")]
+            yield metric
