@@ -1,0 +1,1 @@
+"""The systems to be measured against, each a program that prints one line of JSON."""
