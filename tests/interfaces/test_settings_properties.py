@@ -103,10 +103,21 @@ def test_every_duration_that_can_be_written_is_read_back(seconds: int) -> None:
         ]
     ),
 )
-def test_what_is_shown_never_holds_the_password(password: str, url: str) -> None:
+def test_what_is_shown_or_complained_about_never_holds_the_password(
+    password: str, url: str
+) -> None:
     environ = {"WAYSTATION_STORE__URL": url.format(password)}
-    shown = show(load(Path("nowhere.yaml"), environ=environ))
-    assert not any("hunter2" in row.value for row in shown)
+    try:
+        shown = [row.value for row in show(load(Path("nowhere.yaml"), environ=environ))]
+    except InvalidSetting as complaint:
+        shown = [str(complaint)]
+    assert not any("hunter2" in text for text in shown)
+
+
+def test_a_collector_s_address_is_shown_without_its_password() -> None:
+    environ = {"WAYSTATION_TELEMETRY__TRACING__ENDPOINT": "https://me:hunter2@collector:4318"}
+    rows = {row.name: row.value for row in show(load(Path("nowhere.yaml"), environ=environ))}
+    assert rows["telemetry.tracing.endpoint"] == "https://***@collector:4318"
 
 
 @pytest.mark.parametrize(

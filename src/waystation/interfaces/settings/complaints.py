@@ -86,8 +86,7 @@ def _echo(key: Key, value: Any) -> str:
             return "a list"
         case _ if section_at(key):
             return "a single value"
-        case _ if any(setting.secret for setting in table() if setting.key == key):
-            return "a secret that is not shown"
         case _:
-            text = without_secrets(str(value)) if "://" in str(value) else str(value)
+            secret = any(setting.secret for setting in table() if setting.key == key)
+            text = without_secrets(str(value)) if secret or "://" in str(value) else str(value)
             return repr(text if len(text) <= _LONGEST_ECHO else text[:_LONGEST_ECHO] + "…")

@@ -6,9 +6,11 @@ A line adds its own section as one class of its own and one line in `Settings`.
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, field_validator
 
-from waystation.interfaces.settings.section import Duration, Section
+from waystation.core.errors import InvalidUrl
+from waystation.core.store import address
+from waystation.interfaces.settings.section import Duration, Section, wanted
 
 
 class StoreSettings(Section):
@@ -18,20 +20,31 @@ class StoreSettings(Section):
     """Address of a Redis, Valkey or Dragonfly server; without one, an embedded server is used."""
     connect_timeout: Annotated[float, Duration(at_least="1ms")] = 5.0
     """How long to wait for a connection."""
-    call_timeout: Annotated[float, Duration(at_least="1ms")] = 5.0
+    call_timeout: Annotated[float, Duration(at_least="1ms")] = 10.0
     """How long to wait for an answer; calls that block on purpose have their own limit."""
+    max_connections: Annotated[int, Field(ge=1)] = 50
+    """How many connections one process may open; callers beyond it wait."""
     durability: Literal["server", "replica"] = "server"
     """Whether a producer is told "kept" by the server alone or after a replica has it too."""
+
+    @field_validator("url")
+    @classmethod
+    def _can_be_read(cls, url: SecretStr | None) -> SecretStr | None:
+        try:
+            address.parse(url.get_secret_value() if url else "redis://host")
+        except InvalidUrl:
+            raise wanted(address.FORMS) from None
+        return url
 
 
 class WorkerSettings(Section):
     """How a worker works unless its line or the command says otherwise."""
 
-    concurrency: Annotated[int, Field(ge=1, le=10_000)] = 10
+    concurrency: Annotated[int, Field(ge=1, le=10_000)] = 1
     """How many pieces of work one worker holds at a time."""
     lease: Annotated[float, Duration(at_least="1s")] = 30.0
     """How long work belongs to a worker that is not heard of again."""
-    grace: Annotated[float, Duration()] = 20.0
+    grace: Annotated[float, Duration()] = 30.0
     """How long work may take to finish after a stop was asked for; the rest is handed back."""
     watchdog: Annotated[float, Duration(at_least="1s")] = 60.0
     """How long the event loop may stand still before the process ends itself."""

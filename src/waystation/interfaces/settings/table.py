@@ -40,7 +40,9 @@ class Setting(msgspec.Struct, frozen=True):
             return UNSET
         if self.secret:
             return without_secrets(secret.get_secret_value())
-        return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        if not isinstance(value, str):
+            return msgspec.json.encode(value).decode()
+        return without_secrets(value) if "://" in value else value
 
 
 def table(section: type[Section] = Settings, above: Key = ()) -> Iterator[Setting]:
