@@ -1,0 +1,51 @@
+# A target with ## behind it is listed by `make`.
+
+PYTHON ?= python3
+READY := @$(PYTHON) -m tools.bootstrap
+
+# Hashes without addresses: the same lock serves every mirror and every machine.
+PIN := .tools/uv/bin/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate $(UPGRADE)
+
+# What the commands fetch stays in this folder.
+export PATH := $(CURDIR)/.tools/bin:$(PATH)
+export PYRIGHT_PYTHON_CACHE_DIR := $(CURDIR)/.tools/pyright
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+export WAYSTATION_CACHE := $(CURDIR)/.tools/cache
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench docs lock clean
+
+help:
+	@awk -F ' *## *' '/^[a-z]+:.*## / { sub(/:.*/, "", $$1); printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+
+demo: ## Watch a small ticket sale, counted to the last ticket
+	$(READY) demo
+	@.venv/bin/python -m examples.ticket_sale
+
+test: ## Run every test; ARGS="-k lease" picks some
+	$(READY) test
+	@.venv/bin/pytest $(ARGS)
+
+check: ## Read the code without running it: style, types, who imports whom
+	$(READY) test
+	@.venv/bin/ruff check
+	@.venv/bin/ruff format --check
+	@.venv/bin/pyright
+	@.venv/bin/lint-imports
+
+bench: ## Measure; BENCH=runtime picks one
+	$(READY) test
+	@.venv/bin/python -m benchmarks $(BENCH)
+
+docs: ## Write the pages that come from the code: docs/reference and docs/tour
+	$(READY) test
+	@.venv/bin/python -m tools.pages
+
+lock: ## Pin the dependencies anew; UPGRADE=--upgrade takes the newest
+	$(READY) test
+	@$(PIN) pyproject.toml --all-extras --group dev -o requirements/test.txt
+	@$(PIN) pyproject.toml --extra embedded --group demo -c requirements/test.txt -o requirements/demo.txt
+	@$(PIN) --group setup -o requirements/uv.txt
+
+clean: ## Remove everything that the other commands have made
+	rm -rf .venv .tools .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist

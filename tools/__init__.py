@@ -1,0 +1,1 @@
+"""What builds and describes the project; no part of the product."""

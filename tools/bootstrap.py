@@ -1,0 +1,149 @@
+"""Make the project's own folder ready for a command, with nothing but Python at hand.
+
+Everything lands in `.venv` and `.tools`. A stamp tells what is there, so that a second run has
+nothing to do.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+VENV = ROOT / ".venv"
+TOOLS = ROOT / ".tools"
+STAMP = VENV / "ready"
+OLDEST_PYTHON = (3, 11)
+
+SETS = {"demo": ("demo", "test"), "test": ("test",)}
+"""What a command may need, and the sets of packages that hold it, the smallest first."""
+
+
+class Unready(Exception):
+    """Something is missing that this program cannot bring; the message says what to do."""
+
+
+def main() -> int:
+    """Get ready for the command named on the command line."""
+    try:
+        make_ready(sys.argv[1] if len(sys.argv) > 1 else "")
+    except Unready as reason:
+        print(f"waystation is not ready: {reason}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def make_ready(what: str) -> None:
+    """Install what the command needs, unless it is there."""
+    if what not in SETS:
+        raise Unready(f"wanted one of {', '.join(SETS)}, got {what!r}")
+    if sys.version_info[:2] < OLDEST_PYTHON:
+        raise Unready(
+            "wanted Python {}.{} or newer, got {}.{}; ".format(*OLDEST_PYTHON, *sys.version_info)
+            + "`make PYTHON=python3.12 ...` names another one"
+        )
+    TOOLS.mkdir(exist_ok=True)
+    with (TOOLS / "lock").open("w") as alone:
+        fcntl.flock(alone, fcntl.LOCK_EX)
+        if not any(_is_there(each) for each in SETS[what]):
+            _install(what)
+        if what == "test":
+            from tools import machine
+
+            machine.provide(TOOLS / "bin")
+
+
+def run(command: "list[str | Path]", *, why: str, cwd: Path = ROOT) -> None:
+    """Run a program quietly; when it fails, show what it said."""
+    env = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    # The machine knows which certificates to trust, uv by itself only the public ones.
+    env.setdefault("UV_SYSTEM_CERTS", "true")
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Unready(f"{why} failed\n{(done.stdout + done.stderr).strip()}")
+
+
+def say(sentence: str) -> None:
+    """Tell about a step that takes long."""
+    print(sentence, flush=True)
+
+
+def _install(what: str) -> None:
+    requirements = ROOT / "requirements" / f"{what}.txt"
+    count = sum("==" in line for line in requirements.read_text().splitlines())
+    uv = _uv()
+    python = VENV / "bin" / "python"
+    if not (python.exists() and _stamped("home") == _home()):
+        say(f"Making an environment in {VENV.name} ...")
+        run([uv, "venv", "--clear", "--python", sys.executable, VENV], why="making an environment")
+    say(f"Installing what `make {what}` needs: {count} packages ...")
+    STAMP.unlink(missing_ok=True)
+    into = ["--quiet", "--python", python]
+    packages = ["--require-hashes", requirements]
+    itself = ["--no-deps", "--no-build-isolation", "--editable", ROOT]
+    run([uv, "pip", "sync", *into, *packages], why="installing packages")
+    run([uv, "pip", "install", *into, *itself], why="installing waystation itself")
+    STAMP.write_text(f"home {_home()}\n{what} {_wanted(what)}\n")
+
+
+def _uv() -> Path:
+    """The pinned uv, brought by pip."""
+    home = TOOLS / "uv"
+    pinned = ROOT / "requirements" / "uv.txt"
+    stamp = home / "ready"
+    if not (stamp.exists() and stamp.read_text() == pinned.read_text()):
+        say("Fetching uv, the installer ...")
+        shutil.rmtree(home, ignore_errors=True)
+        options = ["--quiet", "--disable-pip-version-check", "--no-input", "--require-hashes"]
+        install = [*_pip(), "install", *options, "--target", home, "-r", pinned]
+        run(install, why="fetching uv")
+        stamp.write_text(pinned.read_text())
+    return home / "bin" / "uv"
+
+
+def _pip() -> "list[str | Path]":
+    """A pip to begin with: this Python's own, else one in an environment made for it."""
+    if _works([sys.executable, "-m", "pip", "--version"]):
+        return [sys.executable, "-m", "pip"]
+    home = TOOLS / "pip"
+    if not _works([sys.executable, "-m", "venv", home]):
+        raise Unready(
+            "this Python has neither pip nor venv; on Debian and Ubuntu "
+            "`apt install python3-venv` brings both"
+        )
+    return [home / "bin" / "python", "-m", "pip"]
+
+
+def _works(command: "list[str | Path]") -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def _is_there(what: str) -> bool:
+    python = VENV / "bin" / "python"
+    return python.exists() and _stamped("home") == _home() and _stamped(what) == _wanted(what)
+
+
+def _stamped(name: str) -> str:
+    lines = STAMP.read_text().splitlines() if STAMP.exists() else []
+    return dict(line.split(" ", 1) for line in lines).get(name, "")
+
+
+def _home() -> str:
+    """What an environment is made for: it survives neither another Python nor a move."""
+    return _digest(sys.version.encode(), str(ROOT).encode())
+
+
+def _wanted(what: str) -> str:
+    files = (ROOT / "requirements" / f"{what}.txt", ROOT / "pyproject.toml")
+    return _digest(*(file.read_bytes() for file in files))
+
+
+def _digest(*parts: bytes) -> str:
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""Programs that only a distribution brings, fetched for the tests that use them.
+
+Where they cannot be had nothing fails here: the tests that want them say so.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from tools.bootstrap import ROOT, Unready, run, say
+
+
+class Program(NamedTuple):
+    """A program, the Debian package it is in, the tests that use it, and how to get it."""
+
+    name: str
+    package: str
+    used_by: str
+    fetch: "Callable[[Program, Path], None]"
+
+
+def provide(folder: Path) -> None:
+    """Put a link to each program that some test uses into the folder, if it can be had."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for program in PROGRAMS:
+        link = folder / program.name
+        wanted = any((ROOT / program.used_by).glob("test_*.py"))
+        there = link.exists() or shutil.which(program.name)
+        if there or not wanted or os.geteuid() != 0 or not shutil.which("apt-get"):
+            continue
+        say(f"Fetching {program.name} from the package {program.package} ...")
+        try:
+            program.fetch(program, link)
+        except Unready as reason:
+            say(f"No {program.name}: {reason}")
+
+
+def _take_out(program: Program, link: Path) -> None:
+    """Take the one file out of the package; installing it would start a server."""
+    with tempfile.TemporaryDirectory(dir=link.parent) as aside:
+        _update_lists()
+        download = ["apt-get", "-q", "download", program.package]
+        run([*download], why=f"downloading {program.package}", cwd=Path(aside))
+        (package,) = Path(aside).glob("*.deb")
+        run(["dpkg-deb", "-x", package, aside], why=f"unpacking {program.package}")
+        shutil.move(Path(aside) / "usr" / "bin" / program.name, link)
+
+
+def _install(program: Program, link: Path) -> None:
+    _update_lists()
+    options = ["-q", "-y", "--no-install-recommends"]
+    run(["apt-get", "install", *options, program.package], why=f"installing {program.package}")
+    link.symlink_to(Path("/usr/bin") / program.name)
+
+
+def _update_lists() -> None:
+    # A fresh container has no lists, stale ones name packages that are gone.
+    subprocess.run(["apt-get", "-q", "update"], capture_output=True, check=False)
+
+
+PROGRAMS = (
+    Program("promtool", "prometheus", "tests/core/telemetry", _take_out),
+    Program("chromium", "chromium", "tests/browser", _install),
+)
