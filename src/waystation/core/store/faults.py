@@ -27,6 +27,9 @@ CODES_OF_BUSY = (
     "TRYAGAIN",
 )
 
+FAULTS = (redis.RedisError, redis.RedisClusterException, OSError)
+"""Everything a client may raise about the store."""
+
 _BUSY = (
     redis.BusyLoadingError,
     redis.ClusterDownError,
@@ -41,6 +44,7 @@ _REFUSED = (
     redis.AuthorizationError,
     redis.NoPermissionError,
 )
+_REFUSED_TEXT = re.compile(r"^(?:NOAUTH|NOPERM|WRONGPASS)\b")
 # Before version 7 a server wraps what went wrong inside a script in a sentence of its own.
 _BUSY_TEXT = re.compile(rf"(?:^|@user_script: ?\d+: -)({'|'.join(CODES_OF_BUSY)})\b")
 _SCRIPT_TEXT = re.compile(r"user_script|[Ss]cript")
@@ -51,7 +55,7 @@ def told() -> Generator[None]:
     """Let whatever the store says inside be told in our words."""
     try:
         yield
-    except (redis.RedisError, OSError) as error:
+    except FAULTS as error:
         raise meaning(error) from error
 
 
@@ -63,11 +67,11 @@ def meaning(error: Exception) -> WaystationError:
             return error
         case redis.RedisError() if isinstance(error, _BUSY) or _BUSY_TEXT.search(text):
             return StoreBusy(f"the store cannot take this now: {text}")
-        case redis.RedisError() if isinstance(error, _REFUSED) or text.startswith("NOAUTH"):
+        case redis.RedisError() if isinstance(error, _REFUSED) or _REFUSED_TEXT.search(text):
             return StoreUnsuitable(f"the store does not let us in: {text}")
         case redis.TimeoutError() | TimeoutError():
             return StoreUnreachable("the store did not answer in time")
-        case redis.ConnectionError() | OSError():
+        case redis.ConnectionError() | redis.RedisClusterException() | OSError():
             return StoreUnreachable(f"the store cannot be reached: {text or 'connection lost'}")
         case _:
             return WaystationError.from_reply(text) or _other(text)

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 PAUSE_BETWEEN_STARTS = 0.2
+MOST_STARTS = 100
 PR_SET_PDEATHSIG = 1
 
 
@@ -33,10 +34,13 @@ class Keeper:
 
     def run(self) -> None:
         """Return when the server is no longer needed and gone."""
-        threading.Thread(target=self._end_when_unused, daemon=True).start()
-        while True:
+        ending = threading.Thread(target=self._end_when_unused, daemon=True)
+        ending.start()
+        for _ in range(MOST_STARTS if self._respawn else 1):
             self._server.wait()
-            if self._unused or not self._respawn:
+            if self._unused:
+                ending.join()
+            if not self._respawn:
                 return
             time.sleep(PAUSE_BETWEEN_STARTS)
             with self._changing:
@@ -66,4 +70,7 @@ def _end_with_parent() -> None:
 
 if __name__ == "__main__":
     mode, lock, *command = sys.argv[1:]
+    # A shared server outlives whoever happened to start it, so its keeper is nobody's child.
+    if mode == "respawn" and os.fork():
+        os._exit(0)
     Keeper(command, Path(lock), respawn=mode == "respawn").run()

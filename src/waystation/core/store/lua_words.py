@@ -8,7 +8,7 @@ OFFERED = frozenset(
     re.findall(
         r"\w+",
         "redis ARGV cjson cmsgpack math string table assert error ipairs next pairs pcall select "
-        "tonumber tostring type unpack",
+        "setmetatable tonumber tostring type unpack",
     )
 )
 KEYWORDS = frozenset(

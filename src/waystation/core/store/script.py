@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from operator import attrgetter, itemgetter
 from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast
 
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import NoScriptError
 
 from waystation.core.errors import InvalidInput, ScriptFailed, WaystationError
 from waystation.core.store import faults
@@ -97,7 +97,7 @@ class Door(Generic[P, R]):
             except NoScriptError:
                 # Nothing has run; EVAL sends the text, runs it and leaves it there for next time.
                 answer = await client.execute_command("EVAL", self.source, count, *slots)
-        except (RedisError, OSError) as error:
+        except faults.FAULTS as error:
             raise self._failure(error) from error
         return self._reply(answer)
 
@@ -110,7 +110,7 @@ class Door(Generic[P, R]):
                 answer = client.execute_command("EVALSHA", self.sha, count, *slots)
             except NoScriptError:
                 answer = client.execute_command("EVAL", self.source, count, *slots)
-        except (RedisError, OSError) as error:
+        except faults.FAULTS as error:
             raise self._failure(error) from error
         return self._reply(answer)
 

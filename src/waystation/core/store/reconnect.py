@@ -1,0 +1,53 @@
+"""Going on when the store has been away."""
+
+import random
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from waystation.core.backoff import Backoff, Dice, Growth
+from waystation.core.clock import Clock, SystemClock
+from waystation.core.errors import StoreBusy, StoreUnreachable
+
+T = TypeVar("T")
+
+# Half of every pause is left to chance, so that a fleet does not come back all at once.
+PAUSES = Backoff(Growth.EXPONENTIAL, delay_ms=50, jitter=0.5, cap_ms=3000)
+
+
+class Reconnect:
+    """The pauses of one loop: longer while the store stays away, short again once it answers."""
+
+    def __init__(
+        self,
+        pauses: Backoff = PAUSES,
+        *,
+        clock: Clock | None = None,
+        dice: Dice | None = None,
+    ) -> None:
+        self._pauses = pauses
+        self._clock = clock or SystemClock()
+        self._dice = dice or random.Random()
+        self.failures = 0
+
+    async def pause(self) -> None:
+        """Wait before the next try."""
+        self.failures += 1
+        pause_ms = self._pauses.pause_ms(self.failures, self._dice)
+        await self._clock.sleep(pause_ms / 1000)
+
+    def answered(self) -> None:
+        """Start over with short pauses."""
+        self.failures = 0
+
+
+async def reconnecting(step: Callable[[], Awaitable[T]], reconnect: Reconnect | None = None) -> T:
+    """Repeat until the store answers; only for a step that does no harm when it happens twice."""
+    reconnect = reconnect or Reconnect()
+    while True:
+        try:
+            answer = await step()
+        except (StoreUnreachable, StoreBusy):
+            await reconnect.pause()
+        else:
+            reconnect.answered()
+            return answer
