@@ -141,7 +141,8 @@ def test_a_forgotten_probe_is_released(breaker: Breaker, clock: HandClock) -> No
 def test_a_probe_that_ends_in_an_unclassified_error_is_released(
     breaker: Breaker, clock: HandClock
 ) -> None:
-    with pytest.raises(ValueError, match="bad file"), half_open(breaker, clock):
+    probe = half_open(breaker, clock)
+    with pytest.raises(ValueError, match="bad file"), probe:
         raise ValueError("bad file")
     assert breaker.state is State.HALF_OPEN
     assert breaker.enter()

@@ -1,6 +1,7 @@
 import os
 import shutil
 import subprocess
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -117,6 +118,16 @@ def test_a_thousand_queues_are_fifty_labels_and_nothing_is_uncounted() -> None:
     assert len(told) == MOST_VALUES
     assert told[OTHER] == 1000 - (MOST_VALUES - 1)
     assert sum(told.values()) == 1000
+
+
+def test_names_that_became_other_are_not_remembered() -> None:
+    metrics = Metrics()
+    tracemalloc.start()
+    for number in range(5000):
+        metrics.jobs_completed.of(f"{number:01000}").inc()
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 1_000_000
 
 
 def test_only_allowed_queues_are_shown_by_name() -> None:
