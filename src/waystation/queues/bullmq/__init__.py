@@ -1,0 +1,1 @@
+"""BullMQ in Python: what Node writes we read, and the other way round."""

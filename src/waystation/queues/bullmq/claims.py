@@ -1,0 +1,248 @@
+"""How jobs get out: claimed and settled in batches, under locks that other clients respect."""
+
+import asyncio
+import contextlib
+import random
+import time
+import traceback
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from waystation.core import codec, identity
+from waystation.core.backoff import HOUR_MS
+from waystation.core.errors import (
+    InvalidInput,
+    LeaseLost,
+    NotFound,
+    Unrecoverable,
+    WaystationError,
+    WrongState,
+)
+from waystation.core.outcome import Done, Failed, Returned
+from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
+from waystation.core.store.connection import Store
+from waystation.core.store.script import Client
+
+from . import scripts
+from .errors import DelayedError, RateLimitError, WaitingChildrenError, WaitingError
+from .job import Job, QueueRef
+from .keys import QueueKeys
+from .options import Backoff, Retention, kept
+from .scripts import SERVER_TIME
+
+Strategy = Callable[[int, str, BaseException, Job], "int | Awaitable[int]"]
+"""Attempts made, the backoff's name, the error, the job: milliseconds to wait, or -1 for no more."""
+
+_MOVED_BY_THE_HANDLER = (DelayedError, WaitingError, WaitingChildrenError)
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """How many jobs may start in a stretch of time, over all workers of the queue."""
+
+    max: int
+    duration: int
+    """Milliseconds."""
+
+
+class ClaimOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How jobs are claimed and what becomes of them."""
+
+    worker: str
+    lock_duration: int = 30_000
+    limiter: Limit | None = None
+    max_backoff: int = HOUR_MS
+    """The longest that a growing pause between attempts gets."""
+    strategy: Strategy | None = None
+    """Decides the pause for backoffs that are neither fixed nor exponential."""
+    max_started_attempts: int | None = None
+    remove_on_complete: Retention | None = None
+    remove_on_fail: Retention | None = None
+    metrics_points: int | None = None
+    """Minutes of metrics to keep; None records none."""
+
+
+class BullSource:
+    """One queue as a worker sees it."""
+
+    def __init__(
+        self,
+        store: Store,
+        keys: QueueKeys,
+        options: ClaimOptions,
+        *,
+        open_store: Callable[[], Awaitable[Store]],
+    ) -> None:
+        self._client: Client = store.hot
+        self._store = store
+        self._keys = keys
+        self._options = options
+        self._open_store = open_store
+        self._queue = QueueRef(self._client, keys)
+        self._token = identity.lease_token()
+        self._calls = 0
+        self._keep_completed = kept(options.remove_on_complete)
+        self._keep_failed = kept(options.remove_on_fail)
+        self._dice = random.Random()
+        self._resume_at = 0.0
+        self._due_at: float | None = None
+
+    async def settle(self, settled: Sequence[Settled[Job]], *, claim: int) -> Reply[Job]:
+        """File outcomes away and claim up to `claim` more, in one round trip."""
+        outcomes: list[str | bytes | int] = []
+        filed: list[Claim[Job]] = []
+        for each in settled:
+            record = await self._record(each)
+            if record:
+                outcomes += record
+                filed.append(each.claim)
+        if time.monotonic() < self._resume_at:
+            claim = 0
+        if not filed and not claim:
+            return Reply()
+        self._calls += 1
+        token = f"{self._token}:{self._calls}"
+        options, limit = self._options, self._options.limiter
+        settlement = await scripts.settle(
+            self._client,
+            self._keys,
+            base=self._keys.base,
+            now=SERVER_TIME,
+            token=token,
+            lease_ms=options.lock_duration,
+            want=claim,
+            worker=options.worker,
+            max=limit.max if limit else "",
+            duration=limit.duration if limit else "",
+            metrics=options.metrics_points or "",
+            outcomes=outcomes,
+        )
+        if settlement.limited_ms > 0:
+            self._resume_at = time.monotonic() + settlement.limited_ms / 1000
+        self._due_at = settlement.due_ms / 1000 if settlement.due_ms else None
+        return Reply(
+            self._claims(settlement.claims, token),
+            [
+                Refused(held, _refusal(code, held.id))
+                for held, code in zip(filed, settlement.codes, strict=True)
+                if code
+            ],
+        )
+
+    def _claims(self, raw: Sequence[Any], token: str) -> list[Claim[Job]]:
+        queue = self._queue
+        claims: list[Claim[Job]] = []
+        for at in range(0, len(raw), 2):
+            id, flat = raw[at].decode(), raw[at + 1]
+            fields = dict(zip(flat[::2], flat[1::2], strict=True))
+            claims.append(Claim(id, Job(id, fields, queue, token), token))
+        return claims
+
+    async def _record(self, settled: Settled[Job]) -> tuple[str | bytes | int, ...] | None:
+        job, token = settled.claim.work, settled.claim.token
+        match settled.outcome:
+            case Done(result):
+                try:
+                    value = codec.encode(result)
+                except InvalidInput as error:
+                    return await self._failure(job, token, error)
+                keep = job.opts.keep_completed
+                keep = self._keep_completed if keep is None else keep
+                return ("completed", job.id, token, value, keep)
+            case Returned():
+                return ("returned", job.id, token)
+            case Failed(error) if isinstance(error, _MOVED_BY_THE_HANDLER):
+                return None
+            case Failed(RateLimitError()):
+                return ("returned", job.id, token)
+            case Failed(error):
+                return await self._failure(job, token, error)
+
+    async def _failure(
+        self, job: Job, token: str, error: BaseException
+    ) -> tuple[str | bytes | int, ...]:
+        reason = str(error) or type(error).__name__
+        traces = codec.encode(self._traces(job, error))
+        pause = await self._pause(job, error)
+        if pause is not None:
+            return ("retry", job.id, token, reason, traces, pause, int(job.opts.lifo))
+        keep = job.opts.keep_failed
+        keep = self._keep_failed if keep is None else keep
+        return ("failed", job.id, token, reason, traces, keep, job.opts.attempts)
+
+    async def _pause(self, job: Job, error: BaseException) -> int | None:
+        """Milliseconds until the next attempt; None when there is none."""
+        options = self._options
+        made = job.attempts_made + 1
+        most_started = options.max_started_attempts
+        if made >= job.opts.attempts or isinstance(error, Unrecoverable):
+            return None
+        if most_started is not None and job.attempts_started + 1 >= most_started:
+            return None
+        rule = job.opts.backoff
+        if rule is None:
+            return 0
+        if growing := rule.growing(options.max_backoff):
+            return growing.pause_ms(made, self._dice)
+        if rule.type in ("fixed", "exponential"):
+            return 0
+        return await self._custom_pause(rule, made, error, job)
+
+    async def _custom_pause(
+        self, rule: Backoff, made: int, error: BaseException, job: Job
+    ) -> int | None:
+        if self._options.strategy is None:
+            return None
+        pause = self._options.strategy(made, rule.type, error, job)
+        if isinstance(pause, Awaitable):
+            pause = await pause
+        return None if pause < 0 else int(pause)
+
+    def _traces(self, job: Job, error: BaseException) -> list[str]:
+        trace = "".join(traceback.format_exception(error))
+        traces = [*job.stacktrace, trace]
+        limit = job.opts.stack_trace_limit
+        return traces if limit is None else traces[len(traces) - limit :] if limit else []
+
+    async def wait(self, at_most: float) -> None:
+        """Return when there may be work."""
+        # TODO-lead: blocking connection, exact timer
+        await asyncio.sleep(min(at_most, 0.01))
+
+    @contextlib.asynccontextmanager
+    async def keeper(self) -> AsyncGenerator[Extend]:
+        """Open the way to renew locks, with a connection of its own."""
+        store = await self._open_store()
+        try:
+
+            async def extend(claims: Sequence[Claim[Any]]) -> Sequence[Claim[Any]]:
+                locks = [text for claim in claims for text in (claim.id, claim.token)]
+                lost = await scripts.extend_locks(
+                    store.redis,
+                    self._keys,
+                    base=self._keys.base,
+                    lease_ms=self._options.lock_duration,
+                    locks=locks,
+                )
+                return [claims[place - 1] for place in lost]
+
+            yield extend
+        finally:
+            await store.close()
+
+
+def _refusal(code: int, id: str) -> WaystationError:
+    match code:
+        case -1:
+            return NotFound(f"job {id} is gone")
+        case -2:
+            return LeaseLost(f"the lock of job {id} has run out")
+        case -6:
+            return LeaseLost(f"job {id} is held by somebody else")
+        case -4:
+            return WrongState(f"job {id} has children that are not finished")
+        case -9:
+            return WrongState(f"job {id} has children that failed")
+        case _:
+            return WrongState(f"job {id} is not active")

@@ -1,0 +1,31 @@
+"""What a handler raises to steer its job, under the names BullMQ gives them."""
+
+from waystation.core.errors import RateLimited, Unrecoverable, WorkError
+
+
+class UnrecoverableError(Unrecoverable):
+    """The job fails for good, whatever attempts are left."""
+
+
+class DelayedError(WorkError):
+    """The handler has moved the job to the delayed ones; the attempt does not count."""
+
+    code = "DELAYED"
+
+
+class WaitingError(WorkError):
+    """The handler has moved the job back into the line; the attempt does not count."""
+
+    code = "WAITING"
+
+
+class WaitingChildrenError(WorkError):
+    """The handler has left the job to wait for its children; the attempt does not count."""
+
+    code = "WAITING_CHILDREN"
+
+
+class RateLimitError(RateLimited):
+    """The job goes back to the head of the line until the rate limit allows it again."""
+
+    code = "BULLMQ_RATE_LIMITED"

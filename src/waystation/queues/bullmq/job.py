@@ -1,0 +1,186 @@
+"""One job: what its hash says, and what can be done with it."""
+
+from typing import Any, NamedTuple
+
+from waystation.core import codec
+from waystation.core.errors import Malformed, WrongState
+from waystation.core.store.script import Client
+
+from .keys import JobKeys, QueueKeys
+from .options import StoredOptions, stored_options
+
+
+class QueueRef(NamedTuple):
+    """The queue a job lives in, and the way to it."""
+
+    client: Client
+    keys: QueueKeys
+
+
+class Job:
+    """A job as it was when it was read; what its handler gets, and what `get_job` returns."""
+
+    # Fields are decoded when asked for: most handlers look at the data and nothing else.
+    __slots__ = ("_data", "_fields", "_queue", "id", "token")
+
+    def __init__(
+        self, id: str, fields: dict[bytes, bytes], queue: QueueRef | None, token: str | None = None
+    ) -> None:
+        self.id = id
+        self.token = token
+        """The lease, while a worker holds the job."""
+        self._fields = fields
+        self._queue = queue
+        self._data: Any = _UNREAD
+
+    @property
+    def name(self) -> str:
+        """What kind of job it is."""
+        return self._text(b"name") or ""
+
+    @property
+    def data(self) -> Any:
+        """What the producer sent along."""
+        if self._data is _UNREAD:
+            self._data = codec.decode(self._fields.get(b"data", b"{}"))
+        return self._data
+
+    @property
+    def opts(self) -> StoredOptions:
+        """The options the producer chose."""
+        return stored_options(self._fields.get(b"opts", b"{}"))
+
+    @property
+    def timestamp(self) -> int:
+        """When it was made, in milliseconds."""
+        return self._number(b"timestamp") or 0
+
+    @property
+    def delay(self) -> int:
+        """Milliseconds it had or has to wait."""
+        return self._number(b"delay") or 0
+
+    @property
+    def priority(self) -> int:
+        """0 runs first, then 1, 2, …"""
+        return self._number(b"priority") or 0
+
+    @property
+    def attempts_made(self) -> int:
+        """Attempts that have ended."""
+        # BullMQ before version 4 wrote the long name.
+        return self._number(b"attemptsMade") or self._number(b"atm") or 0
+
+    @property
+    def attempts_started(self) -> int:
+        """Times it was picked up."""
+        return self._number(b"ats") or 0
+
+    @property
+    def stalled_count(self) -> int:
+        """Times its worker fell silent."""
+        return self._number(b"stc") or 0
+
+    @property
+    def processed_on(self) -> int | None:
+        """When it was last picked up, in milliseconds."""
+        return self._number(b"processedOn")
+
+    @property
+    def finished_on(self) -> int | None:
+        """When it ended, in milliseconds."""
+        return self._number(b"finishedOn")
+
+    @property
+    def processed_by(self) -> str | None:
+        """The worker that last picked it up."""
+        return self._text(b"pb")
+
+    @property
+    def progress(self) -> Any:
+        """What the handler last told about how far it is."""
+        return self._json(b"progress", 0)
+
+    @property
+    def return_value(self) -> Any:
+        """What the handler returned."""
+        return self._json(b"returnvalue", None)
+
+    @property
+    def failed_reason(self) -> str | None:
+        """Why the last failed attempt failed."""
+        return self._text(b"failedReason")
+
+    @property
+    def stacktrace(self) -> list[str]:
+        """The tracebacks of failed attempts, the oldest first."""
+        found = self._json(b"stacktrace", [])
+        return [str(each) for each in found] if isinstance(found, list) else []  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+    @property
+    def deferred_failure(self) -> str | None:
+        """Why it must fail without being run."""
+        return self._text(b"defa")
+
+    @property
+    def parent_key(self) -> str | None:
+        """The key of the job that waits for this one."""
+        return self._text(b"parentKey")
+
+    @property
+    def deduplication_id(self) -> str | None:
+        """What it shares with jobs it stands for."""
+        return self._text(b"deid")
+
+    @property
+    def scheduler_id(self) -> str | None:
+        """The scheduler that made it."""
+        return self._text(b"rjk")
+
+    def _text(self, field: bytes) -> str | None:
+        raw = self._fields.get(field)
+        return None if raw is None else raw.decode("utf-8", "replace")
+
+    def _number(self, field: bytes) -> int | None:
+        raw = self._fields.get(field)
+        if raw is None:
+            return None
+        try:
+            return int(float(raw)) if b"." in raw or b"e" in raw else int(raw)
+        except (ValueError, OverflowError):
+            return None
+
+    def _json(self, field: bytes, otherwise: Any) -> Any:
+        raw = self._fields.get(field)
+        if raw is None:
+            return otherwise
+        try:
+            return codec.decode(raw)
+        except Malformed:
+            return raw.decode("utf-8", "replace")
+
+    @property
+    def queue(self) -> QueueRef:
+        """The queue it lives in."""
+        if self._queue is None:
+            raise WrongState(f"job {self.id} was taken into another process, away from its queue")
+        return self._queue
+
+    @property
+    def keys(self) -> JobKeys:
+        """Where it is kept."""
+        return self.queue.keys.of(self.id)
+
+    def __repr__(self) -> str:
+        return f"Job({self.id!r}, {self.name!r})"
+
+    def __getstate__(self) -> tuple[str, dict[bytes, bytes], str | None]:
+        return self.id, self._fields, self.token
+
+    def __setstate__(self, state: tuple[str, dict[bytes, bytes], str | None]) -> None:
+        self.id, self._fields, self.token = state
+        self._queue = None
+        self._data = _UNREAD
+
+
+_UNREAD = object()

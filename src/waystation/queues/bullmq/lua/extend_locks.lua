@@ -1,0 +1,14 @@
+--- Renew locks by their ids and tokens; the reply has the places, from 1, of those that are lost.
+--- keys  stalled
+--- args  base lease_ms locks...
+local lost = {}
+for at = locks, #ARGV, 2 do
+  local lock = base .. ARGV[at] .. ':lock'
+  if redis.call('GET', lock) == ARGV[at + 1] then
+    redis.call('PEXPIRE', lock, lease_ms)
+    redis.call('SREM', stalled, ARGV[at])
+  else
+    lost[#lost + 1] = (at - locks) / 2 + 1
+  end
+end
+return lost

@@ -1,0 +1,50 @@
+--- Claim the next jobs: what waits, then what is prioritized, as limits and pauses allow.
+--- uses  promote_due
+local function claim_jobs(queue, want, token, lease_ms, worker, max, duration, now)
+  promote_due(queue, now)
+  local state = redis.call('HMGET', queue.meta, 'paused', 'concurrency', 'max', 'duration')
+  max = tonumber(state[3] or max)
+  if max then
+    local ttl = redis.call('PTTL', queue.limiter)
+    local started = ttl > 0 and tonumber(redis.call('GET', queue.limiter)) or 0
+    if started >= max then return {}, ttl end
+    want = math.min(want, max - started)
+  end
+  if state[1] then return {}, 0 end
+  if state[2] then want = math.min(want, state[2] - redis.call('LLEN', queue.active)) end
+  if want < 1 then return {}, 0 end
+
+  local ids = redis.call('RPOP', queue.wait, want) or {}
+  if #ids < want then
+    local first = redis.call('ZPOPMIN', queue.prioritized, want - #ids)
+    if #first == 0 then redis.call('DEL', queue.pc) end
+    for place = 1, #first, 2 do ids[#ids + 1] = first[place] end
+  end
+
+  local claims, live, counted = {}, {}, 0
+  for _, id in ipairs(ids) do
+    local job = queue.base .. id
+    local fields = redis.call('HGETALL', job)
+    -- An id whose job is gone leaves the line here; it is no job to run.
+    if #fields > 0 then
+      redis.call('SET', job .. ':lock', token, 'PX', lease_ms)
+      redis.call('XADD', queue.events, '*', 'event', 'active', 'jobId', id, 'prev', 'waiting',
+        'workerId', worker)
+      redis.call('HSET', job, 'processedOn', now, 'pb', worker)
+      redis.call('HINCRBY', job, 'ats', 1)
+      live[#live + 1] = id
+      claims[#claims + 1] = id
+      claims[#claims + 1] = fields
+      counted = counted + 1
+    end
+  end
+  if counted == 0 then return {}, 0 end
+  for first = 1, counted, 1000 do
+    redis.call('LPUSH', queue.active, unpack(live, first, math.min(first + 999, counted)))
+  end
+  if max and redis.call('INCRBY', queue.limiter, counted) == counted then
+    redis.call('PEXPIRE', queue.limiter, duration ~= '' and duration or state[4])
+  end
+  redis.call('ZADD', queue.marker, 0, '0')
+  return claims, 0
+end

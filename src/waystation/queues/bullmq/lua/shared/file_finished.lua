@@ -1,0 +1,28 @@
+--- File a finished job away: its fields, its set, what is to be kept, and who waits for it.
+--- uses  forget_job trim_finished child_completed child_failed release_deduplication
+local function file_finished(queue, id, target, value, keep, now)
+  local job = queue.base .. id
+  local ties = redis.call('HMGET', job, 'parentKey', 'parent', 'deid')
+  if ties[3] then release_deduplication(queue, ties[3], id) end
+  if ties[1] then
+    local parent = cjson.decode(ties[2])
+    if target == 'completed' then
+      child_completed(ties[1], parent, job, value, now)
+    else
+      child_failed(ties[1], parent, job, value, now)
+    end
+  end
+  local made = redis.call('HINCRBY', job, 'atm', 1)
+  if keep == '0' then
+    forget_job(job)
+    return made
+  end
+  local field = target == 'completed' and 'returnvalue' or 'failedReason'
+  redis.call('HSET', job, field, value, 'finishedOn', now)
+  redis.call('ZADD', queue[target], now, id)
+  if keep ~= '' then
+    local count, age, limit = string.match(keep, '([^:]*):([^:]*):([^:]*)')
+    trim_finished(queue, queue[target], now, tonumber(count), tonumber(age), tonumber(limit))
+  end
+  return made
+end

@@ -1,0 +1,23 @@
+--- Let a parent run that has waited for its children.
+--- uses  push_delayed mark_delayed push_prioritized mark_ready
+local function release_parent(parents, id, now)
+  if redis.call('ZREM', parents['waiting-children'], id) == 0 then return end
+  local job = parents.base .. id
+  local wishes = redis.call('HMGET', job, 'priority', 'delay')
+  local priority, delay = tonumber(wishes[1] or 0), tonumber(wishes[2] or 0)
+  if delay > 0 then
+    local due = now + delay
+    push_delayed(parents, id, due)
+    redis.call('XADD', parents.events, '*', 'event', 'delayed', 'jobId', id,
+      'delay', string.format('%.0f', due))
+    mark_delayed(parents)
+    return
+  end
+  if priority > 0 then
+    push_prioritized(parents, id, priority)
+  else
+    redis.call('RPUSH', parents.wait, id)
+  end
+  mark_ready(parents)
+  redis.call('XADD', parents.events, '*', 'event', 'waiting', 'jobId', id, 'prev', 'waiting-children')
+end

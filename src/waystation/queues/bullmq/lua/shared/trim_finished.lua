@@ -1,0 +1,17 @@
+--- Forget finished jobs beyond an age in seconds or a number; at most `limit` by age in one call.
+--- uses  forget_job
+local function trim_finished(queue, set, now, count, age, limit)
+  local gone = {}
+  if age and age > 0 then
+    gone = redis.call('ZRANGEBYSCORE', set, '-inf', now - age * 1000, 'LIMIT', 0, limit or 1000)
+    if #gone > 0 then redis.call('ZREM', set, unpack(gone)) end
+  end
+  if count and count > 0 then
+    local extra = redis.call('ZRANGE', set, 0, -(count + 1))
+    for first = 1, #extra, 1000 do
+      redis.call('ZREM', set, unpack(extra, first, math.min(first + 999, #extra)))
+    end
+    for _, id in ipairs(extra) do gone[#gone + 1] = id end
+  end
+  for _, id in ipairs(gone) do forget_job(queue.base .. id) end
+end

@@ -1,0 +1,91 @@
+"""The atomic steps of a queue, one door each."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from waystation.core.store.script import Client, script
+
+from .keys import QueueKeys
+
+SERVER_TIME = ""
+"""The value of `now` that lets the server say what time it is; tests bring their own."""
+
+
+class Settlement(NamedTuple):
+    """What came of settling and claiming."""
+
+    codes: Sequence[int]
+    """0 for each outcome that counts, else why it does not."""
+    claims: Sequence[Any]
+    """An id and a flat list of fields for each job claimed, in turn."""
+    limited_ms: int
+    """How long the rate limit lets nothing through; 0 when it does not bind."""
+    due_ms: int
+    """When the next delayed job is due; asked for only when there was nothing to claim."""
+
+
+def _settlement(raw: Any) -> Settlement:
+    codes, claims, limited_ms, due_ms = raw
+    return Settlement(codes, claims, limited_ms, int(due_ms))
+
+
+def _texts(raw: Any) -> list[str]:
+    return [each.decode() for each in raw]
+
+
+def _ids_or_codes(raw: Any) -> list[str | int]:
+    return [each.decode() if isinstance(each, bytes) else each for each in raw]
+
+
+def _as_is(raw: Any) -> Any:
+    return raw
+
+
+@script(reply=_ids_or_codes)
+async def add(
+    redis: Client, keys: QueueKeys, *, base: str, now: str | int, jobs: Sequence[str | bytes]
+) -> list[str | int]:
+    """Put jobs into the line."""
+    ...
+
+
+@script(reply=_settlement)
+async def settle(
+    redis: Client,
+    keys: QueueKeys,
+    *,
+    base: str,
+    now: str | int,
+    token: str,
+    lease_ms: int,
+    want: int,
+    worker: str,
+    max: str | int,
+    duration: str | int,
+    metrics: str | int,
+    outcomes: Sequence[str | bytes | int],
+) -> Settlement:
+    """File outcomes away and claim the next jobs, in one step."""
+    ...
+
+
+@script(reply=_as_is)
+async def extend_locks(
+    redis: Client, keys: QueueKeys, *, base: str, lease_ms: int, locks: Sequence[str]
+) -> list[int]:
+    """Renew locks; the reply has the places, from 1, of those that are lost."""
+    ...
+
+
+@script(reply=_texts)
+async def recover_stalled(
+    redis: Client,
+    keys: QueueKeys,
+    *,
+    base: str,
+    now: str | int,
+    interval_ms: int,
+    max_stalled: int,
+) -> list[str]:
+    """Put back the jobs whose locks have lapsed since the last look."""
+    ...
