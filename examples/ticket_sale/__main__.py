@@ -1,0 +1,29 @@
+"""Play every scene, then count: `python -m examples.ticket_sale`."""
+
+import asyncio
+import sys
+
+from . import box_office
+from .account import Account
+from .scene import Scene
+from .stage import Stage
+
+SCENES: list[Scene] = [
+    box_office,
+]
+"""In the order in which they are played; a new part of waystation adds its scene here."""
+
+
+async def main() -> int:
+    """Play all scenes; 1 when anything was lost or counted twice, else 0."""
+    stage = Stage()
+    accounts: list[Account] = []
+    for number, scene in enumerate(SCENES, 1):
+        stage.open(f"Scene {number} of {len(SCENES)}: {scene.TITLE}")
+        accounts.append(await scene.run(stage))
+    stage.close(accounts)
+    return 0 if all(account.balanced for account in accounts) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

@@ -1,0 +1,16 @@
+"""What a scene is."""
+
+from typing import Protocol
+
+from .account import Account
+from .stage import Stage
+
+
+class Scene(Protocol):
+    """A module that plays one part of the sale."""
+
+    TITLE: str
+
+    async def run(self, stage: Stage) -> Account:
+        """Play the scene and give account."""
+        ...

@@ -1,0 +1,91 @@
+"""Where scenes are shown: with bars on a terminal, in plain lines anywhere else."""
+
+import contextlib
+import time
+from collections.abc import Callable, Generator, Sequence
+from typing import TypeAlias
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from .account import Account
+
+Show: TypeAlias = Callable[[int], None]
+"""Tell how far it is by now."""
+
+
+_GOOD = "[bold green]Nothing was lost and nothing happened twice.[/]"
+_BAD = "[bold red]The account does not add up: something was lost or happened twice.[/]"
+
+
+class Stage:
+    """Speaks to whoever watches."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(highlight=False)
+        self._began = time.monotonic()
+
+    def open(self, title: str) -> None:
+        """Begin a scene."""
+        self._console.print(f"\n[bold]{title}[/]\n")
+
+    def say(self, sentence: str) -> None:
+        """Say one sentence."""
+        self._console.print(f"  {sentence}", soft_wrap=True)
+
+    @contextlib.contextmanager
+    def progress(self, what: str, total: int) -> Generator[Show]:
+        """Show how far something is, from 0 to the total."""
+        if not self._console.is_terminal:
+            yield self._steps(what, total)
+            return
+        columns = (
+            TextColumn("  "),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn(what),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=self._console) as bar:
+            task = bar.add_task(what, total=total)
+            yield lambda done: bar.update(task, completed=done)
+
+    def close(self, accounts: Sequence[Account]) -> None:
+        """Show what became of everything, and say whether it adds up."""
+        self._console.print("\n[bold]The account[/]\n")
+        for account in accounts:
+            self._console.print(_table(account))
+            for remark in account.remarks:
+                self.say(remark)
+        took = f"[dim]({time.monotonic() - self._began:.0f} s)[/]"
+        verdict = _GOOD if all(account.balanced for account in accounts) else _BAD
+        self._console.print(f"\n{verdict} {took}\n", soft_wrap=True)
+
+    def _steps(self, what: str, total: int) -> Show:
+        told = 0
+
+        def show(done: int) -> None:
+            nonlocal told
+            if (fifths := done * 5 // total) > told:
+                told = fifths
+                self.say(f"{done:>7,} of {total:,} {what}")
+
+        return show
+
+
+def _table(account: Account) -> Table:
+    table = Table(box=box.SIMPLE, show_header=False, title=account.title, title_justify="left")
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column()
+    table.add_row(
+        f"[bold]{account.came_in:,}[/]", f"[bold]{account.what} came in[/]", end_section=True
+    )
+    for sentence, count in account.ends.items():
+        table.add_row(f"{count:,}", sentence)
+    table.add_section()
+    for count, sentence in ((account.lost, "were lost"), (account.twice, "happened twice")):
+        color = "red" if count else "green"
+        table.add_row(f"[{color}]{count:,}[/]", f"[{color}]{sentence}[/]")
+    return table
