@@ -60,7 +60,8 @@ def any_node(request: pytest.FixtureRequest) -> NodePeer:
 @pytest.fixture
 async def second_url(server_url: str) -> AsyncIterator[str]:
     """Another empty database of the same server."""
-    url = urlunsplit(urlsplit(server_url)._replace(path="/1"))
+    first = urlsplit(server_url)
+    url = urlunsplit(first._replace(path="/2" if first.path == "/1" else "/1"))
     async with Redis.from_url(url, protocol=2) as client:
         await client.flushdb()
         yield url

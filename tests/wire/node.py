@@ -83,6 +83,7 @@ class NodeProcess:
     def send(self, command: str, **args: Json) -> "asyncio.Future[Json]":
         """Give a command without waiting; the future is its answer."""
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(_excuse)
         if not self.running:
             answer.set_exception(NodeGone(f"Node has ended, so it cannot {command}"))
             return answer
@@ -212,7 +213,7 @@ class Remote:
 
     async def ready(self) -> Self:
         """Return when it is connected."""
-        await self._opening
+        await asyncio.shield(self._opening)
         return self
 
     async def call(self, method: str, *args: Json) -> Json:
@@ -254,7 +255,9 @@ class Remote:
         """Close it; a worker waits for its jobs unless forced."""
         if not self._closed:
             self._closed = True
-            await self._send("close", force=force)
+            # Not after the opening, which never ends when there is no server to be found.
+            async with asyncio.timeout(ANSWER_WITHIN):
+                await self._process.send("close", handle=self._handle, force=force)
 
     def as_argument(self) -> Json:
         """How to hand this object to a method of another one."""
@@ -264,6 +267,12 @@ class Remote:
         async with asyncio.timeout(ANSWER_WITHIN + patience):
             await asyncio.shield(self._opening)
             return await self._process.send(command, handle=self._handle, **args)
+
+
+def _excuse(answer: "asyncio.Future[Json]") -> None:
+    """An error that nobody waited for, as of an object never used, is no fault of the test's."""
+    if not answer.cancelled():
+        answer.exception()
 
 
 def _path(calls: Sequence[tuple[Json, ...]]) -> list[list[Json]]:

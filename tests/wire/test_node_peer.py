@@ -1,8 +1,10 @@
+import asyncio
+
 import pytest
 from redis.asyncio import Redis
 
 from .conftest import LATEST
-from .node import NodeError, NodeGone, NodePeer, Steps, node
+from .node import NodeError, NodeGone, NodePeer, NodeProcess, Steps, node
 
 
 async def test_a_job_added_by_node_is_in_redis(any_node: NodePeer, redis: Redis) -> None:
@@ -132,6 +134,23 @@ async def test_what_node_throws_is_an_error_with_its_name(any_node: NodePeer) ->
         await any_node.queue("mail").call("polish")
     with pytest.raises(NodeError, match="nothing to ask retry"):
         await any_node.queue("mail").call_job("missing", "retry")
+
+
+async def test_what_cannot_be_opened_says_so_when_it_is_used(any_node: NodePeer) -> None:
+    queue = any_node.queue("a:b")
+
+    with pytest.raises(NodeError, match="cannot contain :"):
+        await queue.call("count")
+
+
+async def test_what_found_no_server_can_still_be_closed(
+    node6_process: NodeProcess,
+) -> None:
+    async with NodePeer(node6_process, "redis://127.0.0.1:1") as peer:
+        worker = peer.worker("mail")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await worker.ready()
 
 
 async def test_waiting_for_what_never_happens_tells_what_did(any_node: NodePeer) -> None:
