@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-import structlog
-
 from waystation.core.errors import StoreError
+from waystation.core.telemetry.logs import get_logger
 
 from .claim import Claim, Source
 
 W = TypeVar("W")
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Keeper(Generic[W]):
@@ -68,7 +67,7 @@ class Keeper(Generic[W]):
                         await self._beat(extend)
                     return
             except StoreError as error:
-                _log.warning("leases cannot be renewed now", error_class=error.code)
+                _log.warning("leases cannot be renewed now", error_code=error.code)
                 await _happens(ended, within=min(self._every, 1.0))
 
     async def _beat(self, extend: Callable[[Sequence[Claim[Any]]], Any]) -> None:

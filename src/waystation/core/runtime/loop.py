@@ -5,12 +5,11 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import structlog
-
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import InvalidOption, StoreError
+from waystation.core.telemetry.logs import get_logger
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Loop:
@@ -54,7 +53,7 @@ class Loop:
         except asyncio.CancelledError:
             raise
         except StoreError as error:
-            _log.warning("a duty waits for the store", duty=self.name, error_class=error.code)
+            _log.warning("a duty waits for the store", duty=self.name, error_code=error.code)
             return False
         except Exception:
             _log.exception("a duty failed and will be tried again", duty=self.name)

@@ -7,13 +7,13 @@ import signal
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
-import structlog
+from waystation.core.telemetry.logs import get_logger
 
 from .loop import Loop
 from .watch import Watchdog
 from .worker import Worker
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
-import structlog
 
 from waystation.core.backoff import Backoff, Growth
 from waystation.core.errors import (
@@ -21,6 +20,7 @@ from waystation.core.errors import (
     StoreError,
 )
 from waystation.core.outcome import Failed, Outcome, Returned
+from waystation.core.telemetry.logs import get_logger
 
 from .claim import Claim, Refused, Reply, Settled, Source
 from .handlers import Handler
@@ -28,7 +28,7 @@ from .keeper import Keeper
 from .slots import Slots
 
 W = TypeVar("W")
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 _PATIENCE = Backoff(Growth.EXPONENTIAL, delay_ms=50, cap_ms=5_000, jitter=0.5)
 """Between tries while the store is away; jittered, so that a fleet does not return together."""
@@ -268,7 +268,7 @@ class Worker(Generic[W]):
             listener.claimed(reply.claims)
 
     def _trouble(self, error: StoreError) -> None:
-        _log.warning("the source cannot be asked now", error_class=error.code)
+        _log.warning("the source cannot be asked now", error_code=error.code)
         if self._listener is not None:
             self._listener.troubled(error)
 
