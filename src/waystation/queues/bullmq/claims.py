@@ -12,6 +12,7 @@ import msgspec
 
 from waystation.core import codec, identity
 from waystation.core.backoff import HOUR_MS
+from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import (
     InvalidInput,
     LeaseLost,
@@ -29,11 +30,15 @@ from . import scripts
 from .errors import DelayedError, RateLimitError, WaitingChildrenError, WaitingError
 from .job import Job, QueueRef
 from .keys import QueueKeys
+from .marker import Marker
 from .options import Backoff, Retention, kept
 from .scripts import SERVER_TIME
 
 Strategy = Callable[[int, str, BaseException, Job], "int | Awaitable[int]"]
-"""Attempts made, the backoff's name, the error, the job: milliseconds to wait, or -1 for no more."""
+"""From attempts made, backoff's name, error and job: milliseconds to wait, or -1 for no more."""
+
+LONGEST_LIMIT_S = 30.0
+"""After a longer rate limit than this the worker looks again, because limits can be lifted."""
 
 _MOVED_BY_THE_HANDLER = (DelayedError, WaitingError, WaitingChildrenError)
 
@@ -72,21 +77,31 @@ class BullSource:
         keys: QueueKeys,
         options: ClaimOptions,
         *,
-        open_store: Callable[[], Awaitable[Store]],
+        clock: Clock | None = None,
     ) -> None:
         self._client: Client = store.hot
         self._store = store
         self._keys = keys
         self._options = options
-        self._open_store = open_store
+        # Only tests bring a clock; otherwise the server says what time it is.
+        self._clock = clock
+        self._marker = Marker(store, keys, worker=options.worker, clock=clock or SystemClock())
         self._queue = QueueRef(self._client, keys)
         self._token = identity.lease_token()
         self._calls = 0
         self._keep_completed = kept(options.remove_on_complete)
         self._keep_failed = kept(options.remove_on_fail)
         self._dice = random.Random()
-        self._resume_at = 0.0
-        self._due_at: float | None = None
+        self._limited_until = 0.0
+        self._due_ms: int | None = None
+
+    async def open(self) -> None:
+        """Show up among the queue's workers."""
+        await self._marker.open()
+
+    async def close(self) -> None:
+        """Leave."""
+        await self._marker.close()
 
     async def settle(self, settled: Sequence[Settled[Job]], *, claim: int) -> Reply[Job]:
         """File outcomes away and claim up to `claim` more, in one round trip."""
@@ -97,7 +112,7 @@ class BullSource:
             if record:
                 outcomes += record
                 filed.append(each.claim)
-        if time.monotonic() < self._resume_at:
+        if time.monotonic() < self._limited_until:
             claim = 0
         if not filed and not claim:
             return Reply()
@@ -108,7 +123,7 @@ class BullSource:
             self._client,
             self._keys,
             base=self._keys.base,
-            now=SERVER_TIME,
+            now=self._clock.now_ms() if self._clock else SERVER_TIME,
             token=token,
             lease_ms=options.lock_duration,
             want=claim,
@@ -119,8 +134,8 @@ class BullSource:
             outcomes=outcomes,
         )
         if settlement.limited_ms > 0:
-            self._resume_at = time.monotonic() + settlement.limited_ms / 1000
-        self._due_at = settlement.due_ms / 1000 if settlement.due_ms else None
+            self._limited_until = time.monotonic() + settlement.limited_ms / 1000
+        self._due_ms = settlement.due_ms or None
         return Reply(
             self._claims(settlement.claims, token),
             [
@@ -207,13 +222,17 @@ class BullSource:
 
     async def wait(self, at_most: float) -> None:
         """Return when there may be work."""
-        # TODO-lead: blocking connection, exact timer
-        await asyncio.sleep(min(at_most, 0.01))
+        limited = self._limited_until - time.monotonic()
+        if limited > 0:
+            await asyncio.sleep(min(limited, LONGEST_LIMIT_S))
+            return
+        due_ms, self._due_ms = self._due_ms, None
+        await self._marker.wait(at_most, due_ms=due_ms)
 
     @contextlib.asynccontextmanager
     async def keeper(self) -> AsyncGenerator[Extend]:
         """Open the way to renew locks, with a connection of its own."""
-        store = await self._open_store()
+        store = Store(self._store.address, self._store.options)
         try:
 
             async def extend(claims: Sequence[Claim[Any]]) -> Sequence[Claim[Any]]:

@@ -137,6 +137,11 @@ class Job:
         """The scheduler that made it."""
         return self._text(b"rjk")
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether its handler can run without more ado."""
+        return b"rjk" not in self._fields and b"defa" not in self._fields
+
     def _text(self, field: bytes) -> str | None:
         raw = self._fields.get(field)
         return None if raw is None else raw.decode("utf-8", "replace")

@@ -1,5 +1,5 @@
 --- Put back the jobs whose locks have lapsed since the last look, and suspect those active now.
---- keys  stalled wait active stalled_check meta events marker paused
+--- keys  stalled wait active stalled_check meta events marker
 --- args  base now interval_ms max_stalled
 --- uses  now_ms events_cap mark_ready
 if redis.call('EXISTS', stalled_check) == 1 then return {} end
@@ -7,31 +7,47 @@ now = now_ms(now)
 redis.call('SET', stalled_check, string.format('%.0f', now), 'PX', interval_ms)
 redis.call('XTRIM', events, 'MAXLEN', '~', events_cap(meta))
 
-local queue = { meta = meta, active = active, marker = marker }
-local recovered = {}
+local lapsed = {}
 for _, id in ipairs(redis.call('SMEMBERS', stalled)) do
-  local job = base .. id
-  if redis.call('EXISTS', job .. ':lock') == 0 and redis.call('LREM', active, 1, id) > 0 then
-    -- An id whose job is gone leaves the active list here and goes nowhere.
-    if redis.call('EXISTS', job) == 1 then
-      local stalls = redis.call('HINCRBY', job, 'stc', 1)
-      local scheduler = redis.call('HGET', job, 'rjk')
-      local is_scheduled = scheduler and redis.call('EXISTS', base .. 'repeat:' .. scheduler) == 1
-      if stalls > tonumber(max_stalled) and not is_scheduled then
-        redis.call('HSET', job, 'defa', 'job stalled more than allowable limit')
-      end
-      redis.call('RPUSH', wait, id)
-      redis.call('XADD', events, '*', 'event', 'waiting', 'jobId', id, 'prev', 'active')
-      redis.call('XADD', events, '*', 'event', 'stalled', 'jobId', id)
-      recovered[#recovered + 1] = id
-    end
+  if redis.call('EXISTS', base .. id .. ':lock') == 0 then
+    lapsed[id] = true
   end
 end
-if #recovered > 0 then mark_ready(queue) end
+
+local held = redis.call('LRANGE', active, 0, -1)
+local recovered, kept = {}, {}
+for _, id in ipairs(held) do
+  if not lapsed[id] then
+    kept[#kept + 1] = id
+  elseif redis.call('EXISTS', base .. id) == 1 then
+    recovered[#recovered + 1] = id
+  end
+  -- An id whose job is gone is neither kept nor recovered: it leaves the active list here.
+end
+
+if #kept < #held then
+  -- Written anew, because taking ids out one by one would look through the list for each.
+  redis.call('DEL', active)
+  for first = 1, #kept, 1000 do
+    redis.call('RPUSH', active, unpack(kept, first, math.min(first + 999, #kept)))
+  end
+end
+for _, id in ipairs(recovered) do
+  local job = base .. id
+  local stalls = redis.call('HINCRBY', job, 'stc', 1)
+  local scheduler = redis.call('HGET', job, 'rjk')
+  local is_scheduled = scheduler and redis.call('EXISTS', base .. 'repeat:' .. scheduler) == 1
+  if stalls > tonumber(max_stalled) and not is_scheduled then
+    redis.call('HSET', job, 'defa', 'job stalled more than allowable limit')
+  end
+  redis.call('RPUSH', wait, id)
+  redis.call('XADD', events, '*', 'event', 'waiting', 'jobId', id, 'prev', 'active')
+  redis.call('XADD', events, '*', 'event', 'stalled', 'jobId', id)
+end
+if #recovered > 0 then mark_ready({ meta = meta, active = active, marker = marker }) end
 
 redis.call('DEL', stalled)
-local held = redis.call('LRANGE', active, 0, -1)
-for first = 1, #held, 1000 do
-  redis.call('SADD', stalled, unpack(held, first, math.min(first + 999, #held)))
+for first = 1, #kept, 1000 do
+  redis.call('SADD', stalled, unpack(kept, first, math.min(first + 999, #kept)))
 end
 return recovered

@@ -1,0 +1,54 @@
+"""A listener that turns what a worker does into numbers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from waystation.core.errors import StoreError
+from waystation.core.outcome import Done, Failed, Returned
+from waystation.core.telemetry.metrics import Metrics, reason_of
+
+from .claim import Claim, Refused, Settled
+
+
+class Metered:
+    """Counts one line's work; the counters are looked up once, not for every job."""
+
+    def __init__(self, metrics: Metrics, *, line: str, queue: str) -> None:
+        self._failed = metrics.jobs_failed
+        self._queue = queue
+        self._consumed = metrics.jobs_consumed.of(queue)
+        self._completed = metrics.jobs_completed.of(queue)
+        self._took = metrics.job_processing.of(queue)
+        self._returned = metrics.jobs_returned.of(line, queue)
+        self._lost = metrics.leases_lost.of(line, queue)
+        self._refused = metrics.settles_refused.of(line, queue)
+        self._troubled = metrics.store_reconnects
+
+    def claimed(self, claims: Sequence[Claim[Any]]) -> None:
+        """Count what came in."""
+        self._consumed.inc(len(claims))
+
+    def settled(self, settled: Sequence[Settled[Any]]) -> None:
+        """Count what was done, and how long it took."""
+        for each in settled:
+            match each.outcome:
+                case Done():
+                    self._completed.inc()
+                    self._took.observe(each.took_s)
+                case Failed(error):
+                    self._failed.of(self._queue, reason_of(error)).inc()
+                    self._took.observe(each.took_s)
+                case Returned():
+                    self._returned.inc()
+
+    def refused(self, refused: Sequence[Refused[Any]]) -> None:
+        """Count the outcomes that came too late."""
+        self._refused.inc(len(refused))
+
+    def lost(self, claims: Sequence[Claim[Any]]) -> None:
+        """Count the leases that ran out."""
+        self._lost.inc(len(claims))
+
+    def troubled(self, error: StoreError) -> None:
+        """Count the times the store could not be asked."""
+        self._troubled.of().inc()

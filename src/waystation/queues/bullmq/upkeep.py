@@ -1,0 +1,34 @@
+"""What if nobody comes back: jobs of workers that fell silent go back into the line."""
+
+from waystation.core.store.script import Client
+from waystation.core.telemetry.logs import get_logger
+
+from . import scripts
+from .keys import QueueKeys
+from .scripts import SERVER_TIME
+
+_log = get_logger(__name__)
+
+STALLED_INTERVAL_MS = 30_000
+MAX_STALLED = 1
+
+
+async def recover_stalled(
+    client: Client,
+    keys: QueueKeys,
+    *,
+    interval_ms: int = STALLED_INTERVAL_MS,
+    max_stalled: int = MAX_STALLED,
+) -> list[str]:
+    """Make one pass; a job is put back at the second pass that finds it without a lock."""
+    recovered = await scripts.recover_stalled(
+        client,
+        keys,
+        base=keys.base,
+        now=SERVER_TIME,
+        interval_ms=interval_ms,
+        max_stalled=max_stalled,
+    )
+    if recovered:
+        _log.info("requeued stalled jobs", queue=keys.name, count=len(recovered))
+    return recovered

@@ -1,0 +1,329 @@
+"""The worker: a handler over one queue, in the manner BullMQ users know."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Self, TypeAlias, cast
+
+from waystation.core import identity
+from waystation.core.backoff import HOUR_MS
+from waystation.core.errors import InvalidOption, StoreError, WorkError
+from waystation.core.outcome import Done, Failed
+from waystation.core.runtime.claim import Claim, Refused, Settled
+from waystation.core.runtime.handlers import Handler, handler_of
+from waystation.core.runtime.loop import Loop
+from waystation.core.runtime.worker import Listener, WorkerOptions
+from waystation.core.runtime.worker import Worker as CoreWorker
+from waystation.core.store.connection import Store
+from waystation.core.telemetry.traces import Traces, carrier_from_text
+
+from . import schedulers, upkeep
+from .attached import AttachedToQueue
+from .claims import BullSource, ClaimOptions, Limit, Strategy
+from .errors import UnrecoverableError
+from .job import Job
+from .keys import PREFIX
+from .options import Retention
+
+JobHandler: TypeAlias = Callable[[Any], Any]
+"""Takes the job, or a list of them, and returns a JSON value, or one for each."""
+
+WorkerEvent: TypeAlias = Literal["active", "completed", "failed", "refused", "lost", "error"]
+
+
+class Worker(AttachedToQueue):
+    """Runs jobs of one queue; entering starts it, leaving lets it finish what it has begun."""
+
+    def __init__(
+        self,
+        name: str,
+        handler: JobHandler | Mapping[str, JobHandler],
+        url: str | Store | None = None,
+        *,
+        prefix: str = PREFIX,
+        concurrency: int = 1,
+        batch: int = 0,
+        process: bool = False,
+        timeout: int | None = None,
+        worker_name: str | None = None,
+        lock_duration: int = 30_000,
+        lock_renew_time: int | None = None,
+        stalled_interval: int = upkeep.STALLED_INTERVAL_MS,
+        max_stalled: int = upkeep.MAX_STALLED,
+        max_started_attempts: int | None = None,
+        limiter: Limit | None = None,
+        backoff_strategy: Strategy | None = None,
+        max_backoff: int = HOUR_MS,
+        remove_on_complete: Retention | None = None,
+        remove_on_fail: Retention | None = None,
+        metrics_points: int | None = None,
+        drain_delay: int = 5_000,
+        grace: int = 30_000,
+        listener: Listener[Job] | None = None,
+    ) -> None:
+        super().__init__(name, url, prefix=prefix)
+        for what, value in (
+            ("lock_duration", lock_duration),
+            ("stalled_interval", stalled_interval),
+        ):
+            if value < 1:
+                raise InvalidOption(f"{what} must be at least 1 ms, got {value}")
+        self.worker_name = worker_name or identity.worker_name()
+        self._listener = _Callbacks(listener)
+        self._traces = Traces()
+        self._stalled_interval = stalled_interval
+        self._max_stalled = max_stalled
+        self._handler = self._wrapped(
+            handler, concurrency=concurrency, process=process, batch=batch
+        )
+        self._claims = ClaimOptions(
+            worker=self.worker_name,
+            lock_duration=lock_duration,
+            limiter=limiter,
+            max_backoff=max_backoff,
+            strategy=backoff_strategy,
+            max_started_attempts=max_started_attempts,
+            remove_on_complete=remove_on_complete,
+            remove_on_fail=remove_on_fail,
+            metrics_points=metrics_points,
+        )
+        self._options = WorkerOptions(
+            concurrency=concurrency,
+            lease_s=lock_duration / 1000,
+            renew_s=(lock_renew_time or 0) / 1000,
+            timeout_s=None if timeout is None else timeout / 1000,
+            grace_s=grace / 1000,
+            wait_s=drain_delay / 1000,
+        )
+        self._running: asyncio.Task[None] | None = None
+        self._core: CoreWorker[Job] | None = None
+
+    def on(self, event: WorkerEvent, callback: Callable[..., Any]) -> None:
+        """Call back when something happens here; other workers' jobs are told by QueueEvents."""
+        self._listener.add(event, callback)
+
+    async def run(self) -> None:
+        """Work until closed."""
+        await self.start()
+        if self._running:
+            await asyncio.shield(self._running)
+
+    async def start(self) -> None:
+        """Begin to work in the background."""
+        if self._running is None:
+            store = await self._opened()
+            source = BullSource(store, self.keys, self._claims)
+            await source.open()
+            self._core = CoreWorker(source, self._handler, self._options, listener=self._listener)
+            self._running = asyncio.create_task(self._work(store, source, self._core))
+
+    async def close(self, force: bool = False) -> None:
+        """Finish what was begun, or with `force` leave it to be recovered by others, and go."""
+        running, self._running = self._running, None
+        if running and self._core:
+            self._core.stop()
+            if force:
+                running.cancel()
+            await asyncio.wait([running])
+        await super().close(force)
+        if running and not running.cancelled():
+            running.result()
+
+    def pause(self) -> None:
+        """Take no more jobs until resumed; this worker only, not the queue."""
+        self._started().pause()
+
+    def resume(self) -> None:
+        """Take jobs again."""
+        self._started().resume()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the worker takes no jobs for now."""
+        return self._core is not None and self._core.paused
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the worker is at work."""
+        return self._running is not None and not self._running.done()
+
+    def cancel_job(self, job_id: str) -> bool:
+        """Stop the handler of one job, which then fails; False if it does not run here."""
+        return self._started().cancel(job_id)
+
+    def cancel_all_jobs(self) -> int:
+        """Stop the handlers of all jobs that run here."""
+        core = self._started()
+        return sum(core.cancel(claim.id) for claim in core.held)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def _work(self, store: Store, source: BullSource, core: CoreWorker[Job]) -> None:
+        async def recover_stalled() -> None:
+            await upkeep.recover_stalled(
+                store.redis,
+                self.keys,
+                interval_ms=self._stalled_interval,
+                max_stalled=self._max_stalled,
+            )
+
+        duty = Loop(recover_stalled, every_s=self._stalled_interval / 1000, jitter=0)
+        rounds = asyncio.create_task(duty.run())
+        try:
+            await core.run()
+        finally:
+            rounds.cancel()
+            await source.close()
+
+    def _started(self) -> CoreWorker[Job]:
+        if self._core is None:
+            raise WorkError(f"the worker of {self.name!r} has not been started")
+        return self._core
+
+    def _wrapped(
+        self,
+        handler: JobHandler | Mapping[str, JobHandler],
+        *,
+        concurrency: int,
+        process: bool,
+        batch: int,
+    ) -> Handler[Job]:
+        if isinstance(handler, Mapping):
+            if batch:
+                raise InvalidOption("a batch holds jobs of any name, so it takes one handler")
+            named = cast(Mapping[str, JobHandler], handler)
+            handlers = {
+                name: handler_of(each, concurrency=concurrency, process=process)
+                for name, each in named.items()
+            }
+            return _Prepared(self, _ByName(handlers))
+        return _Prepared(
+            self, handler_of(handler, concurrency=concurrency, process=process, batch=batch)
+        )
+
+    async def prepare(self, job: Job) -> None:
+        """What has to happen before a job's handler runs."""
+        if job.scheduler_id is not None:
+            # First, so that the schedule goes on even if this run of it fails.
+            await schedulers.advance(job.queue.client, job.queue.keys, job)
+        if (reason := job.deferred_failure) is not None:
+            raise UnrecoverableError(reason)
+
+    @property
+    def traces(self) -> Traces:
+        """Where the spans of this worker's jobs go."""
+        return self._traces
+
+
+class _ByName(Handler[Job]):
+    """A handler for each name of a job."""
+
+    def __init__(self, handlers: Mapping[str, Handler[Job]]) -> None:
+        super().__init__(self._run)
+        self._handlers = handlers
+
+    async def _run(self, job: Job) -> Any:
+        handler = self._handlers.get(job.name)
+        if handler is None:
+            known = ", ".join(sorted(self._handlers))
+            raise WorkError(f"no handler for jobs named {job.name!r}; there are: {known}")
+        return await handler.run(job)
+
+    async def close(self) -> None:
+        for handler in self._handlers.values():
+            await handler.close()
+
+
+class _Prepared(Handler[Job]):
+    """A handler with what comes before it: a schedule advanced, a failure that was put off."""
+
+    def __init__(self, worker: Worker, handler: Handler[Job]) -> None:
+        super().__init__(self._run_batch if handler.batch else self._run, batch=handler.batch)
+        self._worker = worker
+        self._handler = handler
+
+    async def _run(self, job: Job) -> Any:
+        if not job.is_plain:
+            await self._worker.prepare(job)
+        if self._worker.traces.enabled:
+            return await self._traced(job)
+        return await self._handler.run(job)
+
+    async def _traced(self, job: Job) -> Any:
+        carrier = carrier_from_text(job.opts.telemetry or "{}")
+        with self._worker.traces.span_for(self._worker.name, job.id, carrier=carrier):
+            return await self._handler.run(job)
+
+    async def _run_batch(self, jobs: list[Job]) -> Any:
+        outcomes: dict[str, Any] = {}
+        for job in jobs:
+            if not job.is_plain:
+                try:
+                    await self._worker.prepare(job)
+                except Exception as error:
+                    outcomes[job.id] = error
+        runnable = [job for job in jobs if job.id not in outcomes]
+        if runnable:
+            results: Any = await self._handler.run(runnable)
+            if len(runnable) == len(jobs) or not isinstance(results, list):
+                return results
+            each = cast(list[Any], results)
+            outcomes |= dict(zip((job.id for job in runnable), each, strict=False))
+        return [outcomes[job.id] for job in jobs if job.id in outcomes]
+
+    async def close(self) -> None:
+        await self._handler.close()
+
+
+class _Callbacks:
+    """Tells whoever asked with `on`, and one listener besides."""
+
+    def __init__(self, listener: Listener[Job] | None) -> None:
+        self._listener = listener
+        self._callbacks: dict[str, list[Callable[..., Any]]] = {}
+
+    def add(self, event: WorkerEvent, callback: Callable[..., Any]) -> None:
+        self._callbacks.setdefault(event, []).append(callback)
+
+    def claimed(self, claims: Sequence[Claim[Job]]) -> None:
+        if self._listener:
+            self._listener.claimed(claims)
+        if "active" in self._callbacks:
+            for claim in claims:
+                self._tell("active", claim.work)
+
+    def settled(self, settled: Sequence[Settled[Job]]) -> None:
+        if self._listener:
+            self._listener.settled(settled)
+        if not self._callbacks:
+            return
+        for each in settled:
+            match each.outcome:
+                case Done(result):
+                    self._tell("completed", each.claim.work, result)
+                case Failed(error):
+                    self._tell("failed", each.claim.work, error)
+                case _:
+                    pass
+
+    def refused(self, refused: Sequence[Refused[Job]]) -> None:
+        if self._listener:
+            self._listener.refused(refused)
+        for each in refused:
+            self._tell("refused", each.claim.work, each.reason)
+
+    def lost(self, claims: Sequence[Claim[Job]]) -> None:
+        if self._listener:
+            self._listener.lost(claims)
+        for claim in claims:
+            self._tell("lost", claim.work)
+
+    def troubled(self, error: StoreError) -> None:
+        if self._listener:
+            self._listener.troubled(error)
+        self._tell("error", error)
+
+    def _tell(self, event: WorkerEvent, *what: Any) -> None:
+        for callback in self._callbacks.get(event, ()):
+            callback(*what)
