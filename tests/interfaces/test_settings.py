@@ -194,6 +194,11 @@ def test_a_directory_is_no_settings_file(tmp_path: Path) -> None:
         load(tmp_path, environ={})
 
 
+def test_a_name_no_file_can_have_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match="cannot read"):
+        load(Path("x" * 5000), environ={})
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -36,17 +36,16 @@ class Loaded(msgspec.Struct, frozen=True):
 
 def load(file: Path | None = None, *, environ: Mapping[str, str] = os.environ) -> Loaded:
     """Read the settings, or say in one line what is wrong with them."""
-    named = file or _named_by(environ)
-    file = named or Path(FILE)
-    there = file.exists()
     _refuse_single_underscores(environ)
-    entries = [*(read_file(file) if there else []), *read_environment(environ)]
+    named = file or _named_by(environ)
+    written = read_file(named or Path(FILE))
+    entries = [*(written or []), *read_environment(environ)]
     origins = {entry.key: entry.origin for entry in entries}
     try:
         settings = Settings.model_validate(_tree(entries))
     except ValidationError as error:
         raise complaint(error, origins) from None
-    return Loaded(settings, origins, missing=None if there else named)
+    return Loaded(settings, origins, missing=named if written is None else None)
 
 
 def _named_by(environ: Mapping[str, str]) -> Path | None:

@@ -33,10 +33,12 @@ class Entry(msgspec.Struct, frozen=True):
     origin: str
 
 
-def read_file(file: Path) -> list[Entry]:
-    """Read what a YAML file sets, in its order."""
+def read_file(file: Path) -> list[Entry] | None:
+    """Read what a YAML file sets, in its order; None when there is no such file."""
     try:
         text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
     except OSError as error:
         raise InvalidSetting(f"cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError:

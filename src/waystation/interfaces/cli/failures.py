@@ -1,0 +1,43 @@
+"""How a failed command ends: one line that says why, and a number that says what kind."""
+
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from waystation.core.errors import (
+    InvalidInput,
+    StoreUnreachable,
+    StoreUnsuitable,
+    WaystationError,
+)
+from waystation.interfaces.cli.invocation import Invocation
+
+FAILED = 1
+REFUSED = 2
+"""The command could not begin: its input, its settings or its store must change first."""
+
+
+@contextmanager
+def told_in_one_line(invocation: Invocation) -> Generator[None]:
+    """End the process with one line instead of a traceback, unless that was asked for."""
+    try:
+        yield
+    except Exception as error:
+        if invocation.debug:
+            raise
+        print(f"waystation: {_sentence(error)}", file=sys.stderr)
+        sys.exit(exit_code(error))
+
+
+def exit_code(error: Exception) -> int:
+    """Give the number that the process ends with."""
+    refused = isinstance(error, InvalidInput | StoreUnreachable | StoreUnsuitable)
+    return REFUSED if refused else FAILED
+
+
+def _sentence(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    if isinstance(error, WaystationError):
+        return text
+    kind = type(error).__name__
+    return f"this should not happen ({kind}: {text}); --debug before the command shows where"

@@ -1,0 +1,107 @@
+"""Settings made into running things; the only file that wires."""
+
+import sys
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+
+import msgspec
+
+from waystation.core.errors import InvalidSetting
+from waystation.core.runtime.worker import WorkerOptions
+from waystation.core.store.connection import Store, StoreOptions, connect
+from waystation.core.store.server import require_suitable
+from waystation.core.telemetry import endpoint, logs
+from waystation.core.telemetry.metrics import Metrics
+from waystation.core.telemetry.traces import Traces
+from waystation.interfaces import extras
+from waystation.interfaces.settings import Settings
+from waystation.interfaces.settings.sections import (
+    StoreSettings,
+    TelemetrySettings,
+    TracingSettings,
+    WorkerSettings,
+)
+
+
+class Telemetry(msgspec.Struct, frozen=True):
+    """What a running process is seen by."""
+
+    metrics: Metrics
+    traces: Traces
+
+
+@asynccontextmanager
+async def store(settings: Settings) -> AsyncGenerator[Store]:
+    """Open the store that the settings name, or this directory's own, if it may be used."""
+    async with await reach(settings.store) as reached:
+        await require_suitable(reached.redis)
+        yield reached
+
+
+async def reach(settings: StoreSettings) -> Store:
+    """Open the store without asking whether it is suitable."""
+    url = settings.url.get_secret_value() if settings.url else None
+    return await connect(url, store_options(settings))
+
+
+@asynccontextmanager
+async def telemetry(settings: TelemetrySettings) -> AsyncGenerator[Telemetry]:
+    """Set up logs, metrics and traces for as long as the process runs."""
+    metrics = Metrics()
+    format = settings.log_format
+    if format == "auto":
+        format = "console" if sys.stderr.isatty() else "json"
+    logs.configure(
+        level=settings.log_level, format=format, on_rejected=metrics.log_rejected_keys.of().inc
+    )
+    with _spans_sent(settings.tracing):
+        async with _metrics_served(settings, metrics):
+            yield Telemetry(metrics, Traces())
+
+
+def store_options(settings: StoreSettings) -> StoreOptions:
+    """How patient the connections are."""
+    return StoreOptions(
+        connect_timeout=settings.connect_timeout,
+        call_timeout=settings.call_timeout,
+        max_connections=settings.max_connections,
+    )
+
+
+def worker_options(settings: WorkerSettings) -> WorkerOptions:
+    """How a worker works when nobody says otherwise."""
+    return WorkerOptions(
+        concurrency=settings.concurrency, lease_s=settings.lease, grace_s=settings.grace
+    )
+
+
+@contextmanager
+def _spans_sent(settings: TracingSettings) -> Generator[None]:
+    if not settings.enabled:
+        yield
+        return
+    tracing = extras.load(
+        "waystation.interfaces.tracing", extra="tracing", purpose="telemetry.tracing"
+    )
+    provider = tracing.send_to(settings.endpoint)
+    try:
+        yield
+    finally:
+        provider.shutdown()
+
+
+@asynccontextmanager
+async def _metrics_served(settings: TelemetrySettings, metrics: Metrics) -> AsyncGenerator[None]:
+    if settings.metrics_port is None:
+        yield
+        return
+    host, port = settings.metrics_host, settings.metrics_port
+    try:
+        server = await endpoint.serve(metrics, host=host, port=port)
+    except OSError as error:
+        raise InvalidSetting(
+            f"telemetry.metrics_port wants a port that can be listened on, "
+            f"got {host}:{port} ({error.strerror})"
+        ) from error
+    async with server:
+        yield
