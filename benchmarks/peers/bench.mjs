@@ -8,8 +8,17 @@ const require = createRequire(`${process.cwd()}/package.json`);
 export const bullmq = require('bullmq');
 export const version = require('bullmq/package.json').version;
 
-/** `--url` and numbers by name, with their defaults. */
+/** `--url` and whole numbers by name, with their defaults; anything else ends the program. */
 export function args(defaults) {
+  try {
+    return parsed(defaults);
+  } catch (error) {
+    console.error(error.message);
+    process.exit(2);
+  }
+}
+
+function parsed(defaults) {
   const names = ['url', ...Object.keys(defaults)];
   const options = Object.fromEntries(names.map((name) => [name, { type: 'string' }]));
   const { url, ...given } = parseArgs({ options }).values;

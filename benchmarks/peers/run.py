@@ -46,7 +46,8 @@ async def _figures(command: list[str], folder: Path) -> dict[str, Any]:
     process = await asyncio.create_subprocess_exec(*command, cwd=folder, stdout=PIPE, stderr=PIPE)
     out, err = await process.communicate()
     if process.returncode != 0 or not out.strip():
-        raise PeerFailed(f"{command[1]} ended with {process.returncode}: {err.decode().strip()}")
+        program = Path(command[1]).name
+        raise PeerFailed(f"{program} ended with {process.returncode}: {err.decode().strip()}")
     return msgspec.json.decode(out.splitlines()[-1])
 
 
