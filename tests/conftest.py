@@ -11,7 +11,9 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from waystation.core.store import embedded
+from waystation.core.store.census import strays
 from waystation.core.store.embedded import Ephemeral
+from waystation.core.store.keyspace import Keyspace
 
 TEST_URL = "WAYSTATION_TEST_URL"
 
@@ -55,6 +57,14 @@ async def redis(redis_url: str) -> AsyncIterator[Redis]:
     client = Redis.from_url(redis_url, protocol=2, retry=Retry(NoBackoff(), 0))
     yield client
     await client.aclose()
+
+
+@pytest.fixture
+async def no_strays(redis: Redis) -> AsyncIterator[None]:
+    """Fail a test that leaves a key undeclared, of another type, or without the TTL it needs."""
+    yield
+    spaces = [each for each in Keyspace.declared() if each.__module__.startswith("waystation.")]
+    assert [sentence async for sentence in strays(redis, *spaces)] == []
 
 
 @pytest.fixture

@@ -55,12 +55,20 @@ class Keeper:
             fcntl.flock(users, fcntl.LOCK_EX)
             with self._changing:
                 self._unused = True
-                self._server.terminate()
             # The lock is kept until the server is gone, so that the next user starts afresh.
-            self._server.wait()
+            self._end()
             if not self._respawn:
                 shutil.rmtree(self._lock.parent, ignore_errors=True)
             os._exit(0)
+
+    def _end(self) -> None:
+        # A server that is busy writing its first log refuses to leave, so it is asked again.
+        while self._server.poll() is None:
+            self._server.send_signal(signal.SIGTERM if self._respawn else signal.SIGKILL)
+            try:
+                self._server.wait(timeout=PAUSE_BETWEEN_STARTS)
+            except subprocess.TimeoutExpired:
+                continue
 
 
 def _end_with_parent() -> None:

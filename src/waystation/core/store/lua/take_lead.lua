@@ -1,0 +1,12 @@
+--- Begin a term when nobody leads, or go on with one's own; 0 when somebody else leads.
+--- keys  leader terms
+--- args  owner ttl
+local holder = redis.call('GET', leader)
+if holder and holder ~= owner then return 0 end
+if holder then
+  redis.call('PEXPIRE', leader, ttl)
+  return tonumber(redis.call('GET', terms))
+end
+local number = redis.call('INCR', terms)
+redis.call('SET', leader, owner, 'PX', ttl)
+return number
