@@ -1,0 +1,48 @@
+"""Pages that come from the code: `docs/reference` from declarations, `docs/tour` from tests.
+
+python -m tools.pages           write them
+python -m tools.pages --check   say which are not what the code says
+"""
+
+import sys
+from pathlib import Path
+
+from tools import reference, tour
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+
+def pages() -> dict[Path, str]:
+    """Every generated page and its text."""
+    return {DOCS / name: text for name, text in {**reference.pages(), **tour.pages()}.items()}
+
+
+def stale() -> list[Path]:
+    """The pages that are not what the code says, or that nobody generates any more."""
+    wanted = pages()
+    present = {file for folder in ("reference", "tour") for file in (DOCS / folder).glob("*.md")}
+    changed = {
+        file for file, text in wanted.items() if not file.exists() or file.read_text() != text
+    }
+    return sorted(changed | (present - wanted.keys()))
+
+
+def main() -> int:
+    """Write the pages, or only compare them."""
+    late = stale()
+    for file in late:
+        print(file.relative_to(DOCS.parent))
+    if "--check" in sys.argv:
+        return 1 if late else 0
+    wanted = pages()
+    for file in late:
+        if file in wanted:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(wanted[file])
+        else:
+            file.unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

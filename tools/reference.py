@@ -1,0 +1,114 @@
+"""Reference pages, each a table read off the declarations."""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import waystation
+from waystation.core.errors import WaystationError
+from waystation.core.store.keyspace import Keyspace
+from waystation.core.telemetry import metrics
+from waystation.interfaces.settings import reference as settings
+
+
+def pages() -> dict[str, str]:
+    """The text of every reference page by its place under `docs`."""
+    _import_everything()
+    writers: dict[str, Callable[[], str]] = {
+        "errors": errors,
+        "keys": keys,
+        "metrics": instruments,
+        "settings": settings.page,
+    }
+    return {f"reference/{name}.md": write() for name, write in writers.items()}
+
+
+def errors() -> str:
+    """Every error with its one name."""
+    rows = [
+        (f"`{kind.code}`", kind.__name__, kind.__bases__[0].__name__, _sentence(kind.__doc__))
+        for kind in _tree(WaystationError)
+    ]
+    return _page(
+        "Errors",
+        "An error has one name everywhere: a script replies with it, a metric is labelled with it, "
+        "the command line prints it. Whoever catches a class catches everything that is one.",
+        _table(("name", "class", "is a", "what happened"), rows),
+    )
+
+
+def keys() -> str:
+    """Every key that is kept in the store, by keyspace."""
+    intro = (
+        "Where everything is in Redis. `<part>` stands for what the program fills in; "
+        "a key with a lifetime is never without one."
+    )
+    spaces = sorted(_declared_keyspaces(), key=lambda kind: (kind.__module__, kind.__name__))
+    parts = [
+        f"## {kind.__name__}\n\n{_sentence(kind.__doc__)} Declared in `{kind.__module__}`.\n\n"
+        + _table(
+            ("key", "type", "lives", "holds"),
+            [
+                (f"`{row.pattern}`", row.type, row.ttl or "until removed", row.meaning)
+                for row in kind.table()
+            ],
+        )
+        for kind in spaces
+    ]
+    return _page("Keys", intro, *parts)
+
+
+def instruments() -> str:
+    """Every number for Prometheus."""
+    rows = [
+        (
+            f"`{each.name}`",
+            each.kind.__name__.lower(),
+            ", ".join(f"`{label}`" for label in each.labels) or "none",
+            each.meaning,
+        )
+        for each in metrics.declared()
+    ]
+    return _page(
+        "Metrics",
+        "What a process tells Prometheus. A label takes at most fifty values; the rest is `other`.",
+        _table(("name", "kind", "labels", "meaning"), rows),
+    )
+
+
+def _import_everything() -> None:
+    """Declarations register themselves when their module is imported."""
+    for module in pkgutil.walk_packages(waystation.__path__, "waystation."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+
+
+def _tree(kind: type[WaystationError]) -> Iterator[type[WaystationError]]:
+    yield kind
+    for each in kind.__subclasses__():
+        # Tests make errors of their own.
+        if each.__module__.startswith("waystation."):
+            yield from _tree(each)
+
+
+def _declared_keyspaces() -> set[type[Keyspace]]:
+    return {kind for kind in Keyspace.declared() if kind.__module__.startswith("waystation.")}
+
+
+def _page(title: str, intro: str, *parts: str) -> str:
+    made = "<!-- Written by `make docs` from the declarations in src; change those. -->"
+    return "\n\n".join((f"# {title}", made, intro, *parts)) + "\n"
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = (headings, ["---"] * len(headings), *rows)
+    return "\n".join(f"| {' | '.join(_cell(text) for text in line)} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _sentence(text: str | None) -> str:
+    """The first paragraph of a docstring."""
+    return " ".join((text or "").strip().split("\n\n")[0].split())
