@@ -3,60 +3,70 @@
 import asyncio
 import statistics
 import time
+from collections.abc import Callable, Coroutine
+from typing import Any
 
+from waystation.core.outcome import Done
+from waystation.core.runtime.claim import Settled
 from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.memory import MemorySource
 from waystation.core.runtime.worker import Worker, WorkerOptions
 
+from .report import Report, Row
+
 JOBS = 100_000
+BATCHES = (1, 10, 50, 100)
+TIMES = 3
 
 
-async def no_op(work: object) -> None:
-    return None
+def run() -> Report:
+    """Time a worker beside a bare loop over the same source."""
+    rows = [
+        Row(f"batches of {batch}", _micros_a_job(worker, batch), _micros_a_job(bare_loop, batch))
+        for batch in BATCHES
+    ]
+    return Report(
+        title=f"The worker: {JOBS:,} jobs that do nothing, in memory",
+        unit="µs a job",
+        beside="the source alone",
+        rows=rows,
+        remark="aim: below 8 µs a job in batches of 50",
+    )
 
 
-async def drain(batch: int) -> float:
-    source = MemorySource()
-    for number in range(JOBS):
-        source.add(number)
+async def worker(source: MemorySource, batch: int) -> None:
+    last = source.entries[str(JOBS)]
     worker = Worker(
         source,
-        handler_of(no_op, concurrency=2 * batch),
+        handler_of(_no_op, concurrency=2 * batch),
         WorkerOptions(concurrency=2 * batch, batch_limit=batch),
     )
-    last = source.entries[str(JOBS)]
-    began = time.perf_counter()
     running = asyncio.create_task(worker.run())
     while last.state != "completed":
         await asyncio.sleep(0.001)
-    took = time.perf_counter() - began
     worker.stop()
     await running
-    return took
 
 
-async def source_alone(batch: int) -> float:
-    from waystation.core.outcome import Done
-    from waystation.core.runtime.claim import Settled
-
-    source = MemorySource()
-    for number in range(JOBS):
-        source.add(number)
-    began = time.perf_counter()
+async def bare_loop(source: MemorySource, batch: int) -> None:
     reply = await source.settle([], claim=batch)
     while reply.claims:
         reply = await source.settle([Settled(c, Done(None)) for c in reply.claims], claim=batch)
-    return time.perf_counter() - began
 
 
-def main() -> None:
-    for batch in (1, 10, 50, 100):
-        took = statistics.median(asyncio.run(drain(batch)) for _ in range(3))
-        alone = statistics.median(asyncio.run(source_alone(batch)) for _ in range(3))
-        print(
-            f"batch {batch:>3}: {took / JOBS * 1e6:6.2f} µs a job, source alone {alone / JOBS * 1e6:.2f}"
-        )
+async def _no_op(work: object) -> None:
+    return None
 
 
-if __name__ == "__main__":
-    main()
+def _micros_a_job(
+    subject: Callable[[MemorySource, int], Coroutine[Any, Any, None]], batch: int
+) -> float:
+    async def once() -> float:
+        source = MemorySource()
+        for number in range(JOBS):
+            source.add(number)
+        began = time.perf_counter()
+        await subject(source, batch)
+        return time.perf_counter() - began
+
+    return statistics.median(asyncio.run(once()) for _ in range(TIMES)) / JOBS * 1e6
