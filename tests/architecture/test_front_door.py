@@ -1,0 +1,61 @@
+"""What a newcomer meets first: the README, the Makefile, the pages."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.project import ROOT, tracked
+from tools import pages
+
+README = (ROOT / "README.md").read_text()
+COMMANDS = ("demo", "test")
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def targets() -> set[str]:
+    said = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(re.findall(r"^ +make (\w+)", said.stdout, re.MULTILINE))
+
+
+def test_make_alone_says_what_it_can_do() -> None:
+    assert targets() >= {"demo", "test", "check", "bench", "docs", "clean"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_first_screen_shows_the_command_and_make_knows_it(command: str) -> None:
+    first_screen = "\n".join(README.splitlines()[:45])
+    assert f"make {command}" in first_screen
+    assert command in targets()
+
+
+def test_the_readmes_program_prints_what_it_says() -> None:
+    program, printed = re.findall(r"```python\n(.*?)```.*?```\n(.*?)```", README, re.DOTALL)[0]
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == printed, done.stderr
+
+
+def test_every_make_command_in_the_pages_exists() -> None:
+    named = {
+        command
+        for file in tracked("*.md")
+        for command in re.findall(r"`make (\w+)|^make (\w+)", file.read_text(), re.MULTILINE)
+    }
+    assert {one or other for one, other in named} <= targets()
+
+
+def test_a_build_runs_the_readmes_test_command() -> None:
+    commands = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if line[:1] != "#"]
+    assert commands == ['cd "$(dirname "$0")/.." && exec make test']
+
+
+@pytest.mark.parametrize("file", tracked("*.md"), ids=lambda file: str(file.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(file: Path) -> None:
+    links = [link for link in LINK.findall(file.read_text()) if "://" not in link]
+    assert [link for link in links if not (file.parent / link).exists()] == []
+
+
+def test_generated_pages_are_what_the_code_says() -> None:
+    assert pages.stale() == [], "`make docs` writes them anew"

@@ -1,0 +1,49 @@
+"""What holds for every module of the product."""
+
+import ast
+import importlib
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+import waystation
+from tests.support.project import ROOT, SOURCE, tracked
+from waystation.core.store.script import Door
+
+LONGEST = 400
+LONGER_FOR_A_REASON: dict[str, str] = {}
+"""Files that may be longer than the limit, each with the reason."""
+
+MODULES = sorted(SOURCE.rglob("*.py"))
+NAMES = [str(file.relative_to(SOURCE)) for file in MODULES]
+
+
+@pytest.mark.parametrize("file", MODULES, ids=NAMES)
+def test_a_module_says_what_it_is_for(file: Path) -> None:
+    words = ast.get_docstring(ast.parse(file.read_text()))
+    assert words, "wanted a docstring of one sentence, got none"
+    assert words.split("\n\n")[0].rstrip().endswith((".", ":")), "wanted a whole sentence"
+
+
+def test_every_script_has_a_door() -> None:
+    for module in pkgutil.walk_packages(waystation.__path__, "waystation."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    doors = {door.script.where for door in Door.every}
+    scripts = {
+        str(file.relative_to(SOURCE))
+        for file in SOURCE.rglob("*.lua")
+        if file.parent.name != "shared"
+    }
+    missing = {script for script in scripts if not any(door.endswith(script) for door in doors)}
+    assert not missing
+
+
+def test_files_are_short_enough_to_read() -> None:
+    counted = {
+        str(file.relative_to(ROOT)): len(file.read_text().splitlines())
+        for file in tracked("*.py", "*.lua", "*.mjs")
+    }
+    long = {name for name, lines in counted.items() if lines > LONGEST}
+    assert long == LONGER_FOR_A_REASON.keys()
