@@ -98,7 +98,7 @@ async def test_a_store_comes_back_after_a_restart(own_server: Ephemeral) -> None
 
 
 async def test_a_cluster_is_reached_through_any_node() -> None:
-    with embedded.ephemeral({"cluster-enabled": "yes"}) as node:
+    with embedded.cluster_node() as node:
         async with await connect(node.url) as store:
             await store.redis.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
             await _cluster_is_up(store)
@@ -109,7 +109,7 @@ async def test_a_cluster_is_reached_through_any_node() -> None:
 
 
 async def test_a_cluster_without_slots_is_busy_or_unreachable() -> None:
-    with embedded.ephemeral({"cluster-enabled": "yes"}) as node:
+    with embedded.cluster_node() as node:
         async with await connect(node.url) as store:
             with pytest.raises(StoreBusy, match="Hash slot not served"), faults.told():
                 await store.redis.execute_command("GET", "a")

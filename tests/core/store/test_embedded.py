@@ -1,11 +1,13 @@
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import pytest
 from redis import Redis as BlockingRedis
@@ -75,6 +77,7 @@ def test_a_user_that_is_killed_counts_as_gone(tmp_path: Path) -> None:
 import time
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 from waystation.core.store import embedded
 share = embedded.shared(Path({str(tmp_path)!r}))
 print(share.url, flush=True)
@@ -116,6 +119,8 @@ def test_nobody_else_on_the_machine_can_reach_it(tmp_path: Path) -> None:
 def test_a_deep_directory_is_no_hindrance(tmp_path: Path) -> None:
     with embedded.shared(tmp_path / ("deep" * 30)) as share:
         assert ask(share.url, "PING") is True
+    wait_until_gone(share.url)
+    shutil.rmtree(Path(urlsplit(share.url).path).parent)
 
 
 def test_the_state_is_not_committed_by_accident(tmp_path: Path) -> None:

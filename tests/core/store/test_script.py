@@ -1,3 +1,4 @@
+import asyncio
 import importlib
 import itertools
 from collections.abc import Callable
@@ -9,7 +10,9 @@ import redis as sync_redis
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from waystation.core.errors import InvalidInput, LeaseLost, ScriptFailed, StoreBusy
+from waystation.core.errors import InvalidInput, LeaseLost, NotFound, ScriptFailed, StoreBusy
+from waystation.core.store import embedded
+from waystation.core.store.connection import connect
 from waystation.core.store.script import Door
 from waystation.core.store.source import Source, parse_header
 
@@ -166,6 +169,31 @@ async def test_the_assembled_text_runs_from_any_client(redis: Redis, written: Wr
     text = Source(doors.__package__, "push").text
     assert await redis.execute_command("EVAL", text, 1, "elsewhere", "v") == 1
     assert await redis.script_load(text) == doors.push.sha
+
+
+async def test_a_door_takes_the_hot_path_too(redis_url: str, written: Written) -> None:
+    doors = written({"push": PUSH}, args="value: str")
+    fail = written({"fail": "--- Fail.\nreturn redis.error_reply('NOT_FOUND job 7')"})
+    async with await connect(redis_url) as store:
+        await store.redis.script_flush()
+        counts = await asyncio.gather(
+            *(doors.push(store.hot, doors.keys, value=n) for n in range(50))
+        )
+        assert sorted(counts) == list(range(1, 51))
+        with pytest.raises(NotFound, match="job 7"):
+            await fail.fail(store.hot, fail.keys)
+
+
+async def test_a_door_finds_its_node_in_a_cluster(written: Written) -> None:
+    doors = written({"push": PUSH}, args="value: str")
+    with embedded.cluster_node() as node:
+        async with await connect(node.url) as store:
+            await store.hot.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+            while b"cluster_state:ok" not in await store.hot.execute_command("CLUSTER", "INFO"):
+                await asyncio.sleep(0.01)
+        async with await connect(node.url.replace("redis:", "redis+cluster:")) as store:
+            for name in ("{a}", "{b}", "{c}"):
+                assert await doors.push(store.hot, doors.Keys(name), value="x") == 1
 
 
 async def test_an_enumeration_of_texts_may_be_sent(redis: Redis, written: Written) -> None:

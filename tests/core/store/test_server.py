@@ -92,7 +92,7 @@ async def test_a_replica_is_refused(own_server: Ephemeral) -> None:
 
 
 async def test_a_cluster_is_known() -> None:
-    with embedded.ephemeral({"cluster-enabled": "yes"}) as node:
+    with embedded.cluster_node() as node:
         async with await connect(node.url) as store:
             await store.hot.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
             while b"cluster_state:ok" not in await store.hot.execute_command("CLUSTER", "INFO"):

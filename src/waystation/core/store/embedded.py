@@ -27,6 +27,8 @@ from waystation.core.errors import StoreUnreachable, StoreUnsuitable
 HOME = "WAYSTATION_HOME"
 LONGEST_SOCKET_PATH = 100  # the kernel allows 104 to 108 bytes, depending on the system
 START_WITHIN = 15.0
+MOST_PORTS = 3
+PORT_TAKEN = "Failed listening on port"
 
 _KEEPER = Path(__file__).with_name("keeper.py")
 _SAFE = {"maxmemory-policy": "noeviction", "unixsocketperm": "700", "protected-mode": "yes"}
@@ -39,7 +41,20 @@ def shared(home: Path | None = None) -> "Shared":
 
 def ephemeral(settings: Mapping[str, str] | None = None) -> "Ephemeral":
     """Start a server that lives in memory and ends with its owner."""
-    return Ephemeral(_SAFE | {"save": "", "appendonly": "no"} | dict(settings or {}))
+    wanted = _SAFE | {"save": "", "appendonly": "no"} | dict(settings or {})
+    for _ in range(MOST_PORTS):
+        try:
+            return Ephemeral(wanted)
+        except StoreUnreachable as error:
+            # Between our finding a free port and the server's using it somebody may be quicker.
+            if PORT_TAKEN not in str(error):
+                raise
+    return Ephemeral(wanted)
+
+
+def cluster_node() -> "Ephemeral":
+    """Start one node of a cluster, which serves nothing until it is given its slots."""
+    return ephemeral({"cluster-enabled": "yes", "cluster-port": str(_free_port())})
 
 
 def sentinel(service: str, *, of: "Ephemeral") -> "Ephemeral":
