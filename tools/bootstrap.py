@@ -6,13 +6,14 @@ nothing to do.
 
 import fcntl
 import hashlib
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from tools import machine
+from tools.step import ROOT, Unready, run, say
+
 VENV = ROOT / ".venv"
 TOOLS = ROOT / ".tools"
 STAMP = VENV / "ready"
@@ -20,10 +21,6 @@ OLDEST_PYTHON = (3, 11)
 
 SETS = {"demo": ("demo", "test"), "test": ("test",)}
 """What a command may need, and the sets of packages that hold it, the smallest first."""
-
-
-class Unready(Exception):
-    """Something is missing that this program cannot bring; the message says what to do."""
 
 
 def main() -> int:
@@ -51,24 +48,7 @@ def make_ready(what: str) -> None:
         if not any(_is_there(each) for each in SETS[what]):
             _install(what)
         if what == "test":
-            from tools import machine
-
             machine.provide(TOOLS / "bin")
-
-
-def run(command: "list[str | Path]", *, why: str, cwd: Path = ROOT) -> None:
-    """Run a program quietly; when it fails, show what it said."""
-    env = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
-    # The machine knows which certificates to trust, uv by itself only the public ones.
-    env.setdefault("UV_SYSTEM_CERTS", "true")
-    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise Unready(f"{why} failed\n{(done.stdout + done.stderr).strip()}")
-
-
-def say(sentence: str) -> None:
-    """Tell about a step that takes long."""
-    print(sentence, flush=True)
 
 
 def _install(what: str) -> None:

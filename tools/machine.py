@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from tools.bootstrap import ROOT, Unready, run, say
+from tools.step import ROOT, Unready, run, say
 
 
 class Program(NamedTuple):

@@ -1,5 +1,3 @@
-import os
-import shutil
 import subprocess
 import tracemalloc
 from collections.abc import Callable
@@ -10,6 +8,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.support.programs import require_program
 from waystation.core.breaker import State
 from waystation.core.errors import InvalidInput, LeaseLost, TimedOut
 from waystation.core.telemetry.instruments import MOST_VALUES, OTHER
@@ -150,12 +149,7 @@ def test_a_failure_is_labelled_with_the_errors_one_name() -> None:
 
 
 def test_promtool_finds_nothing_to_complain_about() -> None:
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        reason = "promtool is not installed (Debian: apt install prometheus)"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
+    promtool = require_program("promtool", package="prometheus")
     metrics = Metrics()
     touch_everything(metrics)
     checked = subprocess.run(
