@@ -4,13 +4,14 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
+from .bullmq_line import bullmq_line
 from .line import Line, OpenLine
 from .memory_line import memory_line
 
-LINES: dict[str, OpenLine] = {"memory": memory_line}
+LINES: dict[str, OpenLine] = {"memory": memory_line, "bullmq": bullmq_line}
 
 
 @pytest.fixture(params=LINES)
-async def line(request: pytest.FixtureRequest) -> AsyncGenerator[Line]:
-    async with LINES[request.param]() as opened:
+async def line(request: pytest.FixtureRequest, redis_url: str) -> AsyncGenerator[Line]:
+    async with LINES[request.param](redis_url) as opened:
         yield opened

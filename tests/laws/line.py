@@ -33,4 +33,5 @@ class Line(Protocol):
         ...
 
 
-OpenLine: TypeAlias = Callable[[], AbstractAsyncContextManager[Line]]
+OpenLine: TypeAlias = Callable[[str], AbstractAsyncContextManager[Line]]
+"""Opens a line on the store at this URL, which is empty."""

@@ -38,5 +38,5 @@ class MemoryLine:
 
 
 @contextlib.asynccontextmanager
-async def memory_line() -> AsyncGenerator[Line]:
+async def memory_line(_url: str) -> AsyncGenerator[Line]:
     yield MemoryLine()

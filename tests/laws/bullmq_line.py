@@ -1,0 +1,46 @@
+"""The bullmq line, under the laws."""
+
+import contextlib
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from tests.queues.bullmq.hands import Hands, hands_on
+from waystation.core.runtime.claim import Source
+
+from .line import Line, State
+
+_STATES: dict[str, State] = {
+    "wait": "waiting",
+    "prioritized": "waiting",
+    "delayed": "delayed",
+    "active": "active",
+    "completed": "completed",
+    "failed": "failed",
+}
+
+
+class BullLine:
+    def __init__(self, hands: Hands) -> None:
+        self._hands = hands
+
+    async def add(self, *, attempts: int = 1, backoff_ms: int = 0) -> str:
+        return await self._hands.add(attempts=attempts, backoff=backoff_ms or None)
+
+    def source(self) -> Source[Any]:
+        return self._hands.source()
+
+    async def state(self, id: str) -> State:
+        (state,) = await self._hands.where(id)
+        return _STATES[state]
+
+    async def pass_time(self, ms: int) -> None:
+        await self._hands.clock.advance(ms / 1000)
+
+    async def lapse_leases(self) -> None:
+        await self._hands.lapse()
+
+
+@contextlib.asynccontextmanager
+async def bullmq_line(url: str) -> AsyncGenerator[Line]:
+    async with hands_on(url, "laws") as hands:
+        yield BullLine(hands)
