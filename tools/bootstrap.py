@@ -16,7 +16,7 @@ from tools.step import ROOT, Unready, run, say
 
 VENV = ROOT / ".venv"
 TOOLS = ROOT / ".tools"
-STAMP = VENV / "ready"
+STAMP = "ready"
 OLDEST_PYTHON = (3, 11)
 
 SETS = {"demo": ("demo", "test"), "test": ("test",)}
@@ -45,10 +45,17 @@ def make_ready(what: str) -> None:
     TOOLS.mkdir(exist_ok=True)
     with (TOOLS / "lock").open("w") as alone:
         fcntl.flock(alone, fcntl.LOCK_EX)
-        if not any(_is_there(each) for each in SETS[what]):
+        if not is_ready(what):
             _install(what)
         if what == "test":
             machine.provide(TOOLS / "bin")
+
+
+def is_ready(what: str) -> bool:
+    """Whether the environment holds what the command needs, as the requirements are now."""
+    return (VENV / "bin" / "python").exists() and any(
+        _stamped("home") == _home() and _stamped(each) == _wanted(each) for each in SETS[what]
+    )
 
 
 def _install(what: str) -> None:
@@ -60,13 +67,13 @@ def _install(what: str) -> None:
         say(f"Making an environment in {VENV.name} ...")
         run([uv, "venv", "--clear", "--python", sys.executable, VENV], why="making an environment")
     say(f"Installing what `make {what}` needs: {count} packages ...")
-    STAMP.unlink(missing_ok=True)
+    (VENV / STAMP).unlink(missing_ok=True)
     into = ["--quiet", "--python", python]
     packages = ["--require-hashes", requirements]
     itself = ["--no-deps", "--no-build-isolation", "--editable", ROOT]
     run([uv, "pip", "sync", *into, *packages], why="installing packages")
     run([uv, "pip", "install", *into, *itself], why="installing waystation itself")
-    STAMP.write_text(f"home {_home()}\n{what} {_wanted(what)}\n")
+    _stamp(what)
 
 
 def _uv() -> Path:
@@ -101,13 +108,13 @@ def _works(command: "list[str | Path]") -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def _is_there(what: str) -> bool:
-    python = VENV / "bin" / "python"
-    return python.exists() and _stamped("home") == _home() and _stamped(what) == _wanted(what)
+def _stamp(what: str) -> None:
+    (VENV / STAMP).write_text(f"home {_home()}\n{what} {_wanted(what)}\n")
 
 
 def _stamped(name: str) -> str:
-    lines = STAMP.read_text().splitlines() if STAMP.exists() else []
+    file = VENV / STAMP
+    lines = file.read_text().splitlines() if file.exists() else []
     return dict(line.split(" ", 1) for line in lines).get(name, "")
 
 
