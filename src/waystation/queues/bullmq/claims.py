@@ -17,6 +17,7 @@ from waystation.core.errors import (
     InvalidInput,
     LeaseLost,
     NotFound,
+    StoreUnreachable,
     Unrecoverable,
     WaystationError,
     WrongState,
@@ -32,7 +33,7 @@ from .job import Job, QueueRef
 from .keys import QueueKeys
 from .marker import Marker
 from .options import Backoff, Retention, kept
-from .scripts import SERVER_TIME
+from .scripts import SERVER_TIME, Settlement
 
 Strategy = Callable[[int, str, BaseException, Job], "int | Awaitable[int]"]
 """From attempts made, backoff's name, error and job: milliseconds to wait, or -1 for no more."""
@@ -94,6 +95,7 @@ class BullSource:
         self._dice = random.Random()
         self._limited_until = 0.0
         self._due_ms: int | None = None
+        self._lost_answers: list[str] = []
 
     async def open(self) -> None:
         """Show up among the queue's workers."""
@@ -114,45 +116,68 @@ class BullSource:
                 filed.append(each.claim)
         if time.monotonic() < self._limited_until:
             claim = 0
+        found = await self._find_lost_claims() if self._lost_answers else []
+        claim = max(0, claim - len(found))
         if not filed and not claim:
-            return Reply()
+            return Reply(found)
+        settlement, token = await self._call(outcomes, claim)
+        refused = [
+            Refused(held, _refusal(code, held.id))
+            for held, code in zip(filed, settlement.codes, strict=True)
+            if code
+        ]
+        return Reply(found + self._claims(settlement.claims, token), refused)
+
+    async def _call(
+        self, outcomes: Sequence[str | bytes | int], claim: int
+    ) -> tuple[Settlement, str]:
         self._calls += 1
         token = f"{self._token}:{self._calls}"
         options, limit = self._options, self._options.limiter
-        settlement = await scripts.settle(
-            self._client,
-            self._keys,
-            base=self._keys.base,
-            now=self._clock.now_ms() if self._clock else SERVER_TIME,
-            token=token,
-            lease_ms=options.lock_duration,
-            want=claim,
-            worker=options.worker,
-            max=limit.max if limit else "",
-            duration=limit.duration if limit else "",
-            metrics=options.metrics_points or "",
-            outcomes=outcomes,
-        )
+        try:
+            settlement = await scripts.settle(
+                self._client,
+                self._keys,
+                base=self._keys.base,
+                now=self._clock.now_ms() if self._clock else SERVER_TIME,
+                token=token,
+                lease_ms=options.lock_duration,
+                want=claim,
+                worker=options.worker,
+                max=limit.max if limit else "",
+                duration=limit.duration if limit else "",
+                metrics=options.metrics_points or "",
+                outcomes=outcomes,
+            )
+        except StoreUnreachable:
+            if claim:
+                self._lost_answers.append(token)
+            raise
         if settlement.limited_ms > 0:
             self._limited_until = time.monotonic() + settlement.limited_ms / 1000
         self._due_ms = settlement.due_ms or None
-        return Reply(
-            self._claims(settlement.claims, token),
-            [
-                Refused(held, _refusal(code, held.id))
-                for held, code in zip(filed, settlement.codes, strict=True)
-                if code
-            ],
+        return settlement, token
+
+    async def _find_lost_claims(self) -> list[Claim[Job]]:
+        # A call whose answer was lost may have claimed jobs: they are ours, and nobody works on
+        # them. Left alone they would stall, and a job that stalls twice fails.
+        tokens = list(self._lost_answers)
+        found = await scripts.find_held(
+            self._client, self._keys, base=self._keys.base, tokens=tokens
         )
+        self._lost_answers = [t for t in self._lost_answers if t not in tokens]
+        return [
+            self._claim(found[at], found[at + 2], found[at + 1].decode())
+            for at in range(0, len(found), 3)
+        ]
 
     def _claims(self, raw: Sequence[Any], token: str) -> list[Claim[Job]]:
-        queue = self._queue
-        claims: list[Claim[Job]] = []
-        for at in range(0, len(raw), 2):
-            id, flat = raw[at].decode(), raw[at + 1]
-            fields = dict(zip(flat[::2], flat[1::2], strict=True))
-            claims.append(Claim(id, Job(id, fields, queue, token), token))
-        return claims
+        return [self._claim(raw[at], raw[at + 1], token) for at in range(0, len(raw), 2)]
+
+    def _claim(self, id: bytes, flat: Sequence[bytes], token: str) -> Claim[Job]:
+        text = id.decode()
+        fields = dict(zip(flat[::2], flat[1::2], strict=True))
+        return Claim(text, Job(text, fields, self._queue, token), token)
 
     async def _record(self, settled: Settled[Job]) -> tuple[str | bytes | int, ...] | None:
         job, token = settled.claim.work, settled.claim.token

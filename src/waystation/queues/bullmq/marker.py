@@ -7,13 +7,13 @@ is not left to it: a timer of our own runs beside the call.
 import asyncio
 import base64
 import contextlib
-from typing import Any
 
 import msgspec
 
 from waystation.core.clock import Clock
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
+from waystation.core.store.script import Client
 
 from .keys import QueueKeys
 
@@ -34,7 +34,7 @@ class Marker:
             store.options, client_name=client_name(keys, f":w:{worker}"), max_connections=1
         )
         self._store = Store(store.address, options)
-        self._redis = self._store.blocking(LONGEST_BLOCK_S)
+        self._redis: Client = self._store.blocking(LONGEST_BLOCK_S)
         self._key = keys.marker
         self._clock = clock
         self._blocked: asyncio.Task[float | None] | None = None
@@ -74,7 +74,7 @@ class Marker:
 
     async def _block(self, seconds: float) -> float | None:
         with faults.told():
-            popped: Any = await self._redis.execute_command("BZPOPMIN", self._key, seconds)
+            popped = await self._redis.execute_command("BZPOPMIN", self._key, seconds)
         return float(popped[2]) if popped else None
 
     def _expect(self, due_ms: float) -> None:

@@ -70,6 +70,14 @@ async def settle(
 
 
 @script(reply=_as_is)
+async def find_held(
+    redis: Client, keys: QueueKeys, *, base: str, tokens: Sequence[str]
+) -> list[Any]:
+    """Find the jobs that were claimed under these tokens: id, token and fields of each, in turn."""
+    ...
+
+
+@script(reply=_as_is)
 async def extend_locks(
     redis: Client, keys: QueueKeys, *, base: str, lease_ms: int, locks: Sequence[str]
 ) -> list[int]:

@@ -13,17 +13,44 @@ local queue = {
 }
 now = now_ms(now)
 
+-- What most jobs need is gathered over the batch and done in one command each.
+local locks, released, scores = {}, {}, {}
+
+local function do_what_was_gathered()
+  if #locks > 0 then
+    redis.call('DEL', unpack(locks))
+    redis.call('SREM', stalled, unpack(released))
+  end
+  if #scores > 0 then redis.call('ZADD', completed, unpack(scores)) end
+  locks, released, scores = {}, {}, {}
+end
+
 local function complete(id, token, at)
-  local job = base .. id
-  -- One look for three answers: the job is there, and neither open nor failed children are.
-  if redis.call('EXISTS', job, job .. ':dependencies', job .. ':unsuccessful') ~= 1 then
-    if redis.call('EXISTS', job) == 0 then return -1 end
+  local job, result, keep = base .. id, ARGV[at], ARGV[at + 1]
+  local held = redis.call('GET', job .. ':lock')
+  if redis.call('EXISTS', job .. ':dependencies', job .. ':unsuccessful') > 0 then
     return redis.call('EXISTS', job .. ':dependencies') == 1 and -4 or -9
   end
-  local code = take_back(queue, id, token)
-  if code ~= 0 then return code end
-  local made = file_finished(queue, id, 'completed', ARGV[at], ARGV[at + 1], now)
-  redis.call('XADD', events, '*', 'event', 'completed', 'jobId', id, 'returnvalue', ARGV[at],
+  if held ~= token then
+    if redis.call('EXISTS', job) == 0 then return -1 end
+    return held and -6 or -2
+  end
+  local known = redis.call('HMGET', job, 'atm', 'parentKey', 'deid')
+  local made = (known[1] or 0) + 1
+  if keep == '' and not known[2] and not known[3] then
+    if redis.call('LREM', active, -1, id) == 0 then return -3 end
+    locks[#locks + 1] = job .. ':lock'
+    released[#released + 1] = id
+    scores[#scores + 1] = now
+    scores[#scores + 1] = id
+    redis.call('HSET', job, 'returnvalue', result, 'finishedOn', now, 'atm', made)
+  else
+    do_what_was_gathered()
+    local code = take_back(queue, id, token)
+    if code ~= 0 then return code end
+    file_finished(queue, id, 'completed', result, keep, now)
+  end
+  redis.call('XADD', events, '*', 'event', 'completed', 'jobId', id, 'returnvalue', result,
     'prev', 'active', 'attemptsMade', made)
   return 0
 end
@@ -96,6 +123,7 @@ while at <= #ARGV do
   if code == 0 and done[kind] then done[kind] = done[kind] + 1 end
   at = at + 3 + step[2]
 end
+do_what_was_gathered()
 if #codes > 0 then redis.call('XTRIM', events, 'MAXLEN', '~', events_cap(meta)) end
 if metrics ~= '' then
   local size = tonumber(metrics)

@@ -30,8 +30,11 @@ local function claim_jobs(queue, want, token, lease_ms, worker, max, duration, n
       redis.call('SET', job .. ':lock', token, 'PX', lease_ms)
       redis.call('XADD', queue.events, '*', 'event', 'active', 'jobId', id, 'prev', 'waiting',
         'workerId', worker)
-      redis.call('HSET', job, 'processedOn', now, 'pb', worker)
-      redis.call('HINCRBY', job, 'ats', 1)
+      local started = 0
+      for at = 1, #fields, 2 do
+        if fields[at] == 'ats' then started = fields[at + 1] end
+      end
+      redis.call('HSET', job, 'processedOn', now, 'pb', worker, 'ats', started + 1)
       live[#live + 1] = id
       claims[#claims + 1] = id
       claims[#claims + 1] = fields
