@@ -27,16 +27,26 @@ def provide(folder: Path) -> None:
     """Put a link to each program that some test uses into the folder, if it can be had."""
     folder.mkdir(parents=True, exist_ok=True)
     for program in PROGRAMS:
-        link = folder / program.name
-        wanted = any((ROOT / program.used_by).glob("test_*.py"))
-        there = link.exists() or shutil.which(program.name)
-        if there or not wanted or os.geteuid() != 0 or not shutil.which("apt-get"):
-            continue
-        say(f"Fetching {program.name} from the package {program.package} ...")
-        try:
-            program.fetch(program, link)
-        except Unready as reason:
-            say(f"No {program.name}: {reason}")
+        if _is_wanted(program, folder) and os.geteuid() == 0 and shutil.which("apt-get"):
+            _try_to_fetch(program, folder)
+
+
+def _is_wanted(program: Program, folder: Path) -> bool:
+    there = (folder / program.name).exists() or shutil.which(program.name)
+    return not there and any((ROOT / program.used_by).glob("test_*.py"))
+
+
+def _try_to_fetch(program: Program, folder: Path) -> None:
+    # Without a network every try costs a minute, so there is one; `make clean` allows another.
+    tried = folder / f".{program.name}-tried"
+    if tried.exists():
+        return
+    tried.touch()
+    say(f"Fetching {program.name} from the package {program.package} ...")
+    try:
+        program.fetch(program, folder / program.name)
+    except Unready as reason:
+        say(f"Going on without {program.name}: {str(reason).splitlines()[-1]}")
 
 
 def _take_out(program: Program, link: Path) -> None:
