@@ -8,6 +8,7 @@ import msgspec
 
 from waystation.core.errors import StoreUnreachable
 from waystation.core.store.connection import Store, StoreOptions, connect
+from waystation.core.store.script import Client
 
 from .keys import PREFIX, QueueKeys
 
@@ -22,11 +23,13 @@ class Attached:
         self._given = url if isinstance(url, Store) else None
         self._url = url if isinstance(url, str) else None
         self._opening: asyncio.Task[Store] | None = None
+        self._store: Store | None = None
         self._closed = False
 
     async def close(self, force: bool = False) -> None:
         """Let go of the store; `force` is for those who have something to wait for."""
         self._closed = True
+        self._store = None
         if self._opening is None:
             return
         opening, self._opening = self._opening, None
@@ -44,12 +47,17 @@ class Attached:
 
     async def _opened(self) -> Store:
         """The store, reached once whoever asks."""
+        if self._store is not None:
+            return self._store
         if self._closed:
             raise StoreUnreachable(f"this {type(self).__name__} has been closed")
         if self._opening is None or _failed(self._opening):
             self._opening = asyncio.create_task(self._open())
         # Whoever gives up does not stop the others from getting there.
-        return await asyncio.shield(self._opening)
+        store = await asyncio.shield(self._opening)
+        if not self._closed:
+            self._store = store
+        return store
 
     async def _open(self) -> Store:
         """Reach the store; those who want to leave a mark on it do so here, too."""
@@ -75,6 +83,10 @@ class AttachedToQueue(Attached):
     def __init__(self, name: str, url: str | Store | None = None, *, prefix: str = PREFIX) -> None:
         super().__init__(url)
         self.keys = QueueKeys(name, prefix=prefix)
+
+    async def _at_hand(self) -> tuple[Client, QueueKeys]:
+        """What every step takes: a client, and the keys."""
+        return (await self._opened()).hot, self.keys
 
     @property
     def name(self) -> str:

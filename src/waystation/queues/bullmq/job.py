@@ -1,11 +1,14 @@
 """One job: what its hash says, and what can be done with it."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from waystation.core import codec
-from waystation.core.errors import Malformed, WrongState
+from waystation.core.errors import Malformed, NotFound, WrongState
 from waystation.core.store.script import Client
 
+from .admin_scripts import read_jobs
+from .job_steps import JobSteps
 from .keys import JobKeys, QueueKeys
 from .options import StoredOptions, stored_options
 
@@ -17,7 +20,7 @@ class QueueRef(NamedTuple):
     keys: QueueKeys
 
 
-class Job:
+class Job(JobSteps):
     """A job as it was when it was read; what its handler gets, and what `get_job` returns."""
 
     # Fields are decoded when asked for: most handlers look at the data and nothing else.
@@ -142,6 +145,11 @@ class Job:
         """Whether its handler can run without more ado."""
         return b"rjk" not in self._fields and b"defa" not in self._fields
 
+    @property
+    def discarded(self) -> bool:
+        """Whether its handler has said that a failure is final; known to this attempt alone."""
+        return b"discarded" in self._fields
+
     def _text(self, field: bytes) -> str | None:
         raw = self._fields.get(field)
         return None if raw is None else raw.decode("utf-8", "replace")
@@ -175,6 +183,21 @@ class Job:
     def keys(self) -> JobKeys:
         """Where it is kept."""
         return self.queue.keys.of(self.id)
+
+    def remember(self, fields: Mapping[bytes, bytes]) -> None:
+        """Keep what has just been written to the store."""
+        self._fields.update(fields)
+        if b"data" in fields:
+            self._data = _UNREAD
+
+    async def refresh(self) -> None:
+        """Read the job again."""
+        keys = self.queue.keys
+        [fields] = await read_jobs(self.queue.client, keys, base=keys.base, ids=[self.id])
+        if not fields:
+            raise NotFound(f"there is no job {self.id}")
+        self._fields = fields
+        self._data = _UNREAD
 
     def __repr__(self) -> str:
         return f"Job({self.id!r}, {self.name!r})"

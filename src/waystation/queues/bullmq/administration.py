@@ -1,0 +1,182 @@
+"""Looking after a queue: emptying, cleaning, retrying, removing."""
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Literal, TypeAlias, cast
+
+from waystation.core.errors import InvalidOption, WrongState
+from waystation.core.store import faults
+
+from . import admin_scripts
+from .admin_scripts import Sweep
+from .attached import AttachedToQueue
+from .job_steps import remove_job
+from .plain import ask
+from .states import known
+
+AT_ONCE = 500
+"""Jobs that one step looks at; more would keep everybody else waiting."""
+AT_THE_END = "+inf"
+
+Cleanable: TypeAlias = Literal[
+    "waiting", "wait", "active", "prioritized", "delayed", "completed", "failed"
+]
+Retryable: TypeAlias = Literal["failed", "completed"]
+
+
+class Administration(AttachedToQueue):
+    """What changes many jobs at once, in steps that let workers go on in between."""
+
+    async def drain(self, delayed: bool = False) -> int:
+        """Remove all jobs that wait and, if asked, those that are delayed; how many there were.
+
+        What keeps a scheduler going stays.
+        """
+        states = ["wait", "paused", "prioritized", *(["delayed"] if delayed else [])]
+        return sum([await self._empty(state) for state in states])
+
+    async def clean(
+        self, grace: int, limit: int = 1000, state: Cleanable = "completed"
+    ) -> list[str]:
+        """Remove up to `limit` jobs of a state that are older than `grace` milliseconds, 0 for no
+        limit; the ids of those removed."""
+        if grace < 0 or limit < 0:
+            raise InvalidOption(f"grace and limit must be at least 0, got {grace} and {limit}")
+        removed: list[str] = []
+        before = await self._server_ms() - grace
+        for name in _swept(state):
+            async for swept in self._sweeps(name, before=before, limit=limit, event="cleaned"):
+                removed += swept.removed
+        return removed
+
+    async def obliterate(self, *, force: bool = False) -> None:
+        """Delete the queue with everything in it; `force` takes active jobs from their workers."""
+        client, keys = await self._at_hand()
+        more = 1
+        while more == 1:
+            more = await admin_scripts.obliterate(
+                client, keys, base=keys.base, most=AT_ONCE, force="1" if force else ""
+            )
+        if more < 0:
+            raise WrongState(f"the queue {self.name} has active jobs: `force` deletes them, too")
+
+    async def retry_jobs(
+        self, *, state: Retryable = "failed", count: int = 1000, timestamp: int | None = None
+    ) -> int:
+        """Let finished jobs run again that ended until `timestamp`; how many there were.
+
+        They go `count` at a time, until none is left.
+        """
+        if state not in ("failed", "completed"):
+            raise InvalidOption(f"only failed and completed jobs can be retried, got {state!r}")
+        until = await self._server_ms() if timestamp is None else timestamp
+        return await self._wait_again(state, until, count)
+
+    async def promote_jobs(self, *, count: int = 1000) -> int:
+        """Let all delayed jobs run now, `count` at a time; how many there were."""
+        return await self._wait_again("delayed", AT_THE_END, count)
+
+    async def remove(self, job_id: str, *, remove_children: bool = True) -> bool:
+        """Remove a job and, unless asked otherwise, its children; False when a worker holds it."""
+        client, keys = await self._at_hand()
+        return await remove_job(client, keys, job_id, remove_children=remove_children)
+
+    async def remove_orphans(self, *, count: int = 1000, limit: int = 0) -> int:
+        """Delete jobs that no state knows of, up to `limit` of them if that is not 0; how many."""
+        client, keys = await self._at_hand()
+        removed = 0
+        async for ids in self._names_of_hashes(count):
+            removed += await admin_scripts.remove_orphans(
+                client, keys, base=keys.base, most=limit - removed if limit else AT_ONCE, ids=ids
+            )
+            if limit and removed >= limit:
+                break
+        return removed
+
+    async def remove_deduplication_key(self, deduplication_id: str) -> bool:
+        """Let others like a job in, whichever stands for them; whether one did."""
+        client, keys = await self._at_hand()
+        return bool(await ask(client, "DEL", f"{keys.base}de:{deduplication_id}"))
+
+    async def trim_events(self, max_len: int) -> int:
+        """Keep about so many of the newest events; how many were dropped."""
+        if max_len < 0:
+            raise InvalidOption(f"the events to keep must be at least 0, got {max_len}")
+        client, keys = await self._at_hand()
+        return await ask(client, "XTRIM", keys.events, "MAXLEN", "~", max_len)
+
+    async def _empty(self, state: str) -> int:
+        removed = 0
+        while True:
+            # While workers take jobs out, places shift; the last pass finds nothing to remove.
+            passed = 0
+            async for swept in self._sweeps(state):
+                passed += len(swept.removed)
+            if not passed:
+                return removed
+            removed += passed
+
+    async def _sweeps(
+        self, state: str, *, before: int | str = "", limit: int = 0, event: str = ""
+    ) -> AsyncGenerator[Sweep]:
+        client, keys = await self._at_hand()
+        removed = skip = 0
+        while True:
+            most = min(AT_ONCE, limit - removed) if limit else AT_ONCE
+            swept = await admin_scripts.sweep(
+                client,
+                keys,
+                base=keys.base,
+                state=state,
+                before=before,
+                most=most,
+                skip=skip,
+                event=event,
+            )
+            yield swept
+            removed, skip = removed + len(swept.removed), skip + swept.spared
+            if swept.seen < most or (limit and removed >= limit):
+                return
+
+    async def _wait_again(self, state: str, until: int | str, count: int) -> int:
+        if count < 1:
+            raise InvalidOption(f"count must be at least 1, got {count}")
+        client, keys = await self._at_hand()
+        moved = 0
+        while True:
+            many = min(count, AT_ONCE)
+            found = await admin_scripts.retry_jobs(
+                client, keys, base=keys.base, state=state, until_ms=until, most=many
+            )
+            moved += found
+            if found < many:
+                return moved
+
+    async def _server_ms(self) -> int:
+        client, _ = await self._at_hand()
+        seconds, micros = await ask(client, "TIME")
+        return int(seconds) * 1000 + int(micros) // 1000
+
+    async def _names_of_hashes(self, count: int) -> AsyncGenerator[list[str]]:
+        """What may be ids of jobs, from a walk over all keys of the store."""
+        store, base = await self._opened(), self.keys.base
+        pattern = re.sub(r"([\\*?\[\]])", r"\\\1", base) + "*"
+        keys = cast(
+            AsyncIterator[bytes], store.redis.scan_iter(match=pattern, count=count, _type="HASH")
+        )
+        found: list[str] = []
+        with faults.told():
+            async for key in keys:
+                found.append(key.decode("utf-8", "replace").removeprefix(base))
+                if len(found) == AT_ONCE:
+                    yield found
+                    found = []
+        yield found
+
+
+def _swept(state: str) -> list[str]:
+    if state not in ("wait", "paused"):
+        [state] = known(state)
+    if state == "waiting-children":
+        raise InvalidOption("jobs that wait for their children cannot be cleaned")
+    return ["wait", "paused"] if state in ("waiting", "wait", "paused") else [state]

@@ -1,0 +1,124 @@
+"""What can be asked about a queue."""
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from waystation.core.store import faults
+
+from . import admin_scripts
+from .attached import AttachedToQueue
+from .job import Job, QueueRef
+from .job_steps import Logs, read_logs
+from .marker import client_name
+from .metrics import Kind, Metrics, as_text, read_metrics
+from .plain import ask
+from .states import STATES, JobState, State, known
+
+READ_AT_ONCE = 250
+
+
+class Getters(AttachedToQueue):
+    """The questions; none of them changes anything."""
+
+    async def get_job(self, job_id: str) -> Job | None:
+        """The job as it is now; None when there is none."""
+        found = await self._read([job_id])
+        return found[0] if found else None
+
+    async def get_jobs(
+        self,
+        states: State | Iterable[State] = STATES,
+        start: int = 0,
+        end: int = -1,
+        *,
+        asc: bool = False,
+    ) -> list[Job]:
+        """Jobs by state, from place `start` to `end` of each, the newest first unless `asc`."""
+        client, keys = await self._at_hand()
+        ids: list[str] = []
+        for state in known(states):
+            ids += await admin_scripts.list_ids(
+                client, keys, state=state, first=start, last=end, asc=int(asc)
+            )
+        return await self._read(list(dict.fromkeys(ids)))
+
+    async def counts(self, *states: State) -> dict[State, int]:
+        """How many jobs are in each state; of all when none is named."""
+        client, keys = await self._at_hand()
+        wanted = known(states or STATES)
+        return dict(
+            zip(wanted, await admin_scripts.count_jobs(client, keys, states=wanted), strict=True)
+        )
+
+    async def count(self) -> int:
+        """How many jobs are still to be done, apart from those that are active."""
+        waiting = ("waiting", "prioritized", "delayed", "waiting-children")
+        return sum((await self.counts(*waiting)).values())
+
+    async def counts_per_priority(self, priorities: Sequence[int]) -> dict[int, int]:
+        """How many jobs wait with each of the priorities."""
+        client, keys = await self._at_hand()
+        unique = list(dict.fromkeys(priorities))
+        counted = await admin_scripts.count_priorities(client, keys, priorities=unique)
+        return dict(zip(unique, counted, strict=True))
+
+    async def state(self, job_id: str) -> JobState:
+        """Where a job is now."""
+        client, keys = await self._at_hand()
+        return cast(JobState, await admin_scripts.state_of(client, keys, id=job_id))
+
+    async def logs(self, job_id: str, start: int = 0, end: int = -1, *, asc: bool = True) -> Logs:
+        """Lines of a job's log, the oldest first unless asked otherwise."""
+        client, keys = await self._at_hand()
+        return await read_logs(client, keys.of(job_id), start, end, asc=asc)
+
+    async def workers(self) -> list[dict[str, str]]:
+        """The workers of this queue, as the server sees their connections."""
+        store = await self._opened()
+        name = client_name(self.keys)
+        with faults.told():
+            found = await store.redis.client_list()
+        return [
+            {**client, "name": self.name, "rawname": client["name"]}
+            for client in found
+            if client["name"] == name or client["name"].startswith(f"{name}:w:")
+        ]
+
+    async def metrics(self, kind: Kind, start: int = 0, end: int = -1) -> Metrics:
+        """How many jobs were completed or failed, minute by minute, the newest first."""
+        client, keys = await self._at_hand()
+        return await read_metrics(client, keys, kind, start, end)
+
+    async def prometheus_text(self) -> str:
+        """The queue in numbers, as Prometheus reads them."""
+        client, keys = await self._at_hand()
+        ends = [await read_metrics(client, keys, kind, 0, 0) for kind in ("completed", "failed")]
+        return as_text(self.name, await self.counts(), *ends)
+
+    async def meta(self) -> dict[str, str]:
+        """What is written down about the queue as a whole."""
+        client, keys = await self._at_hand()
+        names = ("opts.maxLenEvents", "version", "paused", "concurrency", "max", "duration")
+        values = await ask(client, "HMGET", keys.meta, *names)
+        return {name: value.decode() for name, value in zip(names, values, strict=True) if value}
+
+    async def version(self) -> str | None:
+        """The library that made the queue, and its version."""
+        return (await self.meta()).get("version")
+
+    async def get_deduplication_job_id(self, deduplication_id: str) -> str | None:
+        """The job that stands for others like it."""
+        client, keys = await self._at_hand()
+        owner = await ask(client, "GET", f"{keys.base}de:{deduplication_id}")
+        return owner.decode() if owner else None
+
+    async def _read(self, ids: Sequence[str]) -> list[Job]:
+        client, keys = await self._at_hand()
+        queue, jobs = QueueRef(client, keys), list[Job]()
+        for first in range(0, len(ids), READ_AT_ONCE):
+            some = ids[first : first + READ_AT_ONCE]
+            found = await admin_scripts.read_jobs(client, keys, base=keys.base, ids=some)
+            jobs += [
+                Job(id, fields, queue) for id, fields in zip(some, found, strict=True) if fields
+            ]
+        return jobs

@@ -1,0 +1,19 @@
+--- How many jobs are in each of the states, in the order asked for.
+--- keys  completed failed delayed prioritized active wait paused waiting_children
+--- args  states...
+local sets = {
+  completed = completed, failed = failed, delayed = delayed, prioritized = prioritized,
+  ['waiting-children'] = waiting_children,
+}
+local counts = {}
+for place = states, #ARGV do
+  local state = ARGV[place]
+  if state == 'waiting' then
+    counts[#counts + 1] = redis.call('LLEN', wait) + redis.call('LLEN', paused)
+  elseif state == 'active' then
+    counts[#counts + 1] = redis.call('LLEN', active)
+  else
+    counts[#counts + 1] = redis.call('ZCARD', sets[state])
+  end
+end
+return counts

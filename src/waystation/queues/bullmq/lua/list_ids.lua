@@ -1,0 +1,26 @@
+--- The ids of one state from place `first` to `last`, the newest or (`asc`) the oldest first.
+--- keys  completed failed delayed prioritized active wait paused waiting_children
+--- args  state first last asc
+first, last = tonumber(first), tonumber(last)
+
+local function from_list(key)
+  if asc ~= '1' then return redis.call('LRANGE', key, first, last) end
+  local found, ids = redis.call('LRANGE', key, -(last + 1), -(first + 1)), {}
+  for place = #found, 1, -1 do ids[#ids + 1] = found[place] end
+  return ids
+end
+
+if state == 'active' then return from_list(active) end
+if state == 'waiting' then
+  -- What BullMQ 5 has set aside is older than what came since.
+  local older, newer = from_list(paused), from_list(wait)
+  local ids, more = newer, older
+  if asc == '1' then ids, more = older, newer end
+  for _, id in ipairs(more) do ids[#ids + 1] = id end
+  return ids
+end
+local sets = {
+  completed = completed, failed = failed, delayed = delayed, prioritized = prioritized,
+  ['waiting-children'] = waiting_children,
+}
+return redis.call(asc == '1' and 'ZRANGE' or 'ZREVRANGE', sets[state], first, last)

@@ -1,0 +1,15 @@
+--- Let the job that a worker holds wait until `due`; the attempt does not count. 0, or why not.
+--- keys  active delayed marker meta events stalled
+--- args  base now id token due
+--- uses  now_ms take_back push_delayed mark_delayed events_cap
+local queue = { base = base, active = active, stalled = stalled, delayed = delayed, marker = marker }
+now, due = now_ms(now), tonumber(due)
+local code = take_back(queue, id, token)
+if code ~= 0 then return code end
+due = math.max(due, now)
+redis.call('HSET', base .. id, 'delay', string.format('%.0f', due - now))
+push_delayed(queue, id, due)
+redis.call('XADD', events, 'MAXLEN', '~', events_cap(meta), '*', 'event', 'delayed', 'jobId', id,
+  'delay', string.format('%.0f', due))
+mark_delayed(queue)
+return 0

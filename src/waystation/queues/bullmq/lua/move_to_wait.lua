@@ -1,0 +1,21 @@
+--- Put the job that a worker holds back at the head of the line; the attempt does not count.
+--- The reply is how long the rate limit still binds, in milliseconds, or why the job stays.
+--- keys  wait active prioritized marker meta events stalled limiter paused
+--- args  base id token
+--- uses  take_back mark_ready waiting_list events_cap
+local queue = {
+  base = base, wait = wait, active = active, stalled = stalled, marker = marker, meta = meta,
+  paused = paused,
+}
+local code = take_back(queue, id, token)
+if code ~= 0 then return code end
+local priority = tonumber(redis.call('HGET', base .. id, 'priority') or 0) or 0
+if priority > 0 then
+  redis.call('ZADD', prioritized, priority * 4294967296, id)
+else
+  redis.call('RPUSH', waiting_list(queue), id)
+end
+mark_ready(queue)
+redis.call('XADD', events, 'MAXLEN', '~', events_cap(meta), '*', 'event', 'waiting', 'jobId', id,
+  'prev', 'active')
+return math.max(redis.call('PTTL', limiter), 0)

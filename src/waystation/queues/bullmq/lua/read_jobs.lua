@@ -1,0 +1,7 @@
+--- The fields of jobs, each a flat list that is empty when the job is gone.
+--- args  base ids...
+local jobs = {}
+for place = ids, #ARGV do
+  jobs[#jobs + 1] = redis.call('HGETALL', base .. ARGV[place])
+end
+return jobs

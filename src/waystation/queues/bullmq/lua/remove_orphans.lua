@@ -1,0 +1,28 @@
+--- Delete what is kept about jobs that no state knows of, at most so many; the reply is how many.
+--- keys  wait paused active prioritized delayed completed failed waiting_children
+--- args  base most ids...
+--- uses  forget_job
+local sets = { completed, failed, delayed, prioritized, waiting_children }
+local lists = { wait, active, paused }
+
+local function is_known(id)
+  for _, key in ipairs(sets) do
+    if redis.call('ZSCORE', key, id) then return true end
+  end
+  for _, key in ipairs(lists) do
+    if redis.call('LPOS', key, id) then return true end
+  end
+  return false
+end
+
+local removed = 0
+for place = ids, #ARGV do
+  local job = base .. ARGV[place]
+  -- Nothing else that is a hash says when it was made: neither a scheduler nor a parent's results.
+  if redis.call('HEXISTS', job, 'timestamp') == 1 and not is_known(ARGV[place]) then
+    forget_job(job)
+    removed = removed + 1
+    if removed == tonumber(most) then break end
+  end
+end
+return removed

@@ -1,0 +1,21 @@
+--- Hand out jobs again, after putting back what BullMQ 5 has set aside, so many ids in one call.
+--- The reply is how many are still to be put back; the queue stays paused until there are none.
+--- keys  meta wait paused prioritized delayed marker events
+--- args  most
+--- uses  mark_delayed
+local aside = redis.call('LRANGE', paused, 0, most - 1)
+for first = 1, #aside, 1000 do
+  -- What was set aside is older than what came since, so it goes to the end that is taken first.
+  redis.call('RPUSH', wait, unpack(aside, first, math.min(first + 999, #aside)))
+end
+redis.call('LTRIM', paused, #aside, -1)
+local left = redis.call('LLEN', paused)
+if left > 0 then return left end
+redis.call('HDEL', meta, 'paused')
+if redis.call('LLEN', wait) + redis.call('ZCARD', prioritized) > 0 then
+  redis.call('ZADD', marker, 0, '0')
+else
+  mark_delayed({ delayed = delayed, marker = marker })
+end
+redis.call('XADD', events, '*', 'event', 'resumed')
+return 0

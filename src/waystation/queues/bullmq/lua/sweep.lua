@@ -1,0 +1,59 @@
+--- Remove jobs of one state, the oldest first: those made or ended no later than `before`, or all
+--- when that is ''; neither what somebody holds nor what keeps a scheduler going.
+--- Looks at up to `most` ids after the first `skip`; replies which it removed and how many it spared.
+--- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker
+--- args  base now state before most skip event
+--- uses  now_ms is_current_iteration erase_job
+local queue = {
+  base = base, wait = wait, paused = paused, active = active, prioritized = prioritized,
+  delayed = delayed, completed = completed, failed = failed, ['waiting-children'] = waiting_children,
+  meta = meta, events = events, marker = marker,
+}
+now, most, skip, before = now_ms(now), tonumber(most), tonumber(skip), tonumber(before)
+local key = queue[state]
+local is_list = state == 'wait' or state == 'paused' or state == 'active'
+local is_finished = state == 'completed' or state == 'failed'
+
+local born = { delayed = { 'processedOn', 'timestamp' }, prioritized = { 'timestamp' } }
+local times = born[state] or { 'finishedOn', 'processedOn', 'timestamp' }
+
+local function is_old_enough(job)
+  if not before or is_finished then return true end
+  for _, time in ipairs(redis.call('HMGET', job, unpack(times))) do
+    if time and tonumber(time) then return tonumber(time) <= before end
+  end
+  return true
+end
+
+local function may_go(id)
+  local job = base .. id
+  if state == 'active' and redis.call('EXISTS', job .. ':lock') == 1 then return false end
+  return is_old_enough(job) and not is_current_iteration(queue, id)
+end
+
+local ids
+if is_list then
+  ids = redis.call('LRANGE', key, -(skip + most), -(skip + 1))
+else
+  ids = redis.call('ZRANGEBYSCORE', key, '-inf', is_finished and before or '+inf',
+    'LIMIT', skip, most)
+end
+
+local gone = {}
+for place, id in ipairs(ids) do
+  if may_go(id) then
+    gone[#gone + 1] = id
+    -- No id is empty, so what has been emptied can be told apart and is taken out below.
+    if is_list then redis.call('LSET', key, place - #ids - skip - 1, '') end
+  end
+end
+if #gone > 0 and is_list then redis.call('LREM', key, -#gone, '') end
+for first = 1, is_list and 0 or #gone, 1000 do
+  redis.call('ZREM', key, unpack(gone, first, math.min(first + 999, #gone)))
+end
+for _, id in ipairs(gone) do erase_job(queue, id, now) end
+-- Of the list that only BullMQ 5 leaves nothing is told when it is not there.
+if event ~= '' and (#gone > 0 or state ~= 'paused') then
+  redis.call('XADD', events, '*', 'event', event, 'count', #gone)
+end
+return { gone, #ids - #gone }

@@ -1,0 +1,10 @@
+--- Keep how far a job is, and tell it: 0, or -1 when it is gone.
+--- keys  meta events
+--- args  base id progress
+--- uses  events_cap
+local job = base .. id
+if redis.call('EXISTS', job) == 0 then return -1 end
+redis.call('HSET', job, 'progress', progress)
+redis.call('XADD', events, 'MAXLEN', '~', events_cap(meta), '*', 'event', 'progress', 'jobId', id,
+  'data', progress)
+return 0

@@ -1,0 +1,66 @@
+"""How many jobs end, minute by minute, as workers count them."""
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, TypeAlias
+
+from waystation.core.errors import InvalidOption
+from waystation.core.store.script import Client
+
+from .keys import QueueKeys
+from .plain import ask_all
+from .states import State
+
+Kind: TypeAlias = Literal["completed", "failed"]
+
+
+class Metrics(NamedTuple):
+    """The jobs that ended one way, as far as workers were asked to count."""
+
+    total: int
+    """Since counting began."""
+    previous_total: int
+    """When the newest minute ended."""
+    previous_at: int
+    """When that was looked at, in milliseconds."""
+    data: list[int]
+    """By the minute, the newest first."""
+    points: int
+    """How many minutes are kept."""
+
+
+async def read_metrics(
+    client: Client, keys: QueueKeys, kind: Kind, start: int, end: int
+) -> Metrics:
+    """Read what workers have counted."""
+    if kind not in ("completed", "failed"):
+        raise InvalidOption(f"there are metrics of completed and of failed, got {kind!r}")
+    counts, data = (
+        (keys.metrics_completed, keys.metrics_completed_data)
+        if kind == "completed"
+        else (keys.metrics_failed, keys.metrics_failed_data)
+    )
+    sums, points, many = await ask_all(
+        client,
+        ("HMGET", counts, "count", "prevCount", "prevTS"),
+        ("LRANGE", data, start, end),
+        ("LLEN", data),
+    )
+    total, previous, at = (int(float(each or 0)) for each in sums)
+    return Metrics(total, previous, at, [int(float(point)) for point in points], many)
+
+
+def as_text(queue: str, counts: Mapping[State, int], completed: Metrics, failed: Metrics) -> str:
+    """The numbers of a queue in Prometheus' text format, under the names BullMQ gives them."""
+    label = queue.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    lines = ["# HELP bullmq_job_count Number of jobs in the queue by state"]
+    lines.append("# TYPE bullmq_job_count gauge")
+    lines += [
+        f'bullmq_job_count{{queue="{label}",state="{state}"}} {count}'
+        for state, count in counts.items()
+    ]
+    for kind, ended in (("completed", completed), ("failed", failed)):
+        name = f"bullmq_job_{kind}_total"
+        lines.append(f"# HELP {name} Total number of {kind} jobs")
+        lines.append(f"# TYPE {name} counter")
+        lines.append(f'{name}{{queue="{label}"}} {ended.total}')
+    return "\n".join(lines) + "\n"

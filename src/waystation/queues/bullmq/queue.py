@@ -1,0 +1,135 @@
+"""How jobs get in."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Coroutine, Iterable
+from typing import Any
+
+from waystation.core import codec
+from waystation.core.errors import StoreError, WaystationError
+from waystation.core.store.connection import Store
+from waystation.core.store.pipe import Pipe
+from waystation.core.store.script import Client
+
+from . import adding, scripts
+from .adding import JobLike, NewJob, NotAdded, Packed, Packer
+from .administration import Administration
+from .getters import Getters
+from .job import Job, QueueRef
+from .keys import PREFIX
+from .limits import Limits
+from .options import JobOptions
+from .plain import ask_all
+from .scripts import SERVER_TIME
+
+VERSION = "bullmq:6.7.0"
+"""The generation of BullMQ whose wire this is; dashboards read it."""
+EVENTS_CAP = 10_000
+
+
+class Queue(Getters, Administration, Limits):
+    """One queue, for those who put jobs in and look after them.
+
+    A job may have up to `size_limit` bytes of data and options; what is larger is better stored
+    elsewhere, with the place of it in the data.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        url: str | Store | None = None,
+        *,
+        prefix: str = PREFIX,
+        default_job_options: JobOptions | None = None,
+        size_limit: int = codec.PAYLOAD_LIMIT,
+    ) -> None:
+        super().__init__(name, url, prefix=prefix)
+        self._defaults = default_job_options or JobOptions()
+        self._packer = Packer(self._defaults, size_limit)
+
+    async def add(
+        self, name: str, data: Any = None, options: JobOptions | None = None, **given: Any
+    ) -> Job:
+        """Add a job; options are a `JobOptions`, or its fields as keywords, or both."""
+        data = {} if data is None else data
+        chosen = adding.merged(options, given, self._defaults)
+        [packed] = self._packer.pack([NewJob(name, data, chosen)])
+        queue = QueueRef(*await self._at_hand())
+        [added] = await self._send(queue.client, [packed])
+        if isinstance(added, int):
+            raise adding.refusal(name, added)
+        return adding.as_added(added, packed, queue, _now())
+
+    async def add_many(self, jobs: Iterable[JobLike]) -> list[Job]:
+        """Add many jobs, each a name, its data and perhaps options.
+
+        All of them are checked before the first is sent; then they go a few hundred at a time.
+        """
+        packed = self._packer.pack(jobs)
+        queue = QueueRef(*await self._at_hand())
+        sending = (self._send(queue.client, lot) for lot in adding.chunks(packed))
+        ids: list[str | int] = []
+        try:
+            async for added in _in_turn(sending, ahead=isinstance(queue.client, Pipe)):
+                ids += added
+        except StoreError as error:
+            error.add_note(f"at least {len(ids)} of {len(packed)} jobs had been added")
+            raise
+        now = _now()
+        return _all_of(
+            [
+                adding.refusal(each[0].decode(), id)
+                if isinstance(id, int)
+                else adding.as_added(id, each, queue, now)
+                for id, each in zip(ids, packed, strict=True)
+            ]
+        )
+
+    async def _send(self, client: Client, packed: list[Packed]) -> list[str | int]:
+        return await scripts.add(
+            client,
+            self.keys,
+            base=self.keys.base,
+            now=SERVER_TIME,
+            jobs=[part for job in packed for part in job],
+        )
+
+    async def _open(self) -> Store:
+        store = await super()._open()
+        await ask_all(
+            store.hot,
+            ("HSETNX", self.keys.meta, "opts.maxLenEvents", EVENTS_CAP),
+            ("HSETNX", self.keys.meta, "version", VERSION),
+        )
+        return store
+
+
+async def _in_turn(
+    calls: Iterable[Coroutine[Any, Any, list[str | int]]], *, ahead: bool
+) -> AsyncGenerator[list[str | int]]:
+    """The answers in the order of the calls; `ahead` has the next one wait at the server, which
+    otherwise idles while we pack and read, but needs a connection that keeps the order."""
+    under_way: deque[asyncio.Task[list[str | int]]] = deque()
+    try:
+        for call in calls:
+            under_way.append(asyncio.create_task(call))
+            if len(under_way) > ahead:
+                yield await under_way.popleft()
+        while under_way:
+            yield await under_way.popleft()
+    finally:
+        # What is under way takes effect, whether we look at it or not.
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+
+def _all_of(jobs: list[Job | WaystationError]) -> list[Job]:
+    added = [job for job in jobs if isinstance(job, Job)]
+    if len(added) == len(jobs):
+        return added
+    refused = {n: job for n, job in enumerate(jobs) if isinstance(job, WaystationError)}
+    raise NotAdded(refused, [job if isinstance(job, Job) else None for job in jobs])
+
+
+def _now() -> bytes:
+    return b"%d" % (time.time_ns() // 1_000_000)
