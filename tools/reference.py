@@ -85,8 +85,8 @@ def _import_everything() -> None:
 
 def _tree(kind: type[WaystationError]) -> Iterator[type[WaystationError]]:
     yield kind
-    for each in kind.__subclasses__():
-        # Tests make errors of their own.
+    # By module, then as declared: the order of imports must not show. Tests make some of their own.
+    for each in sorted(kind.__subclasses__(), key=lambda each: each.__module__):
         if each.__module__.startswith("waystation."):
             yield from _tree(each)
 
