@@ -27,6 +27,8 @@ class Keys(Keyspace):
     wait = List("wait", "what waits")
     lock = String("lock", "who holds it", ttl="30 s")
 
+    lanes: tuple[str, ...] = ()
+
 keys = Keys("mail")
 """
 DOOR = '''
@@ -297,6 +299,20 @@ def test_a_header_may_take_several_lines() -> None:
     header = parse_header(text, where="here")
     assert header.summary == "One sentence in two lines."
     assert (header.args, header.rest) == (("a", "b"), "c")
+
+
+async def test_a_last_key_with_dots_stands_for_as_many_as_the_caller_has(
+    written: Written, redis: Redis
+) -> None:
+    lua = """--- Count.
+--- keys  wait lanes...
+--- args  value
+for i = lanes, #KEYS do redis.call('SET', KEYS[i], value) end
+return #KEYS
+"""
+    doors = written({"spread": lua}, args="value: str", more="Keys.lanes = ('a', 'b', 'c')\n")
+    assert await doors.spread(redis, doors.keys, value="x") == 4
+    assert await redis.mget("a", "b", "c") == [b"x"] * 3
 
 
 async def test_what_is_not_the_stores_fault_is_left_alone(redis: Redis) -> None:

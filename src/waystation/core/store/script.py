@@ -89,8 +89,7 @@ class Door(Generic[P, R]):
         return self._call(args, *cast("tuple[Any, ...]", given))
 
     async def _call(self, args: Mapping[str, Any], client: Client, keys: Any = None) -> R:
-        slots = self._slots(keys, args)
-        count = len(self.header.keys)
+        count, slots = self._slots(keys, args)
         try:
             try:
                 answer = await client.execute_command("EVALSHA", self.sha, count, *slots)
@@ -103,8 +102,7 @@ class Door(Generic[P, R]):
 
     def call_sync(self, client: SyncClient, keys: Any = None, /, **args: Any) -> R:
         """Take the step with a client that waits."""
-        slots = self._slots(keys, args)
-        count = len(self.header.keys)
+        count, slots = self._slots(keys, args)
         try:
             try:
                 answer = client.execute_command("EVALSHA", self.sha, count, *slots)
@@ -114,18 +112,22 @@ class Door(Generic[P, R]):
             raise self._failure(error) from error
         return self._reply(answer)
 
-    def _slots(self, keys: Any, args: Mapping[str, Any]) -> list[Any]:
+    def _slots(self, keys: Any, args: Mapping[str, Any]) -> tuple[int, list[Any]]:
         if len(args) != self._expected:
             args = self._completed(args)
+        slots = [*self._pick_keys(keys)]
+        if self.header.rest_keys is not None:
+            slots += _spread(self.header.rest_keys, getattr(keys, self.header.rest_keys))
+        count = len(slots)
         try:
-            slots = [*self._pick_keys(keys), *self._pick_args(args)]
+            slots += self._pick_args(args)
             if self.header.rest is not None:
                 slots += _spread(self.header.rest, args[self.header.rest])
         except KeyError as missing:
             raise TypeError(f"{self.name}() needs the argument {missing}") from None
         if not _SENDABLE.issuperset(map(type, slots)):
-            _refuse_unsendable(self, slots)
-        return slots
+            _refuse_unsendable(self, count, slots)
+        return count, slots
 
     def _completed(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
         known = {*self.header.args, self.header.rest}
@@ -163,9 +165,10 @@ def _spread(name: str, values: Any) -> Any:
     return values
 
 
-def _refuse_unsendable(door: Door[Any, Any], slots: list[Any]) -> None:
+def _refuse_unsendable(door: Door[Any, Any], count: int, slots: list[Any]) -> None:
     header = door.header
-    names = [*header.keys, *header.args]
+    more = count - len(header.keys)
+    names = [*header.keys, *[header.rest_keys] * more, *header.args]
     for place, value in enumerate(slots):
         if isinstance(value, bool) or not isinstance(value, tuple(_SENDABLE)):
             name = names[place] if place < len(names) else header.rest
@@ -196,16 +199,17 @@ def _check_signature(door: Door[Any, Any]) -> None:
             f"but {door.script.where} takes {', '.join(wanted) or 'nothing'}"
         )
     places = [each for each in parameters if each.kind is not each.KEYWORD_ONLY]
-    if len(places) not in ((2,) if header.keys else (1, 2)):
+    if len(places) not in ((2,) if header.keys or header.rest_keys else (1, 2)):
         raise TypeError(f"the door {door.name} must take a client and a keyspace, then keywords")
-    if header.keys:
+    if header.keys or header.rest_keys:
         _check_keys(door, places[1].name)
 
 
 def _check_keys(door: Door[Any, Any], parameter: str) -> None:
     kind = typing.get_type_hints(door.__wrapped__).get(parameter)
     declared = {*dir(kind), *(inspect.get_annotations(kind) if inspect.isclass(kind) else ())}
-    if missing := [key for key in door.header.keys if key not in declared]:
+    wanted = [*door.header.keys, *filter(None, [door.header.rest_keys])]
+    if missing := [key for key in wanted if key not in declared]:
         raise TypeError(
             f"the door {door.name} needs the keys {', '.join(missing)}, "
             f"which {getattr(kind, '__name__', kind)} does not have"

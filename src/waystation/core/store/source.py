@@ -4,9 +4,14 @@
     --- keys  active completed job
     --- args  id result others...
     --- uses  release
+    --- rarely  release_parent
 
 The slots become locals of the same names. A last argument with dots stands for any number of
 values, and its local is the place of the first: `for i = others, #ARGV do local other = ARGV[i]`.
+A last key with dots does the same in KEYS, for keys whose number only the caller knows.
+
+Each call makes every helper anew, half a microsecond apiece. Those behind `rarely` are made when
+first asked for, as `rarely().release_parent(…)`, so that the common path does not pay for them.
 """
 
 import hashlib
@@ -29,6 +34,10 @@ class Header(NamedTuple):
     rest: str | None = None
     """The argument that takes any number of values; it stands behind the others."""
     uses: tuple[str, ...] = ()
+    rest_keys: str | None = None
+    """The key that stands for any number of keys, behind the others."""
+    rarely: tuple[str, ...] = ()
+    """Helpers that are only made when the script asks for them by `rarely()`."""
 
 
 class Source:
@@ -40,7 +49,8 @@ class Source:
         body = _read(_lua(package) / f"{name}.lua")
         self.header = parse_header(body, where=self.where)
         helpers = _helpers(package, self.header.uses, where=self.where)
-        preamble = "\n".join([*helpers, _prelude(self.header), ""])
+        rare = _rarely(package, self.header.rarely, where=self.where)
+        preamble = "\n".join([*helpers, *rare, _prelude(self.header), ""])
         self.text = preamble + body
         self._body_starts = preamble.count("\n")
         _check(self.where, self.text)
@@ -68,7 +78,7 @@ def parse_header(text: str, *, where: str) -> Header:
         head.append(lines[len(head)].removeprefix("---").strip())
     if not head or not head[0]:
         raise ValueError(f"{where} must start with a sentence: `--- What it does.`")
-    slots: dict[str, list[str]] = {"keys": [], "args": [], "uses": []}
+    slots: dict[str, list[str]] = {"keys": [], "args": [], "uses": [], "rarely": []}
     summary = head[:1]
     for line in head[1:]:
         kind, _, names = line.partition(" ")
@@ -80,22 +90,29 @@ def parse_header(text: str, *, where: str) -> Header:
 
 
 def _header(summary: str, slots: dict[str, list[str]], where: str) -> Header:
-    keys, args, uses = (tuple(slots[kind]) for kind in ("keys", "args", "uses"))
-    rest = args[-1].removesuffix("...") if args and args[-1].endswith("...") else None
-    if rest is not None:
-        args = args[:-1]
-    names = [*keys, *args, *([rest] if rest else [])]
-    for name in [*names, *uses]:
+    keys, rest_keys = _without_rest(tuple(slots["keys"]))
+    args, rest = _without_rest(tuple(slots["args"]))
+    uses, rarely = tuple(slots["uses"]), tuple(slots["rarely"])
+    names = [*keys, *args, *filter(None, (rest_keys, rest))]
+    for name in [*names, *uses, *rarely]:
         if not name.isidentifier() or name in lua_words.KEYWORDS or name in lua_words.OFFERED:
             raise ValueError(f"{where}: {name!r} cannot be the name of a slot")
     if twice := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"{where} names {', '.join(sorted(twice))} twice")
-    return Header(summary, keys, args, rest, uses)
+    return Header(summary, keys, args, rest, uses, rest_keys, rarely)
+
+
+def _without_rest(names: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
+    if names and names[-1].endswith("..."):
+        return names[:-1], names[-1].removesuffix("...")
+    return names, None
 
 
 def _prelude(header: Header) -> str:
     lines = [f"local {name} = KEYS[{place}]" for place, name in enumerate(header.keys, 1)]
     lines += [f"local {name} = ARGV[{place}]" for place, name in enumerate(header.args, 1)]
+    if header.rest_keys:
+        lines.append(f"local {header.rest_keys} = {len(header.keys) + 1}")
     if header.rest:
         lines.append(f"local {header.rest} = {len(header.args) + 1}")
     return "\n".join(lines)
@@ -118,6 +135,18 @@ def _helpers(package: str, names: tuple[str, ...], *, where: str) -> list[str]:
     for name in names:
         add(name, ())
     return list(texts.values())
+
+
+def _rarely(package: str, names: tuple[str, ...], *, where: str) -> list[str]:
+    """A function that makes these helpers when it is first called, and hands them out."""
+    if not names:
+        return []
+    handed_out = ", ".join(f"{name} = {name}" for name in names)
+    return [
+        "local rarely\ndo\nlocal made\nrarely = function()\nif made then return made end",
+        *_helpers(package, names, where=where),
+        f"made = {{ {handed_out} }}\nreturn made\nend\nend",
+    ]
 
 
 @lru_cache
