@@ -13,7 +13,7 @@ from waystation.interfaces.settings import reference as settings
 
 def pages() -> dict[str, str]:
     """The text of every reference page by its place under `docs`."""
-    _import_everything()
+    import_everything()
     writers: dict[str, Callable[[], str]] = {
         "errors": errors,
         "keys": keys,
@@ -76,7 +76,7 @@ def instruments() -> str:
     )
 
 
-def _import_everything() -> None:
+def import_everything() -> None:
     """Declarations register themselves when their module is imported."""
     for module in pkgutil.walk_packages(waystation.__path__, "waystation."):
         if not module.name.endswith("__main__"):

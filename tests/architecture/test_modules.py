@@ -1,14 +1,12 @@
 """What holds for every module of the product."""
 
 import ast
-import importlib
-import pkgutil
 from pathlib import Path
 
 import pytest
 
-import waystation
 from tests.support.project import ROOT, SOURCE, tracked
+from tools.reference import import_everything
 from waystation.core.store.script import Door
 
 LONGEST = 400
@@ -27,9 +25,7 @@ def test_a_module_says_what_it_is_for(file: Path) -> None:
 
 
 def test_every_script_has_a_door() -> None:
-    for module in pkgutil.walk_packages(waystation.__path__, "waystation."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
+    import_everything()
     doors = {door.script.where for door in Door.every}
     scripts = {
         file.relative_to(SOURCE.parent).as_posix()
