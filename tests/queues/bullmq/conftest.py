@@ -1,0 +1,23 @@
+"""Queues to be moved by hand."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from waystation.queues.bullmq.queue import Queue
+
+from .hands import Hands, hands_on
+
+
+@pytest.fixture
+async def hands(redis_url: str) -> AsyncIterator[Hands]:
+    """An empty queue whose every step the test takes itself."""
+    async with hands_on(redis_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def queue(hands: Hands) -> AsyncIterator[Queue]:
+    """The same queue as its users have it."""
+    async with Queue(hands.keys.name, hands.store) as opened:
+        yield opened
