@@ -152,8 +152,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
         _at_least("priority", self.priority, 0)
         if self.priority > MOST_PRIORITY:
             raise InvalidOption(f"priority must be at most {MOST_PRIORITY}, got {self.priority}")
-        if isinstance(self.backoff, int):
-            _at_least("backoff", self.backoff, 0)
+        _check_backoff(self.backoff)
         for name in ("timestamp", "stack_trace_limit", "size_limit", "keep_logs"):
             if (value := getattr(self, name)) is not None:
                 _at_least(name, value, 0)
@@ -338,6 +337,20 @@ def _kept(found: Any) -> str | None:
             return ":".join("" if part is None else str(_number(part, 0)) for part in parts)
         case _:
             return ""
+
+
+def _check_backoff(rule: Backoff | int | None) -> None:
+    match rule:
+        case None:
+            return
+        case Backoff(type=""):
+            raise InvalidOption("backoff needs a type: fixed, exponential or a strategy's name")
+        case Backoff(type="fixed" | "exponential"):
+            _at_least("backoff delay", rule.delay, 1)
+        case Backoff():
+            _at_least("backoff delay", rule.delay, 0)
+        case _:
+            _at_least("backoff", rule, 0)
 
 
 def _check_retention(name: str, retention: Retention | None) -> None:
