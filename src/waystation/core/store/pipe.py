@@ -1,4 +1,6 @@
-"""One connection for the hot path: everything asked in one turn of the loop leaves in one write.
+"""One connection for the hot path: what is asked in one turn of the loop leaves in two writes.
+
+The first call leaves at once, because it may be the only one; the others of that turn together.
 
 redis-py does what is difficult (TLS, passwords, sentinels, the first greetings); then the pipe
 takes over the open transport. Answers come in the order of the questions, so nothing is checked
@@ -90,6 +92,7 @@ class _Line(asyncio.Protocol):
         self._most = most
         self._waiting: deque[tuple[asyncio.Future[Any], float]] = deque()
         self._unsent: list[bytes] = []
+        self._gathering = False
         self._replies = hiredis.Reader(replyError=_error, notEnoughData=_NO_MORE)
         self._writable = asyncio.Event()
         self._writable.set()
@@ -123,9 +126,12 @@ class _Line(asyncio.Protocol):
             answer.set_exception(StoreUnreachable(_LOST))
             return answer
         packed = cast(bytes, hiredis.pack_command(args))
-        if not self._unsent:
+        if self._gathering:
+            self._unsent.append(packed)
+        else:
+            self._gathering = True
             self._loop.call_soon(self._send)
-        self._unsent.append(packed)
+            self._transport.write(packed)
         self._waiting.append((answer, self._loop.time()))
         if self._alarm is None:
             self._alarm = self._loop.call_later(self._timeout, self._check_oldest)
@@ -173,8 +179,9 @@ class _Line(asyncio.Protocol):
             self._gone.set_result(None)
 
     def _send(self) -> None:
+        self._gathering = False
         unsent, self._unsent = self._unsent, []
-        if not self.lost:
+        if unsent and not self.lost:
             self._transport.write(b"".join(unsent))
 
     def _check_oldest(self) -> None:

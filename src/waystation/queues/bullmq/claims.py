@@ -262,7 +262,7 @@ class BullSource:
 
             async def extend(claims: Sequence[Claim[Any]]) -> Sequence[Claim[Any]]:
                 locks = [text for claim in claims for text in (claim.id, claim.token)]
-                lost = await scripts.extend_locks(
+                lost: list[int] = await scripts.extend_locks(
                     store.redis,
                     self._keys,
                     base=self._keys.base,

@@ -25,8 +25,7 @@ class Settlement(NamedTuple):
 
 
 def _settlement(raw: Any) -> Settlement:
-    codes, claims, limited_ms, due_ms = raw
-    return Settlement(codes, claims, limited_ms, int(due_ms))
+    return Settlement(*raw)
 
 
 def _texts(raw: Any) -> list[str]:

@@ -72,9 +72,6 @@ class Worker(AttachedToQueue):
         self._traces = Traces()
         self._stalled_interval = stalled_interval
         self._max_stalled = max_stalled
-        self._handler = self._wrapped(
-            handler, concurrency=concurrency, process=process, batch=batch
-        )
         self._claims = ClaimOptions(
             worker=self.worker_name,
             lock_duration=lock_duration,
@@ -93,6 +90,9 @@ class Worker(AttachedToQueue):
             timeout_s=None if timeout is None else timeout / 1000,
             grace_s=grace / 1000,
             wait_s=drain_delay / 1000,
+        )
+        self._handler = self._wrapped(
+            handler, concurrency=concurrency, process=process, batch=batch
         )
         self._running: asyncio.Task[None] | None = None
         self._core: CoreWorker[Job] | None = None

@@ -1,7 +1,6 @@
 --- Claim the next jobs: what waits, then what is prioritized, as limits and pauses allow.
---- uses  promote_due
+--- The reply has an id and the fields of each, then how long the rate limit lets nothing through.
 local function claim_jobs(queue, want, token, lease_ms, worker, max, duration, now)
-  promote_due(queue, now)
   local state = redis.call('HMGET', queue.meta, 'paused', 'concurrency', 'max', 'duration')
   max = tonumber(state[3] or max)
   if max then
@@ -21,7 +20,7 @@ local function claim_jobs(queue, want, token, lease_ms, worker, max, duration, n
     for place = 1, #first, 2 do ids[#ids + 1] = first[place] end
   end
 
-  local claims, live, counted = {}, {}, 0
+  local claims, live = {}, {}
   for _, id in ipairs(ids) do
     local job = queue.base .. id
     local fields = redis.call('HGETALL', job)
@@ -38,14 +37,13 @@ local function claim_jobs(queue, want, token, lease_ms, worker, max, duration, n
       live[#live + 1] = id
       claims[#claims + 1] = id
       claims[#claims + 1] = fields
-      counted = counted + 1
     end
   end
-  if counted == 0 then return {}, 0 end
-  for first = 1, counted, 1000 do
-    redis.call('LPUSH', queue.active, unpack(live, first, math.min(first + 999, counted)))
+  if #live == 0 then return {}, 0 end
+  for first = 1, #live, 1000 do
+    redis.call('LPUSH', queue.active, unpack(live, first, math.min(first + 999, #live)))
   end
-  if max and redis.call('INCRBY', queue.limiter, counted) == counted then
+  if max and redis.call('INCRBY', queue.limiter, #live) == #live then
     redis.call('PEXPIRE', queue.limiter, duration ~= '' and duration or state[4])
   end
   redis.call('ZADD', queue.marker, 0, '0')
