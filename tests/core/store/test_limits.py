@@ -100,7 +100,7 @@ async def test_a_fixed_window_opens_with_a_call_and_closes_after_its_width(
 @given(
     pauses=gaps,
     limit=st.sampled_from(
-        [SlidingWindow(2, MINUTE), FixedWindow(2, MINUTE), TokenBucket(2, 3, 60_000)]
+        [SlidingWindow(2, MINUTE), FixedWindow(2, MINUTE), TokenBucket(2, 7, MINUTE)]
     ),
 )
 async def test_the_promised_instant_is_the_first_that_lets_a_call_through(
@@ -156,6 +156,20 @@ async def test_a_clock_that_steps_back_fills_no_bucket(redis: Redis) -> None:
     assert (await allow(redis, "limit", bucket, now_ms=START + MINUTE)).allowed
 
 
+async def test_a_clock_that_steps_back_takes_no_token_away(redis: Redis) -> None:
+    bucket = TokenBucket(2, 1, MINUTE)
+    assert (await allow(redis, "limit", bucket, now_ms=START)).allowed
+    assert (await allow(redis, "limit", bucket, now_ms=START - 10 * MINUTE)).allowed
+    assert not (await allow(redis, "limit", bucket, now_ms=START + MINUTE - 1)).allowed
+
+
+async def test_a_sliding_window_forgets_the_calls_that_have_left_it(redis: Redis) -> None:
+    for step in range(20):
+        now = START + step * MINUTE
+        assert (await allow(redis, "limit", SlidingWindow(2, MINUTE), now_ms=now)).allowed
+    assert await redis.zcard("limit") == 1
+
+
 async def test_places_are_given_out_until_there_are_none(redis: Redis) -> None:
     limit = Concurrency(2, hold_ms=MINUTE)
     assert await occupy(redis, "seats", limit, holder="a", now_ms=START) == (True, 1, 0)
@@ -178,12 +192,17 @@ async def test_a_holder_keeps_its_one_place_by_asking_again(redis: Redis) -> Non
 
 
 async def test_the_place_of_a_vanished_holder_becomes_free(redis: Redis) -> None:
-    limit = Concurrency(1, hold_ms=MINUTE)
+    limit, later = Concurrency(1, hold_ms=MINUTE), START + MINUTE
     await occupy(redis, "seats", limit, holder="vanished", now_ms=START)
-    assert (await occupy(redis, "seats", limit, holder="b", now_ms=START + MINUTE)).allowed
-    assert not (
-        await occupy(redis, "seats", limit, holder="vanished", now_ms=START + MINUTE)
-    ).allowed
+    assert (await occupy(redis, "seats", limit, holder="b", now_ms=later)).allowed
+    assert not (await occupy(redis, "seats", limit, holder="vanished", now_ms=later)).allowed
+    assert await redis.zcard("seats") == 1
+
+
+async def test_a_place_that_has_just_run_out_is_taken_anew(redis: Redis) -> None:
+    limit = Concurrency(1, hold_ms=MINUTE)
+    await occupy(redis, "seats", limit, holder="a", now_ms=START)
+    assert await occupy(redis, "seats", limit, holder="a", now_ms=START + MINUTE) == (True, 0, 0)
 
 
 @many

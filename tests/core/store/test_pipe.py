@@ -105,6 +105,7 @@ async def test_a_server_that_falls_silent_fails_every_call_that_waits(
     own_server: Ephemeral, own_pipe: Pipe
 ) -> None:
     await own_pipe.execute_command("PING")
+    await asyncio.sleep(0.2)
     own_server.freeze()
     calls = [asyncio.create_task(own_pipe.execute_command("ECHO", n)) for n in range(3)]
     answers = await asyncio.gather(*calls, return_exceptions=True)
