@@ -4,13 +4,12 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Coroutine, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 from waystation.core import codec
 from waystation.core.errors import StoreError, WaystationError
 from waystation.core.store.connection import Store
 from waystation.core.store.pipe import Pipe
-from waystation.core.store.script import Client
 
 from . import adding, scripts
 from .adding import JobLike, NewJob, NotAdded, Packed, Packer
@@ -21,14 +20,18 @@ from .keys import PREFIX
 from .limits import Limits
 from .options import JobOptions
 from .plain import ask_all
+from .scheduling import Scheduling
 from .scripts import SERVER_TIME
 
 VERSION = "bullmq:6.7.0"
 """The generation of BullMQ whose wire this is; dashboards read it."""
 EVENTS_CAP = 10_000
 
+Added: TypeAlias = Job | WaystationError
+"""What came of sending a job: the job, or why it was refused."""
 
-class Queue(Getters, Administration, Limits):
+
+class Queue(Getters, Administration, Limits, Scheduling):
     """One queue, for those who put jobs in and look after them.
 
     A job may have up to `size_limit` bytes of data and options; what is larger is better stored
@@ -54,12 +57,11 @@ class Queue(Getters, Administration, Limits):
         """Add a job; options are a `JobOptions`, or its fields as keywords, or both."""
         data = {} if data is None else data
         chosen = adding.merged(options, given, self._defaults)
-        [packed] = self._packer.pack([NewJob(name, data, chosen)])
-        queue = QueueRef(*await self._at_hand())
-        [added] = await self._send(queue.client, [packed])
-        if isinstance(added, int):
-            raise adding.refusal(name, added)
-        return adding.as_added(added, packed, queue, _now())
+        packed = self._packer.pack([NewJob(name, data, chosen)])
+        [added] = await self._send(QueueRef(*await self._at_hand()), packed)
+        if isinstance(added, WaystationError):
+            raise added
+        return added
 
     async def add_many(self, jobs: Iterable[JobLike]) -> list[Job]:
         """Add many jobs, each a name, its data and perhaps options.
@@ -68,32 +70,31 @@ class Queue(Getters, Administration, Limits):
         """
         packed = self._packer.pack(jobs)
         queue = QueueRef(*await self._at_hand())
-        sending = (self._send(queue.client, lot) for lot in adding.chunks(packed))
-        ids: list[str | int] = []
+        sending = (self._send(queue, lot) for lot in adding.chunks(packed))
+        sent: list[Added] = []
         try:
             async for added in _in_turn(sending, ahead=isinstance(queue.client, Pipe)):
-                ids += added
+                sent += added
         except StoreError as error:
-            error.add_note(f"at least {len(ids)} of {len(packed)} jobs had been added")
+            error.add_note(f"at least {len(sent)} of {len(packed)} jobs had been added")
             raise
-        now = _now()
-        return _all_of(
-            [
-                adding.refusal(each[0].decode(), id)
-                if isinstance(id, int)
-                else adding.as_added(id, each, queue, now)
-                for id, each in zip(ids, packed, strict=True)
-            ]
-        )
+        return _all_of(sent)
 
-    async def _send(self, client: Client, packed: list[Packed]) -> list[str | int]:
-        return await scripts.add(
-            client,
-            self.keys,
-            base=self.keys.base,
+    async def _send(self, queue: QueueRef, packed: list[Packed]) -> list[Added]:
+        ids = await scripts.add(
+            queue.client,
+            queue.keys,
+            base=queue.keys.base,
             now=SERVER_TIME,
             jobs=[part for job in packed for part in job],
         )
+        now = b"%d" % (time.time_ns() // 1_000_000)
+        return [
+            adding.refusal(each[0].decode(), id)
+            if isinstance(id, int)
+            else adding.as_added(id, each, queue, now)
+            for id, each in zip(ids, packed, strict=True)
+        ]
 
     async def _open(self) -> Store:
         store = await super()._open()
@@ -106,11 +107,11 @@ class Queue(Getters, Administration, Limits):
 
 
 async def _in_turn(
-    calls: Iterable[Coroutine[Any, Any, list[str | int]]], *, ahead: bool
-) -> AsyncGenerator[list[str | int]]:
+    calls: Iterable[Coroutine[Any, Any, list[Added]]], *, ahead: bool
+) -> AsyncGenerator[list[Added]]:
     """The answers in the order of the calls; `ahead` has the next one wait at the server, which
-    otherwise idles while we pack and read, but needs a connection that keeps the order."""
-    under_way: deque[asyncio.Task[list[str | int]]] = deque()
+    otherwise idles while we read and write, but needs a connection that keeps the order."""
+    under_way: deque[asyncio.Task[list[Added]]] = deque()
     try:
         for call in calls:
             under_way.append(asyncio.create_task(call))
@@ -123,13 +124,9 @@ async def _in_turn(
         await asyncio.gather(*under_way, return_exceptions=True)
 
 
-def _all_of(jobs: list[Job | WaystationError]) -> list[Job]:
+def _all_of(jobs: list[Added]) -> list[Job]:
     added = [job for job in jobs if isinstance(job, Job)]
     if len(added) == len(jobs):
         return added
     refused = {n: job for n, job in enumerate(jobs) if isinstance(job, WaystationError)}
     raise NotAdded(refused, [job if isinstance(job, Job) else None for job in jobs])
-
-
-def _now() -> bytes:
-    return b"%d" % (time.time_ns() // 1_000_000)
