@@ -12,15 +12,20 @@ from .errors import (
 from .event import QueueEvent
 from .events import QueueEvents, QueueEventsProducer
 from .finishes import JobFailed
+from .flows import FlowJob, FlowNode, FlowProducer
 from .job import Job
 from .options import Backoff, Deduplication, JobOptions, Keep, Parent
 from .queue import Queue
+from .schedule import Schedule, Scheduler
 from .worker import Worker
 
 __all__ = [
     "Backoff",
     "Deduplication",
     "DelayedError",
+    "FlowJob",
+    "FlowNode",
+    "FlowProducer",
     "Job",
     "JobFailed",
     "JobOptions",
@@ -34,6 +39,8 @@ __all__ = [
     "QueueEvents",
     "QueueEventsProducer",
     "RateLimitError",
+    "Schedule",
+    "Scheduler",
     "UnrecoverableError",
     "WaitingChildrenError",
     "WaitingError",

@@ -7,7 +7,9 @@ from waystation.core import codec
 from waystation.core.errors import Malformed, NotFound, WrongState
 from waystation.core.store.script import Client
 
+from . import dependencies
 from .admin_scripts import read_jobs
+from .dependencies import Dependencies
 from .job_steps import JobSteps
 from .keys import JobKeys, QueueKeys
 from .options import StoredOptions, stored_options
@@ -20,7 +22,7 @@ class QueueRef(NamedTuple):
     keys: QueueKeys
 
 
-class Job(JobSteps):
+class Job(JobSteps, Dependencies):
     """A job as it was when it was read; what its handler gets, and what `get_job` returns."""
 
     # Fields are decoded when asked for: most handlers look at the data and nothing else.
@@ -189,6 +191,16 @@ class Job(JobSteps):
         self._fields.update(fields)
         if b"data" in fields:
             self._data = _UNREAD
+
+    async def get_parent(self) -> "Job | None":
+        """The job that waits for this one; None when nobody does."""
+        place = dependencies.parent_place(self.parent_key, self._text(b"parent"))
+        if place is None:
+            return None
+        client = self.queue.client
+        answer = await client.execute_command("HGETALL", place.queue.of(place.id).job)
+        fields = dependencies.fields_of(answer)
+        return Job(place.id, fields, QueueRef(client, place.queue)) if fields else None
 
     async def refresh(self) -> None:
         """Read the job again."""

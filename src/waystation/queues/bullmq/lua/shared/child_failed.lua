@@ -1,21 +1,18 @@
 --- Tell a parent that one of its children has failed for good; the child's flags say what follows.
---- uses  queue_at release_parent
+--- Without a flag the parent goes on waiting.
+--- uses  queue_at release_parent fail_parent
 local function child_failed(parent_key, parent, child_key, reason, now)
+  if not (parent.fpof or parent.cpof or parent.idof or parent.rdof) then return end
+  local dependencies = parent_key .. ':dependencies'
+  if redis.call('SREM', dependencies, child_key) == 0 then return end
   local parents = queue_at(parent.queueKey .. ':')
   if parent.fpof then
-    if redis.call('SREM', parent_key .. ':dependencies', child_key) == 0 then return end
     redis.call('ZADD', parent_key .. ':unsuccessful', now, child_key)
-    redis.call('HSET', parent_key, 'defa', 'child ' .. child_key .. ' failed')
+    fail_parent(parents, parent.id, child_key, now)
+    return
+  end
+  if parent.cpof or parent.idof then redis.call('HSET', parent_key .. ':failed', child_key, reason) end
+  if parent.cpof or redis.call('EXISTS', dependencies) == 0 then
     release_parent(parents, parent.id, now)
-  elseif parent.cpof then
-    if redis.call('SREM', parent_key .. ':dependencies', child_key) == 0 then return end
-    redis.call('HSET', parent_key .. ':failed', child_key, reason)
-    release_parent(parents, parent.id, now)
-  elseif parent.idof or parent.rdof then
-    if redis.call('SREM', parent_key .. ':dependencies', child_key) == 0 then return end
-    if parent.idof then redis.call('HSET', parent_key .. ':failed', child_key, reason) end
-    if redis.call('SCARD', parent_key .. ':dependencies') == 0 then
-      release_parent(parents, parent.id, now)
-    end
   end
 end

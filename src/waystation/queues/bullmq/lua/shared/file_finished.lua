@@ -1,11 +1,12 @@
 --- File a finished job away: its fields, its set, what is to be kept, and who waits for it.
---- uses  forget_job trim_finished child_completed child_failed release_deduplication
+--- uses  forget_job trim_finished read_parent child_completed child_failed leave_parent
+--- uses  release_deduplication
 local function file_finished(queue, id, target, value, keep, now)
   local job = queue.base .. id
   local ties = redis.call('HMGET', job, 'parentKey', 'parent', 'deid')
-  if ties[3] then release_deduplication(queue, ties[3], id) end
+  if ties[3] then release_deduplication(queue, ties[3], id, now) end
   if ties[1] then
-    local parent = cjson.decode(ties[2])
+    local parent = read_parent(ties[1], ties[2])
     if target == 'completed' then
       child_completed(ties[1], parent, job, value, now)
     else
@@ -14,6 +15,8 @@ local function file_finished(queue, id, target, value, keep, now)
   end
   local made = redis.call('HINCRBY', job, 'atm', 1)
   if keep == '0' then
+    -- Nobody can wait for a job that is no longer there.
+    if ties[1] then leave_parent(queue, job, ties[1], now) end
     forget_job(job)
     return made
   end

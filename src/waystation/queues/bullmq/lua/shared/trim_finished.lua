@@ -1,5 +1,5 @@
 --- Forget finished jobs beyond an age in seconds or a number; at most `limit` by age in one call.
---- uses  forget_job
+--- uses  forget_job leave_parent
 local function trim_finished(queue, set, now, count, age, limit)
   local gone = {}
   if age and age > 0 then
@@ -13,5 +13,11 @@ local function trim_finished(queue, set, now, count, age, limit)
     end
     for _, id in ipairs(extra) do gone[#gone + 1] = id end
   end
-  for _, id in ipairs(gone) do forget_job(queue.base .. id) end
+  for _, id in ipairs(gone) do
+    local job = queue.base .. id
+    -- A failed child may still be waited for, but not when it is no longer there.
+    local parent_key = set == queue.failed and redis.call('HGET', job, 'parentKey')
+    if parent_key then leave_parent(queue, job, parent_key, now) end
+    forget_job(job)
+  end
 end

@@ -1,0 +1,241 @@
+"""What a job waits for, and who waits for it."""
+
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast
+
+from waystation.core import codec
+from waystation.core.errors import LeaseLost, Malformed, NotFound, WaystationError, WrongState
+from waystation.core.store.script import Client
+
+from . import flow_scripts
+from .keys import JobKeys, QueueKeys
+
+ChildKind: TypeAlias = Literal["processed", "unprocessed", "ignored", "failed"]
+"""Completed; not finished; failed without failing the parent; failed, and the parent with it."""
+
+
+class DependencyCounts(NamedTuple):
+    """How many children there are of each kind."""
+
+    processed: int
+    unprocessed: int
+    ignored: int
+    failed: int
+
+
+class DependencyPage(NamedTuple):
+    """Some of the children of one kind."""
+
+    children: dict[str, Any]
+    """By key: results of the processed, reasons of the ignored, instants of the failed."""
+    cursor: int
+    """Where the next page begins; 0 behind the last."""
+
+
+class JobPlace(NamedTuple):
+    """Where a job is."""
+
+    queue: QueueKeys
+    id: str
+
+
+class _Queue(Protocol):
+    @property
+    def client(self) -> Client: ...
+    @property
+    def keys(self) -> QueueKeys: ...
+
+
+class _Job(Protocol):
+    id: str
+    token: str | None
+
+    @property
+    def queue(self) -> _Queue: ...
+
+
+class Dependencies:
+    """The part of a job that is about its children and its parent."""
+
+    __slots__ = ()
+
+    async def get_dependencies(
+        self: _Job, kind: ChildKind, *, cursor: int = 0, count: int = 100
+    ) -> DependencyPage:
+        """Some of its children; a page has about `count` of them, and no child is left out."""
+        keys = self.queue.keys.of(self.id)
+        return await page(self.queue.client, keys, kind, cursor=cursor, count=count)
+
+    async def dependency_counts(self: _Job) -> DependencyCounts:
+        """How many children it has of each kind."""
+        return await counts(self.queue.client, self.queue.keys.of(self.id))
+
+    async def children_values(self: _Job) -> dict[str, Any]:
+        """What its completed children returned, by their keys."""
+        return await values(self.queue.client, self.queue.keys.of(self.id))
+
+    async def ignored_children_failures(self: _Job) -> dict[str, str]:
+        """Why children failed that did not make it fail, by their keys."""
+        return await ignored_failures(self.queue.client, self.queue.keys.of(self.id))
+
+    async def failed_children(self: _Job) -> list[str]:
+        """The keys of the children whose failure makes it fail, in that order."""
+        return await failed_keys(self.queue.client, self.queue.keys.of(self.id))
+
+    async def remove_child_dependency(self: _Job) -> bool:
+        """Let its parent wait for it no longer; False when it did not."""
+        return await detach(self.queue.client, self.queue.keys, self.id)
+
+    async def remove_unprocessed_children(self: _Job) -> int:
+        """Remove the children that nobody has begun, with their own; how many jobs that were."""
+        return await remove_unprocessed(self.queue.client, self.queue.keys, self.id)
+
+    async def move_to_waiting_children(self: _Job, *, child: str | None = None) -> bool:
+        """Leave it to wait for its children, or for the one with this key; the handler then
+        raises `WaitingChildrenError`. False when there is nothing to wait for."""
+        if self.token is None:
+            raise LeaseLost(f"job {self.id} is not held by a worker here")
+        queue = self.queue
+        return await wait_for_children(queue.client, queue.keys, self.id, self.token, child=child)
+
+
+async def page(
+    client: Client, keys: JobKeys, kind: ChildKind, *, cursor: int = 0, count: int = 100
+) -> DependencyPage:
+    """Some of the children of one kind."""
+    command, key = {
+        "processed": ("HSCAN", keys.processed),
+        "unprocessed": ("SSCAN", keys.dependencies),
+        "ignored": ("HSCAN", keys.ignored),
+        "failed": ("ZSCAN", keys.unsuccessful),
+    }[kind]
+    answer: Any = await client.execute_command(command, key, cursor, "COUNT", count)
+    following, found = int(answer[0]), answer[1]
+    if kind == "unprocessed":
+        return DependencyPage({each.decode(): None for each in found}, following)
+    return DependencyPage(
+        {child.decode(): _told(kind, value) for child, value in fields_of(found).items()}, following
+    )
+
+
+async def counts(client: Client, keys: JobKeys) -> DependencyCounts:
+    """How many children there are of each kind."""
+    return DependencyCounts(
+        processed=await client.execute_command("HLEN", keys.processed),
+        unprocessed=await client.execute_command("SCARD", keys.dependencies),
+        ignored=await client.execute_command("HLEN", keys.ignored),
+        failed=await client.execute_command("ZCARD", keys.unsuccessful),
+    )
+
+
+async def values(client: Client, keys: JobKeys) -> dict[str, Any]:
+    """What the completed children returned, by their keys."""
+    found = await client.execute_command("HGETALL", keys.processed)
+    return {child.decode(): _told("processed", value) for child, value in fields_of(found).items()}
+
+
+async def ignored_failures(client: Client, keys: JobKeys) -> dict[str, str]:
+    """Why children failed whose failure counts as done."""
+    found = await client.execute_command("HGETALL", keys.ignored)
+    return {child.decode(): _told("ignored", reason) for child, reason in fields_of(found).items()}
+
+
+async def failed_keys(client: Client, keys: JobKeys) -> list[str]:
+    """The children whose failure fails the parent."""
+    found: list[bytes] = await client.execute_command("ZRANGE", keys.unsuccessful, 0, -1)
+    return [child.decode() for child in found]
+
+
+async def detach(client: Client, keys: QueueKeys, job_id: str) -> bool:
+    """Let the parent of a job wait for it no longer."""
+    code = await flow_scripts.remove_child_dependency(client, keys.of(job_id), base=keys.base)
+    if code < 0:
+        raise refusal(code, job_id)
+    return code == 1
+
+
+async def remove_unprocessed(client: Client, keys: QueueKeys, job_id: str) -> int:
+    """Remove the children of a job that nobody has begun."""
+    removed, cursor = 0, 0
+    while True:
+        cursor, gone = await flow_scripts.remove_unprocessed_children(
+            client, keys.of(job_id), base=keys.base, cursor=cursor
+        )
+        removed += gone
+        if cursor == 0:
+            return removed
+
+
+async def wait_for_children(
+    client: Client, keys: QueueKeys, job_id: str, token: str, *, child: str | None = None
+) -> bool:
+    """Leave a job to wait for its children; False when there is nothing to wait for."""
+    code = await flow_scripts.move_to_waiting_children(
+        client, keys, base=keys.base, id=job_id, token=token, child=child or ""
+    )
+    if code < 0:
+        raise refusal(code, job_id)
+    return code == 0
+
+
+def parent_place(parent_key: str | None, parent: str | None) -> JobPlace | None:
+    """Where the parent of a job is, from what the job's hash says about it."""
+    if parent_key is None:
+        return None
+    try:
+        known: Any = codec.decode(parent or "")
+    except Malformed:
+        known = None
+    if isinstance(known, dict):
+        told = cast(dict[str, Any], known)
+        if "id" in told and "queueKey" in told:
+            return JobPlace(QueueKeys.at(str(told["queueKey"])), str(told["id"]))
+    return place_of(parent_key)
+
+
+def place_of(job_key: str, near: QueueKeys | None = None) -> JobPlace:
+    """Where the job with this key is; `near` is a queue that may share its prefix."""
+    if near and job_key.startswith(f"{near.prefix}:"):
+        name, _, job_id = job_key.removeprefix(f"{near.prefix}:").partition(":")
+        return JobPlace(QueueKeys(name, prefix=near.prefix), job_id)
+    qualified, _, job_id = job_key.rpartition(":")
+    return JobPlace(QueueKeys.at(qualified), job_id)
+
+
+def refusal(code: int, job_id: str) -> WaystationError:
+    """Why a step of a flow was not taken."""
+    match code:
+        case -1:
+            return NotFound(f"job {job_id} is gone")
+        case -2:
+            return LeaseLost(f"the lock of job {job_id} has run out")
+        case -5:
+            return NotFound(f"the parent of job {job_id} is gone")
+        case -6:
+            return LeaseLost(f"job {job_id} is held by somebody else")
+        case -7:
+            return WrongState(f"job {job_id} has another parent already")
+        case -9:
+            return WrongState(f"job {job_id} has children that failed")
+        case _:
+            return WrongState(f"job {job_id} is not active")
+
+
+def fields_of(answer: Any) -> dict[bytes, Any]:
+    """Fields and values, or members and scores, in whichever of its forms the client has them."""
+    if isinstance(answer, dict):
+        return cast(dict[bytes, Any], answer)
+    found = cast(list[Any], answer)
+    if found and isinstance(found[0], tuple):
+        return dict(cast(list[tuple[bytes, Any]], found))
+    return dict(zip(found[::2], found[1::2], strict=True))
+
+
+def _told(kind: ChildKind, value: Any) -> Any:
+    if kind == "failed":
+        return int(float(value))
+    if kind == "ignored":
+        return value.decode("utf-8", "replace")
+    try:
+        return codec.decode(value)
+    except Malformed:
+        return value.decode("utf-8", "replace")

@@ -1,0 +1,50 @@
+--- Add trees of jobs, all or nothing; parents stand before their children.
+--- Each job is its queue's base, its name, data, options, and what it wants as JSON (see `add`).
+--- A job that wants `has_children` waits for them. The reply has an id for each job;
+--- or, when nothing was added, a number below zero and the place of the job it is about.
+--- keys  meta
+--- args  now jobs...
+--- uses  now_ms queue_at events_cap has_other_parent insert_job release_parent
+now = now_ms(now)
+local queues, numbers, added, parents = {}, {}, {}, {}
+local wants, many = {}, (#ARGV - jobs + 1) / 5
+
+for nth = 1, many do
+  local at = jobs + (nth - 1) * 5
+  local base = ARGV[at]
+  local want = cjson.decode(ARGV[at + 4])
+  local parent_key = want.parent_key
+  if parent_key then
+    if not added[parent_key] and redis.call('EXISTS', parent_key) == 0 then return { -5, nth } end
+    if has_other_parent(base .. want.id, parent_key) then return { -7, nth } end
+  end
+  wants[nth] = want
+  added[base .. want.id] = true
+  queues[base] = queues[base] or queue_at(base)
+  numbers[base] = (numbers[base] or 0) + 1
+end
+
+for base, queue in pairs(queues) do
+  numbers[base] = redis.call('INCRBY', queue.id, numbers[base]) - numbers[base]
+end
+local ids = {}
+for nth = 1, many do
+  local at, want = jobs + (nth - 1) * 5, wants[nth]
+  local base = ARGV[at]
+  local queue = queues[base]
+  numbers[base] = numbers[base] + 1
+  ids[nth] = insert_job(queue, string.format('%.0f', numbers[base]), ARGV[at + 1], ARGV[at + 2],
+    ARGV[at + 3], want, now, true)
+  if want.has_children then parents[#parents + 1] = { queue, want.id } end
+end
+-- A parent whose children had all been completed before, or are stood for by others, may run.
+for _, parent in ipairs(parents) do
+  local queue, id = parent[1], parent[2]
+  if redis.call('EXISTS', queue.base .. id .. ':dependencies') == 0 then
+    release_parent(queue, id, now)
+  end
+end
+for _, queue in pairs(queues) do
+  redis.call('XTRIM', queue.events, 'MAXLEN', '~', events_cap(queue.meta))
+end
+return ids

@@ -1,0 +1,37 @@
+--- Make a scheduler's next job, if `job` is still the one that keeps it going.
+--- `slot` is when a calendar says, '' for one that counts. The reply is the next job's id, '' when
+--- this one keeps nothing going or the end has come, and -10 when the slot is taken.
+--- keys  meta wait paused active prioritized delayed marker events pc
+--- args  base now scheduler job slot opts id priority lifo deduplication
+--- uses  now_ms next_slot free_slot insert_iteration
+local schedulers = base .. 'repeat'
+local queue = {
+  base = base, meta = meta, wait = wait, paused = paused, active = active,
+  prioritized = prioritized, delayed = delayed, marker = marker, events = events, pc = pc,
+}
+now = now_ms(now)
+local record = schedulers .. ':' .. scheduler
+local previous = tonumber(redis.call('ZSCORE', schedulers, scheduler) or '')
+if not previous then return '' end
+if job ~= 'repeat:' .. scheduler .. ':' .. string.format('%.0f', previous) then return '' end
+local known = redis.call('HMGET', record, 'name', 'data', 'every', 'offset', 'startDate', 'endDate')
+if not known[1] then return '' end
+
+local is_cron = slot ~= ''
+local every = not is_cron and tonumber(known[3]) or nil
+if not is_cron and not every then return '' end
+slot = is_cron and tonumber(slot)
+  or next_slot(previous, every, tonumber(known[4]) or 0, tonumber(known[5]), now)
+local free = free_slot(base, scheduler, slot, every or 0)
+if free ~= slot then
+  redis.call('XADD', events, '*', 'event', 'duplicated',
+    'jobId', 'repeat:' .. scheduler .. ':' .. string.format('%.0f', slot))
+end
+if not free then return -10 end
+if known[6] and free > tonumber(known[6]) then return '' end
+redis.call('ZADD', schedulers, free, scheduler)
+redis.call('HINCRBY', record, 'ic', 1)
+return insert_iteration(queue, scheduler, free, {
+  name = known[1], data = known[2] or '{}', opts = opts, id = id, priority = tonumber(priority),
+  lifo = lifo == '1', deduplication = deduplication, is_cron = is_cron,
+}, now)

@@ -1,0 +1,19 @@
+--- Leave a job that its worker holds to wait for one of its children, or for all.
+--- 0 when it waits now, 1 when there is nothing to wait for, below zero why not.
+--- keys  active waiting_children stalled events
+--- args  base id token child now
+--- uses  now_ms take_back
+local job = base .. id
+local held = redis.call('GET', job .. ':lock')
+if held == token then
+  if redis.call('EXISTS', job .. ':unsuccessful') == 1 then return -9 end
+  local dependencies = job .. ':dependencies'
+  local is_open = child == '' and redis.call('EXISTS', dependencies)
+    or redis.call('SISMEMBER', dependencies, child)
+  if is_open == 0 then return 1 end
+end
+local code = take_back({ base = base, active = active, stalled = stalled }, id, token)
+if code ~= 0 then return code end
+redis.call('ZADD', waiting_children, now_ms(now), id)
+redis.call('XADD', events, '*', 'event', 'waiting-children', 'jobId', id, 'prev', 'active')
+return 0

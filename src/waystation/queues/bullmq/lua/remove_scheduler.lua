@@ -1,0 +1,15 @@
+--- Remove a scheduler, with its next job as long as that waits for its time; 1, or 0 if there is none.
+--- keys  delayed events
+--- args  base scheduler
+--- uses  forget_job
+local schedulers = base .. 'repeat'
+local slot = redis.call('ZSCORE', schedulers, scheduler)
+if slot then
+  local id = 'repeat:' .. scheduler .. ':' .. string.format('%.0f', slot)
+  if redis.call('ZREM', delayed, id) == 1 then
+    forget_job(base .. id)
+    redis.call('XADD', events, '*', 'event', 'removed', 'jobId', id, 'prev', 'delayed')
+  end
+end
+redis.call('DEL', schedulers .. ':' .. scheduler)
+return redis.call('ZREM', schedulers, scheduler)

@@ -1,0 +1,62 @@
+--- Make a scheduler, or change one, and its next job; one that waits for its time is replaced.
+--- `fields` are those of the record; `slot` is when a calendar says, '' for one that counts.
+--- The reply is the job's id, or below zero why not: -10 the slot is taken, -11 all slots are.
+--- keys  meta wait paused active prioritized delayed marker events pc
+--- args  base now scheduler slot every offset start_date name data opts id priority lifo
+--- args  deduplication fields...
+--- uses  now_ms events_cap next_slot free_slot insert_iteration forget_job
+local schedulers = base .. 'repeat'
+local queue = {
+  base = base, meta = meta, wait = wait, paused = paused, active = active,
+  prioritized = prioritized, delayed = delayed, marker = marker, events = events, pc = pc,
+}
+now, every, offset = now_ms(now), tonumber(every), tonumber(offset) or 0
+local is_cron = slot ~= ''
+local record = schedulers .. ':' .. scheduler
+local previous = tonumber(redis.call('ZSCORE', schedulers, scheduler) or '')
+local known = redis.call('HMGET', record, 'every', 'offset', 'ic')
+
+local pending = previous and 'repeat:' .. scheduler .. ':' .. string.format('%.0f', previous)
+local places = {
+  { prioritized, 'ZSCORE', 'ZREM' }, { delayed, 'ZSCORE', 'ZREM' },
+  { wait, 'LPOS', 'LREM' }, { paused, 'LPOS', 'LREM' },
+}
+local place
+for _, each in ipairs(pending and places or {}) do
+  if redis.call(each[2], each[1], pending) then place = each end
+end
+
+local phase = offset
+if is_cron then
+  slot = tonumber(slot)
+else
+  local is_same = tonumber(known[1]) == every
+  slot, phase = next_slot(is_same and previous, every, offset, tonumber(start_date), now)
+  if is_same and place then
+    slot = previous
+    phase = offset > 0 and offset or tonumber(known[2]) or phase
+  end
+end
+if not (place and slot == previous) then
+  local free = free_slot(base, scheduler, slot, every or 0)
+  if not free then return is_cron and -10 or -11 end
+  slot = free
+end
+
+events_cap(meta)
+if place then
+  if place[3] == 'ZREM' then
+    redis.call('ZREM', place[1], pending)
+  else
+    redis.call('LREM', place[1], 1, pending)
+  end
+  forget_job(base .. pending)
+end
+redis.call('ZADD', schedulers, slot, scheduler)
+redis.call('DEL', record)
+redis.call('HSET', record, 'name', name, 'offset', string.format('%.0f', phase),
+  'ic', known[3] or 1, unpack(ARGV, fields))
+return insert_iteration(queue, scheduler, slot, {
+  name = name, data = data, opts = opts, id = id, priority = tonumber(priority), lifo = lifo == '1',
+  deduplication = deduplication, is_cron = is_cron,
+}, now)
