@@ -13,7 +13,6 @@ import msgspec
 from waystation.core.clock import Clock
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
-from waystation.core.store.script import Client
 
 from .keys import QueueKeys
 
@@ -31,10 +30,12 @@ class Marker:
 
     def __init__(self, store: Store, keys: QueueKeys, *, worker: str, clock: Clock) -> None:
         options = msgspec.structs.replace(
-            store.options, client_name=client_name(keys, f":w:{worker}"), max_connections=1
+            store.options,
+            client_name=client_name(keys, f":w:{worker}"),
+            call_timeout=LONGEST_BLOCK_S + store.options.call_timeout,
         )
         self._store = Store(store.address, options)
-        self._redis: Client = self._store.blocking(LONGEST_BLOCK_S)
+        self._client = self._store.hot
         self._key = keys.marker
         self._clock = clock
         self._blocked: asyncio.Task[float | None] | None = None
@@ -43,7 +44,7 @@ class Marker:
     async def open(self) -> None:
         """Connect, so that dashboards see the worker before it has to wait."""
         with faults.told():
-            await self._redis.execute_command("PING")
+            await self._client.execute_command("PING")
 
     async def wait(self, at_most: float, *, due_ms: int | None = None) -> None:
         """Return when the marker is touched, when a delayed job is due, or after that long."""
@@ -74,7 +75,7 @@ class Marker:
 
     async def _block(self, seconds: float) -> float | None:
         with faults.told():
-            popped = await self._redis.execute_command("BZPOPMIN", self._key, seconds)
+            popped = await self._client.execute_command("BZPOPMIN", self._key, seconds)
         return float(popped[2]) if popped else None
 
     def _expect(self, due_ms: float) -> None:
