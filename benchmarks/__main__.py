@@ -11,7 +11,7 @@ from rich.console import Console
 import benchmarks
 from benchmarks.report import Report, machine
 
-Benchmark: TypeAlias = Callable[[], Report]
+Benchmark: TypeAlias = Callable[[], Report | list[Report]]
 
 
 def main(names: list[str]) -> int:
@@ -24,9 +24,10 @@ def main(names: list[str]) -> int:
     console.print(f"[dim]{machine()}[/]\n", highlight=False)
     for name in names or known:
         with console.status(f"measuring {name}"):
-            report = known[name]()
-        console.print(report.table())
-        console.print()
+            told = known[name]()
+        for report in told if isinstance(told, list) else [told]:
+            console.print(report.table())
+            console.print()
     return 0
 
 

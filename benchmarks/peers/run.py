@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 NODE_RELEASE = "6.7.0"
 PORT_PINS = HERE / "python_port.txt"
 PORT_HOME = PROJECT / ".tools" / "python" / "bullmq-port"
-PROGRAMS = ("node_drain", "node_add", "node_latency", "python_drain")
+PROGRAMS = ("node_drain", "node_add", "node_fill", "node_latency", "python_drain")
 
 
 class PeerFailed(Exception):

@@ -1,0 +1,112 @@
+"""Costs that must not grow with what is stored: the backlog, the completed, the active."""
+
+import asyncio
+import statistics
+import time
+
+from waystation.core.store.connection import Store, connect
+from waystation.queues.bullmq import Queue, scripts
+from waystation.queues.bullmq.keys import QueueKeys
+
+from .ours import PLAIN, fill
+
+BATCH = 100
+CALLS = 100
+
+
+async def drain_cost(url: str, backlog: int) -> float:
+    """Microseconds a job to claim and complete the oldest of a backlog of this size."""
+    async with await connect(url) as store, Queue(f"growth-{time.time_ns()}", store) as queue:
+        await fill(queue, backlog)
+        took = await _turns(store, queue.keys)
+        await _forget(store)
+    return took
+
+
+async def claim_cost_beside(url: str, completed: int) -> float:
+    """Microseconds a job to claim and complete while this many completed ones are kept."""
+    async with await connect(url) as store, Queue(f"growth-{time.time_ns()}", store) as queue:
+        scores = {f"done-{n}": n for n in range(completed)}
+        if scores:
+            await store.redis.zadd(queue.keys.completed, scores)
+        await fill(queue, BATCH * (CALLS + 1))
+        took = await _turns(store, queue.keys)
+        await _forget(store)
+    return took
+
+
+async def stalled_check_ms(url: str, active: int) -> tuple[float, float]:
+    """Milliseconds of one look at this many active jobs: when all are alive, when all are not."""
+    async with await connect(url) as store, Queue(f"growth-{time.time_ns()}", store) as queue:
+        keys = queue.keys
+        await queue.add_many([("job", {"n": n}, PLAIN) for n in range(active)])
+        await _settle(store, keys, "token", active, [])
+        await _look(store, keys)
+        alive = await _look(store, keys)
+        locks = [f"{keys.base}{n}:lock" for n in range(1, active + 1)]
+        for first in range(0, active, 1000):
+            await store.redis.delete(*locks[first : first + 1000])
+        dead = await _look(store, keys)
+        await _forget(store)
+    return alive, dead
+
+
+async def memory_per_waiting_job(url: str, jobs: int) -> float:
+    """Bytes the store needs for one of our waiting jobs."""
+    async with await connect(url) as store, Queue(f"growth-{time.time_ns()}", store) as queue:
+        before = await used_memory(store)
+        await fill(queue, jobs)
+        after = await used_memory(store)
+        await _forget(store)
+    return (after - before) / jobs
+
+
+async def used_memory(store: Store) -> int:
+    """Bytes in use."""
+    return (await store.redis.info("memory"))["used_memory"]
+
+
+async def _turns(store: Store, keys: QueueKeys) -> float:
+    outcomes: list[str] = []
+    took: list[float] = []
+    for call in range(CALLS):
+        token = f"token:{call}"
+        began = time.perf_counter()
+        settlement = await _settle(store, keys, token, BATCH, outcomes)
+        took.append(time.perf_counter() - began)
+        ids = [id.decode() for id in settlement.claims[::2]]
+        outcomes = [text for id in ids for text in ("completed", id, token, "null", "")]
+    return statistics.median(took) / BATCH * 1e6
+
+
+async def _settle(
+    store: Store, keys: QueueKeys, token: str, want: int, outcomes: list[str]
+) -> scripts.Settlement:
+    return await scripts.settle(
+        store.hot,
+        keys,
+        base=keys.base,
+        now="",
+        token=token,
+        lease_ms=600_000,
+        want=want,
+        worker="growth",
+        max="",
+        duration="",
+        metrics="",
+        outcomes=outcomes,
+    )
+
+
+async def _look(store: Store, keys: QueueKeys) -> float:
+    await store.redis.delete(keys.stalled_check)
+    began = time.perf_counter()
+    await scripts.recover_stalled(
+        store.hot, keys, base=keys.base, now="", interval_ms=30_000, max_stalled=1
+    )
+    return (time.perf_counter() - began) * 1000
+
+
+async def _forget(store: Store) -> None:
+    await store.redis.flushdb()
+    await asyncio.sleep(0)

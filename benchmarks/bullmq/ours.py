@@ -1,0 +1,157 @@
+"""Our side of the comparison, one process a task: drain, add and latency, as the peers do them.
+
+`python -m benchmarks.bullmq.ours drain --url redis://localhost --concurrency 200` prints one line.
+"""
+
+import argparse
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from waystation.core.runtime.claim import Claim, Settled
+from waystation.queues.bullmq import Job, JobOptions, Queue, Worker
+
+WARM_UP = 50
+PLAIN = JobOptions(attempts=1, backoff=None, stack_trace_limit=None, keep_logs=None)
+"""What a Node producer's job looks like when it asks for nothing."""
+
+
+class Countdown:
+    """A listener that knows when the last job has been filed away."""
+
+    def __init__(self, jobs: int) -> None:
+        self.left = jobs
+        self.over = asyncio.Event()
+
+    def settled(self, settled: list[Settled[Job]]) -> None:
+        self.left -= len(settled)
+        if self.left <= 0:
+            self.over.set()
+
+    def claimed(self, claims: list[Claim[Job]]) -> None: ...
+    def refused(self, refused: Any) -> None: ...
+    def lost(self, claims: Any) -> None: ...
+    def troubled(self, error: Any) -> None: ...
+
+
+def _fresh_name() -> str:
+    return f"bench-{os.getpid()}-{time.time_ns()}"
+
+
+async def fill(queue: Queue, jobs: int) -> None:
+    for first in range(0, jobs, 10_000):
+        numbers = range(first, min(first + 10_000, jobs))
+        await queue.add_many([("job", {"n": n}, PLAIN) for n in numbers])
+
+
+async def drain(
+    url: str, *, jobs: int = 20_000, concurrency: int = 200, sleep_ms: int = 0
+) -> dict[str, Any]:
+    """Empty a full queue of jobs that do nothing, or sleep."""
+
+    async def nothing(job: Job) -> None:
+        return None
+
+    async def sleep(job: Job) -> None:
+        await asyncio.sleep(sleep_ms / 1000)
+
+    async with Queue(_fresh_name(), url) as queue:
+        await fill(queue, jobs)
+        countdown = Countdown(jobs)
+        handler = sleep if sleep_ms else nothing
+        worker = Worker(queue.name, handler, url, concurrency=concurrency, listener=countdown)  # pyright: ignore[reportArgumentType]
+        began, cpu = time.perf_counter(), time.process_time()
+        async with worker:
+            await countdown.over.wait()
+            took, cpu = time.perf_counter() - began, time.process_time() - cpu
+        await queue.obliterate(force=True)
+    return {"perSecond": jobs / took, "cpuMicrosPerJob": cpu / jobs * 1e6}
+
+
+async def add(
+    url: str, *, jobs: int = 20_000, singles: int = 2_000, inflight: int = 50, chunk: int = 500
+) -> dict[str, Any]:
+    """Add one after the other, many at once, and in bulk."""
+    async with Queue(_fresh_name(), url) as queue:
+        await fill(queue, 500)
+        took: list[float] = []
+        for n in range(singles):
+            began = time.perf_counter()
+            await queue.add("job", {"n": n}, PLAIN)
+            took.append((time.perf_counter() - began) * 1000)
+        numbers = iter(range(jobs))
+
+        async def lane() -> None:
+            for n in numbers:
+                await queue.add("job", {"n": n}, PLAIN)
+
+        together = await _seconds(lambda: asyncio.gather(*(lane() for _ in range(inflight))))
+        rows = [("job", {"n": n}, PLAIN) for n in range(jobs)]
+        bulk = await _seconds(lambda: queue.add_many(rows))
+        await queue.obliterate(force=True)
+    return {
+        "aloneP50Ms": percentile(took, 0.5),
+        "aloneP99Ms": percentile(took, 0.99),
+        "togetherPerSecond": jobs / together,
+        "bulkPerSecond": jobs / bulk,
+    }
+
+
+async def latency(
+    url: str, *, jobs: int = 2_000, rate: int = 200, concurrency: int = 10
+) -> dict[str, Any]:
+    """Measure from the call that adds a job to the start of its handler, at a steady rate."""
+    waits: list[float] = []
+    over = asyncio.Event()
+
+    async def handle(job: Job) -> None:
+        if job.data["n"] >= WARM_UP:
+            waits.append((time.perf_counter() - job.data["at"]) * 1000)
+        if job.data["n"] == jobs + WARM_UP - 1:
+            over.set()
+
+    async with Queue(_fresh_name(), url) as queue:
+        async with Worker(queue.name, handle, url, concurrency=concurrency):
+            began = time.perf_counter()
+            async with asyncio.TaskGroup() as group:
+                for n in range(jobs + WARM_UP):
+                    await asyncio.sleep(max(0.0, began + n / rate - time.perf_counter()))
+                    at = time.perf_counter()
+                    group.create_task(queue.add("job", {"n": n, "at": at}, PLAIN))
+            await over.wait()
+        await queue.obliterate(force=True)
+    return {"p50Ms": percentile(waits, 0.5), "p99Ms": percentile(waits, 0.99)}
+
+
+async def _seconds(work: Callable[[], Awaitable[Any]]) -> float:
+    began = time.perf_counter()
+    await work()
+    return time.perf_counter() - began
+
+
+def percentile(numbers: list[float], part: float) -> float:
+    """The value below which this part of the numbers lies."""
+    ordered = sorted(numbers)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * part))]
+
+
+TASKS: dict[str, Callable[..., Any]] = {"drain": drain, "add": add, "latency": latency}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("task", choices=TASKS)
+    parser.add_argument("--url", required=True)
+    parser.add_argument("options", nargs="*", metavar="name=value")
+    given = parser.parse_args()
+    options = {name: int(value) for name, _, value in (o.partition("=") for o in given.options)}
+    figures = asyncio.run(TASKS[given.task](given.url, **options))
+    print(msgspec.json.encode(figures).decode())
+
+
+if __name__ == "__main__":
+    main()
