@@ -1,0 +1,134 @@
+"""Jobs put in by one side, as the other side finds and works on them."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from waystation.core.store.connection import connect
+from waystation.queues.bullmq import Backoff, Deduplication, JobOptions, Keep, Queue
+
+from .node import NodePeer
+
+HOUR = 3_600_000
+
+
+@pytest.fixture
+async def queue(redis_url: str) -> AsyncIterator[Queue]:
+    async with await connect(redis_url) as store, Queue("q", store) as opened:
+        yield opened
+
+
+async def test_node_reads_every_kind_of_job_we_add(queue: Queue, any_node: NodePeer) -> None:
+    await queue.add("text", 'ü, / and " and \u2028')
+    await queue.add("later", {"n": 1}, delay=HOUR, attempts=4, backoff=Backoff.exponential(100))
+    await queue.add("urgent", [1, None], priority=7, remove_on_complete=Keep(age=60, count=5))
+    await queue.add("named", job_id="mine", lifo=True, keep_logs=3, remove_on_fail=True)
+    await queue.add("once", deduplication=Deduplication("x", ttl=HOUR))
+    remote = any_node.queue("q")
+
+    jobs = {job["name"]: job for job in await remote.call("getJobs")}
+
+    assert jobs["text"]["data"] == 'ü, / and " and \u2028'
+    assert (await remote.call("getJobState", "2")) == "delayed"
+    assert jobs["later"]["delay"] == HOUR
+    assert jobs["later"]["opts"]["attempts"] == 4
+    assert jobs["later"]["opts"]["backoff"] == {"type": "exponential", "delay": 100}
+    assert (await remote.call("getJobState", "3")) == "prioritized"
+    assert jobs["urgent"]["data"] == [1, None]
+    assert jobs["urgent"]["priority"] == 7
+    assert jobs["urgent"]["opts"]["removeOnComplete"] == {"age": 60, "count": 5}
+    assert jobs["named"]["id"] == "mine"
+    assert jobs["named"]["opts"]["keepLogs"] == 3
+    assert jobs["named"]["opts"]["removeOnFail"] is True
+    assert jobs["once"]["deduplicationId"] == "x"
+    assert (await remote.call("getDeduplicationJobId", "x")) == "5"
+
+
+async def test_node_runs_what_we_add_in_our_order(queue: Queue, any_node: NodePeer) -> None:
+    await queue.add("low", priority=9)
+    await queue.add("high", priority=1)
+    await queue.add_many([("plain", n) for n in range(3)])
+    await queue.add("front", lifo=True)
+    await queue.add("soon", delay=20)
+    worker = any_node.worker("q")
+
+    started = await worker.until("started", count=7)
+
+    names = [entry["name"] for entry in started if entry["name"] != "soon"]
+    assert names == ["front", "plain", "plain", "plain", "high", "low"]
+    await worker.until("completed", count=7)
+
+
+async def test_an_idle_node_worker_is_woken(queue: Queue, node6: NodePeer) -> None:
+    worker = await node6.worker("q", drainDelay=60).ready()
+    await worker.until("drained")
+
+    await queue.add("wake up")
+    await worker.until("completed", count=1, within=5)
+    await queue.add_many([("wake up", 1)])
+    await worker.until("completed", count=2, within=5)
+
+
+async def test_a_million_bytes_travel_both_ways(queue: Queue, node6: NodePeer) -> None:
+    text = "ü" * 500_000
+    remote = node6.queue("q")
+    await queue.add("ours", {"text": text})
+    await remote.call("add", "theirs", {"text": text})
+
+    assert (await remote.call("getJob", "1"))["data"] == {"text": text}
+    found = await queue.get_job("2")
+    assert found
+    assert found.data == {"text": text}
+
+
+async def test_we_read_every_kind_of_job_node_adds(queue: Queue, any_node: NodePeer) -> None:
+    remote = any_node.queue("q")
+    await remote.call("add", "text", 'ü, / and " and \u2028')
+    await remote.call("add", "later", {"n": 1}, {"delay": HOUR, "attempts": 4, "backoff": 500})
+    await remote.call("add", "urgent", None, {"priority": 7, "keepLogs": 3})
+    await remote.call("add", "once", {}, {"deduplication": {"id": "x"}})
+
+    jobs = {job.name: job for job in await queue.get_jobs()}
+
+    assert jobs["text"].data == 'ü, / and " and \u2028'
+    assert jobs["later"].delay == HOUR
+    assert jobs["later"].opts.attempts == 4
+    assert jobs["later"].opts.backoff == Backoff("fixed", 500)
+    assert await jobs["later"].is_delayed()
+    assert jobs["urgent"].data is None
+    assert jobs["urgent"].priority == 7
+    assert jobs["urgent"].opts.keep_logs == 3
+    assert jobs["once"].deduplication_id == "x"
+    assert await queue.get_deduplication_job_id("x") == jobs["once"].id
+
+
+async def test_ids_are_counted_together(queue: Queue, any_node: NodePeer) -> None:
+    remote = any_node.queue("q")
+
+    first = await queue.add("a")
+    second = await remote.call("add", "b", {})
+    third, fourth = await queue.add_many([("c", 1), ("d", 2)])
+
+    assert [first.id, second["id"], third.id, fourth.id] == ["1", "2", "3", "4"]
+    assert (await remote.call("add", "e", {}, {"jobId": "mine"}))["id"] == "mine"
+    assert (await queue.add("f", job_id="mine")).id == "mine"
+    assert (await remote.call("getJob", "mine"))["name"] == "e"
+
+
+async def test_counts_and_ranges_are_the_same_on_both_sides(queue: Queue, node6: NodePeer) -> None:
+    remote = node6.queue("q")
+    await queue.add_many([("work", n) for n in range(6)])
+    await queue.add_many([("work", n, JobOptions(priority=n)) for n in (1, 1, 3)])
+    await queue.add("later", delay=HOUR)
+
+    theirs = await remote.call("getJobCounts")
+    assert theirs == await queue.counts(*theirs)
+    assert await remote.call("getCountsPerPriority", [0, 1, 2, 3]) == {
+        str(priority): count
+        for priority, count in (await queue.counts_per_priority([0, 1, 2, 3])).items()
+    }
+    for asc in (True, False):
+        for state in ("waiting", "prioritized", "delayed"):
+            ids = [job["id"] for job in await remote.call("getJobs", [state], 1, 4, asc)]
+            assert ids == [job.id for job in await queue.get_jobs(state, 1, 4, asc=asc)]
+    assert await remote.call("count") == await queue.count()
