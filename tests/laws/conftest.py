@@ -5,10 +5,11 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from .bullmq_line import bullmq_line
+from .files_line import files_line
 from .line import Line, OpenLine
 from .memory_line import memory_line
 
-LINES: dict[str, OpenLine] = {"memory": memory_line, "bullmq": bullmq_line}
+LINES: dict[str, OpenLine] = {"memory": memory_line, "bullmq": bullmq_line, "files": files_line}
 
 
 @pytest.fixture(params=LINES)

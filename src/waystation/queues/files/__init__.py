@@ -1,0 +1,1 @@
+"""A directory turned into work."""

@@ -1,0 +1,340 @@
+"""How files get out: fetched into the worker's own list, and settled by taking them out of it.
+
+The bytes that were fetched are the lease. An outcome counts if those bytes are still in the
+worker's list, and every failure changes them, so whoever comes late finds nothing to end.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from itertools import groupby
+from typing import Any, cast
+
+from waystation.core import identity
+from waystation.core.breaker import BreakerOptions, Permit
+from waystation.core.clock import Clock, SystemClock
+from waystation.core.errors import LeaseLost, Malformed, StoreError, StoreUnreachable
+from waystation.core.outcome import Done, Failed, Returned
+from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
+from waystation.core.store.connection import Store
+from waystation.core.store.script import Client
+from waystation.core.telemetry.logs import get_logger
+
+from . import job as jobs
+from . import scripts
+from .gates import Gates, Plan
+from .job import Job
+from .keys import FileKeys
+from .meter import Meter
+from .options import WorkOptions
+from .records import Record, dead, failure, handed_back, success
+from .scripts import SERVER_TIME, Settlement
+from .trouble import Reason, blames_the_machine, reason_of
+from .wake import Wake
+
+_log = get_logger(__name__)
+
+
+class FileClaim(Claim[Job]):
+    """A file that is ours while its bytes are in our list."""
+
+    __slots__ = ("lane", "permit", "raw")
+
+    def __init__(self, job: Job, raw: bytes, lane: int, *, worker: str) -> None:
+        super().__init__(job.id, job, worker)
+        self.raw = raw
+        self.lane = lane
+        self.permit: Permit | None = None
+
+
+class FileSource:
+    """The line as one worker sees it."""
+
+    def __init__(
+        self,
+        store: Store,
+        keys: FileKeys,
+        options: WorkOptions | None = None,
+        *,
+        worker: str | None = None,
+        breaker: BreakerOptions | None = None,
+        meter: Meter | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.worker = worker or identity.worker_name()
+        self._store = store
+        self._client: Client = store.hot
+        self._keys = keys.of(self.worker)
+        self._options = options or WorkOptions()
+        # Only tests bring a clock; otherwise the server says what time it is.
+        self._clock = clock
+        self._meter = meter
+        self.gates = Gates(
+            self._keys.queues,
+            breaker=breaker,
+            weights=self._options.weights,
+            clock=clock or SystemClock(),
+            meter=meter,
+        )
+        self._wake = Wake(store, self._keys.wake)
+        self._held: dict[bytes, None] = {}
+        self._found: list[bytes] = []
+        self._poison: list[Record] = []
+        self._under_way = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._finding = asyncio.Lock()
+        self._in_doubt = False
+        self._look_again = False
+        self._due_ms = 0
+
+    async def open(self) -> None:
+        """Show up among the workers, before anything is fetched."""
+        await self._renew(self._client)
+
+    async def close(self) -> None:
+        """Hand back what nobody works on, and leave."""
+        await self._wake.close()
+        try:
+            returned = [
+                handed_back(claim.raw, claim.id, claim.lane, claim.work.attempt)
+                for claim in self._read(self._found)
+            ]
+            await self._call([*self._poison, *returned], 0)
+            await scripts.leave(self._client, self._keys, worker=self.worker)
+        except StoreError as error:
+            _log.warning("the worker leaves without a word", error_code=error.code)
+
+    # --- the seam --------------------------------------------------------------------------------
+
+    async def settle(self, settled: Sequence[Settled[Job]], *, claim: int) -> Reply[Job]:
+        """File outcomes away and fetch up to `claim` more, in one round trip."""
+        if self._in_doubt:
+            await self._find_lost_claims()
+        mine, others = _by_holder(settled, self.worker)
+        refused = [each for group in others for each in await self._settle_for(group)]
+        found = self._take_found(claim)
+        claim -= len(found)
+        if not (mine or claim or self._poison):
+            return Reply(found, refused)
+        poison, self._poison = self._poison, []
+        records = [self._record(each) for each in mine]
+        try:
+            settlement, claims = await self._call([*poison, *records], claim)
+        except StoreError:
+            self._poison = poison + self._poison
+            self._found = [each.raw for each in found] + self._found
+            raise
+        for each in mine:
+            self._held.pop(cast(FileClaim, each.claim).raw, None)
+        codes = settlement.codes[len(poison) :]
+        refused += self._told(mine, records, codes)
+        return Reply([*found, *claims], refused)
+
+    async def wait(self, at_most: float) -> None:
+        """Return when there may be work."""
+        if self._look_again:
+            self._look_again = False
+            return
+        if shut := self.gates.shut_for_s():
+            await asyncio.sleep(min(shut, at_most))
+            return
+        at_most = min(at_most, self._options.wait_s)
+        if self._due_ms:
+            now_ms = (self._clock or SystemClock()).now_ms()
+            at_most = min(at_most, max(0.0, (self._due_ms - now_ms) / 1000))
+        await self._wake.wait(at_most)
+
+    @contextlib.asynccontextmanager
+    async def keeper(self) -> AsyncGenerator[Extend]:
+        """Keep the worker's heartbeat going, and the way to ask what is still ours."""
+        store = Store(self._store.address, self._store.options)
+
+        async def extend(claims: Sequence[Claim[Any]]) -> Sequence[Claim[Any]]:
+            listed = set(await self._renew(store.redis))
+            lost = [each for each in claims if cast(FileClaim, each).raw not in listed]
+            for each in lost:
+                self._held.pop(cast(FileClaim, each).raw, None)
+            return lost
+
+        async def beat() -> None:
+            while True:
+                # An idle worker is alive too, and nobody else renews for it.
+                with contextlib.suppress(StoreError):
+                    await self._renew(store.redis)
+                await asyncio.sleep(self._options.heartbeat_ttl_s / 3)
+
+        beating = asyncio.create_task(beat())
+        try:
+            yield extend
+        finally:
+            beating.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await beating
+            await store.close()
+
+    # --- calls -----------------------------------------------------------------------------------
+
+    async def _call(
+        self, records: Sequence[Record], want: int
+    ) -> tuple[Settlement, list[FileClaim]]:
+        plan = self.gates.plan(want)
+        self._under_way += 1
+        self._quiet.clear()
+        try:
+            settlement = await self._send(self._keys, self.worker, records, want, plan)
+        except StoreUnreachable:
+            # It may have fetched something that we were never told of.
+            self._in_doubt = self._in_doubt or want > 0
+            plan.release()
+            raise
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._quiet.set()
+        claims = [
+            each
+            for lane, raws in enumerate(settlement.fetched, 1)
+            for each in self._read(raws, lane)
+        ]
+        for each in claims:
+            self._held[each.raw] = None
+            each.permit = self.gates.permit(each.lane, plan)
+        plan.release()
+        self._due_ms = settlement.due_ms
+        self._look_again = self._look_again or bool(self._poison)
+        return settlement, claims
+
+    async def _send(
+        self, keys: FileKeys, worker: str, records: Sequence[Record], want: int, plan: Plan
+    ) -> Settlement:
+        options = self._options
+        return await scripts.settle(
+            self._client,
+            keys,
+            now=self._now,
+            worker=worker,
+            ttl_ms=round(options.heartbeat_ttl_s * 1000),
+            completed_cap=options.completed_max_len,
+            events_cap=options.events_max_len,
+            want=want,
+            plan=plan.text,
+            outcomes=[part for record in records for part in record],
+        )
+
+    async def _settle_for(self, group: Sequence[Settled[Job]]) -> list[Refused[Job]]:
+        """Settle what another worker fetched; it is still the one that holds it."""
+        worker = group[0].claim.token
+        records = [self._record(each) for each in group]
+        settlement = await self._send(self._keys.of(worker), worker, records, 0, self.gates.plan(0))
+        return self._told(group, records, settlement.codes)
+
+    async def _renew(self, client: Client) -> list[bytes]:
+        return await scripts.renew(
+            client,
+            self._keys,
+            now=self._now,
+            worker=self.worker,
+            ttl_ms=round(self._options.heartbeat_ttl_s * 1000),
+        )
+
+    async def _find_lost_claims(self) -> None:
+        # A call whose answer was lost may have filled our list with jobs that nobody works on,
+        # and no reaper takes them while we are alive. When no call is under way, whatever is in
+        # the list beyond what we hold came that way.
+        async with self._finding:
+            if not self._in_doubt:
+                return
+            await self._quiet.wait()
+            known = {*self._held, *self._found}
+            listed = await self._renew(self._client)
+            self._in_doubt = False
+            self._found += [raw for raw in reversed(listed) if raw not in known]
+
+    @property
+    def _now(self) -> str | int:
+        return self._clock.now_ms() if self._clock else SERVER_TIME
+
+    # --- bytes to claims, outcomes to records ----------------------------------------------------
+
+    def _take_found(self, most: int) -> list[FileClaim]:
+        if not self._found or not most:
+            return []
+        raws, self._found = self._found[:most], self._found[most:]
+        claims = self._read(raws)
+        for each in claims:
+            self._held[each.raw] = None
+        return claims
+
+    def _read(self, raws: Iterable[bytes], lane: int = 0) -> list[FileClaim]:
+        claims: list[FileClaim] = []
+        for raw in raws:
+            try:
+                job = jobs.read(raw)
+            except Malformed as error:
+                # It ends with the next call: a list with something unreadable in it must move on.
+                at = lane or len(self._keys.queues)
+                self._poison.append(
+                    dead(raw, jobs.name_of(raw), at, 1, raw, Reason.MALFORMED, error)
+                )
+                self._count_failure(at, Reason.MALFORMED, again=False)
+                continue
+            at = lane or self._keys.lane_of(job.origin_queue, job.priority)
+            claims.append(FileClaim(job, raw, at, worker=self.worker))
+        return claims
+
+    def _record(self, settled: Settled[Job]) -> Record:
+        claim = cast(FileClaim, settled.claim)
+        match settled.outcome:
+            case Done():
+                _resolve(claim.permit, None)
+                return success(claim.raw, claim.id, claim.lane, claim.work.attempt, settled.took_s)
+            case Returned():
+                _resolve(claim.permit, Reason.CANCELLED)
+                return handed_back(claim.raw, claim.id, claim.lane, claim.work.attempt)
+            case Failed(error):
+                _resolve(claim.permit, reason_of(error))
+                queue = self._keys.queues[claim.lane - 1]
+                return failure(claim.raw, claim.work, claim.lane, queue, error, self._options)
+
+    def _told(
+        self, settled: Sequence[Settled[Job]], records: Sequence[Record], codes: Sequence[int]
+    ) -> list[Refused[Job]]:
+        refused: list[Refused[Job]] = []
+        for each, record, code in zip(settled, records, codes, strict=True):
+            if code:
+                lost = LeaseLost(f"job {each.claim.id} is no longer held by {each.claim.token}")
+                refused.append(Refused(each.claim, lost))
+            elif isinstance(each.outcome, Failed):
+                lane = cast(FileClaim, each.claim).lane
+                again = record[0] == "retry"
+                self._count_failure(lane, reason_of(each.outcome.error), again=again)
+        return refused
+
+    def _count_failure(self, lane: int, reason: Reason, *, again: bool) -> None:
+        if self._meter:
+            self._meter.failed(lane, reason, again=again)
+
+
+def _by_holder(
+    settled: Sequence[Settled[Job]], worker: str
+) -> tuple[Sequence[Settled[Job]], list[list[Settled[Job]]]]:
+    """What we hold ourselves, and what each other worker holds."""
+    if all(each.claim.token == worker for each in settled):
+        return settled, []
+    by_holder = groupby(
+        sorted(settled, key=lambda each: each.claim.token), key=lambda each: each.claim.token
+    )
+    groups = {holder: list(group) for holder, group in by_holder}
+    return groups.pop(worker, []), list(groups.values())
+
+
+def _resolve(permit: Permit | None, reason: Reason | None) -> None:
+    if permit is None:
+        return
+    if reason is None:
+        permit.succeeded()
+    elif blames_the_machine(reason):
+        permit.failed()
+    else:
+        permit.release()

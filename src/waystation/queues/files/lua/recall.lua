@@ -1,0 +1,16 @@
+--- Tell which files were put in line before, and go on remembering those.
+--- keys  seen seen_before
+--- args  remember_ms digests...
+--- uses  turn_page
+turn_page(seen, seen_before, tonumber(remember_ms))
+local known = {}
+for at = digests, #ARGV do
+  local is_known = redis.call('SISMEMBER', seen, ARGV[at])
+  if is_known == 0 and redis.call('SISMEMBER', seen_before, ARGV[at]) == 1 then
+    redis.call('SADD', seen, ARGV[at])
+    is_known = 1
+  end
+  known[#known + 1] = is_known
+end
+turn_page(seen, seen_before, tonumber(remember_ms))
+return known

@@ -1,0 +1,59 @@
+"""What is written down about an attempt that has ended: the form that the scripts read."""
+
+from typing import TypeAlias
+
+from . import job as jobs
+from .job import Job
+from .options import WorkOptions
+from .trouble import FINAL, Reason, reason_of
+
+Record: TypeAlias = tuple[str | bytes | int, ...]
+"""A kind, the job's bytes as fetched, its id, lane and attempt, and what the kind adds."""
+
+LONGEST_ERROR = 500
+
+
+def success(raw: bytes, id: str, lane: int, attempt: int, took_s: float) -> Record:
+    """It ended well."""
+    return ("completed", raw, id, lane, attempt, int(took_s * 1000))
+
+
+def handed_back(raw: bytes, id: str, lane: int, attempt: int) -> Record:
+    """It goes back to the head of its queue, as if nobody had touched it."""
+    return ("returned", raw, id, lane, attempt)
+
+
+def failure(
+    raw: bytes, job: Job, lane: int, queue: str, error: BaseException, options: WorkOptions
+) -> Record:
+    """It failed: another try after a pause, or the end."""
+    reason = reason_of(error)
+    payload = jobs.tried_again(raw, job.retries + 1, queue)
+    if reason in FINAL or job.retries >= options.max_retries:
+        return dead(raw, job.id, lane, job.attempt, payload, reason, error)
+    pause = options.pause_ms(job.retries + 1)
+    return ("retry", raw, job.id, lane, job.attempt, payload, pause, reason.value)
+
+
+def dead(
+    raw: bytes,
+    id: str,
+    lane: int,
+    attempt: int,
+    payload: bytes,
+    reason: Reason,
+    error: BaseException | str,
+) -> Record:
+    """It is set aside with the reason."""
+    kind = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+    text = kind.encode(errors="backslashreplace").decode()[:LONGEST_ERROR]
+    return ("dead", raw, id, lane, attempt, payload, reason.value, text)
+
+
+def abandoned(raw: bytes, job: Job, lane: int, queue: str, max_retries: int) -> Record:
+    """Its worker fell silent, which counts as a failure."""
+    payload = jobs.tried_again(raw, job.retries + 1, queue)
+    if job.retries >= max_retries:
+        why = "its worker fell silent too often"
+        return dead(raw, job.id, lane, job.attempt, payload, Reason.ABANDONED, why)
+    return ("retry", raw, job.id, lane, job.attempt, payload, 0, Reason.ABANDONED.value)

@@ -1,0 +1,122 @@
+"""The atomic steps of the files line, one door each."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from waystation.core.store.script import Client, raw, script
+
+from .keys import FileKeys
+
+SERVER_TIME = ""
+"""The value of `now` that lets the server say what time it is; tests bring their own."""
+
+
+class Settlement(NamedTuple):
+    """What came of filing outcomes away and fetching."""
+
+    codes: Sequence[int]
+    """0 for each outcome that counts, 1 for one whose job was no longer ours."""
+    fetched: Sequence[Sequence[bytes]]
+    """The jobs' bytes for each lane, in order."""
+    due_ms: int
+    """When the next retry is due; asked for only when nothing was fetched, 0 when there is none."""
+
+
+def _settlement(answer: Any) -> Settlement:
+    codes, fetched, due_ms = answer
+    return Settlement(codes, fetched, int(due_ms))
+
+
+@script(reply=_settlement)
+async def settle(
+    redis: Client,
+    keys: FileKeys,
+    *,
+    now: str | int,
+    worker: str,
+    ttl_ms: int,
+    completed_cap: int,
+    events_cap: int,
+    want: int,
+    plan: str,
+    outcomes: Sequence[str | bytes | int],
+) -> Settlement:
+    """File outcomes away and fetch the next jobs, in one step."""
+    ...
+
+
+@script(reply=raw)
+async def reap(
+    redis: Client,
+    keys: FileKeys,
+    *,
+    now: str | int,
+    worker: str,
+    events_cap: int,
+    taken: Sequence[str | bytes | int],
+) -> int:
+    """Take jobs back from a silent worker; how many, or -1 when it is alive."""
+    ...
+
+
+@script(reply=raw)
+async def renew(
+    redis: Client, keys: FileKeys, *, now: str | int, worker: str, ttl_ms: int
+) -> list[bytes]:
+    """Show that a worker is alive, and tell what it holds."""
+    ...
+
+
+@script(reply=raw)
+async def leave(redis: Client, keys: FileKeys, *, worker: str) -> int:
+    """Let a worker go; how much it leaves to be taken back."""
+    ...
+
+
+@script(reply=raw)
+async def add(
+    redis: Client,
+    keys: FileKeys,
+    *,
+    now: str | int,
+    events_cap: int,
+    remember_ms: int,
+    jobs: Sequence[str | bytes | int],
+) -> list[int]:
+    """Put files into their queues; 1 for each that is new."""
+    ...
+
+
+@script(reply=raw)
+async def recall(
+    redis: Client, keys: FileKeys, *, remember_ms: int, digests: Sequence[bytes]
+) -> list[int]:
+    """Tell which files were put in line before: 1 for each that was."""
+    ...
+
+
+@script(reply=raw)
+async def promote(redis: Client, keys: FileKeys, *, now: str | int, most: int) -> int:
+    """Put jobs whose pause is over back into their queues; how many there were."""
+    ...
+
+
+@script(reply=raw)
+async def requeue(
+    redis: Client,
+    keys: FileKeys,
+    *,
+    now: str | int,
+    events_cap: int,
+    letters: Sequence[str | bytes | int],
+) -> int:
+    """Put dead letters back into their queues; how many were still there."""
+    ...
+
+
+@script(reply=raw)
+async def purge(
+    redis: Client, keys: FileKeys, *, now: str | int, events_cap: int, most: int, queue: str
+) -> int:
+    """Throw the oldest dead letters away; how many."""
+    ...

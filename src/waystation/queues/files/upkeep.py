@@ -1,0 +1,147 @@
+"""What if nobody comes back: the work of silent workers is taken back, retries come due."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+from waystation.core.clock import Clock
+from waystation.core.errors import Malformed
+from waystation.core.store import faults
+from waystation.core.store.script import Client
+from waystation.core.telemetry.logs import get_logger
+from waystation.core.telemetry.metrics import Metrics
+
+from . import job as jobs
+from . import scripts
+from .keys import FileKeys
+from .options import ReaperOptions, WorkOptions
+from .records import Record, abandoned, dead
+from .scripts import SERVER_TIME
+from .trouble import Reason
+
+_log = get_logger(__name__)
+
+
+class Reaper:
+    """Goes round the registered workers, a few at a time, and remembers how far it came."""
+
+    def __init__(
+        self,
+        client: Client,
+        keys: FileKeys,
+        work: WorkOptions | None = None,
+        options: ReaperOptions | None = None,
+        *,
+        metrics: Metrics | None = None,
+        clock: Clock | None = None,
+        timer: Callable[[], float] = time.monotonic,
+        dice: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        self._client = client
+        self._keys = keys
+        self._work = work or WorkOptions()
+        self._options = options or ReaperOptions()
+        self._metrics = metrics
+        self._clock = clock
+        self._timer = timer
+        self._dice = dice
+        self._cursor = "0"
+
+    async def reap(self) -> int:
+        """Make one pass, within its budget; how many jobs were taken back."""
+        deadline = self._timer() + self._options.budget_s
+        moved = 0
+        while True:
+            workers = await self._page()
+            for worker in workers:
+                moved += await self._reap_one(worker, deadline)
+            if self._cursor == "0" or self._timer() >= deadline:
+                break
+            # Not together with other reapers: give or take a half.
+            await asyncio.sleep(self._options.base_delay_s * self._dice(0.5, 1.5))
+        if moved:
+            _log.info("the reaper takes work back from silent workers", count=moved)
+        return moved
+
+    async def _page(self) -> list[str]:
+        with faults.told():
+            self._cursor, page = _scanned(
+                await self._client.execute_command(
+                    "SSCAN", self._keys.workers, self._cursor, "COUNT", self._options.count
+                )
+            )
+        return page
+
+    async def _reap_one(self, worker: str, deadline: float) -> int:
+        keys, moved = self._keys.of(worker), 0
+        with faults.told():
+            if await self._client.execute_command("EXISTS", keys.heartbeat):
+                return 0
+        while True:
+            with faults.told():
+                held: list[bytes] = await self._client.execute_command(
+                    "LRANGE", keys.processing, -self._options.count, -1
+                )
+            taken = [self._record(raw) for raw in reversed(held)]
+            count = await scripts.reap(
+                self._client,
+                keys,
+                now=self._clock.now_ms() if self._clock else SERVER_TIME,
+                worker=worker,
+                events_cap=self._work.events_max_len,
+                taken=[part for record in taken for part in record],
+            )
+            if count > 0:
+                moved += count
+                self._count(taken[:count])
+            # A negative count means that it is alive after all.
+            if count < 0 or len(held) < self._options.count or self._timer() >= deadline:
+                return moved
+
+    def _record(self, raw: bytes) -> Record:
+        keys = self._keys
+        try:
+            job = jobs.read(raw)
+        except Malformed as error:
+            return dead(raw, jobs.name_of(raw), len(keys.queues), 1, raw, Reason.MALFORMED, error)
+        lane = keys.lane_of(job.origin_queue, job.priority)
+        return abandoned(raw, job, lane, keys.queues[lane - 1], self._work.max_retries)
+
+    def _count(self, records: list[Record]) -> None:
+        if self._metrics is None:
+            return
+        self._metrics.reaper_jobs_moved.of().inc(len(records))
+        for record in records:
+            queue = self._keys.queues[int(record[3]) - 1]
+            is_retry = record[0] == "retry"
+            reason = record[7] if is_retry else record[6]
+            self._metrics.jobs_failed.of(queue, str(reason)).inc()
+            after = self._metrics.jobs_retried if is_retry else self._metrics.jobs_dead_letter
+            after.of(queue).inc()
+
+
+async def promote_due(client: Client, keys: FileKeys, *, now_ms: int | None = None) -> int:
+    """Put retries whose pause is over back into their queues, also when no worker asks."""
+    promoted = moved = 0
+    while True:
+        now = SERVER_TIME if now_ms is None else now_ms
+        moved = await scripts.promote(client, keys, now=now, most=100)
+        promoted += moved
+        if moved < 100:
+            return promoted
+
+
+async def sample_lengths(client: Client, keys: FileKeys, metrics: Metrics) -> None:
+    """Show how long the queues are."""
+    lists = (*keys.queues, keys.completed, keys.dead_letter)
+    with faults.told():
+        for key in lists:
+            metrics.queue_length.of(key).set(await client.execute_command("LLEN", key))
+
+
+def _scanned(answer: Any) -> tuple[str, list[str]]:
+    cursor, page = answer
+    text = cursor.decode() if isinstance(cursor, bytes) else str(cursor)
+    return text, [worker.decode(errors="replace") for worker in page]
