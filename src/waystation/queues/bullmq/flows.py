@@ -107,19 +107,19 @@ class _Planned(NamedTuple):
 
 def _planned(trees: Sequence[FlowNode], prefix: str) -> Iterator[_Planned]:
     """The jobs of the trees, parents before their children."""
-    ahead: deque[tuple[FlowNode, str, Parent | None, int | None]] = deque(
-        (tree, prefix, tree.options.parent, None) for tree in trees
+    ahead: deque[tuple[FlowNode, Parent | None, int | None]] = deque(
+        (tree, tree.options.parent, None) for tree in trees
     )
     place = 0
     while ahead:
-        node, prefix, parent, above = ahead.popleft()
+        node, parent, above = ahead.popleft()
         keys = QueueKeys(node.queue, prefix=node.prefix or prefix)
         id = node.options.job_id or str(uuid.uuid4())
         yield _plan(node, keys, id, parent, above)
         for child in node.children:
             if child.options.parent is not None:
                 raise InvalidOption(f"the parent of {child.name!r} is the job above it")
-            ahead.append((child, keys.prefix, Parent(id, keys.qualified), place))
+            ahead.append((child, Parent(id, keys.qualified), place))
         place += 1
 
 

@@ -1,0 +1,430 @@
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from waystation.core.errors import InvalidInput, InvalidOption, LeaseLost, NotFound, WrongState
+from waystation.core.runtime.claim import Claim
+from waystation.queues.bullmq import (
+    Deduplication,
+    FlowJob,
+    FlowNode,
+    FlowProducer,
+    Job,
+    JobOptions,
+    Parent,
+    Queue,
+    WaitingChildrenError,
+    Worker,
+)
+from waystation.queues.bullmq.dependencies import ChildKind
+
+from .hands import Hands
+
+HOUR = 3_600_000
+ONCE = JobOptions(attempts=1)
+
+
+@pytest.fixture
+async def flows(hands: Hands) -> AsyncIterator[FlowProducer]:
+    async with FlowProducer(hands.store) as opened:
+        yield opened
+
+
+def child(name: str = "child", /, **options: Any) -> FlowNode:
+    return FlowNode(name=name, queue="mail", options=JobOptions(attempts=1, **options))
+
+
+def parent(*children: FlowNode, **options: Any) -> FlowNode:
+    return FlowNode(
+        name="parent",
+        queue="mail",
+        options=JobOptions(attempts=1, job_id="parent", **options),
+        children=children,
+    )
+
+
+async def state(flow: FlowJob) -> str:
+    return await flow.job.state()
+
+
+async def traces(hands: Hands) -> list[Any]:
+    """What any addition would change."""
+    keys = sorted(await hands.everything())
+    return [keys, await hands.events(), await hands.call("GET", hands.keys.id)]
+
+
+async def test_a_parent_runs_when_its_children_are_done(hands: Hands, flows: FlowProducer) -> None:
+    flow = await flows.add(parent(child("a"), child("b")))
+    assert await state(flow) == "waiting-children"
+
+    first, second = await hands.claim(2)
+    await hands.complete(first, {"n": 1})
+    assert await state(flow) == "waiting-children"
+    await hands.complete(second, 2)
+
+    claim = await hands.claim_one()
+    assert claim.id == "parent"
+    assert await claim.work.children_values() == {
+        f"bull:mail:{first.id}": {"n": 1},
+        f"bull:mail:{second.id}": 2,
+    }
+
+
+async def test_parents_of_parents_wait_too_whatever_queues_they_are_in(
+    hands: Hands, flows: FlowProducer
+) -> None:
+    leaf = FlowNode(name="leaf", queue="mail")
+    middle = FlowNode(name="middle", queue="other", children=[leaf], prefix="elsewhere")
+    flow = await flows.add(FlowNode(name="top", queue="mail", children=[middle]))
+
+    assert flow.children[0].job.keys.job == f"elsewhere:other:{flow.children[0].job.id}"
+    await hands.complete(await hands.claim_one())
+
+    assert await state(flow.children[0]) == "waiting"
+    assert await state(flow) == "waiting-children"
+
+
+@pytest.mark.parametrize(
+    ("wish", "becomes"), [({"priority": 3}, "prioritized"), ({"delay": HOUR}, "delayed")]
+)
+async def test_a_released_parent_goes_where_it_asked_to(
+    hands: Hands, flows: FlowProducer, wish: dict[str, int], becomes: str
+) -> None:
+    flow = await flows.add(parent(child(), **wish))
+    await hands.complete(await hands.claim_one())
+
+    assert await state(flow) == becomes
+
+
+async def test_a_child_that_fails_fails_its_parent_when_it_says_so(
+    hands: Hands, flows: FlowProducer
+) -> None:
+    flow = await flows.add(parent(child(fail_parent_on_failure=True), child(delay=HOUR)))
+    claim = await hands.claim_one()
+    await hands.fail(claim)
+
+    assert await state(flow) == "waiting"
+    key = f"bull:mail:{claim.id}"
+    assert (await hands.hash("parent"))["defa"] == f"child {key} failed"
+    assert await flow.job.failed_children() == [key]
+    with pytest.raises(WrongState, match="children"):
+        raise await hands.complete(await hands.claim_one()) or AssertionError("was completed")
+
+
+async def test_a_delayed_parent_is_failed_at_once(hands: Hands, flows: FlowProducer) -> None:
+    await flows.add(
+        parent(
+            child(continue_parent_on_failure=True), child(fail_parent_on_failure=True), delay=HOUR
+        )
+    )
+    first, second = await hands.claim(2)
+    await hands.fail(first)
+    assert await hands.where("parent") == ["delayed"]
+
+    await hands.fail(second)
+
+    assert await hands.where("parent") == ["wait"]
+    assert (await hands.hash("parent"))["delay"] == "0"
+
+
+async def test_a_child_that_fails_lets_its_parent_run_at_once_when_it_says_so(
+    hands: Hands, flows: FlowProducer
+) -> None:
+    flow = await flows.add(parent(child(continue_parent_on_failure=True), child(delay=HOUR)))
+    claim = await hands.claim_one()
+    await hands.fail(claim, "no luck")
+
+    assert await state(flow) == "waiting"
+    assert await flow.job.ignored_children_failures() == {f"bull:mail:{claim.id}": "no luck"}
+
+
+@pytest.mark.parametrize(
+    ("flag", "remembered"),
+    [("ignore_dependency_on_failure", 1), ("remove_dependency_on_failure", 0)],
+)
+async def test_a_failure_that_counts_as_done_waits_for_the_other_children(
+    hands: Hands, flows: FlowProducer, flag: str, remembered: int
+) -> None:
+    flow = await flows.add(parent(child(**{flag: True}), child()))
+    failing, other = await hands.claim(2)
+    await hands.fail(failing)
+    assert await state(flow) == "waiting-children"
+
+    await hands.complete(other)
+
+    assert await state(flow) == "waiting"
+    assert len(await flow.job.ignored_children_failures()) == remembered
+
+
+async def test_without_a_flag_a_failed_child_is_waited_for(
+    hands: Hands, flows: FlowProducer
+) -> None:
+    flow = await flows.add(parent(child()))
+    await hands.fail(await hands.claim_one())
+    assert await state(flow) == "waiting-children"
+
+    (failed,) = await hands.ids("failed")
+    job = await flows.get_flow("mail", failed)
+    assert job
+    await job.job.retry()
+    await hands.complete(await hands.claim_one())
+    assert await state(flow) == "waiting"
+
+
+async def test_a_child_that_is_not_kept_is_not_waited_for(
+    hands: Hands, flows: FlowProducer
+) -> None:
+    flow = await flows.add(parent(child(remove_on_fail=True)))
+    await hands.fail(await hands.claim_one())
+
+    assert await state(flow) == "waiting"
+
+
+async def test_a_failed_child_that_is_trimmed_away_is_not_waited_for(
+    hands: Hands, flows: FlowProducer
+) -> None:
+    flow = await flows.add(parent(child()))
+    await hands.fail(await hands.claim_one())
+    await hands.clock.advance(1)
+    await hands.add(attempts=1, remove_on_fail=1)
+    await hands.fail(await hands.claim_one())
+
+    assert await state(flow) == "waiting"
+
+
+async def test_children_that_were_completed_before_count(hands: Hands, flows: FlowProducer) -> None:
+    await hands.add(job_id="early")
+    await hands.complete(await hands.claim_one(), "result")
+
+    flow = await flows.add(parent(child(job_id="early"), child("late")))
+    assert await state(flow) == "waiting-children"
+    await hands.complete(await hands.claim_one(), "more")
+
+    assert set((await flow.job.children_values()).values()) == {"result", "more"}
+    assert await state(flow) == "waiting"
+
+
+async def test_a_parent_whose_children_are_all_done_runs_at_once(
+    hands: Hands, flows: FlowProducer
+) -> None:
+    await hands.add(job_id="early")
+    await hands.complete(await hands.claim_one())
+
+    assert await state(await flows.add(parent(child(job_id="early")))) == "waiting"
+
+
+async def test_a_flow_is_added_as_a_whole_or_not_at_all(hands: Hands, flows: FlowProducer) -> None:
+    await flows.add(parent(child(job_id="taken")))
+    before = await traces(hands)
+
+    with pytest.raises(WrongState, match=r"taken .*another parent"):
+        await flows.add_many(
+            [FlowNode(name="x", queue="mail", children=[child(), child(job_id="taken")])]
+        )
+    with pytest.raises(NotFound, match="bull:mail:nobody"):
+        await flows.add(
+            FlowNode(
+                name="x", queue="mail", options=JobOptions(parent=Parent("nobody", "bull:mail"))
+            )
+        )
+
+    assert await traces(hands) == before
+
+
+@pytest.mark.parametrize(
+    ("tree", "complaint"),
+    [
+        (parent(child(), deduplication=Deduplication("x")), "cannot be deduplicated"),
+        (
+            parent(child(deduplication=Deduplication("x", keep_last_if_active=True))),
+            "kept for later",
+        ),
+        (parent(child(parent=Parent("1", "bull:mail"))), "the job above it"),
+        (parent(child(job_id="twice"), child(job_id="twice")), "stands twice"),
+        (FlowNode(name="x", queue="with:colon"), "colon"),
+        (FlowNode(name="x", queue="mail", data=float("nan")), "finite"),
+        (FlowNode(name="x", queue="mail", children=[child()] * 10_000), "at most 10000"),
+    ],
+)
+async def test_a_flow_that_cannot_be_is_refused_before_anything_is_written(
+    hands: Hands, flows: FlowProducer, tree: FlowNode, complaint: str
+) -> None:
+    with pytest.raises(InvalidInput, match=complaint):
+        await flows.add(tree)
+    assert await hands.everything() == {}
+
+
+async def test_a_leaf_may_be_stood_for_by_another_job(hands: Hands, flows: FlowProducer) -> None:
+    await hands.add(deduplication=Deduplication("same"))
+
+    flow = await flows.add(parent(child(deduplication=Deduplication("same"))))
+
+    assert flow.children[0].job.id == "1"
+    assert await state(flow) == "waiting"
+
+
+async def test_a_flow_is_read_back_with_children_of_every_kind(
+    hands: Hands, flows: FlowProducer
+) -> None:
+    await flows.add(
+        parent(
+            child("done"),
+            child("ignored", ignore_dependency_on_failure=True),
+            child("failed", fail_parent_on_failure=True),
+            child("open", delay=HOUR),
+        )
+    )
+    done, ignored, failed = await hands.claim(3)
+    await hands.complete(done)
+    await hands.fail(ignored)
+    await hands.fail(failed)
+
+    flow = await flows.get_flow("mail", "parent")
+
+    assert flow
+    assert {each.job.name for each in flow.children} == {"done", "ignored", "failed", "open"}
+    assert await flow.job.dependency_counts() == (1, 1, 1, 1)
+    kinds: dict[ChildKind, Claim[Job]] = {"processed": done, "ignored": ignored, "failed": failed}
+    for kind, claim in kinds.items():
+        page = await flow.job.get_dependencies(kind)
+        assert list(page.children) == [f"bull:mail:{claim.id}"]
+        assert page.cursor == 0
+    assert await flows.get_flow("mail", "nobody") is None
+    shallow = await flows.get_flow("mail", "parent", depth=1)
+    assert shallow
+    assert shallow.children == []
+
+
+async def test_pages_hold_every_child_once(hands: Hands, flows: FlowProducer) -> None:
+    flow = await flows.add(parent(*(child() for _ in range(1000))))
+
+    seen: list[str] = []
+    cursor = 0
+    while True:
+        page = await flow.job.get_dependencies("unprocessed", cursor=cursor, count=50)
+        seen += page.children
+        if not (cursor := page.cursor):
+            break
+
+    assert set(seen) == {f"bull:mail:{each.job.id}" for each in flow.children}
+
+
+async def test_a_child_knows_its_parent(hands: Hands, flows: FlowProducer) -> None:
+    flow = await flows.add(parent(child()))
+    found = await (await hands.claim_one()).work.get_parent()
+
+    assert found
+    assert found.id == "parent"
+    assert await flow.job.get_parent() is None
+
+
+async def test_a_parent_can_be_told_to_wait_for_a_child_no_longer(
+    hands: Hands, flows: FlowProducer
+) -> None:
+    flow = await flows.add(parent(child()))
+    leaf = flow.children[0].job
+
+    assert await leaf.remove_child_dependency()
+
+    assert await state(flow) == "waiting"
+    assert "parentKey" not in await hands.hash(leaf.id)
+    assert not await leaf.remove_child_dependency()
+    await hands.call("DEL", leaf.keys.job)
+    with pytest.raises(NotFound):
+        await leaf.remove_child_dependency()
+
+
+async def test_children_that_nobody_has_begun_can_be_removed(
+    hands: Hands, flows: FlowProducer
+) -> None:
+    deep = FlowNode(name="deep", queue="other", children=[child("leaf", delay=HOUR)])
+    flow = await flows.add(
+        parent(child("held"), child("failed"), child("open"), child("late", delay=HOUR), deep)
+    )
+    await hands.claim_one()
+    await hands.fail(await hands.claim_one())
+
+    assert await flow.job.remove_unprocessed_children() == 4
+
+    assert await hands.ids("wait") == []
+    assert await hands.ids("delayed") == []
+    assert (await flow.job.dependency_counts()).unprocessed == 2
+    assert len(await hands.events("removed")) == 3
+    left = [flow.children[at].job for at in (2, 3, 4)]
+    assert [await hands.call("EXISTS", job.keys.job) for job in left] == [0, 0, 0]
+
+
+async def test_only_the_holder_can_leave_a_job_to_wait_for_its_children(
+    hands: Hands, queue: Queue
+) -> None:
+    await queue.add("parent")
+    claim = await hands.claim_one()
+    assert not await claim.work.move_to_waiting_children()
+    await queue.add("child", parent=Parent(claim.id, "bull:mail"), delay=HOUR)
+    await hands.call("SET", claim.work.keys.lock, "somebody")
+
+    with pytest.raises(LeaseLost, match="somebody else"):
+        await claim.work.move_to_waiting_children()
+
+    assert await hands.where(claim.id) == ["active"]
+
+
+async def test_a_job_can_wait_for_one_child_of_several(hands: Hands, queue: Queue) -> None:
+    await queue.add("parent")
+    claim = await hands.claim_one()
+    await queue.add("slow", parent=Parent(claim.id, "bull:mail"), delay=HOUR)
+    assert not await claim.work.move_to_waiting_children(child="bull:mail:other")
+    assert await claim.work.move_to_waiting_children(child="bull:mail:2")
+
+    assert await claim.work.state() == "waiting-children"
+    assert await hands.call("EXISTS", claim.work.keys.lock) == 0
+
+
+async def test_a_handler_adds_children_and_waits_for_them(hands: Hands, queue: Queue) -> None:
+    finished = asyncio.Event()
+
+    async def handle(job: Job) -> Any:
+        if job.name == "child":
+            return job.data["n"]
+        if not await job.children_values():
+            for n in range(3):
+                await queue.add("child", {"n": n}, parent=Parent(job.id, "bull:mail"))
+            if await job.move_to_waiting_children():
+                raise WaitingChildrenError
+        finished.set()
+        return sorted((await job.children_values()).values())
+
+    parent = await queue.add("parent", attempts=1)
+    async with Worker("mail", handle, hands.store), asyncio.timeout(10):
+        await finished.wait()
+
+    await parent.refresh()
+    assert parent.return_value == [0, 1, 2]
+    assert parent.attempts_made == 1
+    assert parent.attempts_started == 2
+
+
+async def test_a_child_of_a_missing_parent_is_refused(queue: Queue) -> None:
+    with pytest.raises(NotFound, match="parent"):
+        await queue.add("child", parent=Parent("nobody", "bull:mail"))
+
+
+async def test_a_broken_reference_to_a_parent_loses_nothing(
+    hands: Hands, flows: FlowProducer
+) -> None:
+    flow = await flows.add(parent(child()))
+    claim = await hands.claim_one()
+    await hands.call("HSET", claim.work.keys.job, "parent", "{broken")
+
+    assert await hands.complete(claim) is None
+
+    assert await state(flow) == "waiting"
+
+
+async def test_a_flow_is_read_to_some_depth(flows: FlowProducer) -> None:
+    with pytest.raises(InvalidOption, match="depth"):
+        await flows.get_flow("mail", "1", depth=0)
+    with pytest.raises(InvalidOption, match="max_children"):
+        await flows.get_flow("mail", "1", max_children=0)
