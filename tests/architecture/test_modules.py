@@ -10,7 +10,9 @@ from tools.reference import import_everything
 from waystation.core.store.script import Door
 
 LONGEST = 400
-LONGER_FOR_A_REASON: dict[str, str] = {}
+LONGER_FOR_A_REASON = {
+    "tests/wire/scenarios.py": "a table: everything that both sides are put through, side by side",
+}
 """Files that may be longer than the limit, each with the reason."""
 
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -41,4 +43,4 @@ def test_files_are_short_enough_to_read() -> None:
         for file in tracked("*.py", "*.lua", "*.mjs")
     }
     long = {name for name, lines in counted.items() if lines > LONGEST}
-    assert long == LONGER_FOR_A_REASON.keys()
+    assert sorted(long - LONGER_FOR_A_REASON.keys()) == []
