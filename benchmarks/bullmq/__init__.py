@@ -63,7 +63,7 @@ async def _drain(url: str) -> Report:
             Row("beside the store's own ceiling", fast, most),
             Row("beside Node BullMQ, concurrency 1", one, node_one),
         ],
-        remark="aim: 2.5 times Node, 12 times the port, 0.7 of the ceiling; no loss at concurrency 1",
+        remark="aim: 2.5, 12 and 0.7; no loss at concurrency 1",
     )
 
 

@@ -45,10 +45,10 @@ def test_a_cluster() -> None:
         ("localhost:6379", "the scheme 'localhost'"),
         ("http://localhost", "the scheme 'http'"),
         ("redis+ring://localhost", r"the scheme 'redis\+ring'"),
-        ("redis://", "host:port; got no host"),
-        ("redis://localhost:0", "host:port; got 'localhost:0'"),
-        ("redis://localhost:99999", "between 1 and 65535; got 'localhost:99999'"),
-        ("redis://localhost:port", "between 1 and 65535; got 'localhost:port'"),
+        ("redis://", "a host, as in .*; got none"),
+        ("redis://localhost:0", "between 1 and 65535 behind 'localhost'"),
+        ("redis://localhost:99999", "between 1 and 65535 behind 'localhost'"),
+        ("redis://localhost:port", "between 1 and 65535 behind 'localhost'"),
         ("redis://localhost/mail", "one database number; got 'mail'"),
         ("redis://localhost/-1", "one database number; got '-1'"),
         ("redis://localhost/1?db=2", "one database number; got '2' and '1'"),
@@ -103,3 +103,20 @@ def test_an_address_shown_hides_only_the_password(url: str) -> None:
 def test_any_text_is_an_address_or_an_error_of_one_line(text: str) -> None:
     with contextlib.suppress(InvalidUrl):
         assert str(parse(text))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://:hunter2",
+        "redis://user:hunter2",
+        "redis://:hun/ter2@localhost",
+        "redis://:hunter2?@localhost",
+        "redis://:hunter2#@localhost",
+    ],
+)
+def test_a_password_in_the_wrong_place_is_not_repeated(url: str) -> None:
+    with pytest.raises(InvalidUrl) as refused:
+        parse(url)
+
+    assert "hun" not in str(refused.value)

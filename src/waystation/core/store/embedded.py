@@ -82,8 +82,14 @@ class Shared:
 
     def __init__(self, home: Path) -> None:
         self.directory = home.resolve() / "store"
-        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        (home / ".gitignore").write_text("*\n")
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            (home / ".gitignore").write_text("*\n")
+        except OSError as error:
+            raise StoreUnsuitable(
+                f"{home} must be a directory that can be written to ({error.strerror}): "
+                f"set {HOME} to another, or the store's URL to a server that is running"
+            ) from None
         self._socket = _socket_path(self.directory)
         self.url = f"unix://{quote(str(self._socket))}"
         self._share = (self.directory / "users.lock").open("ab")
