@@ -1,80 +1,12 @@
 """How everything that belongs to a queue gets to the store, and leaves it."""
 
-import asyncio
-import os
-from typing import Any, Self
-
-import msgspec
-
-from waystation.core.errors import StoreUnreachable
-from waystation.core.store.connection import Store, StoreOptions, connect
+from waystation.core.store.attached import CONFIGURED, Attached
+from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 
 from .keys import PREFIX, QueueKeys
 
-CONFIGURED = "WAYSTATION_STORE__URL"
-"""Where to look for the store when nobody says; without it the directory's own server is used."""
-
-
-class Attached:
-    """Something that works on a store: opened when first needed, closed by whoever opened it."""
-
-    def __init__(self, url: str | Store | None = None) -> None:
-        self._given = url if isinstance(url, Store) else None
-        self._url = url if isinstance(url, str) else None
-        self._opening: asyncio.Task[Store] | None = None
-        self._store: Store | None = None
-        self._closed = False
-
-    async def close(self, force: bool = False) -> None:
-        """Let go of the store; `force` is for those who have something to wait for."""
-        self._closed = True
-        self._store = None
-        if self._opening is None:
-            return
-        opening, self._opening = self._opening, None
-        opening.cancel()
-        await asyncio.wait([opening])
-        if not opening.cancelled() and opening.exception() is None and self._given is None:
-            await opening.result().close()
-
-    async def __aenter__(self) -> Self:
-        await self._opened()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def _opened(self) -> Store:
-        """The store, reached once whoever asks."""
-        if self._store is not None:
-            return self._store
-        if self._closed:
-            raise StoreUnreachable(f"this {type(self).__name__} has been closed")
-        if self._opening is None or _failed(self._opening):
-            self._opening = asyncio.create_task(self._open())
-        # Whoever gives up does not stop the others from getting there.
-        store = await asyncio.shield(self._opening)
-        if not self._closed:
-            self._store = store
-        return store
-
-    async def _open(self) -> Store:
-        """Reach the store; those who want to leave a mark on it do so here, too."""
-        return self._given or await self._reach(StoreOptions())
-
-    async def _another(self, client_name: str | None = None) -> Store:
-        """More connections to the same store, under a name of their own; the caller closes them."""
-        store = await self._opened()
-        options = store.options
-        if client_name is not None:
-            options = msgspec.structs.replace(options, client_name=client_name)
-        if self._given is None:
-            return await self._reach(options)
-        return Store(store.address, options)
-
-    async def _reach(self, options: StoreOptions) -> Store:
-        return await connect(self._url or os.environ.get(CONFIGURED) or None, options)
+__all__ = ["CONFIGURED", "Attached", "AttachedToQueue"]
 
 
 class AttachedToQueue(Attached):
@@ -95,7 +27,3 @@ class AttachedToQueue(Attached):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.keys.qualified!r})"
-
-
-def _failed(opening: asyncio.Task[Any]) -> bool:
-    return opening.done() and (opening.cancelled() or opening.exception() is not None)
