@@ -1,0 +1,120 @@
+"""Which directories of a tree have changed, as Linux tells; elsewhere nothing is told."""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import struct
+import sys
+from collections.abc import Generator, Iterator
+from typing import Any
+
+from waystation.core.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+_CREATE, _CLOSE_WRITE, _MOVED_TO = 0x100, 0x8, 0x80
+_IS_DIRECTORY, _OVERFLOW, _ONLY_DIRECTORIES = 0x40000000, 0x4000, 0x01000000
+_HEAD = struct.Struct("iIII")
+_BUFFER = 64 * 1024
+
+
+class Inotify:
+    """A watch over one tree; a hint that saves waiting, never the only way to find a file."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._directories: dict[int, str] = {}
+        self._changed: set[str] = set()
+        self._woken = asyncio.Event()
+        self._libc: Any = None
+        self._descriptor = -1
+
+    @classmethod
+    @contextlib.contextmanager
+    def over(cls, root: str) -> Generator["Inotify"]:
+        """Watch a tree for as long as the block lasts."""
+        watch = cls(root)
+        watch._open()
+        try:
+            yield watch
+        finally:
+            watch._close()
+
+    @property
+    def works(self) -> bool:
+        """Whether the kernel tells us anything."""
+        return self._descriptor >= 0
+
+    async def wait(self, at_most: float) -> set[str]:
+        """The directories that changed; empty when nothing did for that many seconds."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._woken.wait(), at_most)
+        self._woken.clear()
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def look_everywhere(self) -> None:
+        """Watch every directory that there is by now."""
+        if self.works:
+            self._add(self._root)
+
+    def _open(self) -> None:
+        if sys.platform != "linux":
+            return
+        try:
+            self._libc = ctypes.CDLL(None, use_errno=True)
+            self._descriptor = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        except (OSError, AttributeError):
+            self._descriptor = -1
+        if self.works:
+            asyncio.get_running_loop().add_reader(self._descriptor, self._read)
+
+    def _close(self) -> None:
+        if self.works:
+            asyncio.get_running_loop().remove_reader(self._descriptor)
+            os.close(self._descriptor)
+
+    def _add(self, top: str) -> None:
+        for directory in _directories_under(top):
+            mask = _CREATE | _CLOSE_WRITE | _MOVED_TO | _ONLY_DIRECTORIES
+            number = self._libc.inotify_add_watch(self._descriptor, os.fsencode(directory), mask)
+            if number < 0:
+                # The kernel's limit is reached; walking finds the rest.
+                _log.warning("the kernel watches no more directories", count=len(self._directories))
+                return
+            self._directories[number] = directory
+
+    def _read(self) -> None:
+        try:
+            told = os.read(self._descriptor, _BUFFER)
+        except BlockingIOError:
+            return
+        at = 0
+        while at < len(told):
+            number, mask, _, length = _HEAD.unpack_from(told, at)
+            name = told[at + _HEAD.size : at + _HEAD.size + length].rstrip(b"\0")
+            at += _HEAD.size + length
+            self._note(number, mask, os.fsdecode(name))
+        self._woken.set()
+
+    def _note(self, number: int, mask: int, name: str) -> None:
+        if mask & _OVERFLOW:
+            self._changed.add(self._root)
+            return
+        directory = self._directories.get(number)
+        if directory is None:
+            return
+        if mask & _IS_DIRECTORY:
+            directory = os.path.join(directory, name)
+            self._add(directory)
+        self._changed.add(directory)
+
+
+def _directories_under(top: str) -> Iterator[str]:
+    unseen = [top]
+    while unseen:
+        directory = unseen.pop()
+        yield directory
+        with contextlib.suppress(OSError), os.scandir(directory) as entries:
+            unseen += [each.path for each in entries if each.is_dir(follow_symlinks=False)]

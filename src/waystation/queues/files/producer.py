@@ -1,0 +1,187 @@
+"""From a directory into the line: nothing twice, nothing half written, not too fast."""
+
+import asyncio
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+
+import msgspec
+
+from waystation.core.errors import InvalidOption
+from waystation.core.store import limits
+from waystation.core.store.connection import Store
+from waystation.core.telemetry.logs import get_logger
+from waystation.core.telemetry.metrics import Metrics
+
+from .inotify import Inotify
+from .queue import Queue, entry
+from .scan import Found, ScanOptions, Skip, Walk, root_of
+
+_log = get_logger(__name__)
+
+BATCH = 500
+EXTRA_PASSES = 3
+"""Further looks that a single scan takes for files that were still being written."""
+
+_GATHER_S = 0.05
+
+
+class ProducerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is put in line, where, and how fast."""
+
+    scan: ScanOptions = ScanOptions()
+    default_priority: str = "low"
+    high_priority_exts: tuple[str, ...] = (".pdf", ".docx", ".xlsx", ".zip")
+    rate_limit_per_sec: int = 0
+    """For all producers together; 0 means as fast as it goes."""
+    rescan_s: float = 30.0
+    """How often a watched directory is walked as a whole, whatever the kernel tells."""
+
+    def __post_init__(self) -> None:
+        if self.rate_limit_per_sec < 0:
+            raise InvalidOption(
+                f"rate_limit_per_sec must be at least 0, got {self.rate_limit_per_sec}"
+            )
+
+
+class Tally(msgspec.Struct):
+    """What a scan came to."""
+
+    found: int = 0
+    enqueued: int = 0
+    known: int = 0
+    """Put in line before, and unchanged since."""
+    skipped: Counter[Skip] = msgspec.field(default_factory=Counter[Skip])
+
+
+class Producer:
+    """Turns one directory into jobs."""
+
+    def __init__(
+        self,
+        store: Store,
+        queue: Queue,
+        options: ProducerOptions | None = None,
+        *,
+        metrics: Metrics | None = None,
+        on_progress: Callable[[Tally], None] = lambda tally: None,
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._options = options or ProducerOptions()
+        self._metrics = metrics
+        self._on_progress = on_progress
+        self._dice = random.Random()
+        self._urgent = frozenset(ext.lower() for ext in self._options.high_priority_exts)
+        priorities = queue.keys.layout.priorities
+        if self._options.default_priority not in priorities:
+            raise InvalidOption(
+                f"default_priority must be one of {', '.join(priorities)}, "
+                f"got {self._options.default_priority!r}"
+            )
+        rate = self._options.rate_limit_per_sec
+        # Small sips from a bucket twice their size: a late wake-up costs nothing.
+        self._sip = max(1, min(BATCH, rate // 40)) if rate else BATCH
+        self._bucket = limits.TokenBucket(2 * self._sip, rate) if rate else None
+        self.tally = Tally()
+
+    async def scan(self) -> Tally:
+        """Put every file in line that is not there yet; waits for those still being written."""
+        for _ in range(1 + EXTRA_PASSES):
+            before = self.tally.skipped[Skip.FRESH]
+            await self._pass(iter(Walk(self._options.scan)))
+            if self.tally.skipped[Skip.FRESH] == before:
+                break
+            await asyncio.sleep(self._options.scan.settle_s)
+        return self.tally
+
+    async def watch(self) -> None:
+        """Go on for ever: at once where the kernel tells of changes, and by walking in between."""
+        options = self._options
+        loop = asyncio.get_running_loop()
+        with Inotify.over(root_of(options.scan)) as changes:
+            due, unsettled = loop.time(), set[str]()
+            while True:
+                if loop.time() >= due:
+                    await asyncio.to_thread(changes.look_everywhere)
+                    unsettled = await self._look_at({root_of(options.scan)})
+                    due = loop.time() + options.rescan_s * self._dice.uniform(0.75, 1.25)
+                pause = max(0.0, due - loop.time())
+                if unsettled:
+                    pause = min(pause, max(options.scan.settle_s, _GATHER_S))
+                if changed := await changes.wait(pause):
+                    # One change seldom comes alone.
+                    await asyncio.sleep(_GATHER_S)
+                    changed |= await changes.wait(0)
+                unsettled = await self._look_at(unsettled | changed)
+
+    async def _look_at(self, directories: set[str]) -> set[str]:
+        """Walk what has changed; the ones to look at again are those with unsettled files."""
+        again: set[str] = set()
+        walk = Walk(self._options.scan)
+        for directory in directories:
+            before = self.tally.skipped[Skip.FRESH]
+            await self._pass(walk.under(directory))
+            if self.tally.skipped[Skip.FRESH] > before:
+                again.add(directory)
+        return again
+
+    async def _pass(self, walk: Iterator[Found | Skip]) -> None:
+        chunk = await asyncio.to_thread(_chunk, walk)
+        while chunk:
+            # The next files are looked for while these are put in line.
+            following = asyncio.create_task(asyncio.to_thread(_chunk, walk))
+            try:
+                await self._enqueue(chunk)
+            finally:
+                chunk = await following
+        self._on_progress(self.tally)
+
+    async def _enqueue(self, chunk: Sequence[Found | Skip]) -> None:
+        files = [each for each in chunk if isinstance(each, Found)]
+        self.tally.skipped.update(each for each in chunk if isinstance(each, Skip))
+        self.tally.found += len(files)
+        known = await self._queue.known(files)
+        new = [file for file, is_known in zip(files, known, strict=True) if not is_known]
+        self.tally.known += len(files) - len(new)
+        for first in range(0, len(new), self._sip):
+            await self._put(new[first : first + self._sip])
+        self._on_progress(self.tally)
+
+    async def _put(self, files: Sequence[Found]) -> None:
+        await self._wait_for_allowance(len(files))
+        now_ns = time.time_ns()
+        entries = [
+            entry(self._queue.keys, file, priority=self.priority_of(file.path), now_ns=now_ns)
+            for file in files
+        ]
+        added = await self._queue.add(entries)
+        self.tally.enqueued += sum(added)
+        self.tally.known += len(added) - sum(added)
+        if self._metrics:
+            for (_, lane, *_), is_new in zip(entries, added, strict=True):
+                if is_new:
+                    self._metrics.jobs_produced.of(self._queue.keys.queues[lane - 1]).inc()
+
+    async def _wait_for_allowance(self, cost: int) -> None:
+        while self._bucket:
+            verdict = await limits.allow(
+                self._store.hot, self._queue.keys.rate_limit, self._bucket, cost=cost
+            )
+            if verdict.allowed:
+                return
+            # Not all producers at the same instant.
+            await asyncio.sleep(verdict.retry_after_ms / 1000 * self._dice.uniform(1.0, 1.1))
+
+    def priority_of(self, path: str) -> str:
+        """The priority that a file's ending gives it."""
+        if os.path.splitext(path)[1].lower() in self._urgent:
+            return self._queue.keys.layout.priorities[0]
+        return self._options.default_priority
+
+
+def _chunk(walk: Iterator[Found | Skip]) -> list[Found | Skip]:
+    return list(islice(walk, BATCH))

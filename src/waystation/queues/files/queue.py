@@ -1,0 +1,212 @@
+"""How files get in, and how people look after what is there."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from waystation.core import codec
+from waystation.core.errors import InvalidOption, Malformed
+from waystation.core.store import faults
+from waystation.core.store.connection import Store
+
+from . import job as jobs
+from . import scripts
+from .job import Job
+from .keys import FileKeys
+from .options import Layout
+from .scan import Found
+from .scripts import SERVER_TIME
+
+DAY_S = 86_400.0
+
+
+class QueueOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept about files that were put in line."""
+
+    remember_s: float = 30 * DAY_S
+    """How long, at least, a file that was put in line is not put in line again unchanged."""
+    events_max_len: int = 10_000
+
+
+class DeadLetter(msgspec.Struct, frozen=True):
+    """A job that was set aside, and why."""
+
+    id: str
+    reason: str
+    error: str
+    worker: str
+    at_ms: int
+    payload: bytes
+
+
+Entry: TypeAlias = tuple[bytes, int, str, bytes, str, int]
+"""A file as the script that puts it in line takes it."""
+
+
+def entry(keys: FileKeys, file: Found, *, priority: str, now_ns: int) -> Entry:
+    """Make a file ready for the script; the same for a producer and for a bulk load."""
+    lane = keys.lane_of(None, priority)
+    trace = os.urandom(24).hex()
+    id, payload = jobs.write(
+        file.path,
+        file.size,
+        priority=priority,
+        queue=keys.queues[lane - 1],
+        now_ns=now_ns,
+        trace=(trace[:32], trace[32:]),
+    )
+    path, _ = jobs.readable(file.path)
+    return (jobs.digest(*file), lane, id, payload, path, file.size)
+
+
+class Queue:
+    """The queues of one line of files, one for each priority."""
+
+    def __init__(
+        self, store: Store, layout: Layout | None = None, options: QueueOptions | None = None
+    ) -> None:
+        self.keys = FileKeys(layout)
+        self._store = store
+        self._options = options or QueueOptions()
+
+    async def add(self, entries: Sequence[Entry]) -> list[bool]:
+        """Put files in line; False for each that was put there before."""
+        if not entries:
+            return []
+        added = await scripts.add(
+            self._store.hot,
+            self.keys,
+            now=SERVER_TIME,
+            events_cap=self._options.events_max_len,
+            remember_ms=self._remember_ms,
+            jobs=[part for entry in entries for part in entry],
+        )
+        return [code == 1 for code in added]
+
+    async def known(self, files: Sequence[Found]) -> list[bool]:
+        """Tell which of these files were put in line before."""
+        if not files:
+            return []
+        digests = [jobs.digest(*file) for file in files]
+        known = await scripts.recall(
+            self._store.hot, self.keys, remember_ms=self._remember_ms, digests=digests
+        )
+        return [code == 1 for code in known]
+
+    async def stats(self) -> dict[str, int]:
+        """How much is where, by the name of the list."""
+        keys, counts = self.keys, dict[str, int]()
+        redis: Any = self._store.redis
+        with faults.told():
+            for queue, scheduled in zip(keys.lanes[::2], keys.lanes[1::2], strict=True):
+                counts[queue] = await redis.llen(queue)
+                counts[scheduled] = await redis.zcard(scheduled)
+            for worker in sorted(await redis.smembers(keys.workers)):
+                processing = keys.of(worker.decode()).processing
+                counts[processing] = await redis.llen(processing)
+            counts[keys.completed] = await redis.llen(keys.completed)
+            counts[keys.dead_letter] = await redis.llen(keys.dead_letter)
+        return counts
+
+    async def peek(self, queue: str, count: int = 10) -> list[Job | bytes]:
+        """The next jobs of a list, the next to run first; bytes where something is no job."""
+        key = self.keys.layout.queues.get(queue, queue)
+        if key not in (known := self._lists()):
+            raise InvalidOption(f"wanted one of {', '.join(known)}, got {queue!r}")
+        redis: Any = self._store.redis
+        with faults.told():
+            raws: list[bytes] = await redis.lrange(key, -count, -1)
+        return [_job_or_bytes(raw) for raw in reversed(raws)]
+
+    async def dead_letters(self, count: int = 100) -> list[DeadLetter]:
+        """What is set aside, the oldest first."""
+        redis: Any = self._store.redis
+        with faults.told():
+            raws: list[bytes] = await redis.lrange(self.keys.dead_letter, -count, -1)
+            if not raws:
+                return []
+            ids = [_id_of(raw) for raw in raws]
+            known: list[bytes | None] = await redis.hmget(self.keys.dead_letter_meta, ids)
+        letters = zip(ids, known, raws, strict=True)
+        return [_letter(*letter) for letter in reversed(list(letters))]
+
+    async def requeue(self, most: int | None = None) -> int:
+        """Put dead letters back in line, the oldest first; how many."""
+        moved, skipped = 0, 0
+        redis: Any = self._store.redis
+        while most is None or moved < most:
+            want = 100 if most is None else min(100, most - moved)
+            with faults.told():
+                last = -1 - skipped
+                raws: list[bytes] = await redis.lrange(self.keys.dead_letter, last - want + 1, last)
+            if not raws:
+                return moved
+            letters = [self._fresh(raw) for raw in reversed(raws)]
+            good = [letter for letter in letters if letter]
+            # What is no job would only come back; it stays where it is.
+            skipped += len(raws) - len(good)
+            moved += await scripts.requeue(
+                self._store.hot,
+                self.keys,
+                now=SERVER_TIME,
+                events_cap=self._options.events_max_len,
+                letters=[part for letter in good for part in letter],
+            )
+        return moved
+
+    async def purge_dead_letters(self) -> int:
+        """Throw everything away that is set aside; how many."""
+        thrown = 0
+        while True:
+            count = await scripts.purge(
+                self._store.hot,
+                self.keys,
+                now=SERVER_TIME,
+                events_cap=self._options.events_max_len,
+                most=100,
+                queue=self.keys.dead_letter,
+            )
+            thrown += count
+            if not count:
+                return thrown
+
+    def _fresh(self, raw: bytes) -> tuple[bytes, str, int, bytes] | None:
+        try:
+            job = jobs.read(raw)
+        except Malformed:
+            return None
+        lane = self.keys.lane_of(job.origin_queue, job.priority)
+        return raw, job.id, lane, jobs.tried_again(raw, 0, self.keys.queues[lane - 1])
+
+    def _lists(self) -> list[str]:
+        return [*self.keys.queues, self.keys.completed, self.keys.dead_letter]
+
+    @property
+    def _remember_ms(self) -> int:
+        return round(self._options.remember_s * 1000)
+
+
+def _job_or_bytes(raw: bytes) -> Job | bytes:
+    try:
+        return jobs.read(raw)
+    except Malformed:
+        return raw
+
+
+def _id_of(raw: bytes) -> str:
+    found = _job_or_bytes(raw)
+    return found.id if isinstance(found, Job) else jobs.name_of(raw)
+
+
+def _letter(id: str, meta: bytes | None, raw: bytes) -> DeadLetter:
+    known: Mapping[str, Any] = codec.decode(meta) if meta else {}
+    return DeadLetter(
+        id=id,
+        reason=str(known.get("reason", "")),
+        error=str(known.get("error", "")),
+        worker=str(known.get("worker", "")),
+        at_ms=int(known.get("at", 0)),
+        payload=raw,
+    )

@@ -1,0 +1,135 @@
+"""A directory as a stream of files: walked in constant memory, and never left."""
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from waystation.core.errors import InvalidOption
+
+from .globs import Globs
+
+
+class ScanOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which files of a directory are wanted."""
+
+    scan_dir: str = "./data"
+    include_globs: tuple[str, ...] = ("**/*",)
+    exclude_globs: tuple[str, ...] = ("**/*.tmp", "**/.DS_Store")
+    settle_s: float = 2.0
+    """A file that changed less than this long ago may still be being written."""
+
+
+class Skip(StrEnum):
+    """Why something in the directory is not put in line."""
+
+    EXCLUDED = "excluded"
+    FRESH = "fresh"
+    OUTSIDE = "outside"
+    SPECIAL = "special"
+    UNREADABLE = "unreadable"
+    VANISHED = "vanished"
+
+
+class Found(NamedTuple):
+    """One file as it was seen."""
+
+    path: str
+    size: int
+    mtime_ns: int
+
+
+def root_of(options: ScanOptions) -> str:
+    """The directory to walk, without links in its name."""
+    root = os.path.realpath(options.scan_dir)
+    if not os.path.isdir(root):
+        raise InvalidOption(f"scan_dir must be a directory, got {options.scan_dir!r}")
+    return root
+
+
+class Walk:
+    """Walks one directory; iterating gives files and, for what is left out, the reason."""
+
+    def __init__(self, options: ScanOptions, *, now_ns: int | None = None) -> None:
+        self._root = root_of(options)
+        self._include = Globs(options.include_globs)
+        self._exclude = Globs(options.exclude_globs)
+        self._settle_ns = round(options.settle_s * 1e9)
+        self._now_ns = now_ns
+
+    def __iter__(self) -> Iterator[Found | Skip]:
+        return self.under(self._root)
+
+    def under(self, directory: str) -> Iterator[Found | Skip]:
+        """Walk one directory of the tree, and what is in it."""
+        open_directories: list[Iterator[os.DirEntry[str]]] = []
+        yield from _entered(directory, open_directories)
+        while open_directories:
+            entry = _next(open_directories[-1])
+            if entry is None:
+                open_directories.pop()
+            elif entry is Skip.UNREADABLE:
+                open_directories.pop()
+                yield Skip.UNREADABLE
+            elif isinstance(entry, os.DirEntry):
+                if _is_directory(entry):
+                    yield from _entered(entry.path, open_directories)
+                else:
+                    yield self._file(entry)
+
+    def _file(self, entry: "os.DirEntry[str]") -> Found | Skip:
+        inner = os.path.relpath(entry.path, self._root)
+        if inner not in self._include or inner in self._exclude:
+            return Skip.EXCLUDED
+        try:
+            if entry.is_symlink() and not self._stays_inside(entry.path):
+                return Skip.OUTSIDE
+            facts = entry.stat()
+        except FileNotFoundError:
+            return Skip.VANISHED
+        except OSError:
+            return Skip.UNREADABLE
+        if not stat.S_ISREG(facts.st_mode):
+            return Skip.SPECIAL
+        if self._is_fresh(facts.st_mtime_ns):
+            return Skip.FRESH
+        return Found(entry.path, facts.st_size, facts.st_mtime_ns)
+
+    def _stays_inside(self, link: str) -> bool:
+        target = os.path.realpath(link)
+        return os.path.commonpath((self._root, target)) == self._root
+
+    def _is_fresh(self, mtime_ns: int) -> bool:
+        now_ns = time.time_ns() if self._now_ns is None else self._now_ns
+        # A time far in the future is a wrong clock, not a file that is being written.
+        return abs(now_ns - mtime_ns) < self._settle_ns
+
+
+def _entered(
+    directory: str, open_directories: list[Iterator["os.DirEntry[str]"]]
+) -> Iterator[Skip]:
+    try:
+        open_directories.append(os.scandir(directory))
+    except FileNotFoundError:
+        yield Skip.VANISHED
+    except OSError:
+        yield Skip.UNREADABLE
+
+
+def _next(entries: Iterator["os.DirEntry[str]"]) -> "os.DirEntry[str] | Skip | None":
+    try:
+        return next(entries, None)
+    except OSError:
+        return Skip.UNREADABLE
+
+
+def _is_directory(entry: "os.DirEntry[str]") -> bool:
+    # A link to a directory is not followed: it may lead out of the tree, or round in it.
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False
