@@ -35,10 +35,13 @@ async def test_a_job_is_added_with_what_was_asked_for(queue: Queue, hands: Hands
     assert await hands.ids("prioritized") == ["1"]
 
 
-async def test_a_job_without_data_has_an_empty_object(queue: Queue, hands: Hands) -> None:
+async def test_a_job_without_data_has_an_empty_object_and_none_is_a_value(queue: Queue, hands: Hands) -> None:
     await queue.add("tick")
+    await queue.add("nothing", None)
+    await queue.add_many([NewJob("tick"), ("nothing", None)])
 
-    assert (await hands.hash("1"))["data"] == "{}"
+    stored = [(await hands.hash(id))["data"] for id in ("1", "2", "3", "4")]
+    assert stored == ["{}", "null", "{}", "null"]
 
 
 async def test_keywords_change_the_options_given(queue: Queue) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec import UNSET
 
 from waystation.core import codec
 from waystation.core.errors import (
@@ -29,7 +30,8 @@ class NewJob(NamedTuple):
     """A job to be added."""
 
     name: str
-    data: Any = None
+    data: Any = UNSET
+    """Any JSON value; an empty object when there is none."""
     options: JobOptions | None = None
 
 
@@ -78,7 +80,7 @@ class Packer:
                 opts, wants = _with_trace(options, trace), wire_wants(options)
                 most = _room(options, limit, opts)
                 last = options
-            raw = encode(data)
+            raw = b"{}" if data is UNSET else encode(data)
             if len(raw) > most:
                 _refuse_size(len(raw), len(opts), options, limit)
             packed.append((_name(name), raw, opts, wants))

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import AsyncGenerator, Coroutine, Iterable
 from typing import Any, TypeAlias
 
+from msgspec import UNSET
+
 from waystation.core import codec
 from waystation.core.errors import StoreError, WaystationError
 from waystation.core.store.connection import Store
@@ -52,10 +54,12 @@ class Queue(Getters, Administration, Limits, Scheduling):
         self._packer = Packer(self._defaults, size_limit)
 
     async def add(
-        self, name: str, data: Any = None, options: JobOptions | None = None, **given: Any
+        self, name: str, data: Any = UNSET, options: JobOptions | None = None, **given: Any
     ) -> Job:
-        """Add a job; options are a `JobOptions`, or its fields as keywords, or both."""
-        data = {} if data is None else data
+        """Add a job; options are a `JobOptions`, or its fields as keywords, or both.
+
+        The data is any JSON value, and an empty object when none is given.
+        """
         chosen = adding.merged(options, given, self._defaults)
         packed = self._packer.pack([NewJob(name, data, chosen)])
         [added] = await self._send(QueueRef(*await self._at_hand()), packed)
