@@ -347,3 +347,13 @@ async def test_a_listener_hears_the_end_of_a_job_that_is_not_kept(
         assert await waiting == "done"
     with pytest.raises(NotFound, match="how it ended was not kept"):
         await job.wait_until_finished()
+
+
+async def test_a_discarded_job_is_not_tried_again(queue: Queue, hands: Hands) -> None:
+    job = await queue.add("work", attempts=5)
+    claim = await hands.claim_one()
+
+    claim.work.discard()
+    await hands.fail(claim)
+
+    assert await job.is_failed()

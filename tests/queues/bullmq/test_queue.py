@@ -35,7 +35,9 @@ async def test_a_job_is_added_with_what_was_asked_for(queue: Queue, hands: Hands
     assert await hands.ids("prioritized") == ["1"]
 
 
-async def test_a_job_without_data_has_an_empty_object_and_none_is_a_value(queue: Queue, hands: Hands) -> None:
+async def test_a_job_without_data_has_an_empty_object_and_none_is_a_value(
+    queue: Queue, hands: Hands
+) -> None:
     await queue.add("tick")
     await queue.add("nothing", None)
     await queue.add_many([NewJob("tick"), ("nothing", None)])
