@@ -3,13 +3,14 @@
 import asyncio
 import sys
 
-from . import box_office
+from . import box_office, purchases
 from .account import Account
 from .scene import Scene
 from .stage import Stage
 
 SCENES: list[Scene] = [
     box_office,
+    purchases,
 ]
 """In the order in which they are played; a new part of waystation adds its scene here."""
 

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
 from waystation.core.telemetry.logs import get_logger
@@ -25,7 +25,12 @@ async def serve(
     The first SIGTERM or SIGINT lets running work finish within its grace and hands back the rest;
     a second one ends the process at once with exit code 1.
     """
-    async with Watchdog(watchdog_s), stopped_by_signals(workers), asyncio.TaskGroup() as group:
+
+    def stop() -> None:
+        for worker in workers:
+            worker.stop()
+
+    async with Watchdog(watchdog_s), calling_on_signals(stop), asyncio.TaskGroup() as group:
         rounds = [group.create_task(duty.run(), name=duty.name) for duty in duties]
         runs = [group.create_task(worker.run()) for worker in workers]
         await asyncio.gather(*runs)
@@ -33,9 +38,16 @@ async def serve(
             each.cancel()
 
 
+async def until_asked_to_stop() -> None:
+    """Return at the first SIGTERM or SIGINT; a second one ends the process at once."""
+    asked = asyncio.Event()
+    async with calling_on_signals(asked.set):
+        await asked.wait()
+
+
 @contextlib.asynccontextmanager
-async def stopped_by_signals(workers: Sequence[Worker[Any]]) -> AsyncGenerator[None]:
-    """Stop the workers on the first signal; end the process on the second."""
+async def calling_on_signals(stop: Callable[[], None]) -> AsyncGenerator[None]:
+    """Call `stop` on the first signal; end the process on the second."""
     loop = asyncio.get_running_loop()
     asked = False
 
@@ -46,8 +58,7 @@ async def stopped_by_signals(workers: Sequence[Worker[Any]]) -> AsyncGenerator[N
             os._exit(1)
         asked = True
         _log.info("the worker finishes what it has begun", signal=signal.Signals(number).name)
-        for worker in workers:
-            worker.stop()
+        stop()
 
     for number in _SIGNALS:
         loop.add_signal_handler(number, on_signal, number)
