@@ -158,6 +158,16 @@ async def test_a_failure_that_counts_as_done_waits_for_the_other_children(
     assert len(await flow.job.ignored_children_failures()) == remembered
 
 
+async def test_a_job_that_ends_before_its_children_fails(hands: Hands, flows: FlowProducer) -> None:
+    flow = await flows.add(parent(child(continue_parent_on_failure=True), child(delay=HOUR)))
+    await hands.fail(await hands.claim_one())
+
+    await hands.complete(await hands.claim_one())
+
+    assert await state(flow) == "failed"
+    assert (await hands.hash("parent"))["failedReason"].startswith("Job parent has pending")
+
+
 async def test_without_a_flag_a_failed_child_is_waited_for(
     hands: Hands, flows: FlowProducer
 ) -> None:
