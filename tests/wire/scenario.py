@@ -14,6 +14,9 @@ Options: TypeAlias = Mapping[str, Json]
 # BullMQ says nothing about attempts unless told, our producer says three: scenarios always say.
 ONE_TRY: Options = {"attempts": 1}
 
+# Node's worker signs a job only when it has a name, ours always has one.
+NAMED: Options = {"name": "anna"}
+
 
 @dataclass(frozen=True)
 class Job:
@@ -114,7 +117,7 @@ async def _perform(side: Side, step: Step) -> None:
         case AddFlow(tree):
             await side.add_flow(_tree_with_tries(tree))
         case Work(queue, outcomes, options):
-            await side.work(queue, outcomes=outcomes, options=options)
+            await side.work(queue, outcomes=outcomes, options={**NAMED, **options})
         case OnQueue(queue, verb, args):
             await side.on_queue(queue, verb, args)
         case OnJob(queue, job_id, verb, args):

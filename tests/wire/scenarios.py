@@ -110,37 +110,37 @@ FLOWS: Sequence[Step] = [
         for step in (
             AddFlow(
                 Tree(
-                    f"parents of {flag}",
+                    f"parents-of-{flag}",
                     Job("parent", {}, {"jobId": "parent"}),
                     [
                         Tree(
-                            f"children of {flag}",
+                            f"children-of-{flag}",
                             _doing("bad", ["throw", "no"], jobId="bad", **{flag: True}),
                         ),
                         Tree(
-                            f"children of {flag}",
+                            f"children-of-{flag}",
                             Job("slow", {}, {"jobId": "slow", "delay": HOUR}),
                         ),
                     ],
                 )
             ),
-            Work(f"children of {flag}", outcomes=1),
+            Work(f"children-of-{flag}", outcomes=1),
         )
     ),
-    Work("parents of failParentOnFailure", outcomes=1),
-    Work("parents of continueParentOnFailure", outcomes=1),
+    Work("parents-of-failParentOnFailure", outcomes=1),
+    Work("parents-of-continueParentOnFailure", outcomes=1),
     AddFlow(
         Tree(
-            "waiting parents",
+            "waiting-parents",
             Job("parent", {}, {"jobId": "parent"}),
             [
-                Tree("waiting children", Job("child", {}, {"jobId": "child"})),
-                Tree("waiting children", Job("other", {}, {"jobId": "other"})),
+                Tree("waiting-children-of", Job("child", {}, {"jobId": "child"})),
+                Tree("waiting-children-of", Job("other", {}, {"jobId": "other"})),
             ],
         )
     ),
-    OnJob("waiting children", "child", "remove_child_dependency"),
-    OnJob("waiting parents", "parent", "remove"),
+    OnJob("waiting-children-of", "child", "remove_child_dependency"),
+    OnJob("waiting-parents", "parent", "remove"),
 ]
 
 DEDUPLICATION: Sequence[Step] = [
@@ -260,7 +260,7 @@ OUTCOMES: Sequence[Step] = [
 # Two jobs due within milliseconds may come in either order, so each has a queue to itself.
 DETOURS: Sequence[Step] = [
     Add(
-        "backed off",
+        "backed-off",
         [
             _doing(
                 "backed off",
@@ -271,7 +271,7 @@ DETOURS: Sequence[Step] = [
             )
         ],
     ),
-    Work("backed off", outcomes=3),
+    Work("backed-off", outcomes=3),
     Add("moved", [_doing("moved", ["moveToDelayed", SOON], ["return", "moved"])]),
     Work("moved", outcomes=1),
     Add("waited", [_doing("waited", ["moveToWait"], ["return", "waited"]), Job("behind")]),

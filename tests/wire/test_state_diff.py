@@ -1,16 +1,20 @@
+"""What a database holds after Node, and after us, have been through the same."""
+
 import time
+from collections.abc import Sequence
 
 import pytest
 from redis.asyncio import Redis
 
-from .dump import Snapshot, differences, dump
+from .dump import Snapshot, differences, dump, without_our_events
 from .node import NodePeer, NodeProcess
+from .our_side import our_side
 from .scenario import Add, Job, Step, perform
 from .scenarios import SCENARIOS
 from .sides import NodeSide
 
 
-async def run_by_node(process: NodeProcess, url: str, steps: list[Step]) -> Snapshot:
+async def left_by_node(process: NodeProcess, url: str, steps: Sequence[Step]) -> Snapshot:
     """What is in the database after Node has been through the steps."""
     since = time.time_ns() // 1_000_000
     async with Redis.from_url(url, protocol=2) as redis, NodePeer(process, url) as peer:
@@ -18,14 +22,32 @@ async def run_by_node(process: NodeProcess, url: str, steps: list[Step]) -> Snap
         return await dump(redis, since=since)
 
 
+async def left_by_us(url: str, steps: Sequence[Step]) -> Snapshot:
+    """What is in the database after we have been through the steps."""
+    since = time.time_ns() // 1_000_000
+    async with our_side(url) as side:
+        await perform(side, steps)
+    async with Redis.from_url(url, protocol=2) as redis:
+        return await dump(redis, since=since)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+async def test_we_leave_the_state_that_node_leaves(
+    name: str, node6_process: NodeProcess, redis_url: str, second_url: str
+) -> None:
+    node = await left_by_node(node6_process, redis_url, SCENARIOS[name])
+    ours = await left_by_us(second_url, SCENARIOS[name])
+
+    assert differences(node, without_our_events(ours), names=("node", "ours")) == ""
+    assert node
+
+
 @pytest.mark.parametrize("name", SCENARIOS)
 async def test_node_leaves_the_same_state_twice(
     name: str, node6_process: NodeProcess, redis_url: str, second_url: str
 ) -> None:
-    steps = list(SCENARIOS[name])
-
-    first = await run_by_node(node6_process, redis_url, steps)
-    second = await run_by_node(node6_process, second_url, steps)
+    first = await left_by_node(node6_process, redis_url, SCENARIOS[name])
+    second = await left_by_node(node6_process, second_url, SCENARIOS[name])
 
     assert differences(first, second, names=("node", "node again")) == ""
     assert first
@@ -34,10 +56,10 @@ async def test_node_leaves_the_same_state_twice(
 async def test_a_scenario_that_differs_shows(
     node6_process: NodeProcess, redis_url: str, second_url: str
 ) -> None:
-    first = await run_by_node(node6_process, redis_url, [Add("q", [Job("a", {}, {"delay": 3e6})])])
-    second = await run_by_node(
-        node6_process, second_url, [Add("q", [Job("a", {}, {"delay": 6e6})])]
+    first = await left_by_node(
+        node6_process, redis_url, [Add("q", [Job("a", {}, {"delay": 3000_000})])]
     )
+    second = await left_by_us(second_url, [Add("q", [Job("a", {}, {"delay": 6000_000})])])
 
     told = differences(first, second)
 

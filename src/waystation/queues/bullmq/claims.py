@@ -29,7 +29,7 @@ from waystation.core.store.script import Client
 
 from . import scripts
 from .errors import DelayedError, RateLimitError, WaitingChildrenError, WaitingError
-from .job import Job, QueueRef
+from .job import COUNTED, Job, QueueRef
 from .keys import QueueKeys
 from .marker import Marker
 from .options import Backoff, Retention, kept
@@ -167,7 +167,7 @@ class BullSource:
         )
         self._lost_answers = [t for t in self._lost_answers if t not in tokens]
         return [
-            self._claim(found[at], found[at + 2], found[at + 1].decode())
+            self._claim(found[at], [*found[at + 2], COUNTED, b""], found[at + 1].decode())
             for at in range(0, len(found), 3)
         ]
 
@@ -218,7 +218,7 @@ class BullSource:
         most_started = options.max_started_attempts
         if made >= job.opts.attempts or isinstance(error, Unrecoverable):
             return None
-        if most_started is not None and job.attempts_started + 1 >= most_started:
+        if most_started is not None and job.attempts_started >= most_started:
             return None
         rule = job.opts.backoff
         if rule is None:

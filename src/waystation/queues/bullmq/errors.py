@@ -29,3 +29,7 @@ class RateLimitError(RateLimited):
     """The job goes back to the head of the line until the rate limit allows it again."""
 
     code = "BULLMQ_RATE_LIMITED"
+
+
+DETOURS = (DelayedError, WaitingError, WaitingChildrenError, RateLimitError)
+"""What a handler raises although its job has not failed."""

@@ -14,6 +14,9 @@ from .job_steps import JobSteps
 from .keys import JobKeys, QueueKeys
 from .options import StoredOptions, stored_options
 
+COUNTED = b"counted"
+"""Stands beside the fields of a held job that were read after its pickup had been counted."""
+
 
 class QueueRef(NamedTuple):
     """The queue a job lives in, and the way to it."""
@@ -78,8 +81,10 @@ class Job(JobSteps, Dependencies):
 
     @property
     def attempts_started(self) -> int:
-        """Times it was picked up."""
-        return self._number(b"ats") or 0
+        """Times it was picked up, the one that gave it to its handler included."""
+        started = self._number(b"ats") or 0
+        # A worker is given the job as it was when it was picked up, before that was counted.
+        return started if self.token is None or COUNTED in self._fields else started + 1
 
     @property
     def stalled_count(self) -> int:
@@ -208,6 +213,7 @@ class Job(JobSteps, Dependencies):
         [fields] = await read_jobs(self.queue.client, keys, base=keys.base, ids=[self.id])
         if not fields:
             raise NotFound(f"there is no job {self.id}")
+        fields[COUNTED] = b""
         self._fields = fields
         self._data = _UNREAD
 

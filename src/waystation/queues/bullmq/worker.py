@@ -19,7 +19,7 @@ from waystation.core.telemetry.traces import Traces, carrier_from_text
 from . import schedulers, upkeep
 from .attached import AttachedToQueue
 from .claims import BullSource, ClaimOptions, Limit, Strategy
-from .errors import UnrecoverableError
+from .errors import DETOURS, UnrecoverableError
 from .job import Job
 from .keys import PREFIX
 from .options import Retention
@@ -209,6 +209,14 @@ class Worker(AttachedToQueue):
             await schedulers.advance(job.queue.client, job.queue.keys, job)
         if (reason := job.deferred_failure) is not None:
             raise UnrecoverableError(reason)
+        most_started = self._claims.max_started_attempts
+        if most_started is not None and job.attempts_started > most_started:
+            raise UnrecoverableError("job started more than allowable limit")
+
+    @property
+    def counts_starts(self) -> bool:
+        """Whether a job may be picked up only so often."""
+        return self._claims.max_started_attempts is not None
 
     @property
     def traces(self) -> Traces:
@@ -242,9 +250,10 @@ class _Prepared(Handler[Job]):
         super().__init__(self._run_batch if handler.batch else self._run, batch=handler.batch)
         self._worker = worker
         self._handler = handler
+        self._counts_starts = worker.counts_starts
 
     async def _run(self, job: Job) -> Any:
-        if not job.is_plain:
+        if self._counts_starts or not job.is_plain:
             await self._worker.prepare(job)
         if self._worker.traces.enabled:
             return await self._traced(job)
@@ -258,7 +267,7 @@ class _Prepared(Handler[Job]):
     async def _run_batch(self, jobs: list[Job]) -> Any:
         outcomes: dict[str, Any] = {}
         for job in jobs:
-            if not job.is_plain:
+            if self._counts_starts or not job.is_plain:
                 try:
                     await self._worker.prepare(job)
                 except Exception as error:
@@ -302,7 +311,7 @@ class _Callbacks:
             match each.outcome:
                 case Done(result):
                     self._tell("completed", each.claim.work, result)
-                case Failed(error):
+                case Failed(error) if not isinstance(error, DETOURS):
                     self._tell("failed", each.claim.work, error)
                 case _:
                     pass

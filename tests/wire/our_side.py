@@ -1,0 +1,109 @@
+"""Our own BullMQ, put through the scenarios that Node's is put through."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, cast
+
+from redis.asyncio import Redis
+
+from waystation.core.store.connection import Store, connect
+from waystation.queues.bullmq import FlowNode, FlowProducer, NewJob, Queue, Schedule, Worker
+
+from .scenario import Job, Json, Options, Tree
+from .spelling import job_options, keywords, worker_options
+from .steps import Steps
+
+IDLE_WITHIN = 10.0
+
+# These take a JSON value, which is not to be taken for keywords.
+TAKE_A_VALUE = {"update_data", "update_progress"}
+
+
+@asynccontextmanager
+async def our_side(url: str) -> AsyncGenerator["OurSide"]:
+    """Our side on the database of this address."""
+    async with (
+        await connect(url) as store,
+        Redis.from_url(url, protocol=2) as redis,
+        AsyncExitStack() as opened,
+    ):
+        yield OurSide(store, redis, opened)
+
+
+class OurSide:
+    """Our queues, workers and flows on one database."""
+
+    def __init__(self, store: Store, redis: Redis, opened: AsyncExitStack) -> None:
+        self._store = store
+        self._redis = redis
+        self._opened = opened
+        self._queues: dict[str, Queue] = {}
+
+    async def add(self, queue: str, job: Job) -> None:
+        await self.add_many(queue, [job])
+
+    async def add_many(self, queue: str, jobs: Sequence[Job]) -> None:
+        rows = [NewJob(job.name, job.data, job_options(job.options)) for job in jobs]
+        await (await self._queue(queue)).add_many(rows)
+
+    async def add_flow(self, tree: Tree) -> None:
+        async with FlowProducer(self._store) as flow:
+            await flow.add(_node(tree))
+
+    async def work(self, queue: str, *, outcomes: int, options: Options) -> None:
+        ended = asyncio.Semaphore(0)
+        worker = Worker(queue, Steps(self._store), self._store, **worker_options(options))
+        worker.on("completed", lambda *_: ended.release())
+        worker.on("failed", lambda *_: ended.release())
+        async with asyncio.timeout(IDLE_WITHIN), worker:
+            for _ in range(outcomes):
+                await ended.acquire()
+            while await self._redis.exists(f"bull:{queue}:marker"):
+                await asyncio.sleep(0.005)
+
+    async def on_queue(self, queue: str, verb: str, args: Sequence[Json]) -> None:
+        opened = await self._queue(queue)
+        if verb == "upsert_job_scheduler":
+            await _upsert(opened, *args)
+        else:
+            await _call(opened, verb, args)
+
+    async def on_job(self, queue: str, job_id: str, verb: str, args: Sequence[Json]) -> None:
+        job = await (await self._queue(queue)).get_job(job_id)
+        assert job, f"there is no job {job_id} in {queue}"
+        await _call(job, verb, args)
+
+    async def _queue(self, name: str) -> Queue:
+        if name not in self._queues:
+            opened = await self._opened.enter_async_context(Queue(name, self._store))
+            self._queues[name] = opened
+        return self._queues[name]
+
+
+async def _call(thing: Any, verb: str, args: Sequence[Json]) -> None:
+    """Call a method; an object at the end of the arguments holds keywords."""
+    if args and isinstance(args[-1], dict) and verb not in TAKE_A_VALUE:
+        await getattr(thing, verb)(*args[:-1], **keywords(cast(Options, args[-1])))
+    else:
+        await getattr(thing, verb)(*args)
+
+
+async def _upsert(queue: Queue, scheduler_id: str, times: Options, template: Options) -> None:
+    await queue.upsert_job_scheduler(
+        scheduler_id,
+        Schedule(**keywords(times)),
+        name=template["name"],
+        data=template.get("data"),
+        options=job_options(template.get("opts", {})),
+    )
+
+
+def _node(tree: Tree) -> FlowNode:
+    return FlowNode(
+        name=tree.job.name,
+        queue=tree.queue,
+        data=tree.job.data,
+        options=job_options(tree.job.options),
+        children=[_node(child) for child in tree.children],
+    )

@@ -1,0 +1,62 @@
+"""BullMQ's options in its own spelling, made into ours."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, cast
+
+from waystation.queues.bullmq import Backoff, Deduplication, JobOptions, Keep, Limit, Parent
+
+Json: TypeAlias = Any
+Options: TypeAlias = Mapping[str, Json]
+
+# BullMQ leaves out what nobody asked for; our producer has answers of its own.
+NOTHING_SAID: dict[str, Any] = {
+    "attempts": 1,
+    "backoff": None,
+    "stack_trace_limit": None,
+    "keep_logs": None,
+}
+
+STRUCTS: dict[str, Callable[..., Any]] = {
+    "backoff": Backoff,
+    "deduplication": Deduplication,
+    "parent": Parent,
+    "removeOnComplete": Keep,
+    "removeOnFail": Keep,
+}
+
+
+def job_options(given: Options) -> JobOptions:
+    """What a producer asks for one job."""
+    said = {snake(name): _option(name, value) for name, value in given.items()}
+    return JobOptions(**{**NOTHING_SAID, **said})
+
+
+def worker_options(given: Options) -> dict[str, Any]:
+    """What a worker is told, as our `Worker` takes it."""
+    names = {"name": "worker_name", "maxStalledCount": "max_stalled"}
+    said: dict[str, Any] = {names.get(each, snake(each)): given[each] for each in given}
+    if limiter := said.get("limiter"):
+        said["limiter"] = Limit(**limiter)
+    if metrics := said.pop("metrics", None):
+        said["metrics_points"] = metrics["maxDataPoints"]
+    for name in ("removeOnComplete", "removeOnFail"):
+        if name in given:
+            said[snake(name)] = _option(name, given[name])
+    return said
+
+
+def snake(name: str) -> str:
+    """`removeOnFail` as `remove_on_fail`."""
+    return re.sub(r"[A-Z]", lambda found: f"_{found[0].lower()}", name)
+
+
+def keywords(given: Options) -> dict[str, Json]:
+    """The names of an object in our spelling."""
+    return {snake(name): value for name, value in given.items()}
+
+
+def _option(name: str, value: Json) -> Any:
+    if name in STRUCTS and isinstance(value, dict):
+        return STRUCTS[name](**keywords(cast(dict[str, Json], value)))
+    return value
