@@ -8,8 +8,14 @@ from .bullmq_line import bullmq_line
 from .files_line import files_line
 from .line import Line, OpenLine
 from .memory_line import memory_line
+from .routing_line import routing_line
 
-LINES: dict[str, OpenLine] = {"memory": memory_line, "bullmq": bullmq_line, "files": files_line}
+LINES: dict[str, OpenLine] = {
+    "memory": memory_line,
+    "bullmq": bullmq_line,
+    "files": files_line,
+    "routing": routing_line,
+}
 
 
 @pytest.fixture(params=LINES)

@@ -1,0 +1,258 @@
+"""How jobs get out: matched, claimed and settled in batches, under leases that others respect."""
+
+import asyncio
+import contextlib
+import random
+import time
+import traceback
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+import msgspec
+
+from waystation.core import codec, identity
+from waystation.core.clock import Clock
+from waystation.core.errors import (
+    InvalidInput,
+    LeaseLost,
+    Malformed,
+    NotFound,
+    WaystationError,
+)
+from waystation.core.outcome import Done, Failed, Returned
+from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
+from waystation.core.runtime.loop import Loop
+from waystation.core.store.connection import Store
+from waystation.core.store.script import Client
+
+from . import registry, scripts
+from .job import Job, rewritten, route_of
+from .keys import RoutingKeys
+from .registry import BEAT_S, Profile
+from .results import KEPT_S, about_the_dead, failure, success
+from .scripts import SERVER_TIME, Settlement
+from .wakes import Wakes
+
+Outcome = Sequence[str | bytes | int]
+
+
+class ClaimOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How jobs are claimed."""
+
+    lease_ms: int = 30_000
+    announce: bool = True
+    """Whether the worker shows up in the registry; sources without a worker need not."""
+
+
+class RoutingSource:
+    """The line as one worker sees it."""
+
+    def __init__(
+        self,
+        store: Store,
+        keys: RoutingKeys,
+        profile: Profile,
+        options: ClaimOptions | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._store = store
+        self._client: Client = store.hot
+        self._keys = keys
+        self._profile = profile
+        self._matched = profile.matched()
+        self._options = options or ClaimOptions()
+        # Only tests bring a clock; otherwise the server says what time it is.
+        self._clock = clock
+        self._token = identity.lease_token()
+        self._calls = 0
+        self._dice = random.Random()
+        self._wakes = Wakes(store, keys, profile.types)
+
+    async def open(self) -> None:
+        """Show up in the registry."""
+        if self._options.announce:
+            await registry.beat(self._client, self._keys, self._profile, now=self._now())
+
+    async def close(self) -> None:
+        """Leave the registry."""
+        await self._wakes.close()
+        if self._options.announce:
+            await registry.leave(self._client, self._keys, self._profile, now=self._now())
+
+    async def settle(self, settled: Sequence[Settled[Job]], *, claim: int) -> Reply[Job]:
+        """File outcomes away and claim up to `claim` more, in one round trip."""
+        outcomes = [part for each in settled for part in self._record(each)]
+        token, settlement = await self._call(outcomes, claim)
+        refused = [
+            Refused(each.claim, _refusal(code, each.claim.id))
+            for each, code in zip(settled, settlement.codes, strict=True)
+            if code
+        ]
+        while settlement.unread and not settlement.claims:
+            token, settlement = await self._call((), claim)
+        return Reply(await self._claims(settlement.claims, token), refused)
+
+    async def _call(self, outcomes: Outcome, want: int) -> tuple[str, Settlement]:
+        self._calls += 1
+        token = f"{self._token}:{self._calls}"
+        settlement = await scripts.settle(
+            self._client,
+            self._keys,
+            namespace=self._keys.namespace,
+            now=self._now(),
+            token=token,
+            lease_ms=self._options.lease_ms,
+            want=want,
+            profile=self._matched,
+            worker=self._profile.server_id,
+            keep_s=KEPT_S,
+            outcomes=outcomes,
+        )
+        if want and len(settlement.claims) < 2 * want:
+            self._wakes.expect(settlement)
+        return token, settlement
+
+    async def _claims(self, raw: Sequence[bytes], token: str) -> list[Claim[Job]]:
+        claims: list[Claim[Job]] = []
+        unreadable: list[str | bytes | int] = []
+        for at in range(0, len(raw), 2):
+            id, data = raw[at].decode(), raw[at + 1]
+            try:
+                claims.append(Claim(id, Job(id, data, told=self, token=token), token))
+            except Malformed as error:
+                unreadable += self._dead(id, token, data, error, attempt=1, took_s=0)
+        if unreadable:
+            await self._call(unreadable, 0)
+        return claims
+
+    def _record(self, settled: Settled[Job]) -> Outcome:
+        claim = settled.claim
+        match settled.outcome:
+            case Done(result):
+                return self._done(settled, result)
+            case Returned():
+                return ("returned", claim.id, claim.token)
+            case Failed(error):
+                return self._failed(settled, error)
+
+    def _done(self, settled: Settled[Job], value: object) -> Outcome:
+        claim, job = settled.claim, settled.claim.work
+        try:
+            result = success(value, self._now_ms(), settled.took_s)
+        except InvalidInput as error:
+            return self._failed(settled, error)
+        attempt = job.attempts + 1
+        return ("completed", claim.id, claim.token, result, attempt, int(job.progressed))
+
+    def _failed(self, settled: Settled[Job], error: BaseException) -> Outcome:
+        claim, job = settled.claim, settled.claim.work
+        made = job.attempts + 1
+        data = rewritten(job.raw, attempts=made)
+        if job.retry.ends_with(error, made):
+            return self._dead(
+                claim.id, claim.token, data, error, attempt=made, took_s=settled.took_s
+            )
+        route = ""
+        if job.retry.moves_on(error):
+            avoid = tuple(sorted({*job.target.avoid, self._profile.server_id}))
+            target = msgspec.structs.replace(job.target, avoid=avoid)
+            data = rewritten(data, target=target)
+            route = route_of(job, target)
+        result = failure(error, self._now_ms(), settled.took_s, trace=_trace(error))
+        pause = job.retry.backoff.pause_ms(made, self._dice)
+        reason = type(error).__name__
+        return ("retry", claim.id, claim.token, data, result, pause, route, reason, made)
+
+    def _dead(
+        self,
+        id: str,
+        token: str,
+        data: bytes,
+        error: BaseException,
+        *,
+        attempt: int,
+        took_s: float,
+    ) -> Outcome:
+        now = self._now_ms()
+        result = failure(error, now, took_s, trace=_trace(error))
+        meta = about_the_dead(error, attempt, now, self._profile.server_id)
+        return ("dead", id, token, data, result, meta, attempt)
+
+    async def wait(self, at_most: float) -> None:
+        """Return when there may be work."""
+        await self._wakes.wait(at_most)
+
+    async def progress(self, job: Job, percent: float, message: str, data: object) -> None:
+        """Keep how far a job is; raises `LeaseLost` when somebody else holds it."""
+        page = {
+            "percent": percent,
+            "message": message,
+            "data": data,
+            "updatedAt": self._now_ms(),
+        }
+        await scripts.report_progress(
+            self._client,
+            self._keys,
+            namespace=self._keys.namespace,
+            now=self._now(),
+            id=job.id,
+            token=job.token,
+            progress=codec.encode(page),
+            percent=percent,
+            keep_s=KEPT_S,
+        )
+
+    @contextlib.asynccontextmanager
+    async def keeper(self) -> AsyncGenerator[Extend]:
+        """Open the way to renew leases, with a connection of its own, and keep the heart beating.
+
+        Both happen outside the handlers' way: one that computes for a minute does not look dead.
+        """
+        store = Store(self._store.address, self._store.options)
+
+        async def beat() -> None:
+            await registry.beat(store.redis, self._keys, self._profile, now=self._now())
+
+        async def extend(claims: Sequence[Claim[Any]]) -> Sequence[Claim[Any]]:
+            lost: list[int] = await scripts.extend(
+                store.redis,
+                self._keys,
+                namespace=self._keys.namespace,
+                now=self._now(),
+                lease_ms=self._options.lease_ms,
+                worker=self._profile.server_id,
+                held=[text for claim in claims for text in (claim.id, claim.token)],
+            )
+            return [claims[place - 1] for place in lost]
+
+        beating = None
+        if self._options.announce:
+            beating = asyncio.create_task(Loop(beat, every_s=BEAT_S, jitter=0).run())
+        try:
+            yield extend
+        finally:
+            if beating:
+                beating.cancel()
+                await asyncio.wait([beating])
+            await store.close()
+
+    def _now(self) -> str | int:
+        return self._clock.now_ms() if self._clock else SERVER_TIME
+
+    def _now_ms(self) -> int:
+        return self._clock.now_ms() if self._clock else time.time_ns() // 1_000_000
+
+
+def _trace(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error, limit=-20))
+
+
+def _refusal(code: int, id: str) -> WaystationError:
+    match code:
+        case -1:
+            return NotFound(f"job {id} is gone")
+        case -6:
+            return LeaseLost(f"job {id} is held by somebody else")
+        case _:
+            return LeaseLost(f"the lease of job {id} is over")

@@ -1,0 +1,36 @@
+--- Stop jobs that have not ended; for each 1, or 0 when there is nothing to stop.
+--- keys  waiting delayed cron claims routes held stalls fired events
+--- args  namespace now keep_s result ids...
+--- uses  line_at instant_ms tell adopt take_out unindex_jobs claim_of free_claim bury_dependents
+--- uses  queue_of
+local line = line_at(namespace)
+now = instant_ms(now)
+adopt(line, now)
+local done = {}
+for at = ids, #ARGV do
+  local id = ARGV[at]
+  local route, record = redis.call('HGET', routes, id), redis.call('HGET', claims, id)
+  local found = route and redis.call('GET', line.status .. id) ~= 'dead'
+  if found then
+    local signature = string.sub(route, 2)
+    if record then
+      -- Its holder learns it when the lease is renewed, and its outcome does not count.
+      free_claim(line, id, claim_of(record))
+    elseif redis.call('ZREM', delayed, id) == 0 and redis.call('ZREM', cron, id) == 0
+      and redis.call('HDEL', held, id) == 0 then
+      take_out(line, id)
+      unindex_jobs(line, signature, { id })
+    end
+    redis.call('DEL', line.data .. id)
+    redis.call('HDEL', routes, id)
+    redis.call('HDEL', stalls, id)
+    redis.call('HDEL', fired, id)
+    redis.call('SET', line.result .. id, result, 'EX', keep_s)
+    redis.call('SET', line.status .. id, 'failed', 'EX', keep_s)
+    redis.call('EXPIRE', line.progress .. id, keep_s)
+    tell(line, now, 'cancelled', queue_of(signature), id)
+    bury_dependents(line, now, id, 'was cancelled')
+  end
+  done[#done + 1] = found and 1 or 0
+end
+return done

@@ -1,0 +1,15 @@
+--- Claim the next job that fits a worker; its JSON, or nil. The arguments are those of BridgeMQ.
+--- keys  waiting active paused
+--- args  worker stack capabilities region now lock_ttl data_prefix lock_prefix limit_prefix
+--- uses  line_at adopt promote_due claim_jobs instant_ms
+local line = line_at(string.match(waiting, '^(.*):jobs:waiting$'))
+now = instant_ms(now)
+adopt(line, now)
+promote_due(line, now, 100)
+-- Lists that are empty must stay lists, so the texts are joined and not written anew.
+local profile = '{"server":' .. cjson.encode(worker) .. ',"stack":' .. stack .. ',"capabilities":'
+  .. capabilities .. ',"region":' .. region .. ',"types":[]}'
+local time = redis.call('TIME')
+local token = worker .. '.' .. time[1] .. time[2] .. '.' .. redis.call('INCR', line.serial)
+local claimed = claim_jobs(line, now, profile, worker, 1, token, lock_ttl * 1000)
+return claimed[2] or false

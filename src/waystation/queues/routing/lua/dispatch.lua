@@ -1,0 +1,75 @@
+--- Put jobs into the line, all of them or none.
+--- Each job is its kind (waiting, delayed or cron), id, data, route, due (an instant, or +delay),
+--- idempotency key or nothing, seconds that key is kept, and a JSON list of the ids it waits for.
+--- keys  waiting delayed cron routes held awaited places heads signatures serial wake events
+--- args  namespace now jobs...
+--- uses  line_at instant_ms whole tell adopt push_waiting queue_of
+local line = line_at(namespace)
+now = instant_ms(now)
+
+local made = {}
+for at = jobs, #ARGV, 8 do
+  local waits_for = ARGV[at + 7]
+  if waits_for ~= '' then
+    for _, other in ipairs(cjson.decode(waits_for)) do
+      if not made[other] and redis.call('EXISTS', line.status .. other) == 0 then
+        return redis.error_reply('NOT_FOUND job ' .. ARGV[at + 1] .. ' depends on job ' .. other
+          .. ', which is unknown')
+      end
+    end
+  end
+  made[ARGV[at + 1]] = true
+end
+
+local function due_at(text)
+  local delay = string.match(text, '^%+(%d+)$')
+  return delay and now + tonumber(delay) or tonumber(text)
+end
+
+local function hold(id, waits_for)
+  local open = 0
+  for _, other in ipairs(cjson.decode(waits_for)) do
+    if redis.call('GET', line.status .. other) ~= 'completed' then
+      open = open + redis.call('SADD', line.dependents .. other, id)
+      redis.call('SADD', line.awaited, other)
+    end
+  end
+  return open
+end
+
+adopt(line, now)
+local ids = {}
+for at = jobs, #ARGV, 8 do
+  local kind, id, data, route, due = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
+  local key, kept_s, waits_for = ARGV[at + 5], ARGV[at + 6], ARGV[at + 7]
+  local queue = queue_of(string.sub(route, 2))
+  local stands = key ~= '' and redis.call('GET', line.jobs .. 'idempotency:' .. key)
+  if stands then
+    tell(line, now, 'deduplicated', queue, stands, 'key', key)
+    ids[#ids + 1] = stands
+  elseif redis.call('SET', line.data .. id, data, 'NX') then
+    if key ~= '' then redis.call('SET', line.jobs .. 'idempotency:' .. key, id, 'EX', kept_s) end
+    redis.call('HSET', line.routes, id, route)
+    local open = waits_for ~= '' and hold(id, waits_for) or 0
+    tell(line, now, 'added', queue, id, 'lane', string.sub(route, 1, 1), 'target', string.sub(route, 2))
+    if open > 0 then
+      local delay = kind == 'delayed' and math.max(due_at(due) - now, 0) or 0
+      redis.call('HSET', line.held, id, open .. ' ' .. whole(delay))
+      redis.call('SET', line.status .. id, 'delayed')
+      tell(line, now, 'waiting-children', queue, id, 'count', open)
+    elseif kind == 'waiting' then
+      push_waiting(line, id, route)
+      tell(line, now, 'waiting', queue, id)
+    else
+      redis.call('ZADD', kind == 'cron' and cron or delayed, whole(due_at(due)), id)
+      redis.call('SET', line.status .. id, kind)
+      tell(line, now, 'delayed', queue, id, 'due', whole(due_at(due)), 'kind', kind)
+      if kind == 'delayed' then redis.call('XADD', wake, 'MAXLEN', '~', 64, '*', 'queue', '') end
+    end
+    ids[#ids + 1] = id
+  else
+    tell(line, now, 'duplicated', queue, id)
+    ids[#ids + 1] = id
+  end
+end
+return ids

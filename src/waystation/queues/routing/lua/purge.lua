@@ -1,0 +1,22 @@
+--- Remove dead jobs for good; how many there were.
+--- keys  deadletter meta routes events
+--- args  namespace now ids...
+--- uses  line_at instant_ms tell drop_dead bury_dependents queue_of
+local line = line_at(namespace)
+now = instant_ms(now)
+local wanted, count = {}, 0
+for at = ids, #ARGV do wanted[ARGV[at]] = true end
+drop_dead(line, wanted)
+for at = ids, #ARGV do
+  local id = ARGV[at]
+  if redis.call('HDEL', meta, id) == 1 then
+    local route = redis.call('HGET', routes, id)
+    redis.call('DEL', line.data .. id, line.status .. id, line.progress .. id, line.result .. id)
+    redis.call('HDEL', routes, id)
+    tell(line, now, 'removed', route and queue_of(string.sub(route, 2)) or '', id,
+      'reason', 'purged')
+    bury_dependents(line, now, id, 'was purged')
+    count = count + 1
+  end
+end
+return count

@@ -1,0 +1,55 @@
+--- Take jobs back whose lease is over or whose worker is dead; the ids, and where to go on.
+--- keys  claims leases stalls registered terms events
+--- args  namespace now term max_stalls batch cursor
+--- uses  line_at instant_ms whole tell fenced adopt claim_of free_claim put_back bury route_of
+--- uses  bury_unreadable
+local line = line_at(namespace)
+now = instant_ms(now)
+local over = fenced(terms, term)
+if over then return over end
+adopt(line, now)
+
+local function take_back(id, record, why)
+  local claim = claim_of(record)
+  free_claim(line, id, claim)
+  tell(line, now, 'stalled', claim.queue, id, 'worker', claim.worker, 'reason', why)
+  local route, missing = route_of(line, id)
+  if not route then return bury_unreadable(line, now, id, missing) end
+  local count = redis.call('HINCRBY', stalls, id, 1)
+  if count > tonumber(max_stalls) then
+    local sentence = 'given up after ' .. count .. ' workers fell silent while they held it'
+    redis.call('HDEL', stalls, id)
+    return bury(line, now, id, claim.queue, cjson.encode({
+      reason = 'STALLED', attempts = count, at = now, worker = claim.worker,
+      error = { name = 'Stalled', message = sentence },
+    }), claim.worker, count)
+  end
+  put_back(line, id, route, claim.turn)
+  tell(line, now, 'waiting', claim.queue, id, 'prev', 'stalled')
+end
+
+local taken = {}
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', whole(now), 'LIMIT', 0, batch)) do
+  local record = redis.call('HGET', claims, id)
+  if record then
+    take_back(id, record, 'lease')
+    taken[#taken + 1] = id
+  else
+    redis.call('ZREM', leases, id)
+  end
+end
+
+local silent, any = {}, false
+for _, worker in ipairs(redis.call('SMEMBERS', registered)) do
+  if redis.call('EXISTS', line.heartbeat .. worker) == 0 then silent[worker], any = true, true end
+end
+if not any then return { taken, '0' } end
+local page = redis.call('HSCAN', claims, cursor, 'COUNT', batch)
+for at = 1, #page[2], 2 do
+  local id, record = page[2][at], page[2][at + 1]
+  if silent[claim_of(record).worker] and redis.call('HEXISTS', claims, id) == 1 then
+    take_back(id, record, 'heartbeat')
+    taken[#taken + 1] = id
+  end
+end
+return { taken, page[1] }

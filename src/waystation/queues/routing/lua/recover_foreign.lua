@@ -1,0 +1,26 @@
+--- Take back jobs that others have claimed with plain commands and whose lock is over.
+--- keys  active claims terms events
+--- args  namespace now term batch cursor
+--- uses  line_at instant_ms tell fenced adopt push_waiting route_of bury_unreadable queue_of
+local line = line_at(namespace)
+now = instant_ms(now)
+local over = fenced(terms, term)
+if over then return over end
+adopt(line, now)
+local page, taken = redis.call('SSCAN', active, cursor, 'COUNT', batch), {}
+for _, id in ipairs(page[2]) do
+  if redis.call('HEXISTS', claims, id) == 0 and redis.call('EXISTS', line.lock .. id) == 0
+    and redis.call('SREM', active, id) == 1 then
+    local route, why = route_of(line, id)
+    if route and not redis.call('ZSCORE', line.places, id) then
+      local queue = queue_of(string.sub(route, 2))
+      push_waiting(line, id, route)
+      tell(line, now, 'stalled', queue, id, 'reason', 'lock')
+      tell(line, now, 'waiting', queue, id, 'prev', 'stalled')
+      taken[#taken + 1] = id
+    elseif why == 'malformed' then
+      bury_unreadable(line, now, id, why)
+    end
+  end
+end
+return { taken, page[1] }

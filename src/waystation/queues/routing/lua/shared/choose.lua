@@ -1,0 +1,60 @@
+--- The next ids that a worker may have, in the order of their turns over all signatures it serves.
+--- uses  queue_of room_for
+local function choose(line, serves, want)
+  local heads = redis.call('ZINTER', 2, line.heads, serves, 'WEIGHTS', 1, 0, 'WITHSCORES')
+  local ready, rooms, chosen, limited_ms = {}, {}, {}, 0
+  for at = 1, #heads, 2 do
+    ready[#ready + 1] = { signature = heads[at], turn = tonumber(heads[at + 1]), read = 0, left = {} }
+  end
+
+  local function room_of(queue)
+    if not rooms[queue] then
+      local left, counted, pause_ms, metered = room_for(line, queue)
+      rooms[queue] = { left = left, counted = counted, metered = metered }
+      if pause_ms > 0 and (limited_ms == 0 or pause_ms < limited_ms) then limited_ms = pause_ms end
+    end
+    return rooms[queue]
+  end
+
+  local function refill(first)
+    local count = #ready == 1 and want - #chosen or math.min(want - #chosen, 16)
+    local found = redis.call('ZRANGE', line.ids .. first.signature, first.read,
+      first.read + count - 1, 'WITHSCORES')
+    first.read, first.left, first.at = first.read + #found / 2, found, 1
+    return #found > 0
+  end
+
+  local function to_its_place(first)
+    local at = 1
+    while ready[at + 1] and ready[at + 1].turn < first.turn do
+      ready[at], at = ready[at + 1], at + 1
+    end
+    ready[at] = first
+  end
+
+  while #chosen < want and ready[1] do
+    local first = ready[1]
+    first.queue = first.queue or queue_of(first.signature)
+    local room = room_of(first.queue)
+    local there = room.left > 0 and (first.left[first.at or 1] or refill(first))
+    if not there then
+      table.remove(ready, 1)
+    else
+      chosen[#chosen + 1] = {
+        id = first.left[first.at], turn = first.left[first.at + 1],
+        signature = first.signature, queue = first.queue,
+      }
+      room.left = room.left - 1
+      first.at = first.at + 2
+      if ready[2] and #chosen < want then
+        if first.left[first.at] or refill(first) then
+          first.turn = tonumber(first.left[first.at + 1])
+          to_its_place(first)
+        else
+          table.remove(ready, 1)
+        end
+      end
+    end
+  end
+  return chosen, rooms, limited_ms
+end

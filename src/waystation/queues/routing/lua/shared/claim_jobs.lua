@@ -1,0 +1,77 @@
+--- Hand the next fitting jobs to a worker: match first, write after.
+--- uses  learn choose take_out unindex_jobs tell whole wake queue_of
+local function claim_jobs(line, now, profile, worker, want, token, lease_ms)
+  local serves, unread = learn(line, profile)
+  local chosen, rooms, limited_ms = choose(line, serves, want)
+  local locked, keys = {}, {}
+  for _, job in ipairs(chosen) do
+    -- A lock from elsewhere keeps its job in line until it is released or runs out.
+    if redis.call('SET', line.lock .. job.id, worker, 'PX', lease_ms, 'NX') then
+      locked[#locked + 1] = job
+      keys[#keys + 1] = line.data .. job.id
+    end
+  end
+  if #locked == 0 then return {}, limited_ms, unread end
+
+  local data = redis.call('MGET', unpack(keys))
+  local leading, in_front = redis.call('LRANGE', line.waiting, 0, #locked - 1), true
+  local ids, leaving = {}, {}
+  for at, job in ipairs(locked) do
+    ids[at] = job.id
+    in_front = in_front and leading[at] == job.id
+    leaving[job.signature] = leaving[job.signature] or {}
+    table.insert(leaving[job.signature], job.id)
+  end
+  if in_front then
+    redis.call('LPOP', line.waiting, #locked)
+    redis.call('ZREM', line.places, unpack(ids))
+  end
+
+  local claims, active, records, deadlines, states, void = {}, {}, {}, {}, {}, {}
+  local deadline, at_ms = whole(now + lease_ms), whole(now)
+  for at, job in ipairs(locked) do
+    local id, there = job.id, in_front or take_out(line, job.id)
+    if there and data[at] then
+      local room = rooms[job.queue]
+      room.taken = (room.taken or 0) + 1
+      claims[#claims + 1] = id
+      claims[#claims + 1] = data[at]
+      active[#active + 1] = id
+      records[#records + 1] = id
+      records[#records + 1] = table.concat({
+        token, room.counted and 1 or 0, job.turn, at_ms, worker, job.queue }, ' ')
+      deadlines[#deadlines + 1] = deadline
+      deadlines[#deadlines + 1] = id
+      states[#states + 1] = line.status .. id
+      states[#states + 1] = 'active'
+      tell(line, now, 'active', job.queue, id, 'worker', worker, 'prev', 'waiting')
+    else
+      -- Its data is gone, or somebody has taken it out of the list without the index.
+      void[#void + 1] = line.lock .. id
+      if there then tell(line, now, 'removed', job.queue, id, 'reason', 'it has no data') end
+    end
+  end
+  if #void > 0 then redis.call('DEL', unpack(void)) end
+  local left = {}
+  for signature, gone in pairs(leaving) do
+    if unindex_jobs(line, signature, gone) then left[queue_of(signature)] = true end
+  end
+  if #active > 0 then
+    redis.call('SADD', line.active, unpack(active))
+    redis.call('HSET', line.claims, unpack(records))
+    redis.call('ZADD', line.leases, unpack(deadlines))
+    redis.call('MSET', unpack(states))
+  end
+  -- Whoever was woken for one of them may have found too little; there is more.
+  for queue in pairs(left) do wake(line, queue) end
+  for queue, room in pairs(rooms) do
+    if room.taken then
+      if room.counted then redis.call('INCRBY', line.concurrent .. queue, room.taken) end
+      if room.metered
+        and redis.call('INCRBY', line.minute .. queue, room.taken) == room.taken then
+        redis.call('EXPIRE', line.minute .. queue, 60)
+      end
+    end
+  end
+  return claims, limited_ms, unread
+end

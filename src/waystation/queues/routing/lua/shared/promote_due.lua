@@ -1,0 +1,17 @@
+--- Let delayed jobs wait whose time has come; how many did.
+--- uses  push_waiting route_of bury_unreadable tell whole queue_of
+local function promote_due(line, now, most)
+  local due = redis.call('ZRANGEBYSCORE', line.delayed, '-inf', whole(now), 'LIMIT', 0, most)
+  if #due == 0 then return 0 end
+  redis.call('ZREM', line.delayed, unpack(due))
+  for _, id in ipairs(due) do
+    local route, why = route_of(line, id)
+    if route then
+      push_waiting(line, id, route)
+      tell(line, now, 'waiting', queue_of(string.sub(route, 2)), id, 'prev', 'delayed')
+    else
+      bury_unreadable(line, now, id, why)
+    end
+  end
+  return #due
+end

@@ -1,0 +1,28 @@
+--- Forget workers that have been silent for long and signatures that nobody asks for any more.
+--- keys  registered signatures heads claims terms events
+--- args  namespace now term silent_ms batch cursor
+--- uses  line_at instant_ms tell fenced whole
+local line = line_at(namespace)
+now = instant_ms(now)
+local over = fenced(terms, term)
+if over then return over end
+local gone = {}
+for _, worker in ipairs(redis.call('SMEMBERS', registered)) do
+  if redis.call('EXISTS', line.heartbeat .. worker) == 0 then
+    local about = redis.call('GET', line.workers .. worker)
+    local seen = about and tonumber(string.match(about, '"lastSeen":(%d+)')) or 0
+    if now - seen >= tonumber(silent_ms) then
+      redis.call('DEL', line.workers .. worker)
+      redis.call('SREM', registered, worker)
+      tell(line, now, 'lost', '', worker, 'worker', worker)
+      gone[#gone + 1] = worker
+    end
+  end
+end
+local page = redis.call('ZSCAN', signatures, cursor, 'COUNT', batch)
+for at = 1, #page[2], 2 do
+  if not redis.call('ZSCORE', heads, page[2][at]) then
+    redis.call('ZREM', signatures, page[2][at])
+  end
+end
+return { gone, page[1] }

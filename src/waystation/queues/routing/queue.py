@@ -1,0 +1,212 @@
+"""How jobs get in, and what can be asked about them."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from waystation.core import codec, identity
+from waystation.core.clock import Clock, SystemClock
+from waystation.core.codec import PAYLOAD_LIMIT, check_size
+from waystation.core.errors import InvalidOption
+from waystation.core.store import faults
+from waystation.core.store.attached import Attached
+from waystation.core.store.connection import Store
+
+from . import admin_scripts, scripts
+from .coverage import Covered, coverage
+from .dead_letters import DeadLetters
+from .job import Job, JobOptions, checked_type, written
+from .keys import NAMESPACE, RoutingKeys
+from .registry import RegisteredWorker, registered
+from .results import KEPT_S, Progress, Result, failure
+from .schedule import next_slot
+from .scripts import SERVER_TIME
+from .stats import Stats, stats
+from .target import route
+
+PER_CALL = 500
+"""Jobs put into the line in one step."""
+
+
+class NewJob(NamedTuple):
+    """One of many jobs to dispatch at once."""
+
+    type: str
+    payload: object = None
+    options: JobOptions = JobOptions()
+
+
+class Limit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How much of one type may run."""
+
+    max_concurrent: int | None = None
+    """At once, over all workers."""
+    max_per_minute: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("max_concurrent", "max_per_minute"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InvalidOption(f"{name} must be at least 1, got {value}")
+
+
+class CancelledByCaller(Exception):
+    """What the result of a job says that somebody stopped."""
+
+
+class Queue(Attached):
+    """The line as producers and operators see it."""
+
+    def __init__(
+        self,
+        url: str | Store | None = None,
+        *,
+        namespace: str = NAMESPACE,
+        payload_limit: int = PAYLOAD_LIMIT,
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__(url)
+        self.keys = RoutingKeys(namespace)
+        self._payload_limit = payload_limit
+        # Only tests bring a clock; otherwise the server says what time it is.
+        self._clock = clock
+
+    # --- in --------------------------------------------------------------------------------------
+
+    async def dispatch(
+        self, type: str, payload: object = None, options: JobOptions | None = None
+    ) -> str:
+        """Put a job into the line; its id, or that of the job that stands for it already."""
+        (id,) = await self.dispatch_many([NewJob(type, payload, options or JobOptions())])
+        return id
+
+    async def dispatch_many(self, jobs: Sequence[NewJob]) -> list[str]:
+        """Put many jobs into the line, checked before the first one is written."""
+        records = [self._record(job) for job in jobs]
+        client = (await self._opened()).hot
+        ids: list[str] = []
+        for first in range(0, len(records), PER_CALL):
+            ids += await scripts.dispatch(
+                client,
+                self.keys,
+                namespace=self.keys.namespace,
+                now=self._now(),
+                jobs=[part for record in records[first : first + PER_CALL] for part in record],
+            )
+        return ids
+
+    def _record(self, job: NewJob) -> tuple[str | bytes | int, ...]:
+        options, schedule = job.options, job.options.schedule
+        now_ms = (self._clock or SystemClock()).now_ms()
+        id = options.job_id or identity.ordered_id(now_ms)
+        data = written(id, checked_type(job.type), job.payload, options, now_ms)
+        check_size(len(data), self._payload_limit)
+        kind, due = "waiting", ""
+        if schedule.cron is not None:
+            slot = next_slot(schedule.cron, schedule.timezone, now_ms)
+            if slot is None:
+                raise InvalidOption(f'Invalid cron expression "{schedule.cron}": it never fires')
+            kind, due = "cron", str(slot)
+        elif schedule.run_at is not None:
+            kind, due = "delayed", str(schedule.run_at)
+        elif schedule.delay:
+            kind, due = "delayed", f"+{schedule.delay}"
+        waits_for = codec.encode(sorted(set(options.depends_on))) if options.depends_on else ""
+        where = route(job.type, options.target, options.priority)
+        return (kind, id, data, where, due, options.idempotency_key or "", KEPT_S, waits_for)
+
+    # --- about one job ---------------------------------------------------------------------------
+
+    async def status(self, id: str) -> str | None:
+        """Where a job is: waiting, active, completed, failed, delayed, cron or dead."""
+        found = await self._get(self.keys.of(id).status)
+        return found.decode() if found else None
+
+    async def result(self, id: str) -> Result | None:
+        """How the last attempt at a job ended; None when none has, or more than a day ago."""
+        found = await self._get(self.keys.of(id).result)
+        return codec.decode(found, Result) if found else None
+
+    async def progress(self, id: str) -> Progress | None:
+        """How far a job's handler says it is."""
+        found = await self._get(self.keys.of(id).progress)
+        return codec.decode(found, Progress) if found else None
+
+    async def job(self, id: str) -> Job | None:
+        """A job that has not been completed."""
+        found = await self._get(self.keys.of(id).data)
+        return Job(id, found) if found else None
+
+    async def cancel(self, *ids: str) -> int:
+        """Stop jobs that have not ended, running ones too; how many there were.
+
+        The worker of a running job learns it when it next renews its lease.
+        """
+        if not ids:
+            return 0
+        error = CancelledByCaller("somebody stopped the job")
+        stopped = await admin_scripts.cancel(
+            (await self._opened()).hot,
+            self.keys,
+            namespace=self.keys.namespace,
+            now=self._now(),
+            keep_s=KEPT_S,
+            result=failure(error, (self._clock or SystemClock()).now_ms(), 0),
+            ids=ids,
+        )
+        return sum(stopped)
+
+    # --- about all of them -----------------------------------------------------------------------
+
+    async def dead_letters(self) -> DeadLetters:
+        """The jobs that failed for good, to look at, try again or remove."""
+        return DeadLetters((await self._opened()).hot, self.keys, now=self._now)
+
+    async def pause(self, type: str) -> bool:
+        """Hand out no more jobs of a type; False when it was paused already."""
+        return await admin_scripts.pause(
+            (await self._opened()).hot,
+            self.keys,
+            namespace=self.keys.namespace,
+            now=self._now(),
+            queue=checked_type(type),
+        )
+
+    async def resume(self, type: str) -> bool:
+        """Hand out jobs of a type again; False when it was not paused."""
+        return await admin_scripts.resume(
+            (await self._opened()).hot,
+            self.keys,
+            namespace=self.keys.namespace,
+            now=self._now(),
+            queue=checked_type(type),
+        )
+
+    async def limit(self, type: str, limit: Limit | None) -> None:
+        """Set the limits of a type for all workers, or lift them."""
+        config = codec.encode(limit) if limit else ""
+        await admin_scripts.set_limit(
+            (await self._opened()).hot, self.keys, queue=checked_type(type), config=config
+        )
+
+    async def stats(self) -> Stats:
+        """How much is where, and who works."""
+        return await stats((await self._opened()).hot, self.keys)
+
+    async def workers(self) -> list[RegisteredWorker]:
+        """Every worker in the registry."""
+        return await registered((await self._opened()).hot, self.keys)
+
+    async def coverage(self) -> list[Covered]:
+        """What waits beside who could do it, and what is missing where nobody can."""
+        return await coverage((await self._opened()).hot, self.keys)
+
+    async def _get(self, key: str) -> bytes | None:
+        client = (await self._opened()).hot
+        with faults.told():
+            found: Any = await client.execute_command("GET", key)
+        return found
+
+    def _now(self) -> str | int:
+        return self._clock.now_ms() if self._clock else SERVER_TIME

@@ -1,0 +1,138 @@
+"""Who works here: what workers offer, and whether they are alive."""
+
+import os
+import socket
+from collections.abc import Sequence
+
+import msgspec
+
+from waystation.core import codec
+from waystation.core.errors import InvalidOption, Malformed
+from waystation.core.store import faults
+from waystation.core.store.script import Client
+
+from . import scripts
+from .keys import RoutingKeys, checked_server_id
+from .scripts import SERVER_TIME
+
+BEAT_S = 10.0
+HEARTBEAT_MS = 30_000
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker offers."""
+
+    server_id: str
+    stack: str = "python"
+    region: str = ""
+    capabilities: tuple[str, ...] = ()
+    """What it can do; `*` stands for anything and `?` for one character, as in `video:*`."""
+    types: tuple[str, ...] = ()
+    """The job types it has handlers for; none stands for all."""
+
+    def __post_init__(self) -> None:
+        checked_server_id(self.server_id)
+        if isinstance(self.capabilities, str):
+            raise InvalidOption(f"capabilities takes a list of names, got {self.capabilities!r}")
+
+    def matched(self) -> bytes:
+        """The profile as the scripts match it."""
+        return codec.encode(
+            {
+                "server": self.server_id,
+                "stack": [self.stack] if self.stack else [],
+                "capabilities": sorted(self.capabilities),
+                "region": [self.region] if self.region else [],
+                "types": sorted(self.types),
+            }
+        )
+
+    def described(self) -> bytes:
+        """The registry's JSON; `lastSeen` is filled in by the server."""
+        return codec.encode(
+            {
+                "serverId": self.server_id,
+                "lastSeen": 0,
+                "stack": self.stack,
+                "region": self.region,
+                "capabilities": list(self.capabilities),
+                "pid": os.getpid(),
+                "hostname": socket.gethostname(),
+                "types": list(self.types),
+            }
+        )
+
+
+class RegisteredWorker(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A worker as the registry has it."""
+
+    server_id: str
+    stack: str = ""
+    region: str = ""
+    capabilities: tuple[str, ...] = ()
+    last_seen: float = 0
+    pid: int = 0
+    hostname: str = ""
+    types: tuple[str, ...] = ()
+    alive: bool = False
+    """Whether its heartbeat is there."""
+
+    @property
+    def profile(self) -> Profile:
+        """What it offers."""
+        return Profile(
+            server_id=self.server_id,
+            stack=self.stack,
+            region=self.region,
+            capabilities=self.capabilities,
+            types=self.types,
+        )
+
+
+async def beat(
+    client: Client, keys: RoutingKeys, profile: Profile, *, now: str | int = SERVER_TIME
+) -> bool:
+    """Say that the worker is alive; True when it was not known before."""
+    return await scripts.beat(
+        client,
+        keys,
+        namespace=keys.namespace,
+        now=now,
+        worker=profile.server_id,
+        about=profile.described(),
+        ttl_ms=HEARTBEAT_MS,
+    )
+
+
+async def leave(
+    client: Client, keys: RoutingKeys, profile: Profile, *, now: str | int = SERVER_TIME
+) -> bool:
+    """Take the worker out of the registry."""
+    return await scripts.leave(
+        client, keys, namespace=keys.namespace, now=now, worker=profile.server_id
+    )
+
+
+async def registered(client: Client, keys: RoutingKeys) -> list[RegisteredWorker]:
+    """Every worker in the registry; one whose entry cannot be read has only its id."""
+    with faults.told():
+        found = await client.execute_command("SMEMBERS", keys.registered)
+        ids = sorted(each.decode() for each in found)
+        if not ids:
+            return []
+        entries = await client.execute_command("MGET", *(keys.worker_at(id).worker for id in ids))
+        beats = await client.execute_command("MGET", *(keys.worker_at(id).heartbeat for id in ids))
+    return _read(ids, entries, beats)
+
+
+def _read(
+    ids: Sequence[str], entries: Sequence[bytes | None], beats: Sequence[bytes | None]
+) -> list[RegisteredWorker]:
+    workers: list[RegisteredWorker] = []
+    for id, entry, heard in zip(ids, entries, beats, strict=True):
+        try:
+            worker = codec.decode(entry or b"", RegisteredWorker)
+        except Malformed:
+            worker = RegisteredWorker(server_id=id)
+        workers.append(msgspec.structs.replace(worker, alive=heard is not None))
+    return workers

@@ -1,0 +1,99 @@
+"""What is kept of an attempt: its result, and why a job is dead."""
+
+from typing import Any
+
+import msgspec
+
+from waystation.core import codec
+from waystation.core.errors import WaystationError
+
+KEPT_S = 24 * 60 * 60
+"""How long the end of a job is remembered."""
+
+
+class JobError(msgspec.Struct, frozen=True, kw_only=True):
+    """What a handler raised."""
+
+    message: str = ""
+    stack: str = ""
+    name: str = ""
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How the last attempt at a job ended."""
+
+    success: bool
+    data: Any = None
+    error: JobError | None = None
+    completed_at: float = 0
+    """Milliseconds since the epoch."""
+    processing_time: float = 0
+    """Milliseconds that the handler took."""
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a job is in the dead letter list."""
+
+    id: str = ""
+    reason: str = ""
+    error: JobError = JobError()
+    attempts: int = 0
+    at: float = 0
+    worker: str = ""
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How far a handler says it is."""
+
+    percent: float
+    message: str = ""
+    data: Any = None
+    updated_at: float = 0
+
+
+def success(value: object, now_ms: int, took_s: float) -> bytes:
+    """The JSON of an attempt that ended well."""
+    return codec.encode(
+        {
+            "success": True,
+            "data": value,
+            "completedAt": now_ms,
+            "processingTime": round(took_s * 1000),
+        }
+    )
+
+
+def failure(error: BaseException, now_ms: int, took_s: float, *, trace: str = "") -> bytes:
+    """The JSON of an attempt that did not."""
+    told = {"message": _printable(str(error)), "stack": _printable(trace), "name": _name(error)}
+    return codec.encode(
+        {
+            "success": False,
+            "error": told,
+            "completedAt": now_ms,
+            "processingTime": round(took_s * 1000),
+        }
+    )
+
+
+def about_the_dead(error: BaseException, attempts: int, now_ms: int, worker: str) -> bytes:
+    """The JSON that says why a job is given up."""
+    reason = error.code if isinstance(error, WaystationError) else "FAILED"
+    return codec.encode(
+        {
+            "reason": reason,
+            "error": {"name": _name(error), "message": _printable(str(error))[:1000]},
+            "attempts": attempts,
+            "at": now_ms,
+            "worker": worker,
+        }
+    )
+
+
+def _name(error: BaseException) -> str:
+    return type(error).__name__
+
+
+def _printable(text: str) -> str:
+    # A lone surrogate in somebody's message must not keep the failure from being filed.
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,131 @@
+"""The atomic steps of a worker and a producer, one door each."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from waystation.core.store.script import Client, script
+
+from .keys import RoutingKeys
+
+SERVER_TIME = ""
+"""The value of `now` that lets the server say what time it is; tests bring their own."""
+
+
+class Settlement(NamedTuple):
+    """What came of settling and claiming."""
+
+    codes: Sequence[int]
+    """0 for each outcome that counts, else why it does not."""
+    claims: Sequence[bytes]
+    """An id and the job's JSON for each job claimed, in turn."""
+    limited_ms: int
+    """How long a limit per minute keeps fitting jobs back; 0 when none does."""
+    due_ms: int | None
+    """When the next delayed job is due."""
+    woken: str
+    """The last wake-up that this call knows of."""
+    unread: bool
+    """Whether there are signatures that the worker has not been held against yet."""
+
+
+def _settlement(raw: Any) -> Settlement:
+    codes, claims, limited_ms, due, woken, unread = raw
+    due_ms = int(float(due)) if due else None
+    return Settlement(codes, claims, int(limited_ms), due_ms, woken.decode(), bool(unread))
+
+
+def texts(raw: Any) -> list[str]:
+    """A reply that is a list of texts."""
+    return [each.decode() for each in raw]
+
+
+def as_is(raw: Any) -> Any:
+    """A reply that needs no reading."""
+    return raw
+
+
+@script(reply=texts)
+async def dispatch(
+    redis: Client,
+    keys: RoutingKeys,
+    *,
+    namespace: str,
+    now: str | int,
+    jobs: Sequence[str | bytes | int],
+) -> list[str]:
+    """Put jobs into the line, all of them or none; the id that stands for each."""
+    ...
+
+
+@script(reply=_settlement)
+async def settle(
+    redis: Client,
+    keys: RoutingKeys,
+    *,
+    namespace: str,
+    now: str | int,
+    token: str,
+    lease_ms: int,
+    want: int,
+    profile: bytes,
+    worker: str,
+    keep_s: int,
+    outcomes: Sequence[str | bytes | int],
+) -> Settlement:
+    """File outcomes away and claim the next jobs, in one step."""
+    ...
+
+
+@script(reply=as_is)
+async def extend(
+    redis: Client,
+    keys: RoutingKeys,
+    *,
+    namespace: str,
+    now: str | int,
+    lease_ms: int,
+    worker: str,
+    held: Sequence[str],
+) -> list[int]:
+    """Renew leases; the reply has the places, from 1, of those that are lost."""
+    ...
+
+
+@script(reply=bool)
+async def report_progress(
+    redis: Client,
+    keys: RoutingKeys,
+    *,
+    namespace: str,
+    now: str | int,
+    id: str,
+    token: str,
+    progress: bytes,
+    percent: float,
+    keep_s: int,
+) -> bool:
+    """Keep how far a job is, as long as the one who tells holds it."""
+    ...
+
+
+@script(reply=bool)
+async def beat(
+    redis: Client,
+    keys: RoutingKeys,
+    *,
+    namespace: str,
+    now: str | int,
+    worker: str,
+    about: bytes,
+    ttl_ms: int,
+) -> bool:
+    """Say that a worker is alive, and who it is; True when it was not known before."""
+    ...
+
+
+@script(reply=bool)
+async def leave(
+    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, worker: str
+) -> bool:
+    """Let a worker go that ends as it should."""
+    ...

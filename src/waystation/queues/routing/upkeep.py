@@ -1,0 +1,228 @@
+"""What if nobody comes back: the duties of the one scheduler that leads."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from waystation.core import codec
+from waystation.core.clock import Clock
+from waystation.core.errors import InvalidInput
+from waystation.core.store import faults
+from waystation.core.store.leader import Term
+from waystation.core.store.script import Client
+from waystation.core.telemetry.logs import get_logger
+
+from . import admin_scripts, bridge_scripts
+from .job import WireJob, instance_of
+from .keys import RoutingKeys
+from .schedule import Schedule, turn
+from .scripts import SERVER_TIME
+
+_log = get_logger(__name__)
+
+BATCH = 100
+"""Jobs that one step of a duty takes."""
+
+
+class UpkeepOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How patient the upkeep is."""
+
+    max_stalls: int = 3
+    """Workers that may fall silent over one job before it is given up."""
+    silent_ms: int = 300_000
+    """How long a dead worker stays in the registry."""
+
+
+class Upkeep:
+    """The duties of the leader, one bounded pass each; a late leader's passes change nothing."""
+
+    def __init__(
+        self,
+        client: Client,
+        keys: RoutingKeys,
+        term: Term,
+        options: UpkeepOptions | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._client = client
+        self._keys = keys
+        self._term = term
+        self._options = options or UpkeepOptions()
+        self._clock = clock
+
+    async def promote_due(self) -> int:
+        """Let delayed jobs wait whose time has come; how many did."""
+        promoted = 0
+        while True:
+            count = await bridge_scripts.process_delayed(
+                self._client, self._keys, now=self._now(), batch=BATCH
+            )
+            promoted += count
+            if count < BATCH:
+                return promoted
+
+    async def fire_schedules(self) -> list[str]:
+        """Make the jobs of every slot whose time has come; their ids."""
+        now_ms = await self._now_ms()
+        with faults.told():
+            found = await self._client.execute_command(
+                "ZRANGEBYSCORE", self._keys.cron, 0, now_ms, "WITHSCORES", "LIMIT", 0, BATCH
+            )
+        due = [(found[at].decode(), int(float(found[at + 1]))) for at in range(0, len(found), 2)]
+        if not due:
+            return []
+        with faults.told():
+            texts = await self._client.execute_command(
+                "MGET", *(self._keys.of(id).data for id, _ in due)
+            )
+        records: list[str | bytes | int] = []
+        for (id, due_ms), raw in zip(due, texts, strict=True):
+            records += self._turn(id, due_ms, raw, now_ms)
+        return await admin_scripts.fire_cron(
+            self._client,
+            self._keys,
+            namespace=self._keys.namespace,
+            now=self._now(),
+            term=self._term.number,
+            schedules=records,
+        )
+
+    def _turn(
+        self, id: str, due_ms: int, raw: bytes | None, now_ms: int
+    ) -> Sequence[str | bytes | int]:
+        try:
+            job = codec.decode(raw or b"", WireJob)
+            schedule = codec.decode(bytes(job.schedule), Schedule)
+            decided = turn(schedule, due_ms, now_ms)
+        except InvalidInput as error:
+            # It cannot be fired, now or later; it leaves the set and its data tells why.
+            _log.warning("a schedule cannot be read and is set aside", error_code=error.code)
+            return (id, due_ms, "", "allow", 0, 0)
+        fired: list[str | bytes | int] = []
+        for slot in decided.fire:
+            fired += [slot, instance_of(raw or b"", f"{id}:{slot}", now_ms)]
+        next_ms = "" if decided.next_ms is None else decided.next_ms
+        left_out = decided.leave_out
+        head = (id, due_ms, next_ms, schedule.overlap, len(decided.fire))
+        return (*head, *fired, len(left_out), *left_out)
+
+    async def recover(self) -> list[str]:
+        """Take back the jobs of workers that fell silent; their ids."""
+        taken: list[str] = []
+        cursor, more = 0, True
+        while more:
+            page = await admin_scripts.recover(
+                self._client,
+                self._keys,
+                namespace=self._keys.namespace,
+                now=self._now(),
+                term=self._term.number,
+                max_stalls=self._options.max_stalls,
+                batch=BATCH,
+                cursor=cursor,
+            )
+            taken += page.names
+            cursor = page.cursor
+            more = cursor != 0 or len(page.names) >= BATCH
+        taken += await self._recover_foreign()
+        if taken:
+            _log.info("requeued jobs of silent workers", count=len(taken))
+        return taken
+
+    async def _recover_foreign(self) -> list[str]:
+        taken: list[str] = []
+        cursor = 0
+        while True:
+            page = await admin_scripts.recover_foreign(
+                self._client,
+                self._keys,
+                namespace=self._keys.namespace,
+                now=self._now(),
+                term=self._term.number,
+                batch=BATCH,
+                cursor=cursor,
+            )
+            taken += page.names
+            cursor = page.cursor
+            if cursor == 0:
+                return taken
+
+    async def reconcile(self) -> list[str]:
+        """Put right the counts of running jobs; the types that were wrong."""
+        prefix = self._keys.of_type("").concurrent
+        types: set[str] = set()
+        cursor = 0
+        while True:
+            with faults.told():
+                cursor, found = await self._client.execute_command(
+                    "SCAN", cursor, "MATCH", f"{_escaped(prefix)}*", "COUNT", 1000
+                )
+            types |= {key.decode().removeprefix(prefix) for key in found}
+            cursor = int(cursor)
+            if cursor == 0:
+                break
+        if not types:
+            return []
+        return await admin_scripts.reconcile(
+            self._client,
+            self._keys,
+            namespace=self._keys.namespace,
+            term=self._term.number,
+            counted=sorted(types),
+        )
+
+    async def tidy(self) -> list[str]:
+        """Forget workers silent for long and signatures nobody asks for; those workers' ids."""
+        gone: list[str] = []
+        cursor = 0
+        while True:
+            page = await admin_scripts.tidy(
+                self._client,
+                self._keys,
+                namespace=self._keys.namespace,
+                now=self._now(),
+                term=self._term.number,
+                silent_ms=self._options.silent_ms,
+                batch=1000,
+                cursor=cursor,
+            )
+            gone += page.names
+            cursor = page.cursor
+            if cursor == 0:
+                return gone
+
+    async def reindex(self) -> int:
+        """Mend the index when others have changed the list with plain commands; how much it was."""
+        ask = self._client.execute_command
+        with faults.told():
+            listed = await ask("LLEN", self._keys.waiting)
+            placed = await ask("ZCARD", self._keys.places)
+        if listed == placed:
+            return 0
+        mended = 0
+        for first in range(0, max(listed, placed), 1000):
+            mended += await admin_scripts.reindex(
+                self._client,
+                self._keys,
+                namespace=self._keys.namespace,
+                now=self._now(),
+                term=self._term.number,
+                first=first,
+                count=1000,
+            )
+        return mended
+
+    def _now(self) -> str | int:
+        return self._clock.now_ms() if self._clock else SERVER_TIME
+
+    async def _now_ms(self) -> int:
+        if self._clock:
+            return self._clock.now_ms()
+        with faults.told():
+            seconds, micros = await self._client.execute_command("TIME")
+        return int(seconds) * 1000 + int(micros) // 1000
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"\\{char}" if char in "*?[]\\" else char for char in text)

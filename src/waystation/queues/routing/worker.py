@@ -1,0 +1,169 @@
+"""A worker of this line: handlers by type, a place in the registry, a share in the upkeep."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self, TypeAlias
+
+from waystation.core import identity
+from waystation.core.errors import InvalidOption, Unrecoverable, WorkError
+from waystation.core.runtime.handlers import Handler, handler_of
+from waystation.core.runtime.worker import Listener, WorkerOptions
+from waystation.core.runtime.worker import Worker as CoreWorker
+from waystation.core.store.attached import Attached
+from waystation.core.store.connection import Store
+from waystation.core.telemetry.traces import Traces
+
+from .claims import ClaimOptions, RoutingSource
+from .job import Job, checked_type
+from .keys import NAMESPACE, RoutingKeys
+from .registry import Profile
+from .scheduler import Scheduler, SchedulerOptions
+
+JobHandler: TypeAlias = Callable[[Any], Any]
+"""Takes the job and returns a JSON value."""
+
+
+class Worker(Attached):
+    """Runs the jobs that fit it; entering starts it, leaving lets it finish what it has begun."""
+
+    def __init__(
+        self,
+        handlers: Mapping[str, JobHandler],
+        url: str | Store | None = None,
+        *,
+        server_id: str | None = None,
+        stack: str = "python",
+        region: str = "",
+        capabilities: Sequence[str] = (),
+        namespace: str = NAMESPACE,
+        options: WorkerOptions | None = None,
+        process: bool = False,
+        scheduler: SchedulerOptions | None = SchedulerOptions(),  # noqa: B008
+        listener: Listener[Job] | None = None,
+    ) -> None:
+        """Say what the worker offers; `scheduler=None` leaves the upkeep to others."""
+        super().__init__(url)
+        if not handlers:
+            raise InvalidOption("a worker needs a handler for at least one type, got none")
+        if isinstance(capabilities, str):
+            raise InvalidOption(f"capabilities takes a list of names, got {capabilities!r}")
+        self.keys = RoutingKeys(namespace)
+        self.profile = Profile(
+            server_id=server_id or identity.worker_name(),
+            stack=stack,
+            region=region,
+            capabilities=tuple(capabilities),
+            types=tuple(checked_type(type) for type in handlers),
+        )
+        self._options = options or WorkerOptions()
+        self._handler = _ByType(handlers, self._options.concurrency, process=process)
+        self._scheduling = scheduler
+        self._listener = listener
+        self._core: CoreWorker[Job] | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    @property
+    def server_id(self) -> str:
+        """The name under which the worker is known."""
+        return self.profile.server_id
+
+    async def run(self) -> None:
+        """Work until stopped."""
+        await self.start()
+        if self._running:
+            await asyncio.shield(self._running)
+
+    async def start(self) -> None:
+        """Begin to work in the background."""
+        if self._running is not None:
+            return
+        store = await self._opened()
+        lease_ms = round(self._options.lease_s * 1000)
+        source = RoutingSource(store, self.keys, self.profile, ClaimOptions(lease_ms=lease_ms))
+        await source.open()
+        self._core = CoreWorker(source, self._handler, self._options, listener=self._listener)
+        self._running = asyncio.create_task(self._work(store, source, self._core))
+
+    def stop(self) -> None:
+        """Finish what was begun and end; `run` returns when it is done."""
+        if self._core:
+            self._core.stop()
+
+    async def close(self, force: bool = False) -> None:
+        """Finish what was begun, or with `force` leave it to be recovered by others, and go."""
+        running, self._running = self._running, None
+        if running and self._core:
+            self._core.stop()
+            if force:
+                running.cancel()
+            await asyncio.wait([running])
+        await super().close(force)
+        if running and not running.cancelled():
+            running.result()
+
+    def pause(self) -> None:
+        """Take no more jobs until resumed; this worker only."""
+        self._started().pause()
+
+    def resume(self) -> None:
+        """Take jobs again."""
+        self._started().resume()
+
+    def cancel_job(self, job_id: str) -> bool:
+        """Stop the handler of one job, which then fails; False if it does not run here."""
+        return self._started().cancel(job_id)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def _work(self, store: Store, source: RoutingSource, core: CoreWorker[Job]) -> None:
+        upkeep = None
+        if self._scheduling is not None:
+            scheduler = Scheduler(
+                store,
+                namespace=self.keys.namespace,
+                options=self._scheduling,
+                name=self.server_id,
+            )
+            upkeep = asyncio.create_task(scheduler.run())
+        try:
+            await core.run()
+        finally:
+            if upkeep:
+                upkeep.cancel()
+                await asyncio.wait([upkeep])
+            await source.close()
+
+    def _started(self) -> CoreWorker[Job]:
+        if self._core is None:
+            raise WorkError(f"the worker {self.server_id!r} has not been started")
+        return self._core
+
+
+class _ByType(Handler[Job]):
+    """A handler for each type, each run in a span."""
+
+    def __init__(
+        self, handlers: Mapping[str, JobHandler], concurrency: int, *, process: bool
+    ) -> None:
+        super().__init__(self._run)
+        self._traces = Traces()
+        self._handlers = {
+            type: handler_of(each, concurrency=concurrency, process=process)
+            for type, each in handlers.items()
+        }
+
+    async def _run(self, job: Job) -> Any:
+        handler = self._handlers.get(job.type)
+        if handler is None:
+            known = ", ".join(sorted(self._handlers))
+            raise Unrecoverable(f"no handler for jobs of type {job.type!r}; there are: {known}")
+        if not self._traces.enabled:
+            return await handler.run(job)
+        with self._traces.span_for(job.type, job.id):
+            return await handler.run(job)
+
+    async def close(self) -> None:
+        for handler in self._handlers.values():
+            await handler.close()
