@@ -1,0 +1,122 @@
+"""BullMQ: its own words for the envelope, its states, and its add script."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from waystation.core import codec
+from waystation.core.errors import InvalidInput, InvalidOption
+from waystation.core.events import Line, from_bullmq
+from waystation.queues.bullmq import scripts
+from waystation.queues.bullmq.keys import PREFIX, QueueKeys
+from waystation.queues.bullmq.options import JobOptions, wire_options
+
+from .facts import LineFacts, State, Wording
+
+
+class Queueing:
+    """A row becomes a job with the queue's next number, or with an id of its own."""
+
+    add = scripts.add
+    columns = ("name", "data", "job_id", "delay", "priority", "attempts", "lifo")
+    width = 4
+
+    def keys(self, queue: str, prefix: str) -> QueueKeys:
+        """The keys of one queue."""
+        return QueueKeys(queue, prefix=prefix)
+
+    def leading(self, keys: QueueKeys) -> Sequence[str]:
+        """The queue's base, and that the server says what time it is."""
+        return keys.base, scripts.SERVER_TIME
+
+    def job(self, row: Mapping[str, Any]) -> Sequence[str | bytes]:
+        """Name, data, options, and what else the job wants."""
+        given = {name: value for name in _OPTIONS if (value := row.get(name)) is not None}
+        options = JobOptions(**given)
+        wants = {
+            name: value
+            for name, value in (
+                ("id", options.job_id),
+                ("delay", options.delay),
+                ("priority", options.priority),
+                ("lifo", options.lifo),
+            )
+            if value
+        }
+        return (
+            _name(row.get("name")),
+            _data(row.get("data")),
+            wire_options(options),
+            codec.encode(wants) if wants else "",
+        )
+
+
+_OPTIONS = ("job_id", "delay", "priority", "attempts", "lifo")
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidOption(f"a job needs a name, got {value!r}")
+    return value
+
+
+def _data(value: Any) -> str | bytes:
+    """Text is taken for JSON and checked; anything else is written as JSON."""
+    if value is None:
+        return "{}"
+    if not isinstance(value, str):
+        return codec.encode(value)
+    try:
+        codec.decode(value)
+    except InvalidInput as error:
+        raise InvalidInput(f"data must be JSON, got {value[:80]!r}: {error}") from None
+    codec.check_size(len(value.encode()))
+    return value
+
+
+def _state_key(prefix: str, queue: str, state: str) -> str:
+    return f"{QueueKeys(queue, prefix=prefix).base}{state}"
+
+
+FACTS = LineFacts(
+    line=Line.BULLMQ,
+    prefix=PREFIX,
+    stream=lambda prefix, queue: f"{prefix}:{queue}:events",
+    wording=Wording(
+        subject="jobId",
+        attempt="attemptsMade",
+        worker="workerId",
+        # The queue is the stream's, the instant is the entry's, and there is one version.
+        at="",
+        version="",
+        line="",
+        queue="",
+    ),
+    read=from_bullmq,
+    states=(
+        State("wait", "list"),
+        State("paused", "list"),
+        State("active", "list"),
+        State("prioritized", "zset"),
+        State("delayed", "zset"),
+        State("waiting-children", "zset"),
+        State("completed", "zset"),
+        State("failed", "zset"),
+    ),
+    state_key=_state_key,
+    item_key=_state_key,
+    item_fields={
+        "name": "name",
+        "data": "data",
+        "options": "opts",
+        "added_ms": "timestamp",
+        "delay_ms": "delay",
+        "priority": "priority",
+        "attempts": "atm",
+        "started_ms": "processedOn",
+        "ended_ms": "finishedOn",
+        "worker": "pb",
+        "reason": "failedReason",
+        "result": "returnvalue",
+    },
+    entrance=Queueing(),
+)

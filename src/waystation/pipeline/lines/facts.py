@@ -1,0 +1,93 @@
+"""What the pipeline has to know about a line.
+
+A line that writes the common envelope has little to say: where its streams and its states are, and
+how a row becomes a job of it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from waystation.core.events import Entry, Event, Line, from_entry
+from waystation.core.store.script import Door
+
+
+class Wording(msgspec.Struct, frozen=True, kw_only=True):
+    """How a line's stream entries call the parts of the envelope; '' where they do not tell."""
+
+    event: str = "event"
+    subject: str = "subject"
+    attempt: str = "attempt"
+    worker: str = "worker"
+    at: str = "at"
+    version: str = "v"
+    line: str = "line"
+    queue: str = "queue"
+
+    @property
+    def told(self) -> list[str]:
+        """The names that belong to the envelope and not to the event's own fields."""
+        return [name for name in msgspec.structs.astuple(self) if name]
+
+
+class State(msgspec.Struct, frozen=True):
+    """One place in which a queue keeps ids of its work."""
+
+    name: str
+    type: str
+    """`list` or `zset`."""
+
+
+class Entrance(Protocol):
+    """How rows become work of a line, by the line's own script."""
+
+    @property
+    def add(self) -> Door[Any, Any]:
+        """The script that adds; it is run inside the one that remembers keys."""
+        ...
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The columns it understands besides `key`."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """How many of the script's arguments make one job."""
+        ...
+
+    def keys(self, queue: str, prefix: str) -> Any:
+        """The keyspace that the script's keys are taken from."""
+        ...
+
+    def leading(self, keys: Any) -> Sequence[str]:
+        """The script's arguments before the jobs."""
+        ...
+
+    def job(self, row: Mapping[str, Any]) -> Sequence[str | bytes]:
+        """One row as the script's arguments for one job; refuses what cannot be one."""
+        ...
+
+
+class LineFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the pipeline has to know about one line."""
+
+    line: Line
+    prefix: str
+    """What its keys start with unless somebody chose otherwise."""
+    stream: Callable[[str, str], str]
+    """The key of a queue's event stream, from its prefix and its name."""
+    wording: Wording = Wording()
+    states: tuple[State, ...] = ()
+    state_key: Callable[[str, str, str], str] | None = None
+    """Where a state's ids are, from prefix, queue and state."""
+    item_key: Callable[[str, str, str], str] | None = None
+    """Where one piece of work is, from prefix, queue and id."""
+    item_fields: Mapping[str, str] = {}
+    """The columns of one piece of work that are read, and how its hash calls them."""
+    entrance: Entrance | None = None
+    read: Callable[[str, str | bytes, Entry], Event] = lambda _, entry_id, entry: from_entry(
+        entry_id, entry
+    )
+    """Read one stream entry of a queue, whatever it holds."""

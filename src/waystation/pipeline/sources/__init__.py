@@ -1,0 +1,1 @@
+"""Spark data sources: event streams in, queue snapshots in, bulk enqueue out."""

@@ -1,0 +1,257 @@
+"""Stream entries become Arrow columns.
+
+A page in which nothing is odd is turned column by column. Any oddity sends its page down the slow
+road, which is `core.events` itself, entry by entry: there is one opinion about what an entry means.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain
+from typing import Any, NamedTuple, TypeAlias
+
+from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
+
+from waystation.core.events import VERSION, Event, EventName
+from waystation.pipeline.arrow import Array, Batch, Invalid, Kind, pa, pc, schema_of
+from waystation.pipeline.lines import line_named
+from waystation.pipeline.tables import EVENTS
+
+RawEntry: TypeAlias = Sequence[Any]
+"""An id and a flat list of names and values, as the server sends them."""
+
+RANGE = StructType(
+    [
+        StructField("after", StringType()),
+        StructField("until", StringType()),
+        StructField("first", StringType()),
+        StructField("added", LongType()),
+        StructField("read", LongType()),
+        StructField("lost", LongType()),
+        StructField("recreated", BooleanType()),
+    ]
+)
+"""What came of reading a stretch of a stream."""
+ROWS = StructType([*EVENTS.schema.fields, StructField("_range", RANGE)])
+SCHEMA = schema_of(ROWS)
+INSTANT = SCHEMA.field("told_at").type
+
+LAST_MS = 253_402_300_799_999
+"""The end of the year 9999, where calendars of Python and SQL end."""
+MOST_SKEW_MS = 86_400_000
+"""An event told more than a day before or after it happened is kept, and marked."""
+MOST_INT = 2**31 - 1
+MOST_LONG = 2**63 - 1
+
+_ID = r"^(?P<ms>[0-9]{1,15})-(?P<seq>[0-9]{1,18})$"
+_SMALL_NUMBER = "^[0-9]{1,9}$"
+_INSTANT_NUMBER = "^[0-9]{1,15}$"
+_KNOWN = frozenset(name.value for name in EventName)
+_EVENTS = pa.array(sorted(_KNOWN))
+
+
+class Told(NamedTuple):
+    """The stream that entries came from."""
+
+    line: str
+    queue: str
+    stream: str
+
+
+def batch_of(told: Told, entries: Sequence[RawEntry]) -> Batch:
+    """The entries of one page as rows of the events table."""
+    try:
+        return _quickly(told, entries)
+    except (_Odd, Invalid):
+        return _one_by_one(told, entries)
+
+
+def range_row(told: Told, account: dict[str, Any]) -> Batch:
+    """The row that tells what came of reading a stretch of a stream."""
+    row = {"line": told.line, "queue": told.queue, "stream": told.stream, "_range": account}
+    return pa.RecordBatch.from_pylist([row], schema=SCHEMA)
+
+
+class _Odd(Exception):
+    """A page holds something that only the slow road knows how to tell."""
+
+
+def _quickly(told: Told, entries: Sequence[RawEntry]) -> Batch:
+    wording = line_named(told.line).wording
+    page = _Page(entries)
+    ids = page.ids.cast(pa.string())
+    parts = pc.extract_regex(ids, pattern=_ID)
+    told_ms = _whole(pc.struct_field(parts, "ms"), pa.int64())
+    at_ms = told_ms
+    if wording.at and (own := page.column(wording.at)).null_count < len(ids):
+        at_ms = pc.coalesce(_number(own, _INSTANT_NUMBER, pa.int64()), told_ms)
+    _expect(pc.max(told_ms).as_py() <= LAST_MS and pc.max(at_ms).as_py() <= LAST_MS)
+    if at_ms is not told_ms:
+        _expect(pc.max(pc.abs(pc.subtract(at_ms, told_ms))).as_py() <= MOST_SKEW_MS)
+    event = _whole(page.column(wording.event))
+    _expect(pc.all(pc.is_in(event, value_set=_EVENTS)).as_py())
+    told_at = _instant(told_ms)
+    return pa.RecordBatch.from_arrays(
+        [
+            _named(page, wording.line, told.line),
+            _named(page, wording.queue, told.queue),
+            _repeat(told.stream, len(ids)),
+            ids,
+            pc.struct_field(parts, "seq").cast(pa.int64()),
+            told_at,
+            told_at if at_ms is told_ms else _instant(at_ms),
+            event,
+            page.column(wording.subject),
+            _number(page.column(wording.attempt), _SMALL_NUMBER, pa.int32()),
+            page.column(wording.worker),
+            page.fields_besides(wording.told),
+            _version(page, wording.version),
+            pa.nulls(len(ids), pa.string()),
+            told_at.cast(pa.date32()),
+            pa.nulls(len(ids), SCHEMA.field("_range").type),
+        ],
+        schema=SCHEMA,
+    )
+
+
+class _Page:
+    """The names and values of a page's entries, laid out flat."""
+
+    def __init__(self, entries: Sequence[RawEntry]) -> None:
+        self.ids = pa.array([entry[0] for entry in entries], pa.binary())
+        pairs: list[Sequence[bytes]] = [entry[1] for entry in entries]
+        flat = list(chain.from_iterable(pairs))
+        self._ends = list(accumulate(len(each) // 2 for each in pairs))
+        self._names = pa.array(flat[::2], pa.binary()).dictionary_encode()
+        self._values = pa.array(flat[1::2], pa.binary()).cast(pa.string())
+        offsets = pa.array([0, *self._ends], pa.int32())
+        self._rows = pc.list_parent_indices(
+            pa.ListArray.from_arrays(offsets, self._names.indices)
+        ).cast(pa.int64())
+        self._every_row = pa.array(range(len(entries)), pa.int64())
+        self._known = self._names.dictionary.cast(pa.string()).to_pylist()
+        places = pc.add(pc.multiply(self._rows, len(self._known)), self._names.indices)
+        # A name that comes twice in one entry has no place in a map.
+        _expect(pc.count_distinct(places).as_py() == len(places))
+
+    def column(self, name: str) -> Array:
+        """The values under one name; null where an entry has none."""
+        if name not in self._known:
+            return pa.nulls(len(self.ids), pa.string())
+        here = pc.equal(self._names.indices, self._known.index(name))
+        values = self._values.filter(here)
+        if len(values) == len(self.ids):
+            return values
+        return values.take(pc.index_in(self._every_row, value_set=self._rows.filter(here)))
+
+    def fields_besides(self, told: Sequence[str]) -> Array:
+        """What the entries tell under other names than these."""
+        other = [index for index, name in enumerate(self._known) if name not in told]
+        mask = pc.is_in(self._names.indices, value_set=pa.array(other, pa.int32()))
+        upto = pc.cumulative_sum(mask.cast(pa.int32()))
+        lasts = pa.array([end - 1 for end in self._ends], pa.int32())
+        offsets = pa.concat_arrays([pa.array([0], pa.int32()), upto.take(lasts)])
+        names = self._names.filter(mask).dictionary_decode().cast(pa.string())
+        return pa.MapArray.from_arrays(offsets, names, self._values.filter(mask))
+
+
+def _expect(well: bool) -> None:
+    if not well:
+        raise _Odd
+
+
+def _whole(column: Array, kind: Kind | None = None) -> Array:
+    _expect(column.null_count == 0)
+    return column if kind is None else column.cast(kind)
+
+
+def _number(column: Array, pattern: str, kind: Kind) -> Array:
+    if column.null_count < len(column):
+        _expect(pc.all(pc.match_substring_regex(column, pattern)).as_py())
+    return column.cast(kind)
+
+
+def _instant(millis: Array) -> Array:
+    return pc.multiply(millis, 1000).cast(INSTANT)
+
+
+def _repeat(text: str, times: int) -> Array:
+    return pa.repeat(pa.scalar(text, pa.string()), times)
+
+
+def _named(page: _Page, name: str, otherwise: str) -> Array:
+    return _whole(page.column(name)) if name else _repeat(otherwise, len(page.ids))
+
+
+def _version(page: _Page, name: str) -> Array:
+    known = pa.scalar(VERSION, pa.int32())
+    if not name:
+        return pa.repeat(known, len(page.ids))
+    column = pc.coalesce(_number(page.column(name), _SMALL_NUMBER, pa.int32()), known)
+    _expect(pc.max(column).as_py() <= VERSION)
+    return column
+
+
+def _one_by_one(told: Told, entries: Sequence[RawEntry]) -> Batch:
+    rows = [_row(told, *entry) for entry in entries]
+    return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+
+
+def _row(told: Told, entry_id: bytes, flat: Sequence[bytes]) -> dict[str, Any]:
+    names, complaints = _told_apart(
+        [each.decode("utf-8", "backslashreplace") for each in flat[::2]]
+    )
+    values = [each.decode("utf-8", "backslashreplace") for each in flat[1::2]]
+    event = line_named(told.line).read(told.queue, entry_id, dict(zip(names, values, strict=True)))
+    text = entry_id.decode("ascii", "backslashreplace")
+    millis, _, seq = text.partition("-")
+    told_ms = int(millis) if len(millis) <= 15 and millis.isdigit() else 0
+    complaints = [*([event.corrupt] if event.corrupt else []), *complaints]
+    complaints += _oddities(event, told_ms)
+    fields = dict(event.fields)
+    attempt, version = event.attempt, event.version
+    if attempt is not None and attempt > MOST_INT:
+        fields[line_named(told.line).wording.attempt] = str(attempt)
+        attempt = None
+    return {
+        "line": event.line or told.line,
+        "queue": event.queue or told.queue,
+        "stream": told.stream,
+        "entry_id": text,
+        "seq": min(int(seq), MOST_LONG) if seq.isdigit() else 0,
+        "told_at": min(told_ms, LAST_MS) * 1000,
+        "at": min(event.at_ms, LAST_MS) * 1000,
+        "event": event.name,
+        "subject": event.subject,
+        "attempt": attempt,
+        "worker": event.worker,
+        "fields": list(fields.items()),
+        "version": min(version, MOST_INT),
+        "_corrupt": "; ".join(complaints) or None,
+        "date": min(told_ms, LAST_MS) // 86_400_000,
+        "_range": None,
+    }
+
+
+def _told_apart(names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The names with repetitions numbered, so that no value hides another."""
+    seen: dict[str, int] = {}
+    apart: list[str] = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        apart.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return apart, [f"{name} came {times} times" for name, times in seen.items() if times > 1]
+
+
+def _oddities(event: Event, told_ms: int) -> list[str]:
+    """What makes an entry odd that could be read all the same."""
+    found: list[str] = []
+    if event.name and event.name not in _KNOWN:
+        found.append(f"unknown event {event.name[:80]!r}")
+    if event.version > VERSION:
+        found.append(f"version {event.version} is newer than {VERSION}")
+    if event.attempt is not None and event.attempt > MOST_INT:
+        found.append(f"attempt must be at most {MOST_INT}, got {event.attempt}")
+    if max(event.at_ms, told_ms) > LAST_MS:
+        found.append("the instant lies beyond the year 9999")
+    elif abs(event.at_ms - told_ms) > MOST_SKEW_MS:
+        found.append(f"it happened {event.at_ms - told_ms} ms from when it was told")
+    return found
