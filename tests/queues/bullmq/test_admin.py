@@ -4,7 +4,6 @@ import pytest
 
 from waystation.core.errors import InvalidOption, WrongState
 from waystation.queues.bullmq.administration import AT_ONCE
-from waystation.queues.bullmq.limits import PUT_BACK_AT_ONCE
 from waystation.queues.bullmq.options import Deduplication, JobOptions, Parent
 from waystation.queues.bullmq.queue import Queue
 
@@ -30,50 +29,6 @@ async def schedule(hands: Hands, *, slot: int = FAR, put: str = "wait") -> str:
 
 async def all_keys(hands: Hands) -> set[str]:
     return {key.decode() for key in await hands.call("KEYS", "*")}
-
-
-async def test_a_paused_queue_hands_out_nothing_until_resumed(queue: Queue, hands: Hands) -> None:
-    await queue.add("before")
-    await queue.pause()
-    await queue.add("during")
-
-    assert await queue.is_paused()
-    assert await hands.claim(5) == []
-    assert not await hands.redis.exists(hands.keys.marker)
-    await queue.resume()
-    assert not await queue.is_paused()
-    assert await hands.redis.zscore(hands.keys.marker, "0") == 0
-    assert [claim.work.name for claim in await hands.claim(5)] == ["before", "during"]
-    told = [event["event"] for event in await hands.events()]
-    assert told.count("paused") == told.count("resumed") == 1
-
-
-async def test_resuming_wakes_workers_for_the_next_delayed_job(queue: Queue, hands: Hands) -> None:
-    await queue.pause()
-    await queue.add("later", delay=HOUR)
-    await hands.redis.delete(hands.keys.marker)
-
-    await queue.resume()
-
-    due = await hands.redis.zscore(hands.keys.marker, "1")
-    assert due == pytest.approx(time.time() * 1000 + HOUR, abs=60_000)
-    assert await hands.redis.zscore(hands.keys.marker, "0") is None
-
-
-async def test_what_bullmq_5_set_aside_comes_back_before_what_came_since(
-    queue: Queue, hands: Hands
-) -> None:
-    aside = [str(n) for n in range(2 * PUT_BACK_AT_ONCE + 3)]
-    for first in range(0, len(aside), 1000):
-        await hands.call("LPUSH", hands.keys.paused, *aside[first : first + 1000])
-    await hands.call("HSET", hands.keys.meta, "paused", 1)
-    await hands.call("LPUSH", hands.keys.wait, "new", "newest")
-
-    await queue.resume()
-
-    assert await hands.ids("wait") == ["newest", "new", *reversed(aside)]
-    assert not await hands.redis.exists(hands.keys.paused)
-    assert len(await hands.events("resumed")) == 1
 
 
 async def test_draining_removes_what_waits(queue: Queue, hands: Hands) -> None:
@@ -179,6 +134,15 @@ async def test_cleaning_goes_on_until_its_limit(queue: Queue, hands: Hands) -> N
     assert len(await queue.clean(0, AT_ONCE + 7, "waiting")) == AT_ONCE + 7
     assert (await queue.counts("waiting"))["waiting"] == AT_ONCE - 2
     assert [job.data for job in await queue.get_jobs("waiting", 0, 0, asc=True)] == [AT_ONCE + 7]
+
+
+async def test_cleaning_begins_with_what_bullmq_5_set_aside(queue: Queue, hands: Hands) -> None:
+    await queue.add_many([("old", n) for n in range(3)])
+    await hands.redis.rename(hands.keys.wait, hands.keys.paused)
+    await queue.add_many([("new", n) for n in range(3)])
+
+    assert await queue.clean(0, 4, "wait") == ["3", "2", "1", "4"]
+    assert await hands.ids("wait") == ["6", "5"]
 
 
 async def test_cleaning_looks_past_what_is_young(queue: Queue, hands: Hands) -> None:
@@ -335,6 +299,7 @@ async def test_the_next_of_a_scheduler_is_not_removed(queue: Queue, hands: Hands
 async def test_jobs_that_no_state_knows_are_removed(queue: Queue, hands: Hands) -> None:
     await queue.add_many([("work", n) for n in range(AT_ONCE + 4)])
     await hands.call("LTRIM", hands.keys.wait, 0, AT_ONCE)
+    await queue.add_many([("later", n, JobOptions(delay=HOUR)) for n in range(70)])
     iteration = await schedule(hands)
     await hands.call("SET", hands.keys.of("1").lock, "x")
 
@@ -344,48 +309,6 @@ async def test_jobs_that_no_state_knows_are_removed(queue: Queue, hands: Hands) 
     assert await hands.hash(iteration)
     assert await hands.call("EXISTS", "bull:mail:repeat:s") == 1
     assert len(await queue.get_jobs("waiting")) == AT_ONCE + 2
-
-
-async def test_global_concurrency_holds_workers_back(queue: Queue, hands: Hands) -> None:
-    await queue.add_many([("work", n) for n in range(5)])
-
-    await queue.set_global_concurrency(2)
-
-    assert await queue.get_global_concurrency() == 2
-    assert not await queue.is_maxed()
-    assert len(await hands.claim(5)) == 2
-    assert await queue.is_maxed()
-    assert await hands.claim(5) == []
-    await queue.remove_global_concurrency()
-    assert await queue.get_global_concurrency() is None
-    assert len(await hands.claim(5)) == 3
-
-
-async def test_a_global_rate_limit_holds_workers_back(queue: Queue, hands: Hands) -> None:
-    await queue.add_many([("work", n) for n in range(5)])
-
-    await queue.set_global_rate_limit(3, HOUR)
-
-    assert await queue.get_global_rate_limit() == (3, HOUR)
-    assert await queue.rate_limit_ttl() == 0
-    assert len(await hands.claim(5)) == 3
-    assert 0 < await queue.rate_limit_ttl() <= HOUR
-    assert await queue.rate_limit_ttl(4) == 0
-    await queue.remove_global_rate_limit()
-    assert await queue.get_global_rate_limit() is None
-
-
-async def test_a_queue_can_be_told_to_wait(queue: Queue, hands: Hands) -> None:
-    await queue.add("work")
-    await queue.set_global_rate_limit(100, HOUR)
-
-    await queue.rate_limit(HOUR)
-
-    assert await hands.claim(1) == []
-    assert await queue.remove_rate_limit_key()
-    assert await queue.rate_limit_ttl() == 0
-    with pytest.raises(InvalidOption, match="ms must be a whole number of at least 1, got 0"):
-        await queue.rate_limit(0)
 
 
 async def test_events_can_be_trimmed(queue: Queue, hands: Hands) -> None:

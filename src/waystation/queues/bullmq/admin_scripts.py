@@ -58,7 +58,7 @@ async def sweep(
     base: str,
     now: str | int = SERVER_TIME,
     state: str,
-    before: str | int,
+    grace: str | int,
     most: int,
     skip: int,
     event: str,
@@ -83,7 +83,14 @@ async def obliterate(
 
 @script(reply=raw)
 async def retry_jobs(
-    redis: Client, keys: QueueKeys, *, base: str, state: str, until_ms: str | int, most: int
+    redis: Client,
+    keys: QueueKeys,
+    *,
+    base: str,
+    now: str | int = SERVER_TIME,
+    state: str,
+    until_ms: str | int,
+    most: int,
 ) -> int:
     """Let jobs of one state wait again; the reply is how many there were."""
     ...

@@ -16,7 +16,9 @@ from .states import known
 
 AT_ONCE = 500
 """Jobs that one step looks at; more would keep everybody else waiting."""
-AT_THE_END = "+inf"
+IDS_AT_ONCE = 10_000
+SUSPECTS_AT_ONCE = 50
+NOW, EVER = "", "+inf"
 
 Cleanable: TypeAlias = Literal[
     "waiting", "wait", "active", "prioritized", "delayed", "completed", "failed"
@@ -43,10 +45,12 @@ class Administration(AttachedToQueue):
         if grace < 0 or limit < 0:
             raise InvalidOption(f"grace and limit must be at least 0, got {grace} and {limit}")
         removed: list[str] = []
-        before = await self._server_ms() - grace
         for name in _swept(state):
-            async for swept in self._sweeps(name, before=before, limit=limit, event="cleaned"):
+            left = limit and limit - len(removed)
+            async for swept in self._sweeps(name, grace=grace, limit=left, event="cleaned"):
                 removed += swept.removed
+            if limit and len(removed) >= limit:
+                break
         return removed
 
     async def obliterate(self, *, force: bool = False) -> None:
@@ -69,12 +73,11 @@ class Administration(AttachedToQueue):
         """
         if state not in ("failed", "completed"):
             raise InvalidOption(f"only failed and completed jobs can be retried, got {state!r}")
-        until = await self._server_ms() if timestamp is None else timestamp
-        return await self._wait_again(state, until, count)
+        return await self._wait_again(state, NOW if timestamp is None else timestamp, count)
 
     async def promote_jobs(self, *, count: int = 1000) -> int:
         """Let all delayed jobs run now, `count` at a time; how many there were."""
-        return await self._wait_again("delayed", AT_THE_END, count)
+        return await self._wait_again("delayed", EVER, count)
 
     async def remove(self, job_id: str, *, remove_children: bool = True) -> bool:
         """Remove a job and, unless asked otherwise, its children; False when a worker holds it."""
@@ -82,12 +85,15 @@ class Administration(AttachedToQueue):
         return await remove_job(client, keys, job_id, remove_children=remove_children)
 
     async def remove_orphans(self, *, count: int = 1000, limit: int = 0) -> int:
-        """Delete jobs that no state knows of, up to `limit` of them if that is not 0; how many."""
+        """Delete jobs that no state knows of, up to `limit` of them if that is not 0; how many.
+
+        All keys of the store are walked over, about `count` at a time.
+        """
         client, keys = await self._at_hand()
         removed = 0
-        async for ids in self._names_of_hashes(count):
+        async for ids in self._suspects(count):
             removed += await admin_scripts.remove_orphans(
-                client, keys, base=keys.base, most=limit - removed if limit else AT_ONCE, ids=ids
+                client, keys, base=keys.base, most=limit - removed if limit else len(ids), ids=ids
             )
             if limit and removed >= limit:
                 break
@@ -117,7 +123,7 @@ class Administration(AttachedToQueue):
             removed += passed
 
     async def _sweeps(
-        self, state: str, *, before: int | str = "", limit: int = 0, event: str = ""
+        self, state: str, *, grace: int | str = "", limit: int = 0, event: str = ""
     ) -> AsyncGenerator[Sweep]:
         client, keys = await self._at_hand()
         removed = skip = 0
@@ -128,7 +134,7 @@ class Administration(AttachedToQueue):
                 keys,
                 base=keys.base,
                 state=state,
-                before=before,
+                grace=grace,
                 most=most,
                 skip=skip,
                 event=event,
@@ -152,14 +158,11 @@ class Administration(AttachedToQueue):
             if found < many:
                 return moved
 
-    async def _server_ms(self) -> int:
-        client, _ = await self._at_hand()
-        seconds, micros = await ask(client, "TIME")
-        return int(seconds) * 1000 + int(micros) // 1000
-
-    async def _names_of_hashes(self, count: int) -> AsyncGenerator[list[str]]:
-        """What may be ids of jobs, from a walk over all keys of the store."""
+    async def _suspects(self, count: int) -> AsyncGenerator[list[str]]:
+        """What may be ids of jobs that no list holds; the script then looks whether it is true."""
         store, base = await self._opened(), self.keys.base
+        # Looking an id up in a list takes the longer the longer the list is, so it is done rarely.
+        listed = await self._listed()
         pattern = re.sub(r"([\\*?\[\]])", r"\\\1", base) + "*"
         keys = cast(
             AsyncIterator[bytes], store.redis.scan_iter(match=pattern, count=count, _type="HASH")
@@ -167,11 +170,22 @@ class Administration(AttachedToQueue):
         found: list[str] = []
         with faults.told():
             async for key in keys:
-                found.append(key.decode("utf-8", "replace").removeprefix(base))
-                if len(found) == AT_ONCE:
+                name = key.removeprefix(base.encode())
+                if name not in listed:
+                    found.append(name.decode("utf-8", "replace"))
+                if len(found) == SUSPECTS_AT_ONCE:
                     yield found
                     found = []
-        yield found
+        if found:
+            yield found
+
+    async def _listed(self) -> set[bytes]:
+        client, keys = await self._at_hand()
+        ids: set[bytes] = set()
+        for key in (keys.wait, keys.active, keys.paused):
+            for first in range(0, await ask(client, "LLEN", key), IDS_AT_ONCE):
+                ids.update(await ask(client, "LRANGE", key, first, first + IDS_AT_ONCE - 1))
+        return ids
 
 
 def _swept(state: str) -> list[str]:
@@ -179,4 +193,5 @@ def _swept(state: str) -> list[str]:
         [state] = known(state)
     if state == "waiting-children":
         raise InvalidOption("jobs that wait for their children cannot be cleaned")
-    return ["wait", "paused"] if state in ("waiting", "wait", "paused") else [state]
+    # What BullMQ 5 has set aside is older than what came since.
+    return ["paused", "wait"] if state in ("waiting", "wait", "paused") else [state]

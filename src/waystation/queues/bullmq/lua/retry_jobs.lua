@@ -1,11 +1,12 @@
---- Let the jobs of one state wait again that got there no later than `until_ms`, the oldest first and
---- at most `most`; the reply is how many there were.
+--- Let the jobs of one state wait again that got there no later than `until_ms`, or now when that
+--- is '', the oldest first and at most `most`; the reply is how many there were.
 --- keys  wait active completed failed delayed marker meta events paused
---- args  base state until_ms most
---- uses  mark_ready waiting_list return_to_parent events_cap
+--- args  base now state until_ms most
+--- uses  now_ms mark_ready waiting_list return_to_parent events_cap
 local queue = { wait = wait, active = active, marker = marker, meta = meta, paused = paused }
 local key = ({ completed = completed, failed = failed, delayed = delayed })[state]
 local value = ({ completed = 'returnvalue', failed = 'failedReason' })[state]
+if until_ms == '' then until_ms = now_ms(now) end
 local found = redis.call('ZRANGEBYSCORE', key, '-inf', until_ms, 'LIMIT', 0, most)
 if #found == 0 then return 0 end
 redis.call('ZREM', key, unpack(found))

@@ -1,15 +1,16 @@
---- Remove jobs of one state, the oldest first: those made or ended no later than `before`, or all
---- when that is ''; neither what somebody holds nor what keeps a scheduler going.
+--- Remove jobs of one state, the oldest first: those made or ended at least `grace` milliseconds
+--- ago, or all when that is ''; neither what somebody holds nor what keeps a scheduler going.
 --- Looks at up to `most` ids after the first `skip`; replies which it removed and how many it spared.
 --- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker
---- args  base now state before most skip event
+--- args  base now state grace most skip event
 --- uses  now_ms is_current_iteration erase_job
 local queue = {
   base = base, wait = wait, paused = paused, active = active, prioritized = prioritized,
   delayed = delayed, completed = completed, failed = failed, ['waiting-children'] = waiting_children,
   meta = meta, events = events, marker = marker,
 }
-now, most, skip, before = now_ms(now), tonumber(most), tonumber(skip), tonumber(before)
+now, most, skip = now_ms(now), tonumber(most), tonumber(skip)
+local before = tonumber(grace) and now - grace
 local key = queue[state]
 local is_list = state == 'wait' or state == 'paused' or state == 'active'
 local is_finished = state == 'completed' or state == 'failed'
