@@ -15,6 +15,7 @@ from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 
 from . import dependencies, flow_scripts
+from .adding import current_trace
 from .attached import Attached
 from .job import Job, QueueRef
 from .keys import PREFIX, QueueKeys
@@ -110,12 +111,12 @@ def _planned(trees: Sequence[FlowNode], prefix: str) -> Iterator[_Planned]:
     ahead: deque[tuple[FlowNode, Parent | None, int | None]] = deque(
         (tree, tree.options.parent, None) for tree in trees
     )
-    place = 0
+    trace, place = current_trace(), 0
     while ahead:
         node, parent, above = ahead.popleft()
         keys = QueueKeys(node.queue, prefix=node.prefix or prefix)
         id = node.options.job_id or str(uuid.uuid4())
-        yield _plan(node, keys, id, parent, above)
+        yield _plan(node, keys, id, parent=parent, above=above, trace=trace)
         for child in node.children:
             if child.options.parent is not None:
                 raise InvalidOption(f"the parent of {child.name!r} is the job above it")
@@ -124,12 +125,20 @@ def _planned(trees: Sequence[FlowNode], prefix: str) -> Iterator[_Planned]:
 
 
 def _plan(
-    node: FlowNode, keys: QueueKeys, id: str, parent: Parent | None, above: int | None
+    node: FlowNode,
+    keys: QueueKeys,
+    id: str,
+    *,
+    parent: Parent | None,
+    above: int | None,
+    trace: str | None,
 ) -> _Planned:
     options = node.options
     stored = options_as_stored(options)
     if parent is not None:
         stored["parent"] = parent
+    if trace is not None:
+        stored["tm"] = trace
     data, opts = codec.encode(node.data), codec.encode(stored)
     codec.check_size(len(data) + len(opts))
     if options.size_limit is not None:

@@ -3,7 +3,8 @@
 --- The reply has an id for each job, or a number below zero that says why it was refused.
 --- keys  id meta wait active prioritized delayed marker events pc paused completed failed
 --- args  base now jobs...
---- uses  now_ms waiting_list is_held_back store_job insert_job events_cap
+--- uses  now_ms waiting_list is_held_back store_job events_cap
+--- rarely  insert_job
 local queue = {
   base = base, meta = meta, wait = wait, active = active, prioritized = prioritized,
   delayed = delayed, marker = marker, events = events, pc = pc, paused = paused,
@@ -36,7 +37,8 @@ for nth = 1, many do
     -- What came before stays before.
     push_ready()
     local wants = cjson.decode(ARGV[at + 3])
-    ids[nth] = insert_job(queue, number, ARGV[at], ARGV[at + 1], ARGV[at + 2], wants, now, false)
+    ids[nth] = rarely().insert_job(queue, number, ARGV[at], ARGV[at + 1], ARGV[at + 2], wants, now,
+      false)
   end
 end
 push_ready()

@@ -28,7 +28,8 @@ if free ~= slot then
     'jobId', 'repeat:' .. scheduler .. ':' .. string.format('%.0f', slot))
 end
 if not free then return -10 end
-if known[6] and free > tonumber(known[6]) then return '' end
+local finish = tonumber(known[6])
+if finish and free > finish then return '' end
 redis.call('ZADD', schedulers, free, scheduler)
 redis.call('HINCRBY', record, 'ic', 1)
 return insert_iteration(queue, scheduler, free, {
