@@ -174,7 +174,7 @@ async def test_cleaning_spares_what_keeps_a_scheduler_going(queue: Queue, hands:
 
 
 async def test_cleaning_refuses_what_it_cannot_do(queue: Queue) -> None:
-    with pytest.raises(InvalidOption, match="at least 0, got -1"):
+    with pytest.raises(InvalidOption, match="grace must be at least 0, got -1"):
         await queue.clean(-1)
     with pytest.raises(InvalidOption, match="a state is one of"):
         await queue.clean(0, 0, "asleep")  # pyright: ignore[reportArgumentType]

@@ -145,8 +145,12 @@ async def test_a_priority_can_be_changed(queue: Queue, hands: Hands) -> None:
 
     assert await hands.ids("wait") == [second.id]
     assert (await hands.hash(third.id))["priority"] == "2"
-    with pytest.raises(InvalidOption, match="priority must be from 0 to 2097151, got -1"):
+    with pytest.raises(InvalidOption, match="priority must be at least 0, got -1"):
         await first.change_priority(-1)
+    with pytest.raises(InvalidOption, match="priority must be at most 2097151, got 2097152"):
+        await first.change_priority(2_097_152)
+    with pytest.raises(InvalidOption, match="priority must be a whole number, got '1'"):
+        await first.change_priority("1")  # pyright: ignore[reportArgumentType]
 
 
 async def test_a_failed_job_can_be_retried(queue: Queue, hands: Hands) -> None:

@@ -11,6 +11,7 @@ from . import admin_scripts
 from .admin_scripts import Sweep
 from .attached import AttachedToQueue
 from .job_steps import remove_job
+from .options import at_least
 from .plain import ask
 from .states import known
 
@@ -42,8 +43,8 @@ class Administration(AttachedToQueue):
     ) -> list[str]:
         """Remove up to `limit` jobs of a state that are older than `grace` milliseconds, 0 for no
         limit; the ids of those removed."""
-        if grace < 0 or limit < 0:
-            raise InvalidOption(f"grace and limit must be at least 0, got {grace} and {limit}")
+        at_least("grace", grace, 0)
+        at_least("limit", limit, 0)
         removed: list[str] = []
         for name in _swept(state):
             left = limit and limit - len(removed)
@@ -106,8 +107,7 @@ class Administration(AttachedToQueue):
 
     async def trim_events(self, max_len: int) -> int:
         """Keep about so many of the newest events; how many were dropped."""
-        if max_len < 0:
-            raise InvalidOption(f"the events to keep must be at least 0, got {max_len}")
+        at_least("max_len", max_len, 0)
         client, keys = await self._at_hand()
         return await ask(client, "XTRIM", keys.events, "MAXLEN", "~", max_len)
 
@@ -145,8 +145,7 @@ class Administration(AttachedToQueue):
                 return
 
     async def _wait_again(self, state: str, until: int | str, count: int) -> int:
-        if count < 1:
-            raise InvalidOption(f"count must be at least 1, got {count}")
+        at_least("count", count, 1)
         client, keys = await self._at_hand()
         moved = 0
         while True:

@@ -19,7 +19,7 @@ from . import job_scripts, scripts
 from .admin_scripts import state_of
 from .finishes import JobFailed, end_of
 from .keys import JobKeys, QueueKeys
-from .options import MOST_PRIORITY, StoredOptions
+from .options import MOST_PRIORITY, StoredOptions, at_least
 from .plain import ask, ask_all
 from .states import JobState
 
@@ -96,8 +96,7 @@ class JobSteps:
 
     async def clear_logs(self: _Job, keep: int = 0) -> None:
         """Forget the job's log, or all but its newest lines."""
-        if keep < 0:
-            raise InvalidOption(f"the lines to keep must be at least 0, got {keep}")
+        at_least("the lines to keep", keep, 0)
         command = ("LTRIM", self.keys.logs, -keep, -1) if keep else ("DEL", self.keys.logs)
         await ask(self.queue.client, *command)
 
@@ -110,8 +109,7 @@ class JobSteps:
 
     async def change_delay(self: _Job, delay: int) -> None:
         """Let the delayed job wait so many milliseconds from now."""
-        if delay < 0:
-            raise InvalidOption(f"delay must be at least 0, got {delay}")
+        at_least("delay", delay, 0)
         client, keys = self.queue.client, self.queue.keys
         code = await job_scripts.change_delay(client, keys, base=keys.base, id=self.id, delay=delay)
         _accept(self, code, wanted="delayed")
@@ -119,8 +117,8 @@ class JobSteps:
 
     async def change_priority(self: _Job, priority: int = 0, *, lifo: bool = False) -> None:
         """Give the job another priority; `lifo` puts it ahead of those that have it already."""
-        if not 0 <= priority <= MOST_PRIORITY:
-            raise InvalidOption(f"priority must be from 0 to {MOST_PRIORITY}, got {priority}")
+        if at_least("priority", priority, 0) > MOST_PRIORITY:
+            raise InvalidOption(f"priority must be at most {MOST_PRIORITY}, got {priority}")
         client, keys = self.queue.client, self.queue.keys
         code = await job_scripts.change_priority(
             client, keys, base=keys.base, id=self.id, priority=priority, lifo=int(lifo)
@@ -161,7 +159,12 @@ class JobSteps:
         """Let the job wait until that millisecond; the handler then raises `DelayedError`."""
         client, keys = self.queue.client, self.queue.keys
         code = await job_scripts.move_to_delayed(
-            client, keys, base=keys.base, id=self.id, token=_lease(self, token), due=timestamp
+            client,
+            keys,
+            base=keys.base,
+            id=self.id,
+            token=_lease(self, token),
+            due=at_least("timestamp", timestamp, 0),
         )
         _accept(self, code, wanted="active")
 
@@ -179,8 +182,7 @@ class JobSteps:
 
     async def extend_lock(self: _Job, duration: int, token: str | None = None) -> None:
         """Hold the job for so many milliseconds from now."""
-        if duration < 1:
-            raise InvalidOption(f"a lock must last at least 1 ms, got {duration}")
+        at_least("the duration of a lock", duration, 1)
         client, keys = self.queue.client, self.queue.keys
         locks = [self.id, _lease(self, token)]
         lost = await scripts.extend_locks(

@@ -2,10 +2,9 @@
 
 from typing import Any, NamedTuple
 
-from waystation.core.errors import InvalidOption
-
 from . import admin_scripts
 from .attached import AttachedToQueue
+from .options import at_least
 from .plain import ask, ask_all
 
 PUT_BACK_AT_ONCE = 7000
@@ -41,7 +40,7 @@ class Limits(AttachedToQueue):
 
     async def set_global_concurrency(self, concurrency: int) -> None:
         """Let at most so many jobs be active at once, over all workers."""
-        await self._set(concurrency=_positive("concurrency", concurrency))
+        await self._set(concurrency=at_least("concurrency", concurrency, 1))
 
     async def get_global_concurrency(self) -> int | None:
         """How many jobs may be active at once; None when there is no limit."""
@@ -54,7 +53,7 @@ class Limits(AttachedToQueue):
 
     async def set_global_rate_limit(self, max: int, duration: int) -> None:
         """Let at most so many jobs start in that many milliseconds, over all workers."""
-        await self._set(max=_positive("max", max), duration=_positive("duration", duration))
+        await self._set(max=at_least("max", max, 1), duration=at_least("duration", duration, 1))
 
     async def get_global_rate_limit(self) -> RateLimit | None:
         """How many jobs may start in which time; None when there is no limit."""
@@ -68,7 +67,7 @@ class Limits(AttachedToQueue):
     async def rate_limit(self, ms: int) -> None:
         """Let no job start for so many milliseconds, wherever a rate limit is set."""
         client, keys = await self._at_hand()
-        await ask(client, "SET", keys.limiter, _NEVER_REACHED, "PX", _positive("ms", ms))
+        await ask(client, "SET", keys.limiter, _NEVER_REACHED, "PX", at_least("ms", ms, 1))
 
     async def rate_limit_ttl(self, max: int | None = None) -> int:
         """Milliseconds during which no job may start; 0 or less when one may.
@@ -76,7 +75,9 @@ class Limits(AttachedToQueue):
         Without `max` the limit of the queue counts and, if it has none, whatever was counted.
         """
         client, keys = await self._at_hand()
-        return await admin_scripts.rate_limit_ttl(client, keys, max="" if max is None else max)
+        return await admin_scripts.rate_limit_ttl(
+            client, keys, max="" if max is None else at_least("max", max, 1)
+        )
 
     async def remove_rate_limit_key(self) -> bool:
         """Let jobs start again before the time of the rate limit is over."""
@@ -104,9 +105,3 @@ class Limits(AttachedToQueue):
     async def _unset(self, *fields: str) -> None:
         client, keys = await self._at_hand()
         await ask(client, "HDEL", keys.meta, *fields)
-
-
-def _positive(name: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidOption(f"{name} must be a whole number of at least 1, got {value!r}")
-    return value

@@ -37,17 +37,17 @@ class Backoff(msgspec.Struct, frozen=True, omit_defaults=True):
     @classmethod
     def fixed(cls, delay: int, *, jitter: float = 0.0) -> "Backoff":
         """The same pause every time."""
-        return cls("fixed", _at_least("backoff delay", delay, 1), jitter)
+        return cls("fixed", at_least("backoff delay", delay, 1), jitter)
 
     @classmethod
     def exponential(cls, delay: int, *, jitter: float = 0.0) -> "Backoff":
         """A pause that doubles with every attempt."""
-        return cls("exponential", _at_least("backoff delay", delay, 1), jitter)
+        return cls("exponential", at_least("backoff delay", delay, 1), jitter)
 
     @classmethod
     def custom(cls, name: str, delay: int = 0) -> "Backoff":
         """A pause that a strategy of the worker decides."""
-        return cls(name, _at_least("backoff delay", delay, 0))
+        return cls(name, at_least("backoff delay", delay, 0))
 
     def growing(self, cap_ms: int) -> backoff.Backoff | None:
         """The pauses of the two kinds that every worker knows; None for a custom one."""
@@ -97,7 +97,7 @@ class Deduplication(msgspec.Struct, frozen=True, omit_defaults=True, rename="cam
         if not self.id:
             raise InvalidOption("deduplication needs an id")
         if self.ttl is not None:
-            _at_least("deduplication ttl", self.ttl, 1)
+            at_least("deduplication ttl", self.ttl, 1)
 
 
 class Parent(msgspec.Struct, frozen=True):
@@ -147,15 +147,15 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Its failure counts as done."""
 
     def __post_init__(self) -> None:
-        _at_least("attempts", self.attempts, 1)
-        _at_least("delay", self.delay, 0)
-        _at_least("priority", self.priority, 0)
+        at_least("attempts", self.attempts, 1)
+        at_least("delay", self.delay, 0)
+        at_least("priority", self.priority, 0)
         if self.priority > MOST_PRIORITY:
             raise InvalidOption(f"priority must be at most {MOST_PRIORITY}, got {self.priority}")
         _check_backoff(self.backoff)
         for name in ("timestamp", "stack_trace_limit", "size_limit", "keep_logs"):
             if (value := getattr(self, name)) is not None:
-                _at_least(name, value, 0)
+                at_least(name, value, 0)
         for name in ("remove_on_complete", "remove_on_fail"):
             _check_retention(name, getattr(self, name))
         if self.job_id is not None:
@@ -281,6 +281,15 @@ def kept(retention: Retention | None) -> str:
     return _kept(stored) or ""
 
 
+def at_least(name: str, value: Any, least: int) -> int:
+    """The value, if it is a whole number and not less than that."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidOption(f"{name} must be a whole number, got {value!r}")
+    if value < least:
+        raise InvalidOption(f"{name} must be at least {least}, got {value}")
+    return value
+
+
 def check_job_id(job_id: str) -> None:
     """Refuse an id that would be taken for something else."""
     if not job_id:
@@ -346,11 +355,11 @@ def _check_backoff(rule: Backoff | int | None) -> None:
         case Backoff(type=""):
             raise InvalidOption("backoff needs a type: fixed, exponential or a strategy's name")
         case Backoff(type="fixed" | "exponential"):
-            _at_least("backoff delay", rule.delay, 1)
+            at_least("backoff delay", rule.delay, 1)
         case Backoff():
-            _at_least("backoff delay", rule.delay, 0)
+            at_least("backoff delay", rule.delay, 0)
         case _:
-            _at_least("backoff", rule, 0)
+            at_least("backoff", rule, 0)
 
 
 def _check_retention(name: str, retention: Retention | None) -> None:
@@ -360,14 +369,6 @@ def _check_retention(name: str, retention: Retention | None) -> None:
         raise InvalidOption(f"{name} must be at least 0, got {retention}")
     if retention > MANY_KEPT:
         _log.warning("keeping this many finished jobs makes finishing slow", count=retention)
-
-
-def _at_least(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidOption(f"{name} must be a whole number, got {value!r}")
-    if value < least:
-        raise InvalidOption(f"{name} must be at least {least}, got {value}")
-    return value
 
 
 def _number(value: Any, otherwise: int) -> int:
