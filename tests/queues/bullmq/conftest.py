@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from waystation.queues.bullmq.flows import FlowProducer
 from waystation.queues.bullmq.queue import Queue
 
 from .hands import Hands, hands_on
@@ -20,4 +21,11 @@ async def hands(redis_url: str) -> AsyncIterator[Hands]:
 async def queue(hands: Hands) -> AsyncIterator[Queue]:
     """The same queue as its users have it."""
     async with Queue(hands.keys.name, hands.store) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def flows(hands: Hands) -> AsyncIterator[FlowProducer]:
+    """Trees of jobs into the same store."""
+    async with FlowProducer(hands.store) as opened:
         yield opened

@@ -67,7 +67,7 @@ class Packer:
     def pack(self, jobs: Iterable[JobLike]) -> list[Packed]:
         """Check and write out all jobs; one that cannot be added stops them all."""
         encode, limit, defaults = codec.encode, self._size_limit, self._defaults
-        trace = _trace()
+        trace = current_trace()
         packed: list[Packed] = []
         last: JobOptions | None = None
         opts = wants = b""
@@ -157,7 +157,7 @@ def _with_trace(options: JobOptions, trace: str | None) -> bytes:
     return codec.encode({**options_as_stored(options), "tm": trace})
 
 
-def _trace() -> str | None:
+def current_trace() -> str | None:
     """The trace that new jobs belong to, as the wire has it."""
     if traces.current_ids() is None:
         return None
