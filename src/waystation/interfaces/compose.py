@@ -1,7 +1,7 @@
 """Settings made into running things; the only file that wires."""
 
 import sys
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Collection, Generator
 from contextlib import asynccontextmanager, contextmanager
 
 import msgspec
@@ -45,9 +45,17 @@ async def reach(settings: StoreSettings) -> Store:
 
 
 @asynccontextmanager
-async def telemetry(settings: TelemetrySettings) -> AsyncGenerator[Telemetry]:
-    """Set up logs, metrics and traces for as long as the process runs."""
-    metrics = Metrics()
+async def telemetry(
+    settings: TelemetrySettings,
+    *,
+    queues: Collection[str] | None = None,
+    ready: endpoint.Readiness | None = None,
+) -> AsyncGenerator[Telemetry]:
+    """Set up logs, metrics and traces for as long as the process runs.
+
+    `queues` are the only ones that the numbers name; `ready` adds pages that tell how it is.
+    """
+    metrics = Metrics(allow=None if queues is None else {"queue": queues})
     format = settings.log_format
     if format == "auto":
         format = "console" if sys.stderr.isatty() else "json"
@@ -55,7 +63,7 @@ async def telemetry(settings: TelemetrySettings) -> AsyncGenerator[Telemetry]:
         level=settings.log_level, format=format, on_rejected=metrics.log_rejected_keys.of().inc
     )
     with _spans_sent(settings.tracing):
-        async with _metrics_served(settings, metrics):
+        async with _metrics_served(settings, metrics, ready):
             yield Telemetry(metrics, Traces())
 
 
@@ -91,13 +99,15 @@ def _spans_sent(settings: TracingSettings) -> Generator[None]:
 
 
 @asynccontextmanager
-async def _metrics_served(settings: TelemetrySettings, metrics: Metrics) -> AsyncGenerator[None]:
+async def _metrics_served(
+    settings: TelemetrySettings, metrics: Metrics, ready: endpoint.Readiness | None
+) -> AsyncGenerator[None]:
     if settings.metrics_port is None:
         yield
         return
     host, port = settings.metrics_host, settings.metrics_port
     try:
-        server = await endpoint.serve(metrics, host=host, port=port)
+        server = await endpoint.serve(metrics, host=host, port=port, ready=ready)
     except OSError as error:
         raise InvalidSetting(
             f"telemetry.metrics_port wants a port that can be listened on, "

@@ -25,6 +25,7 @@ class Mount(msgspec.Struct, frozen=True):
 MOUNTS = (
     Mount("doctor", "waystation.interfaces.cli.doctor", "Look whether all is well.", "Setting up"),
     Mount("config", "waystation.interfaces.cli.config", "See the settings.", "Setting up"),
+    Mount("files", "waystation.interfaces.cli.files", "Turn a directory into work.", "Lines"),
 )
 
 

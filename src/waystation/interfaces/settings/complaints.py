@@ -9,6 +9,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from waystation.core.errors import InvalidSetting
+from waystation.interfaces.settings.section import Section
+from waystation.interfaces.settings.sections import Settings
 from waystation.interfaces.settings.sources import Key, printable
 from waystation.interfaces.settings.table import section_at, table, without_secrets
 
@@ -19,6 +21,7 @@ _WANTED = {
     "finite_number": "a finite number",
     "float_parsing": "a number",
     "float_type": "a number",
+    "greater_than": "more than {gt}",
     "greater_than_equal": "at least {ge}",
     "int_from_float": "a whole number",
     "int_parsing": "a whole number",
@@ -30,29 +33,33 @@ _WANTED = {
     "model_type": "a section with keys of its own",
     "path_type": "a path",
     "string_type": "text",
+    "too_short": "at least {min_length} of them",
+    "tuple_type": "a list",
     "wanted": "{what}",
 }
 _LONGEST_ECHO = 60
 
 
-def complaint(error: ValidationError, origins: Mapping[Key, str]) -> InvalidSetting:
+def complaint(
+    error: ValidationError, origins: Mapping[Key, str], top: type[Section] = Settings
+) -> InvalidSetting:
     """Turn what the model refused into the one line a person reads."""
     details = error.errors(include_url=False)
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
-    return InvalidSetting(_sentence(details[0], origins) + more)
+    return InvalidSetting(_sentence(details[0], origins, top) + more)
 
 
-def _sentence(detail: ErrorDetails, origins: Mapping[Key, str]) -> str:
+def _sentence(detail: ErrorDetails, origins: Mapping[Key, str], top: type[Section]) -> str:
     key = tuple(str(part) for part in detail["loc"])
     name = printable(".".join(key)) + _place(key, origins)
     match detail["type"]:
         case "extra_forbidden":
-            return f"{name} is not a setting; {_advice(key)}"
+            return f"{name} is not a setting; {_advice(key, top)}"
         case "value_error":
             return f"{name}: {detail.get('ctx', {}).get('error')}"
         case kind if kind in _WANTED:
             wanted = _WANTED[kind].format_map(detail.get("ctx", {}))
-            return f"{name} wants {wanted}, got {_echo(key, detail['input'])}"
+            return f"{name} wants {wanted}, got {_echo(key, detail['input'], top)}"
         case _:
             return f"{name} is refused: {detail['msg']}"
 
@@ -65,18 +72,18 @@ def _place(key: Key, origins: Mapping[Key, str]) -> str:
     return f" ({place})" if place else ""
 
 
-def _advice(key: Key) -> str:
+def _advice(key: Key, top: type[Section]) -> str:
     *above, name = key
-    section = section_at(tuple(above))
+    section = section_at(tuple(above), top)
     names = list(section.model_fields) if section else []
-    elsewhere = [setting.name for setting in table() if setting.key[-1] == name]
-    near = [".".join((*above, near)) for near in get_close_matches(name, names, n=1)] or elsewhere
+    elsewhere = [setting.name for setting in table(top) if setting.key[-1] == name]
+    near = elsewhere or [".".join((*above, near)) for near in get_close_matches(name, names, n=1)]
     if near:
         return f"did you mean {near[0]}?"
     return f"{'.'.join(above) or 'the top'} has {', '.join(names)}"
 
 
-def _echo(key: Key, value: Any) -> str:
+def _echo(key: Key, value: Any, top: type[Section]) -> str:
     match value:
         case None:
             return "nothing"
@@ -84,9 +91,9 @@ def _echo(key: Key, value: Any) -> str:
             return "keys with values"
         case list():
             return "a list"
-        case _ if section_at(key):
+        case _ if section_at(key, top):
             return "a single value"
         case _:
-            secret = any(setting.secret for setting in table() if setting.key == key)
+            secret = any(setting.secret for setting in table(top) if setting.key == key)
             text = without_secrets(str(value)) if secret or "://" in str(value) else str(value)
             return repr(text if len(text) <= _LONGEST_ECHO else text[:_LONGEST_ECHO] + "…")

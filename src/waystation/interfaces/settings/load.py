@@ -42,7 +42,7 @@ def load(file: Path | None = None, *, environ: Mapping[str, str] = os.environ) -
     entries = [*(written or []), *read_environment(environ)]
     origins = {entry.key: entry.origin for entry in entries}
     try:
-        settings = Settings.model_validate(_tree(entries))
+        settings = Settings.model_validate(tree(entries))
     except ValidationError as error:
         raise complaint(error, origins) from None
     return Loaded(settings, origins, missing=named if written is None else None)
@@ -60,7 +60,8 @@ def _refuse_single_underscores(environ: Mapping[str, str]) -> None:
             raise InvalidSetting(f"{slip} is not a setting; did you mean {meant}?")
 
 
-def _tree(entries: Iterable[Entry]) -> dict[str, Value]:
+def tree(entries: Iterable[Entry]) -> dict[str, Value]:
+    """Put what was written into the shape that the model reads."""
     top: dict[str, Value] = {}
     for entry in entries:
         *above, name = entry.key

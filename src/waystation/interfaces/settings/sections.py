@@ -10,6 +10,7 @@ from pydantic import Field, SecretStr, field_validator
 
 from waystation.core.errors import InvalidUrl
 from waystation.core.store import address
+from waystation.interfaces.settings.files import FilesSettings
 from waystation.interfaces.settings.section import Duration, Section, wanted
 
 
@@ -89,3 +90,4 @@ class Settings(Section):
     worker: WorkerSettings = WorkerSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     pipeline: PipelineSettings = PipelineSettings()
+    files: FilesSettings = FilesSettings()

@@ -30,7 +30,7 @@ class Setting(msgspec.Struct, frozen=True):
         """The key as people write it, `worker.lease`."""
         return ".".join(self.key)
 
-    def shown_in(self, settings: Settings) -> str:
+    def shown_in(self, settings: Section) -> str:
         """Its value as it may be printed."""
         value: Any = settings.model_dump(mode="json")
         secret: Any = settings
@@ -55,9 +55,9 @@ def table(section: type[Section] = Settings, above: Key = ()) -> Iterator[Settin
             yield Setting(key, field.description or "", _is_secret(field.annotation))
 
 
-def section_at(key: Key) -> type[Section] | None:
+def section_at(key: Key, top: type[Section] = Settings) -> type[Section] | None:
     """The section with this key; None when there is none."""
-    section: type[Section] | None = Settings
+    section: type[Section] | None = top
     for name in key:
         field = section.model_fields.get(name) if section else None
         section = _as_section(field.annotation) if field else None

@@ -1,0 +1,282 @@
+"""What a process of the files line does until it is told to stop."""
+
+import asyncio
+import contextlib
+import secrets
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from waystation.core.errors import StoreBusy, StoreUnreachable
+from waystation.core.runtime.service import serve
+from waystation.core.store.connection import Store
+from waystation.core.store.reconnect import Reconnect
+from waystation.core.telemetry.logs import get_logger
+from waystation.core.telemetry.metrics import Metrics
+from waystation.interfaces import compose
+from waystation.interfaces import files as composed
+from waystation.interfaces.settings import Settings
+from waystation.interfaces.settings.files import FilesSettings
+from waystation.queues.files.handlers import Handlers
+from waystation.queues.files.job import Job
+from waystation.queues.files.options import Layout
+from waystation.queues.files.producer import Producer, Tally
+from waystation.queues.files.queue import Queue, entry
+from waystation.queues.files.scan import Found, root_of
+from waystation.queues.files.worker import Worker
+
+_log = get_logger(__name__)
+
+
+async def run(
+    settings: FilesSettings,
+    general: Settings,
+    *,
+    produce: bool,
+    work: bool,
+    watch: bool,
+    until_done: bool,
+) -> None:
+    """Scan, work, or both, until a signal comes or nothing is left to do."""
+    if produce:
+        root_of(composed.producer_options(settings).scan)
+    if work:
+        composed.import_handlers(settings)
+    checks = _Checks()
+    seen = composed.telemetry_settings(settings)
+    async with (
+        compose.telemetry(seen, queues=composed.named_queues(settings), ready=checks) as telemetry,
+        composed.store(settings, general) as store,
+    ):
+        queue = Queue(store, composed.layout(settings), composed.queue_options(settings))
+        scan = _Scan(store, queue, settings, telemetry.metrics, watch=watch) if produce else None
+        async with _worker(store, settings, telemetry, checks if work else None) as worker:
+            with contextlib.ExitStack() as shown:
+                if scan:
+                    shown.enter_context(scan.shown())
+                await _served(scan, worker, queue, until_done=until_done)
+
+
+async def _served(
+    scan: "_Scan | None", worker: Worker | None, queue: Queue, *, until_done: bool
+) -> None:
+    running: list[Any] = [each for each in (scan, worker and worker.core) if each]
+    duties = worker.duties() if worker else ()
+    watching = asyncio.create_task(_stop_when_done(scan, worker, queue)) if until_done else None
+    try:
+        await serve(running, duties)
+    except BaseExceptionGroup as group:
+        raise group.exceptions[0] from None
+    finally:
+        if watching:
+            watching.cancel()
+
+
+async def _stop_when_done(scan: "_Scan | None", worker: Worker | None, queue: Queue) -> None:
+    if worker is None:
+        return
+    if scan:
+        await scan.finished.wait()
+    ends = (queue.keys.completed, queue.keys.dead_letter)
+    while True:
+        counts = await queue.stats()
+        if not worker.core.held and not sum(n for name, n in counts.items() if name not in ends):
+            worker.core.stop()
+            return
+        await asyncio.sleep(0.1)
+
+
+@contextlib.asynccontextmanager
+async def _worker(
+    store: Store,
+    settings: FilesSettings,
+    telemetry: compose.Telemetry,
+    checks: "_Checks | None",
+) -> AsyncGenerator[Worker | None]:
+    if checks is None:
+        yield None
+        return
+    worker = Worker(
+        store,
+        layout=composed.layout(settings),
+        options=composed.worker_options(settings),
+        metrics=telemetry.metrics,
+        traces=telemetry.traces,
+    )
+    checks.worker = worker
+    await worker.source.open()
+    _log.info("the worker is ready", worker_id=worker.id, line="files")
+    try:
+        yield worker
+    finally:
+        await worker.source.close()
+
+
+class _Checks:
+    """Answers /readyz, before and after there is a worker."""
+
+    worker: Worker | None = None
+
+    async def __call__(self) -> dict[str, bool]:
+        return await self.worker.readiness() if self.worker else {"running": True}
+
+
+class _Scan:
+    """A producer in the shape that the service runs: it can be run, and told to stop."""
+
+    def __init__(
+        self,
+        store: Store,
+        queue: Queue,
+        settings: FilesSettings,
+        metrics: Metrics,
+        *,
+        watch: bool,
+    ) -> None:
+        self._show: Callable[[Tally], None] = lambda tally: None
+        self._watch = watch
+        self.finished = asyncio.Event()
+        self._task: asyncio.Task[Any] | None = None
+        self._producer = Producer(
+            store,
+            queue,
+            composed.producer_options(settings),
+            metrics=metrics,
+            on_progress=lambda tally: self._show(tally),
+        )
+
+    async def run(self) -> None:
+        """Scan until done, or until told to stop when watching."""
+        self._task = asyncio.create_task(self._scan())
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+        self.finished.set()
+
+    def stop(self) -> None:
+        """Put nothing more in line; what is half done is found again the next time."""
+        if self._task:
+            self._task.cancel()
+
+    async def _scan(self) -> None:
+        patience = Reconnect()
+        while True:
+            try:
+                step = self._producer.watch if self._watch else self._producer.scan
+                await step()
+            except (StoreUnreachable, StoreBusy) as error:
+                _log.warning("the producer waits for the store", error_code=error.code)
+                await patience.pause()
+            else:
+                break
+        tally = self._producer.tally
+        _log.info("the scan is complete", count=tally.enqueued, line="files")
+
+    @contextlib.contextmanager
+    def shown(self) -> Generator[None]:
+        """Show how far the scan is: a bar on a terminal, one sentence at the end elsewhere."""
+        if not sys.stderr.isatty():
+            yield
+            print(_sentence(self._producer.tally), file=sys.stderr)
+            return
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=Console(stderr=True)) as bar:
+            task = bar.add_task("scanning", total=None)
+
+            def show(tally: Tally) -> None:
+                bar.update(task, description=_sentence(tally))
+
+            self._show = show
+            yield
+
+
+def _sentence(tally: Tally) -> str:
+    skipped = ", ".join(f"{count:,} {why.value}" for why, count in sorted(tally.skipped.items()))
+    return (
+        f"{tally.found:,} files found, {tally.enqueued:,} put in line, {tally.known:,} known"
+        f"{f' ({skipped} left out)' if skipped else ''}"
+    )
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What the bench came to."""
+
+    count: int
+    put_s: float
+    done_s: float
+    waits_ms: list[float]
+
+    def lines(self) -> Generator[str]:
+        """The figures as people read them."""
+        p50, p95 = statistics.median(self.waits_ms), _percentile(self.waits_ms, 0.95)
+        yield f"{self.count:,} files put in line in {self.put_s:.2f} s"
+        yield f"all done after {self.done_s:.2f} s: {self.count / self.done_s:,.0f} a second"
+        yield f"from in line to done: {p50:.1f} ms in the middle, {p95:.1f} ms for 19 of 20"
+
+
+async def bench(
+    store: Store, settings: FilesSettings, *, count: int, rate: int, payload_size: int
+) -> Measured:
+    """Make files, put them in line and work on them with a worker of our own."""
+    layout = Layout(namespace=f"{settings.namespace}-bench-{secrets.token_hex(4)}")
+    handlers, waits, done = Handlers(), list[float](), asyncio.Event()
+    put_at: dict[str, float] = {}
+
+    @handlers.handler("**/*")
+    async def read(job: Job) -> int:
+        size = len(await asyncio.to_thread(job.path.read_bytes))
+        waits.append((time.perf_counter() - put_at[job.filepath]) * 1000)
+        if len(waits) == count:
+            done.set()
+        return size
+
+    queue = Queue(store, layout)
+    options = composed.worker_options(settings)
+    try:
+        with tempfile.TemporaryDirectory() as directory:
+            paths = await asyncio.to_thread(_make, Path(directory), count, payload_size)
+            async with Worker(store, handlers, layout, options):
+                began = time.perf_counter()
+                put_s = await _put(queue, paths, rate, put_at)
+                await done.wait()
+                return Measured(count, put_s, time.perf_counter() - began, waits)
+    finally:
+        redis: Any = store.redis
+        async for key in redis.scan_iter(match=f"{layout.namespace}:*", count=1000):
+            await redis.unlink(key)
+
+
+async def _put(queue: Queue, paths: list[Path], rate: int, put_at: dict[str, float]) -> float:
+    began = time.perf_counter()
+    size = max(1, rate // 20) if rate else 500
+    for first in range(0, len(paths), size):
+        batch = paths[first : first + size]
+        entries = [
+            entry(queue.keys, Found(str(path), 0, first), priority="low", now_ns=time.time_ns())
+            for path in batch
+        ]
+        put_at.update(dict.fromkeys(map(str, batch), time.perf_counter()))
+        await queue.add(entries)
+        if rate:
+            due = began + (first + len(batch)) / rate
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+    return time.perf_counter() - began
+
+
+def _make(directory: Path, count: int, size: int) -> list[Path]:
+    content = secrets.token_bytes(size)
+    paths = [directory / f"{number}.bin" for number in range(count)]
+    for path in paths:
+        path.write_bytes(content)
+    return paths
+
+
+def _percentile(values: list[float], part: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(len(values) * part))]

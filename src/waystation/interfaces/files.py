@@ -1,0 +1,161 @@
+"""The settings of the files line made into running things."""
+
+import importlib
+import os
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from urllib.parse import quote
+
+from waystation.core.breaker import BreakerOptions
+from waystation.core.errors import InvalidSetting, StoreUnreachable
+from waystation.core.store.connection import Store, StoreOptions, connect
+from waystation.core.store.reconnect import Reconnect
+from waystation.core.store.server import require_suitable
+from waystation.interfaces import compose
+from waystation.interfaces.settings import Settings
+from waystation.interfaces.settings.files import FilesSettings, RedisSettings
+from waystation.interfaces.settings.sections import TelemetrySettings, TracingSettings
+from waystation.queues.files.options import Layout, ReaperOptions, WorkOptions
+from waystation.queues.files.producer import ProducerOptions
+from waystation.queues.files.queue import QueueOptions
+from waystation.queues.files.scan import ScanOptions
+from waystation.queues.files.worker import FileWorkerOptions
+
+
+@asynccontextmanager
+async def store(settings: FilesSettings, general: Settings) -> AsyncGenerator[Store]:
+    """Open the server that the settings name, or the store of the rest of waystation."""
+    if not settings.redis.addr:
+        async with compose.store(general) as reached:
+            yield reached
+        return
+    async with await _reached(settings.redis) as reached:
+        await require_suitable(reached.redis)
+        yield reached
+
+
+async def _reached(settings: RedisSettings) -> Store:
+    patience = Reconnect()
+    for tries_left in range(settings.max_retries, -1, -1):
+        try:
+            return await connect(_url(settings), _store_options(settings))
+        except StoreUnreachable:
+            if not tries_left:
+                raise
+            await patience.pause()
+    raise AssertionError("the last try returns or raises")
+
+
+def _url(settings: RedisSettings) -> str:
+    password = settings.password.get_secret_value() if settings.password else ""
+    who = f"{quote(settings.username, safe='')}:{quote(password, safe='')}@"
+    return f"redis://{who if settings.username or password else ''}{settings.addr}/{settings.db}"
+
+
+def _store_options(settings: RedisSettings) -> StoreOptions:
+    return StoreOptions(
+        connect_timeout=settings.dial_timeout,
+        call_timeout=max(settings.read_timeout, settings.write_timeout),
+        max_connections=max(settings.pool_size_multiplier * (os.cpu_count() or 1), 4),
+    )
+
+
+def layout(settings: FilesSettings) -> Layout:
+    """The names of the keys."""
+    worker = settings.worker
+    return Layout(
+        namespace=settings.namespace,
+        priorities=worker.priorities,
+        queues={name: worker.queues[name] for name in worker.priorities},
+        processing_list_pattern=worker.processing_list_pattern,
+        heartbeat_key_pattern=worker.heartbeat_key_pattern,
+        completed_list=worker.completed_list,
+        dead_letter_list=worker.dead_letter_list,
+        rate_limit_key=settings.producer.rate_limit_key,
+    )
+
+
+def queue_options(settings: FilesSettings) -> QueueOptions:
+    """What is remembered of files that were put in line."""
+    return QueueOptions(
+        remember_s=settings.producer.remember, events_max_len=settings.events_max_len
+    )
+
+
+def producer_options(settings: FilesSettings) -> ProducerOptions:
+    """What is put in line, and how fast."""
+    producer = settings.producer
+    return ProducerOptions(
+        scan=ScanOptions(
+            scan_dir=producer.scan_dir,
+            include_globs=producer.include_globs,
+            exclude_globs=producer.exclude_globs,
+            settle_s=producer.settle,
+        ),
+        default_priority=producer.default_priority,
+        high_priority_exts=producer.high_priority_exts,
+        rate_limit_per_sec=producer.rate_limit_per_sec,
+        rescan_s=producer.rescan,
+    )
+
+
+def worker_options(settings: FilesSettings) -> FileWorkerOptions:
+    """How files are worked on."""
+    worker, reaper, breaker = settings.worker, settings.reaper, settings.circuit_breaker
+    return FileWorkerOptions(
+        count=worker.count,
+        work=WorkOptions(
+            heartbeat_ttl_s=worker.heartbeat_ttl,
+            max_retries=worker.max_retries,
+            backoff_base_ms=round(worker.backoff.base * 1000),
+            backoff_max_ms=round(worker.backoff.max * 1000),
+            weights=worker.weights,
+            completed_max_len=worker.completed_max_len,
+            events_max_len=settings.events_max_len,
+            wait_s=worker.brpoplpush_timeout,
+        ),
+        reaper=ReaperOptions(
+            interval_s=reaper.interval,
+            count=reaper.scan_count,
+            budget_s=reaper.budget,
+            base_delay_s=reaper.base_delay,
+        ),
+        breaker=BreakerOptions(
+            failure_threshold=breaker.failure_threshold,
+            window_s=breaker.window,
+            cooldown_s=breaker.cooldown_period,
+            min_samples=breaker.min_samples,
+        ),
+        timeout_s=worker.timeout,
+        grace_s=worker.grace,
+        sample_s=settings.observability.queue_sample_interval,
+    )
+
+
+def telemetry_settings(settings: FilesSettings) -> TelemetrySettings:
+    """What can be seen from outside, in the words of the rest of waystation."""
+    seen = settings.observability
+    return TelemetrySettings(
+        log_level=seen.log_level,
+        metrics_host=settings.metrics.host,
+        metrics_port=seen.metrics_port,
+        tracing=TracingSettings(enabled=seen.tracing.enabled, endpoint=seen.tracing.endpoint),
+    )
+
+
+def named_queues(settings: FilesSettings) -> Sequence[str]:
+    """The queues that the numbers may name."""
+    worker = settings.worker
+    own = [worker.queues[name] for name in worker.priorities]
+    return settings.metrics.allowed_queues or [*own, worker.completed_list, worker.dead_letter_list]
+
+
+def import_handlers(settings: FilesSettings) -> None:
+    """Import the module whose functions run for the files."""
+    name = settings.worker.handlers
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        raise InvalidSetting(
+            f"worker.handlers wants a module that can be imported, got {name!r} ({error})"
+        ) from error
