@@ -82,6 +82,17 @@ def test_both_sides_call_the_same_instants_due(node6_process: NodeProcess) -> No
     assert [our_runs(*each) for each in asked] == theirs
 
 
+def test_where_a_night_has_no_midnight_only_node_leaves_the_day_out(
+    node6_process: NodeProcess,
+) -> None:
+    asked = ("0 0 * * *", "Africa/Cairo", _millis("2027-04-29T12:00:00", "Africa/Cairo"), 1)
+
+    ((theirs,),) = node_runs(node6_process, [asked])
+
+    assert our_runs(*asked) == [_millis("2027-04-30T01:00:00", "Africa/Cairo")]
+    assert theirs == _millis("2027-05-01T00:00:00", "Africa/Cairo")
+
+
 def test_what_node_cannot_read_we_do_not_take(node6_process: NodeProcess) -> None:
     theirs = node_runs(node6_process, [(pattern, "UTC", 0, 1) for pattern in UNREADABLE])
 
