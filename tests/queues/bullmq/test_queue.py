@@ -165,6 +165,8 @@ async def test_one_bad_job_stops_all_before_anything_is_written(queue: Queue, ha
         await queue.add_many([("good", 1)] * 600 + [("bad", float("nan"))])
     with pytest.raises(InvalidInput, match="a name, its data and perhaps options"):
         await queue.add_many([("good", 1), ("bad",)])  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InvalidInput, match=r"options must be a JobOptions, got \{'delay': 1\}"):
+        await queue.add_many([("bad", 1, {"delay": 1})])  # pyright: ignore[reportArgumentType]
 
     assert await hands.everything() == before
 

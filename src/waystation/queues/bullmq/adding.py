@@ -66,24 +66,25 @@ class Packer:
 
     def pack(self, jobs: Iterable[JobLike]) -> list[Packed]:
         """Check and write out all jobs; one that cannot be added stops them all."""
-        encode, limit, defaults = codec.encode, self._size_limit, self._defaults
-        trace = current_trace()
+        encode, defaults, trace = codec.encode, self._defaults, current_trace()
         packed: list[Packed] = []
-        last: JobOptions | None = None
-        opts = wants = b""
+        # Many jobs in a row share their name and options, and to look these up costs as much as
+        # to write the data.
+        last_name = last_options = UNSET
+        named = opts = wants = b""
         most = 0
         for job in jobs:
             name, data, options = job if len(job) == 3 else _padded(job)
             options = options or defaults
-            if options is not last:
-                # Many jobs in a row share their options, and looking them up costs as much as data.
-                opts, wants = _with_trace(options, trace), wire_wants(options)
-                most = _room(options, limit, opts)
-                last = options
+            if options is not last_options:
+                last_options, opts, wants = options, _written(options, trace), wire_wants(options)
+                most = _room(options, self._size_limit, opts)
+            if name is not last_name:
+                last_name, named = name, _name(name)
             raw = b"{}" if data is UNSET else encode(data)
             if len(raw) > most:
-                _refuse_size(len(raw), len(opts), options, limit)
-            packed.append((_name(name), raw, opts, wants))
+                _refuse_size(len(raw), len(opts), options, self._size_limit)
+            packed.append((named, raw, opts, wants))
         return packed
 
 
@@ -151,7 +152,9 @@ def _name(name: Any) -> bytes:
         raise InvalidInput(f"a job's name must be valid Unicode, got {name!r}") from None
 
 
-def _with_trace(options: JobOptions, trace: str | None) -> bytes:
+def _written(options: JobOptions, trace: str | None) -> bytes:
+    if not isinstance(options, JobOptions):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(f"options must be a JobOptions, got {options!r}")
     if trace is None:
         return wire_options(options)
     return codec.encode({**options_as_stored(options), "tm": trace})
