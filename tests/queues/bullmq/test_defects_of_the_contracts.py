@@ -312,6 +312,20 @@ async def test_a_bullmq_worker_finds_our_delayed_jobs_when_they_are_due(system: 
     assert score // 4096 == system.hands.clock.now_ms() + 60_000
 
 
+async def test_an_id_that_comes_up_again_does_not_take_the_lock_from_its_holder(
+    system: System,
+) -> None:
+    """F-P17: the lock is set whoever holds it."""
+    id = await system.add()
+    holder = await claimed(system)
+    await system.hands.call("RPUSH", system.hands.keys.wait, id)
+
+    assert await system.claim() is None
+    assert await system.extend(holder)
+    assert await system.complete(holder)
+    assert await system.hands.where(id) == ["completed"]
+
+
 async def test_no_more_jobs_start_than_the_limit_allows(system: System) -> None:
     """F-P18: the limiter is three dots."""
     await system.hands.call("HSET", system.hands.keys.meta, "max", 2, "duration", 60_000)

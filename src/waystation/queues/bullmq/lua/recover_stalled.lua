@@ -1,7 +1,7 @@
 --- Put back the jobs whose locks have lapsed since the last look, and suspect those active now.
 --- keys  stalled wait active stalled_check meta events marker
 --- args  base now interval_ms max_stalled
---- uses  now_ms events_cap mark_ready
+--- uses  now_ms events_cap mark_ready count_up
 if redis.call('EXISTS', stalled_check) == 1 then return {} end
 now = now_ms(now)
 redis.call('SET', stalled_check, string.format('%.0f', now), 'PX', interval_ms)
@@ -34,7 +34,7 @@ if #kept < #held then
 end
 for _, id in ipairs(recovered) do
   local job = base .. id
-  local stalls = redis.call('HINCRBY', job, 'stc', 1)
+  local stalls = count_up(job, 'stc')
   local scheduler = redis.call('HGET', job, 'rjk')
   local is_scheduled = scheduler and redis.call('EXISTS', base .. 'repeat:' .. scheduler) == 1
   if stalls > tonumber(max_stalled) and not is_scheduled then

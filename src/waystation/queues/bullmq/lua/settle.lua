@@ -35,9 +35,12 @@ while at <= #ARGV do
     elseif held ~= lease then
       code = redis.call('EXISTS', job) == 0 and -1 or held and -6 or -2
     else
-      local known = redis.call('HMGET', job, 'atm', 'parentKey', 'deid')
-      local made = (known[1] or 0) + 1
-      if keep == '' and not known[2] and not known[3] then
+      local known = redis.call('HMGET', job, 'atm', 'parentKey', 'deid', 'ats')
+      local made = (tonumber(known[1]) or 0) + 1
+      if not known[4] then
+        -- Every claim is counted there, so the job itself is gone.
+        code = -1
+      elseif keep == '' and not known[2] and not known[3] then
         if redis.call('LREM', active, -1, id) == 0 then
           code = -3
         else
@@ -86,8 +89,10 @@ if metrics ~= '' then
   if failures > 0 then rarely().record_metrics(metrics_failed, failures, now, size) end
 end
 if #codes > 0 then
-  local cap = redis.call('HGET', meta, 'opts.maxLenEvents') or 10000
-  redis.call('XTRIM', events, 'MAXLEN', '~', cap)
+  local cap = tonumber(redis.call('HGET', meta, 'opts.maxLenEvents'))
+  -- Whoever writes there may write anything, and jobs must go on.
+  if not cap or cap < 0 or cap > 2 ^ 31 then cap = 10000 end
+  redis.call('XTRIM', events, 'MAXLEN', '~', math.floor(cap))
 end
 
 local claims, limited_ms, due = {}, 0, 0

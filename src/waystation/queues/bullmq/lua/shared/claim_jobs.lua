@@ -3,6 +3,8 @@
 local function claim_jobs(queue, want, token, lease_ms, worker, max, duration, now)
   local state = redis.call('HMGET', queue.meta, 'paused', 'concurrency', 'max', 'duration')
   max = tonumber(state[3] or max)
+  local window = tonumber(duration ~= '' and duration or state[4])
+  if window and (window < 1 or window > 2 ^ 53) then window = nil end
   if max then
     local ttl = redis.call('PTTL', queue.limiter)
     local started = ttl > 0 and tonumber(redis.call('GET', queue.limiter)) or 0
@@ -10,7 +12,8 @@ local function claim_jobs(queue, want, token, lease_ms, worker, max, duration, n
     want = math.min(want, max - started)
   end
   if state[1] then return {}, 0 end
-  if state[2] then want = math.min(want, state[2] - redis.call('LLEN', queue.active)) end
+  local most = tonumber(state[2])
+  if most then want = math.min(want, most - redis.call('LLEN', queue.active)) end
   if want < 1 then return {}, 0 end
 
   local ids = redis.call('RPOP', queue.wait, want) or {}
@@ -23,28 +26,32 @@ local function claim_jobs(queue, want, token, lease_ms, worker, max, duration, n
   local claims, live = {}, {}
   for _, id in ipairs(ids) do
     local job = queue.base .. id
-    local fields = redis.call('HGETALL', job)
-    -- An id whose job is gone leaves the line here; it is no job to run.
-    if #fields > 0 then
-      redis.call('SET', job .. ':lock', token, 'PX', lease_ms)
+    local fields = redis.pcall('HGETALL', job)
+    -- An id whose job is gone leaves the line here; it is no job to run, and nor is an error.
+    local is_job = #fields > 0
+    if is_job and redis.call('SET', job .. ':lock', token, 'NX', 'PX', lease_ms) then
       redis.call('XADD', queue.events, '*', 'event', 'active', 'jobId', id, 'prev', 'waiting',
         'workerId', worker)
       local started = 0
       for at = 1, #fields, 2 do
-        if fields[at] == 'ats' then started = fields[at + 1] end
+        if fields[at] == 'ats' then started = tonumber(fields[at + 1]) or 0 end
       end
       redis.call('HSET', job, 'processedOn', now, 'pb', worker, 'ats', started + 1)
       live[#live + 1] = id
       claims[#claims + 1] = id
       claims[#claims + 1] = fields
+    elseif is_job and not redis.call('LPOS', queue.active, id) then
+      -- Somebody holds it, so it belongs among the active, where the check looks after it.
+      live[#live + 1] = id
     end
   end
-  if #live == 0 then return {}, 0 end
   for first = 1, #live, 1000 do
     redis.call('LPUSH', queue.active, unpack(live, first, math.min(first + 999, #live)))
   end
-  if max and redis.call('INCRBY', queue.limiter, #live) == #live then
-    redis.call('PEXPIRE', queue.limiter, duration ~= '' and duration or state[4])
+  local counted = #claims / 2
+  if counted == 0 then return {}, 0 end
+  if max and window and redis.call('INCRBY', queue.limiter, counted) == counted then
+    redis.call('PEXPIRE', queue.limiter, window)
   end
   redis.call('ZADD', queue.marker, 0, '0')
   return claims, 0

@@ -1,6 +1,6 @@
 --- File a finished job away: its fields, its set, what is to be kept, and who waits for it.
 --- uses  forget_job trim_finished read_parent child_completed child_failed leave_parent
---- uses  release_deduplication
+--- uses  release_deduplication count_up
 local function file_finished(queue, id, target, value, keep, now)
   local job = queue.base .. id
   local ties = redis.call('HMGET', job, 'parentKey', 'parent', 'deid')
@@ -13,7 +13,7 @@ local function file_finished(queue, id, target, value, keep, now)
       child_failed(ties[1], parent, job, value, now)
     end
   end
-  local made = redis.call('HINCRBY', job, 'atm', 1)
+  local made = count_up(job, 'atm')
   if keep == '0' then
     -- Nobody can wait for a job that is no longer there.
     if ties[1] then leave_parent(queue, job, ties[1], now) end

@@ -3,7 +3,7 @@
 local function hand_back(queue, id, token)
   local code = take_back(queue, id, token)
   if code ~= 0 then return code end
-  local priority = tonumber(redis.call('HGET', queue.base .. id, 'priority') or 0)
+  local priority = tonumber(redis.call('HGET', queue.base .. id, 'priority')) or 0
   if priority > 0 then
     redis.call('ZADD', queue.prioritized, priority * 4294967296, id)
   else

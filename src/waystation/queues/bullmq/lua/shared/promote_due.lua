@@ -7,10 +7,10 @@ local function promote_due(queue, now)
   local list = waiting_list(queue)
   for _, id in ipairs(due) do
     local job = queue.base .. id
-    local priority = tonumber(redis.call('HGET', job, 'priority') or 0)
+    local priority = tonumber(redis.call('HGET', job, 'priority')) or 0
     -- An id whose job is gone leaves the set and goes nowhere.
     if redis.call('EXISTS', job) == 1 then
-      if priority and priority > 0 then
+      if priority > 0 then
         push_prioritized(queue, id, priority)
       else
         redis.call('LPUSH', list, id)

@@ -4,14 +4,14 @@ local function trim_finished(queue, set, now, count, age, limit)
   local gone = {}
   if age and age > 0 then
     gone = redis.call('ZRANGEBYSCORE', set, '-inf', now - age * 1000, 'LIMIT', 0, limit or 1000)
-    if #gone > 0 then redis.call('ZREM', set, unpack(gone)) end
   end
   if count and count > 0 then
-    local extra = redis.call('ZRANGE', set, 0, -(count + 1))
-    for first = 1, #extra, 1000 do
-      redis.call('ZREM', set, unpack(extra, first, math.min(first + 999, #extra)))
-    end
+    local aged = #gone
+    local extra = redis.call('ZRANGE', set, aged, -(count + 1))
     for _, id in ipairs(extra) do gone[#gone + 1] = id end
+  end
+  for first = 1, #gone, 1000 do
+    redis.call('ZREM', set, unpack(gone, first, math.min(first + 999, #gone)))
   end
   for _, id in ipairs(gone) do
     local job = queue.base .. id
