@@ -156,15 +156,15 @@ class BronzeStream(DataSourceStreamArrowWriter):
 
 
 def _write(root: str, batches: Iterator[Batch]) -> Kept:
-    writer = PartWriter(EVENTS.place(root), EVENTS.schema, EVENTS.partitions)
     stretches: list[dict[str, Any]] = []
-    for batch in batches:
-        if (accounts := batch.column("_range")).null_count < batch.num_rows:
-            stretches += batch.filter(pc.is_valid(accounts)).to_pylist()
-            batch = batch.filter(pc.is_null(accounts))
-        if batch.num_rows:
-            writer.write(batch.select(EVENTS.names))
-    return Kept(writer.close(), stretches)
+    with PartWriter(EVENTS.place(root), EVENTS.schema, EVENTS.partitions) as writer:
+        for batch in batches:
+            if (accounts := batch.column("_range")).null_count < batch.num_rows:
+                stretches += batch.filter(pc.is_valid(accounts)).to_pylist()
+                batch = batch.filter(pc.is_null(accounts))
+            if batch.num_rows:
+                writer.write(batch.select(EVENTS.names))
+    return Kept(writer.parts, stretches)
 
 
 def _commit(options: BronzeOptions, messages: list[WriterCommitMessage | None], batch: int) -> None:
@@ -187,9 +187,9 @@ def _commit_gaps(root: str, stretches: list[dict[str, Any]], identity: Identity)
     rows = [gap(stretch) for stretch in stretches if is_gap(stretch["_range"])]
     if not rows:
         return
-    writer = PartWriter(GAPS.place(root), GAPS.schema, ())
-    writer.write(pa.RecordBatch.from_pylist(rows, schema=schema_of(GAPS.schema)))
-    delta.commit(GAPS.place(root), GAPS.schema, writer.close(), identity)
+    with PartWriter(GAPS.place(root), GAPS.schema, GAPS.partitions) as writer:
+        writer.write(pa.RecordBatch.from_pylist(rows, schema=schema_of(GAPS.schema)))
+    delta.commit(GAPS.place(root), GAPS.schema, writer.parts, identity)
 
 
 def is_gap(account: Mapping[str, Any]) -> bool:

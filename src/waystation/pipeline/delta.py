@@ -4,13 +4,14 @@ A commit carries (application, batch). Whoever writes the same batch again, afte
 finds it there and adds nothing; files that never made it into a commit are seen by nobody.
 """
 
+import contextlib
 import os
 import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Self, cast
 
 import msgspec
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
@@ -48,7 +49,10 @@ class Identity(NamedTuple):
 
 
 class PartWriter:
-    """Writes rows into files of a table, one file for each partition it meets."""
+    """Writes rows into files of a table, one file for each partition it meets.
+
+    Used in a `with`, it takes its files away again when something goes wrong inside.
+    """
 
     def __init__(self, place: str, columns: StructType, partitions: Sequence[str]) -> None:
         self._files, self._root = filesystem(place)
@@ -73,6 +77,17 @@ class PartWriter:
         self.parts += [part.close() for part in self._open.values()]
         self._open = {}
         return self.parts
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
+        try:
+            if failure is None:
+                self.close()
+        finally:
+            for part in self._open.values():
+                part.discard()
 
     def _cut(self, batch: Batch) -> Iterator[tuple[tuple[Any, ...], Batch]]:
         cut: list[tuple[tuple[Any, ...], Batch]] = [((), batch)]
@@ -138,6 +153,10 @@ class _Part:
             _settle_on_disk(self._full)
         size = self._files.get_file_info(self._full).size
         return Part(self._path, size, self._rows, self._partition)
+
+    def discard(self) -> None:
+        with contextlib.suppress(OSError):
+            self._files.delete_file(self._full)
 
     def _flush(self) -> None:
         if not self._held:

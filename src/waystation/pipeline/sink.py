@@ -68,10 +68,11 @@ class TableWriting:
 
     def write(self, batches: Iterator[Batch]) -> Written:
         """Write a task's rows into files."""
-        writer = PartWriter(self.options.place, self._columns, listed(self.options.partitions))
-        for batch in batches:
-            writer.write(batch)
-        return Written(writer.close())
+        partitions = listed(self.options.partitions)
+        with PartWriter(self.options.place, self._columns, partitions) as writer:
+            for batch in batches:
+                writer.write(batch)
+        return Written(writer.parts)
 
     def commit(self, messages: Iterable[WriterCommitMessage | None], batch: int) -> None:
         """Make the files of all tasks part of the table."""

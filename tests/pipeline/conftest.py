@@ -1,0 +1,52 @@
+"""One Spark session for all tests of the pipeline, and a store that code without a loop can use."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from redis import Redis
+
+from waystation.pipeline.session import SessionOptions, build
+
+SMALL = SessionOptions(
+    master="local[2]",
+    shuffle_partitions=2,
+    conf={
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.log.level": "OFF",
+    },
+)
+"""A session that starts fast and is fast with little."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        # The first one to ask for Spark waits until it has started.
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(300))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The session that all tests share."""
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    session = build(SMALL)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def store(redis_url: str) -> Iterator[Redis]:
+    """A client of an empty database, without a loop."""
+    with Redis.from_url(redis_url, protocol=2) as client:
+        yield client
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    """Where a history can lie."""
+    return str(tmp_path / "history")
