@@ -77,6 +77,11 @@ function steps(bullmq) {
       throw bullmq.Worker.RateLimitError();
     },
 
+    /** Add to the job's own queue while it runs. */
+    async add({ job, worker }, name, data, opts) {
+      await withQueue(bullmq, worker, job.queueName, (queue) => queue.add(name, data, opts));
+    },
+
     /** Add children on the first start, then wait for all that are pending. */
     async waitForChildren({ job, token, worker }, children = []) {
       if (job.attemptsStarted === FIRST_START) {
@@ -88,10 +93,15 @@ function steps(bullmq) {
 }
 
 async function addChild(bullmq, worker, job, { queue: queueName, name, data, opts }) {
+  const parent = { id: job.id, queue: job.queueQualifiedName };
+  await withQueue(bullmq, worker, queueName, (queue) => queue.add(name, data, { ...opts, parent }));
+}
+
+async function withQueue(bullmq, worker, name, use) {
   const { connection, prefix } = worker.opts;
-  const queue = new bullmq.Queue(queueName, { connection, prefix });
+  const queue = new bullmq.Queue(name, { connection, prefix });
   try {
-    await queue.add(name, data, { ...opts, parent: { id: job.id, queue: job.queueQualifiedName } });
+    await use(queue);
   } finally {
     await queue.close();
   }

@@ -62,6 +62,16 @@ class OurSide:
             while await self._redis.exists(f"bull:{queue}:marker"):
                 await asyncio.sleep(0.005)
 
+    async def abandon(self, queue: str, *, jobs: int, options: Options) -> None:
+        begun = asyncio.Semaphore(0)
+        worker = Worker(queue, Steps(self._store), self._store, **worker_options(options))
+        worker.on("active", lambda *_: begun.release())
+        await worker.start()
+        async with asyncio.timeout(IDLE_WITHIN):
+            for _ in range(jobs):
+                await begun.acquire()
+        await worker.close(force=True)
+
     async def on_queue(self, queue: str, verb: str, args: Sequence[Json]) -> None:
         opened = await self._queue(queue)
         if verb == "upsert_job_scheduler":

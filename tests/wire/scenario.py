@@ -4,6 +4,7 @@ Options, arguments and job data are BullMQ's JSON. What a worker does with a job
 (`data["do"]`, see handlers.mjs). Verbs are our method names; a side translates what it must.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
@@ -69,6 +70,22 @@ class Work:
 
 
 @dataclass(frozen=True)
+class Abandon:
+    """Let a worker begin so many jobs and go without ending them."""
+
+    queue: str
+    jobs: int
+    options: Options = field(default_factory=dict[str, Json])
+
+
+@dataclass(frozen=True)
+class Rest:
+    """Let time pass, so that what expires has expired."""
+
+    ms: int
+
+
+@dataclass(frozen=True)
 class OnQueue:
     """Call a method of the queue."""
 
@@ -87,7 +104,7 @@ class OnJob:
     args: Sequence[Json] = ()
 
 
-Step: TypeAlias = Add | AddMany | AddFlow | Work | OnQueue | OnJob
+Step: TypeAlias = Add | AddMany | AddFlow | Work | Abandon | Rest | OnQueue | OnJob
 
 
 class Side(Protocol):
@@ -97,6 +114,7 @@ class Side(Protocol):
     async def add_many(self, queue: str, jobs: Sequence[Job]) -> None: ...
     async def add_flow(self, tree: Tree) -> None: ...
     async def work(self, queue: str, *, outcomes: int, options: Options) -> None: ...
+    async def abandon(self, queue: str, *, jobs: int, options: Options) -> None: ...
     async def on_queue(self, queue: str, verb: str, args: Sequence[Json]) -> None: ...
     async def on_job(self, queue: str, job_id: str, verb: str, args: Sequence[Json]) -> None: ...
 
@@ -118,6 +136,10 @@ async def _perform(side: Side, step: Step) -> None:
             await side.add_flow(_tree_with_tries(tree))
         case Work(queue, outcomes, options):
             await side.work(queue, outcomes=outcomes, options={**NAMED, **options})
+        case Abandon(queue, jobs, options):
+            await side.abandon(queue, jobs=jobs, options={**NAMED, "concurrency": jobs, **options})
+        case Rest(ms):
+            await asyncio.sleep(ms / 1000)
         case OnQueue(queue, verb, args):
             await side.on_queue(queue, verb, args)
         case OnJob(queue, job_id, verb, args):

@@ -5,6 +5,7 @@ Delays are whole hours, which no run reaches, or a few milliseconds, which every
 
 from collections.abc import Mapping, Sequence
 
+from .more_scenarios import MORE_SCENARIOS
 from .scenario import Add, AddFlow, AddMany, Job, Json, OnJob, OnQueue, Step, Tree, Work
 
 SOON = 20
@@ -406,4 +407,5 @@ SCENARIOS: Mapping[str, Sequence[Step]] = {
     "limits": LIMITS,
     "removal": REMOVAL,
     "cleaning": CLEANING,
+    **MORE_SCENARIOS,
 }

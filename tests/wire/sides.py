@@ -39,6 +39,11 @@ class NodeSide:
         await self._idle(queue)
         await worker.close()
 
+    async def abandon(self, queue: str, *, jobs: int, options: Options) -> None:
+        worker = self._peer.worker(queue, **options)
+        await worker.until("started", count=jobs)
+        await worker.close(force=True)
+
     async def on_queue(self, queue: str, verb: str, args: Sequence[Json]) -> None:
         await self._queue(queue).call(_camel(verb), *args)
 

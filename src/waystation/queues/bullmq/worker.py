@@ -27,6 +27,9 @@ from .options import Retention
 JobHandler: TypeAlias = Callable[[Any], Any]
 """Takes the job, or a list of them, and returns a JSON value, or one for each."""
 
+_SWALLOWED_S = 0.1
+"""After so long without an end a task has not heard that it was cancelled."""
+
 WorkerEvent: TypeAlias = Literal["active", "completed", "failed", "refused", "lost", "error"]
 
 
@@ -173,7 +176,7 @@ class Worker(AttachedToQueue):
         try:
             await core.run()
         finally:
-            rounds.cancel()
+            await _ended(rounds)
             await source.close()
 
     def _started(self) -> CoreWorker[Job]:
@@ -222,6 +225,13 @@ class Worker(AttachedToQueue):
     def traces(self) -> Traces:
         """Where the spans of this worker's jobs go."""
         return self._traces
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    # The store's client may swallow a cancellation: `wait_for` does so before Python 3.12.
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=_SWALLOWED_S)
 
 
 class _ByName(Handler[Job]):

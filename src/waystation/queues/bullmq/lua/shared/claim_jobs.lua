@@ -7,6 +7,8 @@ local function claim_jobs(queue, want, token, lease_ms, worker, max, duration, n
   if window and (window < 1 or window > 2 ^ 53) then window = nil end
   if max then
     local ttl = redis.call('PTTL', queue.limiter)
+    -- In its last millisecond a window no longer binds; counted into, it would take the count along.
+    if ttl == 0 then redis.call('DEL', queue.limiter) end
     local started = ttl > 0 and tonumber(redis.call('GET', queue.limiter)) or 0
     if started >= max then return {}, ttl end
     want = math.min(want, max - started)
