@@ -223,6 +223,9 @@ async def test_a_flow_is_added_as_a_whole_or_not_at_all(hands: Hands, flows: Flo
         (parent(child(job_id="twice"), child(job_id="twice")), "stands twice"),
         (FlowNode(name="x", queue="with:colon"), "colon"),
         (FlowNode(name="x", queue="mail", data=float("nan")), "finite"),
+        (FlowNode(name="", queue="mail"), "name must be text"),
+        (FlowNode(name="x", queue="mail", children=["y"]), "made of FlowNode"),  # pyright: ignore[reportArgumentType]
+        ("x", "made of FlowNode"),
         (FlowNode(name="x", queue="mail", children=[child()] * 10_000), "at most 10000"),
     ],
 )

@@ -80,7 +80,7 @@ class Packer:
                 last_options, opts, wants = options, _written(options, trace), wire_wants(options)
                 most = _room(options, self._size_limit, opts)
             if name is not last_name:
-                last_name, named = name, _name(name)
+                last_name, named = name, wire_name(name)
             raw = b"{}" if data is UNSET else encode(data)
             if len(raw) > most:
                 _refuse_size(len(raw), len(opts), options, self._size_limit)
@@ -143,7 +143,8 @@ def _padded(job: Any) -> tuple[Any, Any, None]:
     return job[0], job[1], None
 
 
-def _name(name: Any) -> bytes:
+def wire_name(name: Any) -> bytes:
+    """A job's name as it is sent."""
     if not isinstance(name, str) or not name:
         raise InvalidInput(f"a job's name must be text, got {name!r}")
     try:

@@ -8,6 +8,7 @@ from waystation.core.store.script import Client
 
 from . import flow_scripts
 from .keys import JobKeys, QueueKeys
+from .plain import ask, ask_all
 
 ChildKind: TypeAlias = Literal["processed", "unprocessed", "ignored", "failed"]
 """Completed; not finished; failed without failing the parent; failed, and the parent with it."""
@@ -108,7 +109,7 @@ async def page(
         "ignored": ("HSCAN", keys.ignored),
         "failed": ("ZSCAN", keys.unsuccessful),
     }[kind]
-    answer: Any = await client.execute_command(command, key, cursor, "COUNT", count)
+    answer: Any = await ask(client, command, key, cursor, "COUNT", count)
     following, found = int(answer[0]), answer[1]
     if kind == "unprocessed":
         return DependencyPage({each.decode(): None for each in found}, following)
@@ -120,28 +121,31 @@ async def page(
 async def counts(client: Client, keys: JobKeys) -> DependencyCounts:
     """How many children there are of each kind."""
     return DependencyCounts(
-        processed=await client.execute_command("HLEN", keys.processed),
-        unprocessed=await client.execute_command("SCARD", keys.dependencies),
-        ignored=await client.execute_command("HLEN", keys.ignored),
-        failed=await client.execute_command("ZCARD", keys.unsuccessful),
+        *await ask_all(
+            client,
+            ("HLEN", keys.processed),
+            ("SCARD", keys.dependencies),
+            ("HLEN", keys.ignored),
+            ("ZCARD", keys.unsuccessful),
+        )
     )
 
 
 async def values(client: Client, keys: JobKeys) -> dict[str, Any]:
     """What the completed children returned, by their keys."""
-    found = await client.execute_command("HGETALL", keys.processed)
-    return {child.decode(): _told("processed", value) for child, value in fields_of(found).items()}
+    found = await hash_at(client, keys.processed)
+    return {child.decode(): _told("processed", value) for child, value in found.items()}
 
 
 async def ignored_failures(client: Client, keys: JobKeys) -> dict[str, str]:
     """Why children failed whose failure counts as done."""
-    found = await client.execute_command("HGETALL", keys.ignored)
-    return {child.decode(): _told("ignored", reason) for child, reason in fields_of(found).items()}
+    found = await hash_at(client, keys.ignored)
+    return {child.decode(): _told("ignored", reason) for child, reason in found.items()}
 
 
 async def failed_keys(client: Client, keys: JobKeys) -> list[str]:
     """The children whose failure fails the parent."""
-    found: list[bytes] = await client.execute_command("ZRANGE", keys.unsuccessful, 0, -1)
+    found: list[bytes] = await ask(client, "ZRANGE", keys.unsuccessful, 0, -1)
     return [child.decode() for child in found]
 
 
@@ -218,6 +222,11 @@ def refusal(code: int, job_id: str) -> WaystationError:
             return WrongState(f"job {job_id} has children that failed")
         case _:
             return WrongState(f"job {job_id} is not active")
+
+
+async def hash_at(client: Client, key: str) -> dict[bytes, bytes]:
+    """All fields of a hash; none when there is no such key."""
+    return fields_of(await ask(client, "HGETALL", key))
 
 
 def fields_of(answer: Any) -> dict[bytes, Any]:

@@ -15,7 +15,7 @@ from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 
 from . import dependencies, flow_scripts
-from .adding import current_trace
+from .adding import current_trace, wire_name
 from .attached import Attached
 from .job import Job, QueueRef
 from .keys import PREFIX, QueueKeys
@@ -93,6 +93,7 @@ class _Planned(NamedTuple):
     """A job on its way into the store."""
 
     node: FlowNode
+    name: bytes
     keys: QueueKeys
     id: str
     data: bytes
@@ -102,14 +103,13 @@ class _Planned(NamedTuple):
     """The place of its parent among the planned."""
 
     def arguments(self) -> tuple[str | bytes, ...]:
-        name = self.node.name
-        return self.keys.base, name, self.data, self.opts, codec.encode(self.wants)
+        return self.keys.base, self.name, self.data, self.opts, codec.encode(self.wants)
 
 
 def _planned(trees: Sequence[FlowNode], prefix: str) -> Iterator[_Planned]:
     """The jobs of the trees, parents before their children."""
     ahead: deque[tuple[FlowNode, Parent | None, int | None]] = deque(
-        (tree, tree.options.parent, None) for tree in trees
+        (tree, tree.options.parent, None) for tree in map(_node, trees)
     )
     trace, place = current_trace(), 0
     while ahead:
@@ -117,11 +117,17 @@ def _planned(trees: Sequence[FlowNode], prefix: str) -> Iterator[_Planned]:
         keys = QueueKeys(node.queue, prefix=node.prefix or prefix)
         id = node.options.job_id or str(uuid.uuid4())
         yield _plan(node, keys, id, parent=parent, above=above, trace=trace)
-        for child in node.children:
+        for child in map(_node, node.children):
             if child.options.parent is not None:
                 raise InvalidOption(f"the parent of {child.name!r} is the job above it")
             ahead.append((child, Parent(id, keys.qualified), place))
         place += 1
+
+
+def _node(given: Any) -> FlowNode:
+    if not isinstance(given, FlowNode):
+        raise InvalidInput(f"a flow is made of FlowNode, got {given!r}")
+    return given
 
 
 def _plan(
@@ -144,7 +150,7 @@ def _plan(
     if options.size_limit is not None:
         codec.check_size(len(data), options.size_limit)
     wants = wants_of(options, parent=parent, id=id, has_children=bool(node.children))
-    return _Planned(node, keys, id, data, opts, wants, above)
+    return _Planned(node, wire_name(node.name), keys, id, data, opts, wants, above)
 
 
 def _check(planned: Sequence[_Planned]) -> None:
@@ -197,7 +203,7 @@ def _as_added(client: Client, planned: Sequence[_Planned], ids: Sequence[str]) -
 def _fields(job: _Planned, now: int) -> dict[bytes, bytes]:
     wants = job.wants
     fields = {
-        b"name": job.node.name.encode(),
+        b"name": job.name,
         b"data": job.data,
         b"opts": job.opts,
         b"timestamp": b"%d" % (wants.timestamp or now),
@@ -214,8 +220,7 @@ def _fields(job: _Planned, now: int) -> dict[bytes, bytes]:
 async def _read(
     client: Client, place: dependencies.JobPlace, depth: int, most: int
 ) -> FlowJob | None:
-    answer = await client.execute_command("HGETALL", place.queue.of(place.id).job)
-    fields = dependencies.fields_of(answer)
+    fields = await dependencies.hash_at(client, place.queue.of(place.id).job)
     if not fields:
         return None
     job = Job(place.id, fields, QueueRef(client, place.queue))

@@ -203,8 +203,7 @@ class Job(JobSteps, Dependencies):
         if place is None:
             return None
         client = self.queue.client
-        answer = await client.execute_command("HGETALL", place.queue.of(place.id).job)
-        fields = dependencies.fields_of(answer)
+        fields = await dependencies.hash_at(client, place.queue.of(place.id).job)
         return Job(place.id, fields, QueueRef(client, place.queue)) if fields else None
 
     async def refresh(self) -> None:

@@ -24,7 +24,7 @@ async def upsert_scheduler(
     every: str | int,
     offset: str | int,
     start_date: str | int,
-    name: str,
+    name: bytes,
     data: str | bytes,
     opts: str | bytes,
     id: str | bytes,

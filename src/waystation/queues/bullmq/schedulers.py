@@ -20,10 +20,12 @@ from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import get_logger
 
 from . import cron, scheduler_scripts
-from .dependencies import fields_of
+from .adding import wire_name
+from .dependencies import hash_at
 from .job import Job
 from .keys import QueueKeys
 from .options import Deduplication, JobOptions, options_as_stored
+from .plain import ask
 from .schedule import Schedule, Scheduler, millis, read_scheduler, whole, wire_times
 
 _log = get_logger(__name__)
@@ -68,7 +70,7 @@ async def upsert(
         every=schedule.every or "",
         offset=schedule.offset or "",
         start_date=_or_empty(millis(schedule.start_date)),
-        name=name or scheduler_id,
+        name=wire_name(name or scheduler_id),
         data=payload,
         fields=_record_fields(schedule, template, payload),
         **_iteration(scheduler_id, template, _repeat(schedule)),
@@ -80,7 +82,7 @@ async def upsert(
 
 async def get(client: Client, keys: QueueKeys, scheduler_id: str) -> Scheduler | None:
     """The scheduler of this id."""
-    score: bytes | None = await client.execute_command("ZSCORE", keys.repeat, scheduler_id)
+    score: bytes | None = await ask(client, "ZSCORE", keys.repeat, scheduler_id)
     fields = await _record(client, keys, scheduler_id)
     return read_scheduler(scheduler_id, fields, score) if score is not None and fields else None
 
@@ -90,14 +92,14 @@ async def get_many(
 ) -> list[Scheduler]:
     """Schedulers by when they run next."""
     command = "ZRANGE" if asc else "ZREVRANGE"
-    found: list[bytes] = await client.execute_command(command, keys.repeat, start, end)
+    found: list[bytes] = await ask(client, command, keys.repeat, start, end)
     each = [await get(client, keys, id.decode()) for id in found]
     return [scheduler for scheduler in each if scheduler]
 
 
 async def count(client: Client, keys: QueueKeys) -> int:
     """How many schedulers there are."""
-    return await client.execute_command("ZCARD", keys.repeat)
+    return await ask(client, "ZCARD", keys.repeat)
 
 
 async def remove(client: Client, keys: QueueKeys, scheduler_id: str) -> bool:
@@ -221,13 +223,12 @@ def _deduplication_id(rule: Any) -> str:
 
 
 async def _record(client: Client, keys: QueueKeys, scheduler_id: str) -> dict[bytes, bytes]:
-    answer = await client.execute_command("HGETALL", f"{keys.repeat}:{scheduler_id}")
-    return fields_of(answer)
+    return await hash_at(client, f"{keys.repeat}:{scheduler_id}")
 
 
 async def _time(client: Client) -> int:
     """The server's clock, because it is the one that jobs wait by."""
-    seconds, micros = await client.execute_command("TIME")
+    seconds, micros = await ask(client, "TIME")
     return int(seconds) * 1000 + int(micros) // 1000
 
 
