@@ -193,6 +193,23 @@ async def test_a_parent_whose_children_are_all_done_runs_at_once(
     assert await state(await flows.add(parent(child(job_id="early")))) == "waiting"
 
 
+async def test_a_tree_may_hang_under_a_job_that_waits_already(
+    hands: Hands, flows: FlowProducer
+) -> None:
+    await hands.add(job_id="early")
+    await hands.complete(await hands.claim_one())
+    flow = await flows.add(parent(child(job_id="open", delay=HOUR)))
+    below = Parent("parent", "bull:mail")
+
+    await flows.add(child(job_id="more", delay=HOUR, parent=below))
+    assert (await flow.job.dependency_counts()).unprocessed == 2
+
+    for open_child in ("open", "more"):
+        await hands.call("SREM", flow.job.keys.dependencies, f"bull:mail:{open_child}")
+    await flows.add(child(job_id="early", parent=below))
+    assert await state(flow) == "waiting"
+
+
 async def test_a_flow_is_added_as_a_whole_or_not_at_all(hands: Hands, flows: FlowProducer) -> None:
     await flows.add(parent(child(job_id="taken")))
     before = await traces(hands)

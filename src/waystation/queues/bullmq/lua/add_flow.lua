@@ -4,9 +4,9 @@
 --- or, when nothing was added, a number below zero and the place of the job it is about.
 --- keys  meta
 --- args  now jobs...
---- uses  now_ms queue_at events_cap has_other_parent insert_job release_parent
+--- uses  now_ms queue_at events_cap has_other_parent insert_job read_parent release_parent
 now = now_ms(now)
-local queues, numbers, added, parents = {}, {}, {}, {}
+local queues, numbers, added, parents, is_parent = {}, {}, {}, {}, {}
 local wants, many = {}, (#ARGV - jobs + 1) / 5
 
 for nth = 1, many do
@@ -17,6 +17,8 @@ for nth = 1, many do
   if parent_key then
     if not added[parent_key] and redis.call('EXISTS', parent_key) == 0 then return { -5, nth } end
     if has_other_parent(base .. want.id, parent_key) then return { -7, nth } end
+    if not is_parent[parent_key] then parents[#parents + 1] = want end
+    is_parent[parent_key] = true
   end
   wants[nth] = want
   added[base .. want.id] = true
@@ -35,13 +37,12 @@ for nth = 1, many do
   numbers[base] = numbers[base] + 1
   ids[nth] = insert_job(queue, string.format('%.0f', numbers[base]), ARGV[at + 1], ARGV[at + 2],
     ARGV[at + 3], want, now, true)
-  if want.has_children then parents[#parents + 1] = { queue, want.id } end
 end
 -- A parent whose children had all been completed before, or are stood for by others, may run.
-for _, parent in ipairs(parents) do
-  local queue, id = parent[1], parent[2]
-  if redis.call('EXISTS', queue.base .. id .. ':dependencies') == 0 then
-    release_parent(queue, id, now)
+for _, want in ipairs(parents) do
+  if redis.call('EXISTS', want.parent_key .. ':dependencies') == 0 then
+    local parent = read_parent(want.parent_key, want.parent)
+    release_parent(queue_at(parent.queueKey .. ':'), parent.id, now)
   end
 end
 for _, queue in pairs(queues) do
