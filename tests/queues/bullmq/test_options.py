@@ -218,3 +218,16 @@ def test_odd_retention_of_another_producer_keeps_rather_than_deletes(
     found: dict[str, Any], wanted: str
 ) -> None:
     assert StoredOptions(found).keep_completed == wanted
+
+
+def test_one_is_not_true_and_zero_is_not_false() -> None:
+    """D-26: to Python they are equal, but one keeps a job that the other does not."""
+    written = [
+        on_the_wire(remove_on_complete=keep)["removeOnComplete"] for keep in (1, True, 0, False)
+    ]
+    assert [(type(each), each) for each in written] == [
+        (int, 1),
+        (bool, True),
+        (int, 0),
+        (bool, False),
+    ]

@@ -175,9 +175,14 @@ FLAGS = {
 """What a child's failure means for its parent, and how the wire calls it."""
 
 
-@lru_cache(4096)
 def wire_options(options: JobOptions) -> bytes:
     """The options as they stand in the job's hash."""
+    # For Python, keeping 1 and True are the same; for a job the one keeps it, the other does not.
+    return _wire_options(options, type(options.remove_on_complete), type(options.remove_on_fail))
+
+
+@lru_cache(4096)
+def _wire_options(options: JobOptions, *_kinds: type) -> bytes:
     return codec.encode(options_as_stored(options))
 
 
