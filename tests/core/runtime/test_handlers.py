@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from waystation.core.errors import InvalidOption, TimedOut
+from waystation.core.errors import Cancelled, InvalidOption, TimedOut
 from waystation.core.outcome import Done, Failed, Outcome
 from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.memory import Entry, MemorySource
@@ -158,6 +158,20 @@ async def test_a_timeout_raised_by_the_handler_itself_is_its_own_error() -> None
     (entry,) = await outcomes(handle, "work", timeout_s=30)
 
     assert str(entry.error) == "the mail server did not answer"
+
+
+@pytest.mark.parametrize("batch", [0, 2])
+async def test_a_cancellation_from_within_the_handler_fails_its_job(batch: int) -> None:
+    async def handle(work: object) -> None:
+        waiting = asyncio.create_task(asyncio.sleep(60))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await waiting
+
+    entries = await outcomes(handle, "work", "more", batch=batch, concurrency=1)
+
+    assert [entry.state for entry in entries] == ["failed", "failed"]
+    assert isinstance(entries[0].error, Cancelled)
 
 
 async def test_a_handler_may_cancel_its_own_job() -> None:

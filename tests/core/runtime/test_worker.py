@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from waystation.core.errors import InvalidOption, ScriptFailed, StoreUnreachable
-from waystation.core.runtime.claim import Reply, Settled
+from waystation.core.runtime.claim import Extend, Reply, Settled
 from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.memory import MemorySource
 from waystation.core.runtime.worker import Worker, WorkerOptions
@@ -151,6 +151,52 @@ async def test_a_handler_that_ignores_cancellation_does_not_keep_the_worker_aliv
     async with working(source, stubborn, grace_s=0.01):
         await begun.wait()
     end.set()
+
+
+async def test_what_is_claimed_while_the_worker_stops_is_handed_back() -> None:
+    class Slow(MemorySource):
+        asked = asyncio.Event()
+
+        async def settle(self, settled: Sequence[Settled[Any]], *, claim: int) -> Reply[Any]:
+            reply = await super().settle(settled, claim=claim)
+            if reply.claims:
+                self.asked.set()
+                await asyncio.sleep(0.05)
+            return reply
+
+    source = Slow()
+    id = source.add("work")
+
+    async with working(source, no_op):
+        await source.asked.wait()
+
+    assert source.entries[id].state in ("waiting", "completed")
+
+
+async def test_a_keeper_that_breaks_is_mended() -> None:
+    class Brittle(MemorySource):
+        breaks = 2
+
+        @contextlib.asynccontextmanager
+        async def keeper(self) -> AsyncGenerator[Extend]:
+            if self.breaks:
+                self.breaks -= 1
+                raise RuntimeError("a bug in the client")
+            async with super().keeper() as extend:
+                yield extend
+
+    source = Brittle(lease_s=0.5)
+    id = source.add("work")
+
+    async def handle(work: Any) -> None:
+        await asyncio.sleep(1.2)
+
+    async with working(source, handle, lease_s=0.5, renew_s=0.05):
+        await asyncio.sleep(0.8)
+        assert await source.recover() == []
+        await until_all(source)
+
+    assert source.entries[id].attempts_made == 1
 
 
 @pytest.mark.parametrize(

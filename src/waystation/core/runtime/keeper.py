@@ -68,7 +68,10 @@ class Keeper(Generic[W]):
                     return
             except StoreError as error:
                 _log.warning("leases cannot be renewed now", error_code=error.code)
-                await _happens(ended, within=min(self._every, 1.0))
+            except Exception:
+                # Whatever it is, the leases of running work are worth another try.
+                _log.exception("leases cannot be renewed now")
+            await _happens(ended, within=min(self._every, 1.0))
 
     async def _beat(self, extend: Callable[[Sequence[Claim[Any]]], Any]) -> None:
         held = self._held()

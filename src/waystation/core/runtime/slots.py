@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import Any, Generic, TypeVar, cast
 
-from waystation.core.errors import TimedOut, WorkError
+from waystation.core.errors import Cancelled, TimedOut, WorkError
 from waystation.core.outcome import Done, Failed, Outcome, Returned
 
 from .claim import Claim
@@ -122,7 +122,7 @@ class Slots(Generic[W]):
                 await waiting
                 turn_began = time.perf_counter()
             if self._handler.batch:
-                await self._attempt_together(self._take(self._handler.batch))
+                await self._attempt_together(task, self._take(self._handler.batch))
             else:
                 await self._attempt(task, self._ready.popleft())
             if time.perf_counter() - turn_began > _TURN_S:
@@ -139,9 +139,9 @@ class Slots(Generic[W]):
         try:
             outcome = Done(await self._run(claim.work))
         except asyncio.CancelledError:
-            if claim not in self._verdicts:
+            if task.cancelling() and claim not in self._verdicts:
                 raise
-            outcome = None
+            outcome = Failed(Cancelled("something that the handler waited for was cancelled"))
         except (Exception, SystemExit) as error:
             outcome = Failed(error)
         finally:
@@ -152,12 +152,17 @@ class Slots(Generic[W]):
                 task.uncancel()
         self._finished(claim, outcome, time.perf_counter() - began)
 
-    async def _attempt_together(self, claims: list[Claim[W]]) -> None:
+    async def _attempt_together(self, task: asyncio.Task[None], claims: list[Claim[W]]) -> None:
         began = time.perf_counter()
         self._running.update((claim, None) for claim in claims)
         outcomes: Sequence[Outcome | None]
         try:
             outcomes = _one_each(await self._run([claim.work for claim in claims]), len(claims))
+        except asyncio.CancelledError:
+            if task.cancelling():
+                raise
+            reason = Cancelled("something that the handler waited for was cancelled")
+            outcomes = [Failed(reason)] * len(claims)
         except (Exception, SystemExit) as error:
             outcomes = [Failed(error)] * len(claims)
         finally:

@@ -118,7 +118,8 @@ class Worker(Generic[W]):
         self._paused = False
         self._stopping = asyncio.Event()
         self._quiet = asyncio.Event()
-        self._empty_handed = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._under_way = 0
 
     async def run(self) -> None:
         """Work until told to stop, then finish or hand back what was begun."""
@@ -171,10 +172,14 @@ class Worker(Generic[W]):
         return sum(self._slots.stop(claim, verdict) for claim in self.held if claim.id == id) > 0
 
     async def until_idle(self) -> None:
-        """Return when nothing is held."""
-        while self._held:
-            self._empty_handed.clear()
-            await self._empty_handed.wait()
+        """Return when nothing is held, and no call is under way that could bring something."""
+        while self._held or self._under_way:
+            self._idle.clear()
+            await self._idle.wait()
+
+    def _notice_if_idle(self) -> None:
+        if not (self._held or self._under_way):
+            self._idle.set()
 
     async def _drain(self) -> None:
         self._slots.give_back_ready()
@@ -195,6 +200,7 @@ class Worker(Generic[W]):
         while True:
             settled, room = self._take()
             if settled or room:
+                self._under_way += 1
                 self._deliver(await self._call(settled, room), settled, room)
             else:
                 await self._sleep_until_woken()
@@ -238,6 +244,7 @@ class Worker(Generic[W]):
         return Reply((), [Refused(each.claim, error) for each in settled])
 
     def _deliver(self, reply: Reply[W], settled: Sequence[Settled[W]], room: int) -> None:
+        self._under_way -= 1
         for each in settled:
             self._held.pop(each.claim, None)
         claims = reply.claims
@@ -252,8 +259,7 @@ class Worker(Generic[W]):
             self._maybe_work = len(claims) == room
             if not self._maybe_work:
                 self._quiet.set()
-        if not self._held:
-            self._empty_handed.set()
+        self._notice_if_idle()
         self._tell(reply, settled)
 
     def _tell(self, reply: Reply[W], settled: Sequence[Settled[W]]) -> None:
@@ -290,8 +296,7 @@ class Worker(Generic[W]):
         self._room += 1
         if outcome is None:
             self._held.pop(claim, None)
-            if not self._held:
-                self._empty_handed.set()
+            self._notice_if_idle()
         else:
             self._done.append(Settled(claim, outcome, took_s))
         if self._idle_lanes:
