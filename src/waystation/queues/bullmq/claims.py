@@ -126,7 +126,18 @@ class BullSource:
             for held, code in zip(filed, settlement.codes, strict=True)
             if code
         ]
+        if refused:
+            await self._fail_held_up(filed, settlement.codes)
         return Reply(found + self._claims(settlement.claims, token), refused)
+
+    async def _fail_held_up(self, filed: Sequence[Claim[Job]], codes: Sequence[int]) -> None:
+        """Fail the jobs whose children do not let them complete; nobody else would end them."""
+        outcomes: list[str | bytes | int] = []
+        for held, code in zip(filed, codes, strict=True):
+            if code in _HELD_UP:
+                outcomes += await self._failure(held.work, held.token, _held_up(code, held.id))
+        if outcomes:
+            await self._call(outcomes, 0)
 
     async def _call(
         self, outcomes: Sequence[str | bytes | int], claim: int
@@ -202,9 +213,9 @@ class BullSource:
     async def _failure(
         self, job: Job, token: str, error: BaseException
     ) -> tuple[str | bytes | int, ...]:
-        reason = str(error) or type(error).__name__
-        traces = codec.encode(self._traces(job, error))
         pause = await self._pause(job, error)
+        reason = _reason(error)
+        traces = codec.encode(self._traces(job, error))
         if pause is not None:
             return ("retry", job.id, token, reason, traces, pause, int(job.opts.lifo))
         keep = job.opts.keep_failed
@@ -216,7 +227,7 @@ class BullSource:
         options = self._options
         made = job.attempts_made + 1
         most_started = options.max_started_attempts
-        if made >= job.opts.attempts or isinstance(error, Unrecoverable):
+        if made >= job.opts.attempts or isinstance(error, Unrecoverable) or job.discarded:
             return None
         if most_started is not None and job.attempts_started >= most_started:
             return None
@@ -233,14 +244,19 @@ class BullSource:
         self, rule: Backoff, made: int, error: BaseException, job: Job
     ) -> int | None:
         if self._options.strategy is None:
+            error.add_note(f"no strategy knows the backoff {rule.type!r}, so there was no retry")
             return None
-        pause = self._options.strategy(made, rule.type, error, job)
-        if isinstance(pause, Awaitable):
-            pause = await pause
-        return None if pause < 0 else int(pause)
+        try:
+            pause = self._options.strategy(made, rule.type, error, job)
+            if isinstance(pause, Awaitable):
+                pause = await pause
+            return None if pause < 0 else int(pause)
+        except Exception as trouble:
+            error.add_note(f"the backoff strategy failed, so there was no retry: {trouble!r}")
+            return None
 
     def _traces(self, job: Job, error: BaseException) -> list[str]:
-        trace = "".join(traceback.format_exception(error))
+        trace = _sayable("".join(traceback.format_exception(error)))
         traces = [*job.stacktrace, trace]
         limit = job.opts.stack_trace_limit
         return traces if limit is None else traces[len(traces) - limit :] if limit else []
@@ -274,6 +290,31 @@ class BullSource:
             yield extend
         finally:
             await store.close()
+
+
+def _reason(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
+    return _sayable(text) or type(error).__name__
+
+
+def _sayable(text: str) -> str:
+    """The text with whatever cannot be written as UTF-8 spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+_HELD_UP = (-4, -9)
+
+
+def _held_up(code: int, id: str) -> WaystationError:
+    # In Node's words, because that is what dashboards and alerts look for.
+    if code == -4:
+        return WrongState(f"Job {id} has pending dependencies. moveToFinished")
+    return Unrecoverable(
+        f"Cannot complete job {id} because it has at least one failed child. moveToFinished"
+    )
 
 
 def _refusal(code: int, id: str) -> WaystationError:
