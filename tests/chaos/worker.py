@@ -1,0 +1,57 @@
+"""A worker in a process of its own, to be killed."""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+
+from waystation.core.errors import StoreError
+from waystation.queues.bullmq import Job, Worker
+
+LOCK_MS = 600
+STALLED_INTERVAL_MS = 300
+
+
+async def handle(job: Job) -> str:
+    """Take a while; fail now and then, or take the whole process along."""
+    if job.name == "poison":
+        os.kill(os.getpid(), signal.SIGKILL)
+    await asyncio.sleep(random.uniform(0, 0.06))
+    if job.name == "moody" and job.attempts_made == 0:
+        raise ConnectionError("not the first time")
+    return job.id
+
+
+async def main(url: str, queue: str, max_stalled: int) -> None:
+    """Work until asked to stop."""
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    worker = Worker(
+        queue,
+        handle,
+        url,
+        concurrency=8,
+        lock_duration=LOCK_MS,
+        stalled_interval=STALLED_INTERVAL_MS,
+        max_stalled=max_stalled,
+        drain_delay=200,
+        grace=2000,
+    )
+    while not await started(worker):
+        await asyncio.sleep(0.1)
+    await stopped.wait()
+    await worker.close()
+
+
+async def started(worker: Worker) -> bool:
+    """Begin, unless the store happens to be away just now."""
+    try:
+        await worker.start()
+    except StoreError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
