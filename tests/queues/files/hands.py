@@ -52,6 +52,8 @@ class Hands:
             now=self.clock.now_ms(),
             events_cap=10_000,
             remember_ms=REMEMBER_MS,
+            rate=0,
+            burst=1,
             jobs=[digest, lane, id, raw, path, size],
         )
         return id

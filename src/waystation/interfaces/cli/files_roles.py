@@ -57,7 +57,7 @@ async def run(
         composed.store(settings, general) as store,
     ):
         queue = Queue(store, composed.layout(settings), composed.queue_options(settings))
-        scan = _Scan(store, queue, settings, telemetry.metrics, watch=watch) if produce else None
+        scan = _Scan(queue, settings, telemetry.metrics, watch=watch) if produce else None
         async with _worker(store, settings, telemetry, checks if work else None) as worker:
             with contextlib.ExitStack() as shown:
                 if scan:
@@ -133,20 +133,13 @@ class _Scan:
     """A producer in the shape that the service runs: it can be run, and told to stop."""
 
     def __init__(
-        self,
-        store: Store,
-        queue: Queue,
-        settings: FilesSettings,
-        metrics: Metrics,
-        *,
-        watch: bool,
+        self, queue: Queue, settings: FilesSettings, metrics: Metrics, *, watch: bool
     ) -> None:
         self._show: Callable[[Tally], None] = lambda tally: None
         self._watch = watch
         self.finished = asyncio.Event()
         self._task: asyncio.Task[Any] | None = None
         self._producer = Producer(
-            store,
             queue,
             composed.producer_options(settings),
             metrics=metrics,

@@ -11,7 +11,9 @@ class FileKeys(Keyspace, root="<prefix>"):
     """The keys of one line of files; the names shown are the defaults, and most may be set."""
 
     queue = List("<priority>_priority", "jobs of one priority; the oldest at the right end")
-    scheduled = SortedSet("sched:<queue>", "jobs that wait for another try, by when it is due")
+    scheduled = SortedSet(
+        "sched:<prefix>:<priority>_priority", "jobs that wait to be tried again, by when it is due"
+    )
     processing = List("worker:<worker>:processing", "what a worker holds, byte for byte")
     heartbeat = String("processing:worker:<worker>", "when a worker was alive", ttl="heartbeat_ttl")
     workers = Set("workers", "every worker that may hold something")

@@ -11,14 +11,13 @@ from itertools import islice
 import msgspec
 
 from waystation.core.errors import InvalidOption
-from waystation.core.store import limits
-from waystation.core.store.connection import Store
 from waystation.core.telemetry.logs import get_logger
 from waystation.core.telemetry.metrics import Metrics
 
 from .inotify import Inotify
-from .queue import Queue, entry
+from .queue import Entry, Queue, entry
 from .scan import Found, ScanOptions, Skip, Walk, root_of
+from .scripts import KNOWN, NEW, WAITS
 
 _log = get_logger(__name__)
 
@@ -62,14 +61,12 @@ class Producer:
 
     def __init__(
         self,
-        store: Store,
         queue: Queue,
         options: ProducerOptions | None = None,
         *,
         metrics: Metrics | None = None,
         on_progress: Callable[[Tally], None] = lambda tally: None,
     ) -> None:
-        self._store = store
         self._queue = queue
         self._options = options or ProducerOptions()
         self._metrics = metrics
@@ -82,10 +79,6 @@ class Producer:
                 f"default_priority must be one of {', '.join(priorities)}, "
                 f"got {self._options.default_priority!r}"
             )
-        rate = self._options.rate_limit_per_sec
-        # Small sips from a bucket twice their size: a late wake-up costs nothing.
-        self._sip = max(1, min(BATCH, rate // 40)) if rate else BATCH
-        self._bucket = limits.TokenBucket(2 * self._sip, rate) if rate else None
         self.tally = Tally()
 
     async def scan(self) -> Tally:
@@ -147,34 +140,29 @@ class Producer:
         known = await self._queue.known(files)
         new = [file for file, is_known in zip(files, known, strict=True) if not is_known]
         self.tally.known += len(files) - len(new)
-        for first in range(0, len(new), self._sip):
-            await self._put(new[first : first + self._sip])
+        await self._put(new)
         self._on_progress(self.tally)
 
     async def _put(self, files: Sequence[Found]) -> None:
-        await self._wait_for_allowance(len(files))
         now_ns = time.time_ns()
-        entries = [
+        left = [
             entry(self._queue.keys, file, priority=self.priority_of(file.path), now_ns=now_ns)
             for file in files
         ]
-        added = await self._queue.add(entries)
-        self.tally.enqueued += sum(added)
-        self.tally.known += len(added) - sum(added)
-        if self._metrics:
-            for (_, lane, *_), is_new in zip(entries, added, strict=True):
-                if is_new:
-                    self._metrics.jobs_produced.of(self._queue.keys.queues[lane - 1]).inc()
+        while left:
+            added = await self._queue.add(left, rate=self._options.rate_limit_per_sec)
+            self._count(left, added.codes)
+            left = [each for each, code in zip(left, added.codes, strict=True) if code == WAITS]
+            if left:
+                # Not all producers at the same instant.
+                await asyncio.sleep(added.wait_ms / 1000 * self._dice.uniform(1.0, 1.1))
 
-    async def _wait_for_allowance(self, cost: int) -> None:
-        while self._bucket:
-            verdict = await limits.allow(
-                self._store.hot, self._queue.keys.rate_limit, self._bucket, cost=cost
-            )
-            if verdict.allowed:
-                return
-            # Not all producers at the same instant.
-            await asyncio.sleep(verdict.retry_after_ms / 1000 * self._dice.uniform(1.0, 1.1))
+    def _count(self, entries: Sequence[Entry], codes: Sequence[int]) -> None:
+        self.tally.enqueued += codes.count(NEW)
+        self.tally.known += codes.count(KNOWN)
+        for (_, lane, *_), code in zip(entries, codes, strict=True):
+            if code == NEW and self._metrics:
+                self._metrics.jobs_produced.of(self._queue.keys.queues[lane - 1]).inc()
 
     def priority_of(self, path: str) -> str:
         """The priority that a file's ending gives it."""

@@ -17,7 +17,7 @@ from .job import Job
 from .keys import FileKeys
 from .options import Layout
 from .scan import Found
-from .scripts import SERVER_TIME
+from .scripts import SERVER_TIME, Added
 
 DAY_S = 86_400.0
 
@@ -71,19 +71,20 @@ class Queue:
         self._store = store
         self._options = options or QueueOptions()
 
-    async def add(self, entries: Sequence[Entry]) -> list[bool]:
-        """Put files in line; False for each that was put there before."""
+    async def add(self, entries: Sequence[Entry], *, rate: int = 0) -> Added:
+        """Put files in line that were not there before, as far as the rate a second allows."""
         if not entries:
-            return []
-        added = await scripts.add(
+            return Added([], 0)
+        return await scripts.add(
             self._store.hot,
             self.keys,
             now=SERVER_TIME,
             events_cap=self._options.events_max_len,
             remember_ms=self._remember_ms,
+            rate=rate,
+            burst=max(1, rate // 20),
             jobs=[part for entry in entries for part in entry],
         )
-        return [code == 1 for code in added]
 
     async def known(self, files: Sequence[Found]) -> list[bool]:
         """Tell which of these files were put in line before."""

@@ -5,7 +5,7 @@ import stat
 import time
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -33,6 +33,22 @@ class Skip(StrEnum):
     SPECIAL = "special"
     UNREADABLE = "unreadable"
     VANISHED = "vanished"
+
+
+class Entries(Protocol):
+    """What `os.scandir` gives: entries one by one, until it is closed."""
+
+    def __next__(self) -> "os.DirEntry[str]":
+        """The next entry."""
+        ...
+
+    def __iter__(self) -> "Entries":
+        """Itself."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the directory."""
+        ...
 
 
 class Found(NamedTuple):
@@ -66,20 +82,22 @@ class Walk:
 
     def under(self, directory: str) -> Iterator[Found | Skip]:
         """Walk one directory of the tree, and what is in it."""
-        open_directories: list[Iterator[os.DirEntry[str]]] = []
-        yield from _entered(directory, open_directories)
-        while open_directories:
-            entry = _next(open_directories[-1])
-            if entry is None:
-                open_directories.pop()
-            elif entry is Skip.UNREADABLE:
-                open_directories.pop()
-                yield Skip.UNREADABLE
-            elif isinstance(entry, os.DirEntry):
-                if _is_directory(entry):
-                    yield from _entered(entry.path, open_directories)
+        entered: list[Entries] = []
+        try:
+            yield from _enter(directory, entered)
+            while entered:
+                entry = _next(entered[-1])
+                if entry is None or isinstance(entry, Skip):
+                    entered.pop().close()
+                    if entry:
+                        yield entry
+                elif _is_directory(entry):
+                    yield from _enter(entry.path, entered)
                 else:
                     yield self._file(entry)
+        finally:
+            for entries in entered:
+                entries.close()
 
     def _file(self, entry: "os.DirEntry[str]") -> Found | Skip:
         inner = os.path.relpath(entry.path, self._root)
@@ -109,18 +127,16 @@ class Walk:
         return abs(now_ns - mtime_ns) < self._settle_ns
 
 
-def _entered(
-    directory: str, open_directories: list[Iterator["os.DirEntry[str]"]]
-) -> Iterator[Skip]:
+def _enter(directory: str, entered: list[Entries]) -> Iterator[Skip]:
     try:
-        open_directories.append(os.scandir(directory))
+        entered.append(os.scandir(directory))
     except FileNotFoundError:
         yield Skip.VANISHED
     except OSError:
         yield Skip.UNREADABLE
 
 
-def _next(entries: Iterator["os.DirEntry[str]"]) -> "os.DirEntry[str] | Skip | None":
+def _next(entries: Entries) -> "os.DirEntry[str] | Skip | None":
     try:
         return next(entries, None)
     except OSError:

@@ -73,7 +73,23 @@ async def leave(redis: Client, keys: FileKeys, *, worker: str) -> int:
     ...
 
 
-@script(reply=raw)
+class Added(NamedTuple):
+    """What came of putting files in line."""
+
+    codes: Sequence[int]
+    """NEW, KNOWN or WAITS for each file."""
+    wait_ms: int
+    """After how long it is worth asking again for those that have to wait."""
+
+
+KNOWN, NEW, WAITS = 0, 1, 2
+
+
+def _added(answer: Any) -> Added:
+    return Added(*answer)
+
+
+@script(reply=_added)
 async def add(
     redis: Client,
     keys: FileKeys,
@@ -81,9 +97,11 @@ async def add(
     now: str | int,
     events_cap: int,
     remember_ms: int,
+    rate: int,
+    burst: int,
     jobs: Sequence[str | bytes | int],
-) -> list[int]:
-    """Put files into their queues; 1 for each that is new."""
+) -> Added:
+    """Put files into their queues; `rate` is for all producers together, 0 for none."""
     ...
 
 

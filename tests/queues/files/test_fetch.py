@@ -1,0 +1,205 @@
+"""How files get out of their queues and into a worker's hands."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from waystation.core.errors import StoreUnreachable
+from waystation.core.outcome import Done, Failed
+from waystation.core.runtime.claim import Settled
+from waystation.queues.files import scripts
+from waystation.queues.files.claims import FileSource
+
+from .hands import Hands
+
+
+async def fetched(source: FileSource, count: int) -> list[str]:
+    return [claim.id for claim in (await source.settle([], claim=count)).claims]
+
+
+async def test_the_queues_are_asked_in_the_order_of_their_priority(hands: Hands) -> None:
+    """T-21, T-23: the first priority goes first; nothing waits for a queue that is empty."""
+    low = [await hands.add() for _ in range(2)]
+    high = [await hands.add(priority="high") for _ in range(2)]
+    source = hands.source()
+    assert await fetched(source, 3) == [*high, low[0]]
+    assert await fetched(source, 3) == [low[1]]
+
+
+async def test_what_is_fetched_is_in_the_workers_list_byte_for_byte(hands: Hands) -> None:
+    """T-22: one step moves it, so that it is in one of the two places at any instant.
+    F-T14: the bytes stay as they came, whatever their order and spaces.
+    """
+    raw = b'{ "filepath" : "/a" , "id" : "odd" }'
+    await hands.redis.lpush("jobqueue:low_priority", raw)
+    source = hands.source(worker="w1")
+    assert await fetched(source, 5) == ["odd"]
+    assert await hands.redis.lrange("jobqueue:worker:w1:processing", 0, -1) == [raw]
+    assert await hands.redis.llen("jobqueue:low_priority") == 0
+
+
+async def test_the_heartbeat_is_there_before_anything_is_fetched(hands: Hands) -> None:
+    """T-24, F-T2, F-T9: one for the worker, with the time in it, and a TTL from the setting."""
+    await hands.add()
+    source = hands.source(worker="w1")
+    await source.open()
+    key = "jobqueue:processing:worker:w1"
+    assert await hands.redis.get(key) == b'{"ts":%d}' % hands.clock.now_ms()
+    await hands.redis.delete(key)
+    await fetched(source, 1)
+    assert 29_000 < await hands.redis.pttl(key) <= 30_000
+
+
+async def test_the_heartbeat_is_renewed_while_there_is_something_to_hold(hands: Hands) -> None:
+    """T-25: the worker's heart beats for as long as it runs, idle or not."""
+    source = hands.source(worker="w1")
+    async with source.keeper() as extend:
+        async with asyncio.timeout(5):
+            while not await hands.redis.exists("jobqueue:processing:worker:w1"):
+                await asyncio.sleep(0.01)
+        await hands.redis.delete("jobqueue:processing:worker:w1")
+        assert list(await extend([])) == []
+        assert await hands.redis.exists("jobqueue:processing:worker:w1")
+
+
+async def test_with_weights_no_priority_starves(hands: Hands) -> None:
+    """F-T12: eight to two while both have work, also when fetched one by one."""
+    hands.set(weights=(8, 2))
+    for _ in range(60):
+        await hands.add()
+        await hands.add(priority="high")
+    source = hands.source()
+    urgent = [
+        claim.work.priority == "high"
+        for _ in range(50)
+        for claim in (await source.settle([], claim=1)).claims
+    ]
+    assert (urgent.count(True), urgent.count(False)) == (40, 10)
+    many = (await hands.source().settle([], claim=20)).claims
+    assert sum(claim.work.priority == "high" for claim in many) == 16
+
+
+async def test_weights_leave_nothing_idle_when_one_queue_is_empty(hands: Hands) -> None:
+    hands.set(weights=(8, 2))
+    ids = [await hands.add() for _ in range(5)]
+    assert await fetched(hands.source(), 10) == ids
+
+
+async def test_a_worker_blocked_on_nothing_is_woken_by_a_producer(hands: Hands) -> None:
+    """T-23: whoever waits hears of new work at once, not after a timeout."""
+    hands.set(wait_s=30.0)
+    source = hands.source()
+    waiting = asyncio.create_task(source.wait(30))
+    await asyncio.sleep(0.05)
+    await hands.add()
+    await asyncio.wait_for(waiting, 5)
+
+
+async def test_a_worker_that_leaves_work_behind_wakes_another(hands: Hands) -> None:
+    hands.set(wait_s=30.0)
+    for _ in range(3):
+        await hands.add()
+    await hands.redis.delete(hands.keys.wake)
+    await hands.source().settle([], claim=1)
+    await asyncio.wait_for(hands.source().wait(30), 5)
+
+
+async def test_a_due_retry_ends_the_wait(hands: Hands) -> None:
+    hands.set(backoff_base_ms=60_000, backoff_max_ms=60_000, wait_s=30.0)
+    await hands.add()
+    source = hands.source()
+    (claim,) = (await source.settle([], claim=1)).claims
+    await source.settle([Settled(claim, Failed(RuntimeError()))], claim=0)
+    assert await fetched(source, 1) == []
+    await hands.redis.delete(hands.keys.wake)
+    await hands.clock.advance(60)
+    await asyncio.wait_for(source.wait(30), 5)
+
+
+class Deaf:
+    """A client that loses the answer to a call that took effect."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.loses_next = False
+
+    async def execute_command(self, *args: Any) -> Any:
+        answer = await self._client.execute_command(*args)
+        if self.loses_next and args[0] in ("EVALSHA", "EVAL"):
+            self.loses_next = False
+            raise StoreUnreachable("the answer was lost")
+        return answer
+
+
+@pytest.fixture
+def deaf(hands: Hands) -> tuple[FileSource, Deaf]:
+    source = hands.source()
+    client = Deaf(hands.store.hot)
+    source._client = client  # pyright: ignore[reportPrivateUsage]
+    return source, client
+
+
+async def test_jobs_fetched_by_a_call_whose_answer_was_lost_are_found(
+    hands: Hands, deaf: tuple[FileSource, Deaf]
+) -> None:
+    """F-T4: they are in the list of a living worker, where no reaper looks."""
+    source, client = deaf
+    ids = [await hands.add() for _ in range(3)]
+    held = (await source.settle([], claim=1)).claims
+    client.loses_next = True
+    with pytest.raises(StoreUnreachable):
+        await source.settle([], claim=2)
+
+    reply = await source.settle([Settled(held[0], Done())], claim=5)
+
+    assert [claim.id for claim in (*held, *reply.claims)] == ids
+    assert not reply.refused
+    last = await source.settle([Settled(claim, Done()) for claim in reply.claims], claim=5)
+    assert not last.refused
+    assert await hands.redis.llen(hands.keys.completed) == 3
+
+
+async def test_what_was_found_goes_back_when_the_worker_leaves_first(
+    hands: Hands, deaf: tuple[FileSource, Deaf]
+) -> None:
+    source, client = deaf
+    id = await hands.add()
+    client.loses_next = True
+    with pytest.raises(StoreUnreachable):
+        await source.settle([], claim=1)
+    await source.settle([], claim=0)
+    await source.close()
+    assert await hands.where(id) == ["waiting"]
+    assert await hands.redis.scard(hands.keys.workers) == 0
+
+
+async def test_the_cost_of_a_fetch_does_not_grow_with_what_waits(hands: Hands) -> None:
+    """Counted in commands, not in seconds: the script calls the same ones over 10 and 10,000."""
+
+    async def commands() -> int:
+        before = await hands.redis.info("commandstats")
+        await hands.source().settle([], claim=5)
+        after = await hands.redis.info("commandstats")
+        names = ("rpop", "lpush", "xadd", "zrangebyscore", "llen", "lrange")
+        return sum(
+            after.get(f"cmdstat_{name}", {"calls": 0})["calls"]
+            - before.get(f"cmdstat_{name}", {"calls": 0})["calls"]
+            for name in names
+        )
+
+    for _ in range(10):
+        await hands.add()
+    few = await commands()
+    raws = [b'{"id":"%d","filepath":"/a"}' % number for number in range(10_000)]
+    await hands.redis.lpush("jobqueue:low_priority", *raws)
+    assert await commands() == few
+
+
+async def test_a_worker_that_leaves_takes_its_name_along(hands: Hands) -> None:
+    source = hands.source(worker="w1")
+    await source.open()
+    await source.close()
+    assert await scripts.promote(hands.redis, hands.keys, now="", most=10) == 0
+    assert await hands.redis.keys("*worker*w1*") == []
+    assert await hands.redis.scard(hands.keys.workers) == 0

@@ -1,0 +1,178 @@
+"""What if nobody comes back."""
+
+import asyncio
+import json
+
+import pytest
+
+from waystation.core.clock import HandClock
+from waystation.core.errors import StoreUnreachable
+from waystation.core.outcome import Done
+from waystation.core.runtime.claim import Settled
+from waystation.core.runtime.loop import Loop
+from waystation.core.telemetry.metrics import Metrics
+from waystation.queues.files.options import ReaperOptions
+from waystation.queues.files.upkeep import Reaper
+
+from .hands import Hands
+
+
+async def test_the_work_of_a_silent_worker_goes_back_to_where_it_came_from(hands: Hands) -> None:
+    """T-32: in one step, to the origin queue, with one more failure. F-T11: it counts as one."""
+    id = await hands.add(priority="high")
+    source = hands.source()
+    await source.settle([], claim=1)
+    await hands.silence()
+    assert await hands.reaper().reap() == 1
+    (raw,) = await hands.redis.lrange("jobqueue:high_priority", 0, -1)
+    assert (json.loads(raw)["id"], json.loads(raw)["retries"]) == (id, 1)
+    assert await hands.redis.llen(hands.keys.of(source.worker).processing) == 0
+
+
+async def test_a_worker_with_a_heartbeat_is_left_alone(hands: Hands) -> None:
+    """T-31: whatever is in its list, however long it has been there."""
+    id = await hands.add()
+    await hands.source().settle([], claim=1)
+    assert await hands.reaper().reap() == 0
+    assert await hands.where(id) == ["active"]
+
+
+async def test_a_heartbeat_that_comes_back_in_time_wins(hands: Hands) -> None:
+    """T-32: the script looks again, so a worker that beats after the look keeps its work."""
+    id = await hands.add()
+    source = hands.source(worker="w1")
+    await source.settle([], claim=1)
+    await hands.silence()
+    redis = hands.redis
+
+    class BeatsInBetween:
+        async def execute_command(self, *args: object) -> object:
+            answer = await redis.execute_command(*args)
+            if args[0] == "LRANGE":
+                await source.open()
+            return answer
+
+    reaper = Reaper(BeatsInBetween(), hands.keys, hands.options)
+    assert await reaper.reap() == 0
+    assert await hands.where(id) == ["active"]
+
+
+async def test_what_was_abandoned_too_often_ends_as_a_dead_letter(hands: Hands) -> None:
+    """T-32, F-T11: a file that kills its worker does not go round for ever."""
+    hands.set(max_retries=2)
+    id = await hands.add()
+    for _ in range(3):
+        assert (await hands.source().settle([], claim=1)).claims
+        await hands.lapse()
+    assert await hands.where(id) == ["failed"]
+    meta = json.loads(await hands.redis.hget(hands.keys.dead_letter_meta, id))
+    assert meta["reason"] == "ABANDONED"
+
+
+async def test_every_worker_is_reached_though_a_pass_is_cut_short(hands: Hands) -> None:
+    """T-28: by SSCAN over the registry, COUNT at a time. T-29: a pass ends with its budget.
+    F-T10: the next one goes on where it stopped.
+    """
+    workers = [f"w{number}" for number in range(600)]
+    await hands.redis.sadd(hands.keys.workers, *workers)
+    for worker in workers:
+        raw = b'{"id":"%s","filepath":"/a"}' % worker.encode()
+        await hands.redis.lpush(hands.keys.of(worker).processing, raw)
+    time = iter(range(1_000_000))
+    options = ReaperOptions(count=10, budget_s=25, base_delay_s=0)
+    # Every look at the timer takes a second, so that a pass reaches some workers only.
+    reaper = hands.reaper(options=options, timer=lambda: float(next(time)))
+    first = await reaper.reap()
+    assert 0 < first < 600
+    passes = 1
+    while await hands.redis.scard(hands.keys.workers):
+        await reaper.reap()
+        passes += 1
+        assert passes < 200
+    assert await hands.redis.llen(hands.keys.queues[1]) == 600
+
+
+async def test_pages_are_apart_by_the_delay_give_or_take_a_half(hands: Hands) -> None:
+    """T-30."""
+    await hands.redis.sadd(hands.keys.workers, *[f"w{number}" for number in range(300)])
+    asked: list[tuple[float, float]] = []
+
+    def dice(low: float, high: float) -> float:
+        asked.append((low, high))
+        return low
+
+    options = ReaperOptions(count=50, base_delay_s=0.001, budget_s=30)
+    await hands.reaper(options=options, dice=dice).reap()
+    assert asked
+    assert set(asked) == {(0.5, 1.5)}
+
+
+async def test_passes_are_apart_by_the_interval_give_or_take_a_quarter() -> None:
+    """T-33: a fleet that was started together does not reap together."""
+    clock, passes = HandClock(), list[float]()
+    rolls = iter((0.75, 1.25, 1.0))
+
+    async def reap() -> None:
+        passes.append(clock.monotonic())
+
+    def dice(low: float, high: float) -> float:
+        assert (low, high) == (0.75, 1.25)
+        return next(rolls)
+
+    running = asyncio.create_task(Loop(reap, every_s=5, jitter=0.25, clock=clock, dice=dice).run())
+    await clock.advance(11)
+    running.cancel()
+    assert passes == [0, 3.75, 10]
+
+
+async def test_what_is_taken_back_is_counted(hands: Hands) -> None:
+    """T-33: reaper_jobs_moved_total, and the failure with its reason."""
+    hands.set(max_retries=0)
+    for _ in range(3):
+        await hands.add()
+    await hands.source().settle([], claim=3)
+    await hands.silence()
+    metrics = Metrics()
+    await hands.reaper(metrics=metrics).reap()
+    page = metrics.expose().decode()
+    queue = 'queue="jobqueue:low_priority"'
+    assert "reaper_jobs_moved_total 3.0" in page
+    assert f'jobs_failed_total{{{queue},reason="ABANDONED"}} 3.0' in page
+    assert f"jobs_dead_letter_total{{{queue}}} 3.0" in page
+
+
+async def test_two_reapers_move_everything_once(hands: Hands) -> None:
+    ids = [await hands.add() for _ in range(50)]
+    await hands.source().settle([], claim=50)
+    await hands.silence()
+    moved = await asyncio.gather(*(hands.reaper().reap() for _ in range(4)))
+    assert sum(moved) == 50
+    assert await hands.redis.llen(hands.keys.queues[1]) == len(ids)
+
+
+async def test_a_worker_that_comes_back_from_the_dead_goes_on(hands: Hands) -> None:
+    first = await hands.add()
+    source = hands.source()
+    (stale,) = (await source.settle([], claim=1)).claims
+    await hands.lapse()
+    assert await hands.redis.scard(hands.keys.workers) == 0
+    (again,) = (await source.settle([], claim=1)).claims
+    assert (again.id, again.work.retries) == (first, 1)
+    reply = await source.settle([Settled(stale, Done()), Settled(again, Done())], claim=0)
+    assert [each.claim for each in reply.refused] == [stale]
+    assert await hands.redis.scard(hands.keys.workers) == 1
+
+
+async def test_a_server_in_trouble_does_not_make_a_worker_dead(hands: Hands) -> None:
+    await hands.add()
+    await hands.source().settle([], claim=1)
+
+    class Troubled:
+        async def execute_command(self, *args: object) -> object:
+            if args[0] == "EXISTS":
+                raise ConnectionError("away")
+            return await hands.redis.execute_command(*args)
+
+    with pytest.raises(StoreUnreachable):
+        await Reaper(Troubled(), hands.keys).reap()
+    assert await hands.redis.llen(hands.keys.queues[1]) == 0
