@@ -7,6 +7,9 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 from redis.asyncio import Redis
 
+from waystation.core.store.connection import Store, connect
+from waystation.queues.bullmq import Queue
+
 from .install import NodeUnavailable
 from .node import NodePeer, NodeProcess
 
@@ -55,6 +58,20 @@ async def node5(node5_process: NodeProcess, redis_url: str) -> AsyncIterator[Nod
 def any_node(request: pytest.FixtureRequest) -> NodePeer:
     """Each release in turn."""
     return request.getfixturevalue("node6" if request.param == LATEST else "node5")
+
+
+@pytest.fixture
+async def store(redis_url: str) -> AsyncIterator[Store]:
+    """Our way to the test's database."""
+    async with await connect(redis_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def queue(store: Store) -> AsyncIterator[Queue]:
+    """Our queue, which Node knows as `q`."""
+    async with Queue("q", store) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from waystation.queues.bullmq import (
     UnrecoverableError,
     WaitingChildrenError,
     WaitingError,
+    Worker,
 )
 
 from .spelling import job_options, snake
@@ -108,6 +109,17 @@ class Steps:
                     await queue.add(child["name"], child.get("data", {}), options, parent=parent)
         if await job.move_to_waiting_children():
             raise WaitingChildrenError
+
+
+def one_start(store: Store, **options: Any) -> Worker:
+    """A worker of ours on the queue `q` that takes one job and no more."""
+
+    def take_no_more(_: Job) -> None:
+        worker.pause()
+
+    worker = Worker("q", Steps(store), store, **options)
+    worker.on("active", take_no_more)
+    return worker
 
 
 def steps_of(data: Json) -> Sequence[Sequence[Json]]:

@@ -1,0 +1,100 @@
+"""What jobs carry, in both directions."""
+
+from typing import Any
+
+import pytest
+
+from waystation.core.store.connection import Store
+from waystation.queues.bullmq import Job, JobFailed, Queue, Worker
+
+from .node import NodePeer
+from .steps import Steps
+
+TEXT = "ü € 漢字 \U0001f600 \u2028 \x00 \\ / \" '"
+VALUES: list[Any] = [
+    None, True, False, 0, -7, 4.5, 1e21, 2**53 - 1, "", TEXT, [], [1, [None, {}]], {}, {TEXT: TEXT},
+]  # fmt: skip
+MEGABYTE = "ü" * 2**19
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: repr(value)[:20])
+async def test_data_and_results_of_every_kind_come_back_as_they_went(
+    value: Any, any_node: NodePeer, queue: Queue, store: Store
+) -> None:
+    remote = any_node.queue("q")
+    theirs = await remote.call("add", "theirs", value)
+    async with Worker("q", lambda job: job.data, store):
+        await remote.poll("getJobState", theirs["id"], gives="completed")
+    ours = await queue.add("ours", value)
+    await any_node.worker("q").until("completed")
+
+    found = await remote.call("getJob", theirs["id"])
+    assert found["returnvalue"] == found["data"] == value
+    assert await ours.wait_until_finished(timeout=1000) == value
+
+
+async def test_a_million_bytes_go_there_and_back(any_node: NodePeer, store: Store) -> None:
+    remote, events = any_node.queue("q"), any_node.events("q")
+    await remote.call("add", "large", {"text": MEGABYTE})
+    async with Worker("q", lambda job: job.data, store):
+        [completed] = await events.until("completed")
+
+    assert completed["returnvalue"] == {"text": MEGABYTE}
+
+
+async def test_names_ids_and_logs_may_be_any_text(
+    any_node: NodePeer, queue: Queue, store: Store
+) -> None:
+    remote = any_node.queue("q")
+    name = TEXT.replace("\x00", "")
+    job = await queue.add(name, job_id="größe 漢字")
+    await job.log(TEXT)
+    await remote.call_job(job.id, "log", TEXT)
+    async with Worker("q", Steps(store), store):
+        await remote.poll("getJobState", job.id, gives="completed")
+
+    assert (await remote.call("getJob", job.id))["name"] == name
+    assert (await remote.call("getJobLogs", job.id))["logs"] == [TEXT, TEXT]
+
+
+async def test_node_reads_why_and_where_our_handler_failed(
+    any_node: NodePeer, store: Store
+) -> None:
+    remote, events = any_node.queue("q"), any_node.events("q")
+    await remote.call("add", "work", {"do": [["throw", TEXT]]})
+    async with Worker("q", Steps(store), store):
+        [failed] = await events.until("failed")
+
+    job = await remote.call("getJob", "1")
+    assert failed["failedReason"] == job["failedReason"] == TEXT
+    [trace] = job["stacktrace"]
+    assert "do_throw" in trace
+    assert "RuntimeError" in trace
+
+
+async def test_we_read_why_and_where_a_node_handler_failed(
+    any_node: NodePeer, queue: Queue
+) -> None:
+    job = await queue.add("work", {"do": [["throw", TEXT]]}, attempts=1)
+    await any_node.worker("q").until("failed")
+
+    with pytest.raises(JobFailed) as caught:
+        await job.wait_until_finished(timeout=1000)
+    assert str(caught.value) == TEXT
+    await job.refresh()
+    assert job.failed_reason == TEXT
+    assert "handlers.mjs" in job.stacktrace[0]
+
+
+async def test_a_result_that_is_no_json_fails_the_job_with_a_reason(
+    node6: NodePeer, store: Store
+) -> None:
+    def handle(_: Job) -> object:
+        return object()
+
+    remote = node6.queue("q")
+    await remote.call("add", "work", {})
+    async with Worker("q", handle, store):
+        await remote.poll("getJobState", "1", gives="failed")
+
+    assert (await remote.call("getJob", "1"))["failedReason"]

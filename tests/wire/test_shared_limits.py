@@ -1,0 +1,104 @@
+"""Limits that one side sets bind the workers of both."""
+
+import asyncio
+
+from redis.asyncio import Redis
+
+from waystation.core.store.connection import Store
+from waystation.queues.bullmq import Job, Limit, Queue, Worker
+
+from .node import NodePeer
+from .steps import Steps, one_start
+
+
+async def test_workers_of_both_sides_share_the_global_concurrency(
+    any_node: NodePeer, queue: Queue, store: Store, redis: Redis
+) -> None:
+    remote = any_node.queue("q")
+    await remote.call("setGlobalConcurrency", 2)
+    most = 0
+
+    async def watch() -> None:
+        nonlocal most
+        while True:
+            most = max(most, await redis.llen("bull:q:active"))
+            await asyncio.sleep(0.001)
+
+    watching = asyncio.create_task(watch())
+    theirs = await any_node.worker("q", concurrency=5).ready()
+    async with Worker("q", Steps(store), store, concurrency=5):
+        await queue.add_many([("work", {"do": [["runFor", 10]]}) for _ in range(40)])
+        await remote.poll("getCompletedCount", gives=40)
+    watching.cancel()
+
+    assert most == 2
+    assert len(await theirs.journal(type="started")) < 40
+
+
+async def test_workers_of_both_sides_share_the_rate_limit(
+    any_node: NodePeer, queue: Queue, store: Store
+) -> None:
+    remote = any_node.queue("q")
+    await queue.set_global_rate_limit(5, 200)
+    await queue.add_many([("work", n) for n in range(15)])
+
+    async with Worker("q", Steps(store), store, concurrency=5):
+        any_node.worker("q", concurrency=5)
+        await remote.poll("getCompletedCount", gives=15)
+
+    starts = sorted(job.processed_on or 0 for job in await queue.get_jobs("completed"))
+    # Five start in a window, and the sixth opens the next one.
+    assert starts[5] - starts[0] >= 195
+    assert starts[10] - starts[5] >= 195
+
+
+async def test_our_worker_waits_as_long_as_a_node_limit_lasts_and_no_longer(
+    node6: NodePeer, store: Store
+) -> None:
+    remote = node6.queue("q")
+    theirs = node6.worker("q", limiter={"max": 1, "duration": 400})
+    await remote.call("add", "theirs", {})
+    [first] = await theirs.until("started")
+    await theirs.close()
+    await remote.call("add", "ours", {})
+
+    async with Worker("q", Steps(store), store, limiter=Limit(1, 400)):
+        await remote.poll("getCompletedCount", gives=2)
+
+    job = await remote.call("getJob", "2")
+    waited = job["processedOn"] - first["at"]
+    assert 380 <= waited < 3000
+
+
+async def test_our_rate_limit_error_holds_node_back_too(node6: NodePeer, store: Store) -> None:
+    remote = node6.queue("q")
+    limit = {"max": 100, "duration": 1000}
+    await remote.call("add", "limited", {"do": [["rateLimit", 500], ["return", 1]]})
+    async with one_start(store, limiter=Limit(**limit)):
+        await remote.poll("getJob", "1", gives={"attemptsStarted": 1})
+        await remote.poll("getJobState", "1", gives="waiting")
+        assert 0 < await remote.call("getRateLimitTtl", 100) <= 500
+        theirs = node6.worker("q", limiter=limit)
+        [started] = await theirs.until("started")
+        assert await remote.call("getRateLimitTtl", 100) == 0
+
+    assert (started["attemptsMade"], started["attemptsStarted"]) == (0, 2)
+
+
+async def test_a_slot_that_our_closing_worker_frees_is_taken_by_node(
+    node6: NodePeer, queue: Queue, store: Store
+) -> None:
+    await queue.set_global_concurrency(1)
+    held, go_on = asyncio.Event(), asyncio.Event()
+
+    async def handle(_: Job) -> None:
+        held.set()
+        await go_on.wait()
+
+    async with Worker("q", handle, store):
+        await queue.add("ours")
+        await held.wait()
+        theirs = await node6.worker("q").ready()
+        await queue.add("theirs")
+        go_on.set()
+    await theirs.until("completed", within=12)

@@ -1,0 +1,64 @@
+"""Workers of both sides on one queue."""
+
+import asyncio
+from collections import Counter
+
+from redis.asyncio import Redis
+
+from waystation.core.store.connection import Store
+from waystation.queues.bullmq import Job, Queue, Worker
+
+from .node import NodePeer
+
+MANY = 3000
+
+
+async def test_each_of_thousands_of_jobs_is_run_once(
+    any_node: NodePeer, queue: Queue, store: Store, redis: Redis
+) -> None:
+    ours: list[str] = []
+
+    async def handle(job: Job) -> None:
+        ours.append(job.id)
+        await asyncio.sleep(0.002)
+
+    remote = any_node.queue("q")
+    theirs = await any_node.worker("q", {"*": [["runFor", 2]]}, concurrency=10).ready()
+    async with Worker("q", handle, store, concurrency=10):
+        for first in range(0, MANY, 600):
+            await queue.add_many([("ours", n) for n in range(first, first + 300)])
+            rows = [{"name": "theirs", "data": n} for n in range(first + 300, first + 600)]
+            await remote.call("addBulk", rows)
+        await remote.poll("getCompletedCount", gives=MANY, within=30)
+
+    started = Counter([entry["jobId"] for entry in await theirs.journal(type="started")])
+    runs = started + Counter(ours)
+    assert len(runs) == MANY
+    assert set(runs.values()) == {1}
+    assert started
+    assert ours
+    assert await remote.call("getJobCounts", "active", "wait", "failed") == {
+        "active": 0,
+        "wait": 0,
+        "failed": 0,
+    }
+    assert await redis.keys("bull:q:*:lock") == []
+
+
+async def test_our_idle_worker_is_woken_by_a_node_producer(
+    any_node: NodePeer, store: Store
+) -> None:
+    remote = any_node.queue("q")
+    begun = asyncio.Event()
+
+    async def handle(_: Job) -> None:
+        begun.set()
+
+    async with Worker("q", handle, store, drain_delay=60_000):
+        await remote.call("add", "first", {})
+        await asyncio.wait_for(begun.wait(), 5)
+        await remote.poll("getCompletedCount", gives=1)
+        begun.clear()
+        await remote.call("add", "soon", {}, {"delay": 30})
+        await asyncio.wait_for(begun.wait(), 5)
+        await remote.poll("getCompletedCount", gives=2)
