@@ -1,7 +1,7 @@
 """A disk that is full soon."""
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import pytest
 
 
 @contextmanager
-def small_disk(place: Path, size: str) -> Iterator[None]:
+def small_disk(place: Path, size: str) -> Generator[None]:
     """Let a folder be a disk of this size; skipped where that is not allowed."""
     place.mkdir(parents=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]

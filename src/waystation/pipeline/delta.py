@@ -227,10 +227,13 @@ def last_notes(place: str, wanted: str) -> Any:
     """What the last commit that has a note of this name says in it; None when none has."""
     if not DeltaTable.is_deltatable(place):
         return None
-    for each in DeltaTable(place).history():
-        notes = msgspec.json.decode(each.get(_NOTES) or "{}")
-        if wanted in notes:
-            return notes[wanted]
+    table = DeltaTable(place)
+    # Nearly always it is among the last few; only then the rest of the log is read.
+    for most in (10, None):
+        for each in table.history(limit=most):
+            notes = msgspec.json.decode(each.get(_NOTES) or "{}")
+            if wanted in notes:
+                return notes[wanted]
     return None
 
 

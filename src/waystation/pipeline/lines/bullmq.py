@@ -1,6 +1,7 @@
 """BullMQ: its own words for the envelope, its states, and its add script."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from waystation.core import codec
@@ -30,27 +31,31 @@ class Queueing:
 
     def job(self, row: Mapping[str, Any]) -> Sequence[str | bytes]:
         """Name, data, options, and what else the job wants."""
-        given = {name: value for name in _OPTIONS if (value := row.get(name)) is not None}
-        options = JobOptions(**given)
-        wants = {
-            name: value
-            for name, value in (
-                ("id", options.job_id),
-                ("delay", options.delay),
-                ("priority", options.priority),
-                ("lifo", options.lifo),
-            )
-            if value
-        }
-        return (
-            _name(row.get("name")),
-            _data(row.get("data")),
-            wire_options(options),
-            codec.encode(wants) if wants else "",
-        )
+        get = row.get
+        asked = (get("job_id"), get("delay"), get("priority"), get("attempts"), get("lifo"))
+        return _name(get("name")), _data(get("data")), *_asked(*asked)
 
 
-_OPTIONS = ("job_id", "delay", "priority", "attempts", "lifo")
+@lru_cache(4096)
+def _asked(
+    job_id: str | None,
+    delay: int | None,
+    priority: int | None,
+    attempts: int | None,
+    lifo: bool | None,
+) -> tuple[bytes, bytes | str]:
+    """The options, and what the script must know of them; many rows ask for the same."""
+    named: dict[str, Any] = {
+        "job_id": job_id,
+        "delay": delay,
+        "priority": priority,
+        "attempts": attempts,
+        "lifo": lifo,
+    }
+    options = JobOptions(**{name: value for name, value in named.items() if value is not None})
+    wants = {"id": job_id, "delay": delay, "priority": priority, "lifo": lifo}
+    wanted = {name: value for name, value in wants.items() if value}
+    return wire_options(options), codec.encode(wanted) if wanted else ""
 
 
 def _name(value: Any) -> str:

@@ -15,7 +15,7 @@ from redis.exceptions import ResponseError
 from waystation.core.errors import Malformed
 from waystation.core.store import faults
 from waystation.pipeline.sources.columns import Told
-from waystation.pipeline.sources.scripts import StreamKeys, reach
+from waystation.pipeline.sources.scripts import StreamKey, reach
 
 BEGINNING = "0-0"
 STEP = 2000
@@ -97,7 +97,7 @@ def some_way(client: Redis, stream: str, after: Place, many: int) -> Place:
     here, walked = after, 0
     while walked < many:
         step = reach.call_sync(
-            client, StreamKeys(stream), after=here.id, count=min(STEP, many - walked)
+            client, StreamKey(stream), after=here.id, count=min(STEP, many - walked)
         )
         if not step.many:
             break

@@ -3,17 +3,14 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from waystation.core.store.keyspace import Hash, Keyspace, Set, Stream
+from waystation.core.store.keyspace import Hash, Keyspace, Set
 from waystation.core.store.script import Client, script
 
 
-class StreamKeys(Keyspace, root="<stream>"):
-    """One stream, by its whole key."""
+class StreamKey(NamedTuple):
+    """One stream of any line, by its whole key."""
 
-    stream = Stream("", "what happened, on any line")
-
-    def __init__(self, stream: str) -> None:
-        self.name, self.prefix, self.parts = stream, "", {"stream": stream}
+    stream: str
 
 
 class BatchKeys(Keyspace, root="<prefix>:<name>:once:<batch>"):
@@ -40,7 +37,7 @@ def _reach(raw: Any) -> Reach:
 
 
 @script(reply=_reach)
-async def reach(redis: Client, keys: StreamKeys, *, after: str, count: int) -> Reach:
+async def reach(redis: Client, keys: StreamKey, *, after: str, count: int) -> Reach:
     """Look how far the next entries of a stream reach, without sending them."""
     ...
 
