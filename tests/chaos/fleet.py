@@ -16,8 +16,10 @@ ROOT = Path(__file__).parents[2]
 class Fleet:
     """So many workers of one queue; whichever dies is replaced."""
 
-    def __init__(self, url: str, queue: str, *, size: int, max_stalled: int = 1000) -> None:
-        self._args = (url, queue, str(max_stalled))
+    def __init__(
+        self, url: str, queue: str, *, size: int, max_stalled: int = 1000, concurrency: int = 8
+    ) -> None:
+        self._args = (url, queue, str(max_stalled), str(concurrency))
         self._size = size
         self._running: list[tuple[Process, IO[bytes]]] = []
         self.last_words: list[str] = []

@@ -139,15 +139,18 @@ async def test_a_job_that_kills_its_worker_fails_with_a_reason_and_harms_no_othe
     await queue.add("poison", {}, JobOptions(job_id="poison", attempts=3))
     others = [await queue.add("plain", {"number": number}) for number in range(20)]
     async with (
-        Fleet(durable.url, "chaos", size=1, max_stalled=1) as fleet,
+        Fleet(durable.url, "chaos", size=1, max_stalled=1, concurrency=1) as fleet,
         Redis.from_url(durable.url, protocol=2) as redis,
     ):
         await quiet(redis, fleet, within=60)
         await fleet.stop()
         poisoned = await queue.get_job("poison")
         ended = await ends(redis)
+        completed = {job.id for job in await queue.get_jobs(["completed"])}
 
     assert poisoned is not None
     assert poisoned.failed_reason == "job stalled more than allowable limit"
-    assert sorted(ended) == sorted(["poison", *(job.id for job in others)])
+    assert poisoned.attempts_made == 1
+    assert completed == {job.id for job in others}
+    assert sorted(ended) == sorted(["poison", *completed])
     assert fleet.last_words == []

@@ -23,7 +23,7 @@ async def handle(job: Job) -> str:
     return job.id
 
 
-async def main(url: str, queue: str, max_stalled: int) -> None:
+async def main(url: str, queue: str, max_stalled: int, concurrency: int) -> None:
     """Work until asked to stop."""
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
@@ -31,7 +31,7 @@ async def main(url: str, queue: str, max_stalled: int) -> None:
         queue,
         handle,
         url,
-        concurrency=8,
+        concurrency=concurrency,
         lock_duration=LOCK_MS,
         stalled_interval=STALLED_INTERVAL_MS,
         max_stalled=max_stalled,
@@ -54,4 +54,4 @@ async def started(worker: Worker) -> bool:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
