@@ -28,6 +28,8 @@ class Hands:
         self.clock = HandClock()
         self.queue = Queue(store, namespace=namespace, clock=self.clock)
         self.keys: RoutingKeys = self.queue.keys
+        self.also_forget = ""
+        """Keys of others that a test has made and that are gone at its end."""
         self._sources: list[RoutingSource] = []
 
     def source(
@@ -88,6 +90,15 @@ class Hands:
         found: Any = await self.redis.lrange(self.keys.waiting, 0, -1)
         return [each.decode() for each in found]
 
+    async def keys_like(self, pattern: str) -> list[str]:
+        found: Any = [key async for key in self.redis.scan_iter(pattern, count=1000)]
+        return sorted(key.decode() for key in found)
+
+    async def calls(self, *commands: str) -> int:
+        """How often the server has run these commands."""
+        found: Any = await self.redis.info("commandstats")
+        return sum(found.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in commands)
+
     async def text(self, key: str) -> str | None:
         found: Any = await self.redis.get(key)
         return found.decode() if found is not None else None
@@ -102,6 +113,9 @@ class Hands:
     async def close(self) -> None:
         for source in self._sources:
             await source.close()
+        if self.also_forget:
+            for key in await self.keys_like(self.also_forget):
+                await self.redis.delete(key)
 
 
 @contextlib.asynccontextmanager

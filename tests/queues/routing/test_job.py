@@ -1,6 +1,7 @@
 """What a job's keys hold."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -200,7 +201,7 @@ async def test_status_progress_and_result_end_together(hands: Hands) -> None:
 
 async def test_numbers_past_2_53_and_empty_lists_survive_every_step(hands: Hands) -> None:
     """F-B21"""
-    payload = {"big": 2**53 + 1, "huge": 10**30, "none": [], "nothing": {}}
+    payload: Any = {"big": 2**53 + 1, "huge": 10**30, "none": [], "nothing": {}}
     retry = Retry(attempts=3, backoff=BackoffRule(delay=0))
     await hands.add("sum", payload, retry=retry, schedule=Schedule(delay=1))
     await hands.clock.advance(1)
@@ -226,7 +227,7 @@ def test_what_a_foreign_producer_wrote_besides_stays_byte_for_byte() -> None:
     [
         (lambda: JobOptions(priority=0), "priority must be 1 to 10, got 0"),
         (lambda: JobOptions(priority=11), "priority must be 1 to 10, got 11"),
-        (lambda: JobOptions(depends_on="job-1"), "depends_on takes a list"),
+        (lambda: JobOptions(depends_on="job-1"), "depends_on takes a list"),  # pyright: ignore
         (lambda: JobOptions(job_id="a b"), "job_id must be text without spaces"),
         (lambda: Retry(attempts=0), "attempts must be 1"),
         (lambda: Retry(attempts=2**53), "attempts must be 1"),

@@ -1,11 +1,14 @@
 """The list, the set and the sorted sets that jobs move through."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from waystation.core.errors import NotFound, Unrecoverable
 from waystation.core.outcome import Done, Failed, Returned
-from waystation.core.runtime.claim import Settled
-from waystation.queues.routing import BackoffRule, JobOptions, NewJob, Retry, Schedule, Target
+from waystation.core.runtime.claim import Claim, Settled
+from waystation.queues.routing import BackoffRule, Job, JobOptions, NewJob, Retry, Schedule, Target
 
 from .hands import Hands
 
@@ -180,7 +183,7 @@ async def test_purged_jobs_are_gone(hands: Hands) -> None:
     assert await dead.purge_all() == 1
 
     assert await hands.queue.status(id) is None
-    assert [key async for key in hands.redis.scan_iter(f"*{id}*")] == []
+    assert await hands.keys_like(f"*{id}*") == []
 
 
 async def test_work_handed_back_is_where_it_was(hands: Hands) -> None:
@@ -250,13 +253,15 @@ async def test_what_depends_on_a_cancelled_job_is_set_aside_with_the_reason(hand
 async def test_a_cancelled_job_does_not_run_wherever_it_was(hands: Hands, state: str) -> None:
     source = hands.source()
     other = await hands.add(target=Target(server="absent"))
-    options = {
+    options: dict[str, dict[str, Any]] = {
         "delayed": {"schedule": Schedule(delay=1)},
         "cron": {"schedule": Schedule(cron="* * * * *")},
         "held": {"depends_on": (other,)},
     }
     id = await hands.add(**options.get(state, {}))
-    claims = await hands.claim(source) if state == "active" else []
+    claims: Sequence[Claim[Job]] = ()
+    if state == "active":
+        claims = await hands.claim(source)
 
     assert await hands.queue.cancel(id) == 1
     assert await hands.queue.cancel(id) == 0

@@ -2,6 +2,7 @@
 --- keys  active claims terms events
 --- args  namespace now term batch cursor
 --- uses  line_at instant_ms tell fenced adopt push_waiting route_of bury_unreadable queue_of
+--- uses  stands_in_line
 local line = line_at(namespace)
 now = instant_ms(now)
 local over = fenced(terms, term)
@@ -12,7 +13,7 @@ for _, id in ipairs(page[2]) do
   if redis.call('HEXISTS', claims, id) == 0 and redis.call('EXISTS', line.lock .. id) == 0
     and redis.call('SREM', active, id) == 1 then
     local route, why = route_of(line, id)
-    if route and not redis.call('ZSCORE', line.places, id) then
+    if route and not stands_in_line(line, id, string.sub(route, 2)) then
       local queue = queue_of(string.sub(route, 2))
       push_waiting(line, id, route)
       tell(line, now, 'stalled', queue, id, 'reason', 'lock')

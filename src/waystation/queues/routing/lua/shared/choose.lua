@@ -1,6 +1,7 @@
---- The next ids that a worker may have, in the order of their turns over all signatures it serves.
---- uses  queue_of room_for
-local function choose(line, serves, want)
+--- Lock the next jobs that a worker may have, in the order of their turns over all signatures it
+--- serves, as far as limits allow.
+--- uses  queue_of room_for stands_in_line
+local function choose(line, serves, want, worker, lease_ms)
   local heads = redis.call('ZINTER', 2, line.heads, serves, 'WEIGHTS', 1, 0, 'WITHSCORES')
   local ready, rooms, chosen, limited_ms = {}, {}, {}, 0
   for at = 1, #heads, 2 do
@@ -32,7 +33,9 @@ local function choose(line, serves, want)
     ready[at] = first
   end
 
-  while #chosen < want and ready[1] do
+  -- So many locked elsewhere may stand in front before this look ends.
+  local patience = 1000
+  while #chosen < want and ready[1] and patience > 0 do
     local first = ready[1]
     first.queue = first.queue or queue_of(first.signature)
     local room = room_of(first.queue)
@@ -40,11 +43,20 @@ local function choose(line, serves, want)
     if not there then
       table.remove(ready, 1)
     else
-      chosen[#chosen + 1] = {
-        id = first.left[first.at], turn = first.left[first.at + 1],
-        signature = first.signature, queue = first.queue,
-      }
-      room.left = room.left - 1
+      local id = first.left[first.at]
+      if redis.call('SET', line.lock .. id, worker, 'PX', lease_ms, 'NX') then
+        chosen[#chosen + 1] = {
+          id = id, turn = first.left[first.at + 1], signature = first.signature,
+          queue = first.queue,
+        }
+        room.left = room.left - 1
+      elseif not stands_in_line(line, id, first.signature) then
+        -- Locked elsewhere and out of the list: somebody has claimed it with plain commands. If it
+        -- is locked and still in line, it stays there until the lock is released or runs out.
+        first.read = first.read - 1
+      else
+        patience = patience - 1
+      end
       first.at = first.at + 2
       if ready[2] and #chosen < want then
         if first.left[first.at] or refill(first) then

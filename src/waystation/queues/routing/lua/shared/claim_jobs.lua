@@ -2,17 +2,11 @@
 --- uses  learn choose take_out unindex_jobs tell whole wake queue_of
 local function claim_jobs(line, now, profile, worker, want, token, lease_ms)
   local serves, unread = learn(line, profile)
-  local chosen, rooms, limited_ms = choose(line, serves, want)
-  local locked, keys = {}, {}
-  for _, job in ipairs(chosen) do
-    -- A lock from elsewhere keeps its job in line until it is released or runs out.
-    if redis.call('SET', line.lock .. job.id, worker, 'PX', lease_ms, 'NX') then
-      locked[#locked + 1] = job
-      keys[#keys + 1] = line.data .. job.id
-    end
-  end
+  local locked, rooms, limited_ms = choose(line, serves, want, worker, lease_ms)
   if #locked == 0 then return {}, limited_ms, unread end
 
+  local keys = {}
+  for at, job in ipairs(locked) do keys[at] = line.data .. job.id end
   local data = redis.call('MGET', unpack(keys))
   local leading, in_front = redis.call('LRANGE', line.waiting, 0, #locked - 1), true
   local ids, leaving = {}, {}

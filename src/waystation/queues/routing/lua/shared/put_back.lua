@@ -1,16 +1,16 @@
---- Let a job wait again at the turn it had, at the head of its lane in the list.
+--- Let a job wait again at the turn it had; in the list it stands there too, or at the head of its
+--- lane when that would be a long walk.
 --- uses  whole index_job high_count
 local function put_back(line, id, route, turn)
-  local lowest, highest = '-inf', '(2251799813685248'
-  local high = 0
-  if string.sub(route, 1, 1) ~= 'H' then
-    lowest, highest = '2251799813685248', '+inf'
-    high = high_count(line)
+  local place = turn
+  local rank = redis.call('ZCOUNT', line.places, '-inf', '(' .. whole(turn))
+  if rank > 100 then
+    rank = string.sub(route, 1, 1) == 'H' and 0 or high_count(line)
+    local first = redis.call('ZRANGE', line.places, rank, rank, 'WITHSCORES')
+    place = first[2] and first[2] - 1 or turn
   end
-  local first = redis.call('ZRANGEBYSCORE', line.places, lowest, highest, 'WITHSCORES', 'LIMIT', 0, 1)
-  local place = first[2] and math.min(first[2] - 1, turn) or turn
-  local follower = high > 0 and redis.call('LINDEX', line.waiting, high)
-  if high == 0 then
+  local follower = redis.call('LINDEX', line.waiting, rank)
+  if rank == 0 then
     redis.call('LPUSH', line.waiting, id)
   elseif follower then
     redis.call('LINSERT', line.waiting, 'BEFORE', follower, id)

@@ -1,0 +1,37 @@
+"""Who can do what, said once more in Python, to hold the scripts against."""
+
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+
+from waystation.queues.routing import Target
+from waystation.queues.routing.registry import Profile
+
+
+def fits(type: str, target: Target, worker: Profile) -> bool:
+    """Whether the worker may take a job of this type with this target."""
+    if worker.types and type not in worker.types:
+        return False
+    if target.server is not None:
+        return target.server == worker.server_id
+    if worker.server_id in target.avoid:
+        return False
+    return (
+        _holds(target, target.stack, lambda wanted: wanted == worker.stack)
+        and _holds(target, target.region, lambda wanted: wanted == worker.region)
+        and _holds(
+            target,
+            target.capabilities,
+            lambda wanted: any(_glob(wanted, offer) for offer in worker.capabilities),
+        )
+    )
+
+
+def _holds(target: Target, wanted: tuple[str, ...], has: Callable[[str], bool]) -> bool:
+    if not wanted:
+        return True
+    return (all if target.mode == "all" else any)(has(value) for value in wanted)
+
+
+def _glob(text: str, pattern: str) -> bool:
+    # The brackets of Python's patterns are plain characters here.
+    return text == pattern or fnmatchcase(text, pattern.replace("[", "[[]"))
