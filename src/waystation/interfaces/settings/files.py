@@ -56,7 +56,8 @@ class FileWorkerSettings(Section):
     priorities: Annotated[tuple[str, ...], Field(min_length=1)] = ("high", "low")
     """The most urgent first."""
     queues: dict[str, str] = Field(
-        default_factory=lambda: {name: f"jobqueue:{name}_priority" for name in ("high", "low")}
+        default_factory=lambda: {name: f"jobqueue:{name}_priority" for name in ("high", "low")},
+        validate_default=True,
     )
     """The key of each priority's queue."""
     weights: tuple[Annotated[int, Field(ge=1)], ...] = ()

@@ -42,7 +42,8 @@ class Section(BaseModel):
         try:
             return read_text(f"[{text}]" if bare else text)
         except InvalidSetting:
-            return value
+            # What YAML cannot read, such as `**/*.pdf, *.txt`, is still a list to a person.
+            return [part.strip() for part in text.split(",")] if bare else value
 
 
 class Duration(msgspec.Struct, frozen=True):

@@ -1,0 +1,109 @@
+"""A worker of files in a process of its own, which may be told where to die.
+
+Run as `python -m tests.chaos.files_process URL LEDGER STEP`; every file worked on is a line in
+the ledger, written before the handler returns, and every refused outcome one that says so.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from waystation.core.runtime.claim import Refused
+from waystation.core.store.connection import connect
+from waystation.queues.files.claims import FileSource
+from waystation.queues.files.handlers import Handlers
+from waystation.queues.files.job import Job
+from waystation.queues.files.options import ReaperOptions, WorkOptions
+from waystation.queues.files.worker import FileWorkerOptions, Worker
+
+STEPS = ("before fetch", "after fetch", "mid handler", "after side effect", "completion sent")
+HEARTBEAT_S = 1.0
+
+OPTIONS = FileWorkerOptions(
+    count=4,
+    work=WorkOptions(
+        heartbeat_ttl_s=HEARTBEAT_S, wait_s=0.05, backoff_base_ms=10, max_retries=1000
+    ),
+    reaper=ReaperOptions(interval_s=0.2),
+    breaker=None,
+)
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Mortal:
+    """A client that ends the process before or after a fetch, or once an outcome is sent."""
+
+    def __init__(self, client: Any, step: str) -> None:
+        self._client = client
+        self._step = step
+
+    async def execute_command(self, *args: Any) -> Any:
+        outcome = "completed" in args
+        is_fetch = args[0] in ("EVALSHA", "EVAL") and any(
+            isinstance(arg, str) and "," in arg and ";" in arg for arg in args
+        )
+        if self._step == "before fetch" and is_fetch:
+            die()
+        if self._step == "completion sent" and outcome:
+            asyncio.get_running_loop().call_later(0.05, die)
+            await self._client.execute_command(*args)
+            await asyncio.sleep(10)
+        answer = await self._client.execute_command(*args)
+        if self._step == "after fetch" and is_fetch and any(answer[1]):
+            die()
+        return answer
+
+
+def _handlers(ledger: Path, step: str) -> Handlers:
+    handlers = Handlers()
+
+    @handlers.handler("**/*")
+    async def work(job: Job) -> None:
+        if step == "mid handler":
+            die()
+        if step == "frozen":
+            await asyncio.to_thread(_note, ledger, f"begun {job.id}")
+            await asyncio.sleep(0.5)
+        if step == "slow":
+            await asyncio.sleep(0.02)
+        await asyncio.to_thread(_note, ledger, job.filepath)
+        if step == "after side effect":
+            die()
+
+    return handlers
+
+
+def _note(ledger: Path, text: str) -> None:
+    with ledger.open("a") as file:
+        file.write(f"{text}\n")
+
+
+async def main(url: str, ledger: Path, step: str) -> None:
+    async with await connect(url) as store:
+        worker = Worker(store, _handlers(ledger, step), options=OPTIONS)
+        source: FileSource = worker.source
+        source._client = Mortal(store.hot, step)  # pyright: ignore[reportPrivateUsage]
+        listener = worker.core._listener  # pyright: ignore[reportPrivateUsage]
+        assert listener
+
+        def refused(these: Sequence[Refused[Job]]) -> None:
+            for each in these:
+                _note(ledger, f"refused {each.claim.id}")
+
+        listener.refused = refused  # type: ignore[method-assign]
+        ended = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+        async with worker:
+            _note(ledger, "ready")
+            await ended.wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2]), sys.argv[3]))
