@@ -5,7 +5,7 @@ from typing import Any, Protocol
 import msgspec
 
 from waystation.core import codec
-from waystation.core.errors import InvalidOption, WrongState
+from waystation.core.errors import InvalidOption, Malformed, WrongState
 
 from .retry import Retry
 from .schedule import Schedule
@@ -78,7 +78,7 @@ class Job:
         self.token = token
         self.progressed = False
         self._told = told
-        self._wire = codec.decode(raw, WireJob)
+        self._wire = _read(raw)
         self.type = self._wire.type
         self._payload: Any = _UNREAD
 
@@ -142,6 +142,13 @@ class Job:
 
 
 _UNREAD = object()
+
+
+def _read(raw: bytes) -> WireJob:
+    try:
+        return codec.decode(raw, WireJob)
+    except InvalidOption as error:
+        raise Malformed(f"the job cannot be run: {error}") from None
 
 
 def written(id: str, type: str, payload: object, options: JobOptions, created_ms: int) -> bytes:

@@ -41,7 +41,9 @@ class RoutingKeys(Keyspace, root="<name>"):
     held = Hash("jobs:held", "how many others a job still waits for, and its delay after that")
     awaited = Set("jobs:awaited", "ids that other jobs wait for")
     dependents = Set("jobs:dependents:<job>", "ids that wait for this job")
-    fired = Hash("jobs:cron:fired", "the last slot that each schedule has fired")
+    fired = Hash(
+        "jobs:cron:fired", "of each schedule the last slot seen, and the last that made a job"
+    )
     wake = Stream("jobs:wake", "types that there is new work of; idle workers listen")
 
     places = SortedSet("index:places", "waiting ids by their place in the list")

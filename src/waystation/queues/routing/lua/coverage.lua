@@ -7,13 +7,14 @@ local line = line_at(namespace)
 local workers = cjson.decode(profiles)
 local rows = {}
 for _, signature in ipairs(redis.call('ZRANGE', heads, first, first + count - 1)) do
-  local wanted, fit, nearest = cjson.decode(signature), 0, nil
+  local wanted, fit, nearest, distance = cjson.decode(signature), 0, nil, math.huge
   for _, worker in ipairs(workers) do
-    local lacks = lacking(wanted, worker)
-    if #lacks == 0 then
+    local lacks, count = lacking(wanted, worker), 0
+    for _, category in ipairs(lacks) do count = count + #category[2] end
+    if count == 0 then
       fit = fit + 1
-    elseif not nearest or #lacks < #nearest then
-      nearest = lacks
+    elseif count < distance then
+      nearest, distance = lacks, count
     end
   end
   rows[#rows + 1] = {

@@ -10,26 +10,28 @@ now = instant_ms(now)
 local over = fenced(terms, term)
 if over then return over end
 adopt(line, now)
-local made, at = {}, schedules
+local fresh, at = {}, schedules
 while at <= #ARGV do
   local id, expected, next_at, overlap, count =
     ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], tonumber(ARGV[at + 4])
   local route, score = redis.call('HGET', routes, id), redis.call('ZSCORE', cron, id)
   -- Another scheduler was quicker when the time is not the one that was read.
   local ours = route and score and tonumber(score) == tonumber(expected)
-  local first = at + 5
-  for slot_at = first, first + 2 * count - 2, 2 do
+  local first, after = at + 5, at + 5 + 2 * count
+  local left_out = tonumber(ARGV[after])
+  local handled, made = string.match(redis.call('HGET', fired, id) or '0 0', '^(%d+) (%d+)$')
+  for slot_at = after + 1, after + left_out do
     local slot = ARGV[slot_at]
-    if ours and fire_slot(line, now, id, slot, route, ARGV[slot_at + 1], overlap) == 'fired' then
-      made[#made + 1] = id .. ':' .. slot
+    if ours and tonumber(slot) > tonumber(handled) then
+      tell(line, now, 'skipped', queue_of(string.sub(route, 2)), id .. ':' .. slot,
+        'schedule', id, 'slot', slot, 'reason', 'missed')
+      if count == 0 then redis.call('HSET', fired, id, slot .. ' ' .. made) end
     end
   end
-  first = first + 2 * count
-  local left_out = tonumber(ARGV[first])
-  for slot_at = first + 1, first + left_out do
-    if ours and tonumber(ARGV[slot_at]) > tonumber(redis.call('HGET', fired, id) or 0) then
-      tell(line, now, 'skipped', queue_of(string.sub(route, 2)), id .. ':' .. ARGV[slot_at],
-        'schedule', id, 'slot', ARGV[slot_at], 'reason', 'missed')
+  for slot_at = first, after - 2, 2 do
+    local slot = ARGV[slot_at]
+    if ours and fire_slot(line, now, id, slot, route, ARGV[slot_at + 1], overlap) == 'fired' then
+      fresh[#fresh + 1] = id .. ':' .. slot
     end
   end
   if ours and next_at ~= '' then
@@ -37,6 +39,6 @@ while at <= #ARGV do
   elseif ours then
     redis.call('ZREM', cron, id)
   end
-  at = first + 1 + left_out
+  at = after + 1 + left_out
 end
-return made
+return fresh

@@ -5,19 +5,20 @@
 local line = line_at(namespace)
 now = instant_ms(now)
 adopt(line, now)
-local wanted = {}
-for at = jobs, #ARGV, 2 do wanted[ARGV[at]] = true end
-drop_dead(line, wanted)
-local count = 0
+local wanted, kept = {}, {}
 for at = jobs, #ARGV, 2 do
   local id = ARGV[at]
-  if redis.call('HDEL', meta, id) == 1 then
-    redis.call('SET', line.data .. id, ARGV[at + 1])
-    local route = route_of(line, id)
-    push_waiting(line, id, route)
-    tell(line, now, 'redriven', queue_of(string.sub(route, 2)), id)
-    tell(line, now, 'waiting', queue_of(string.sub(route, 2)), id, 'prev', 'dead')
-    count = count + 1
-  end
+  -- What cannot be read cannot be run, so it stays where it is.
+  local route = redis.call('HEXISTS', meta, id) == 1 and route_of(line, id)
+  if route then wanted[id], kept[#kept + 1] = true, { id, ARGV[at + 1], route } end
 end
-return count
+drop_dead(line, wanted)
+for _, job in ipairs(kept) do
+  local id, queue = job[1], queue_of(string.sub(job[3], 2))
+  redis.call('HDEL', meta, id)
+  redis.call('SET', line.data .. id, job[2])
+  push_waiting(line, id, job[3])
+  tell(line, now, 'redriven', queue, id)
+  tell(line, now, 'waiting', queue, id, 'prev', 'dead')
+end
+return #kept

@@ -3,19 +3,19 @@
 --- uses  push_waiting tell whole queue_of
 local function fire_slot(line, now, id, slot, route, data, overlap)
   local queue = queue_of(string.sub(route, 2))
-  local last = tonumber(redis.call('HGET', line.fired, id) or 0)
-  if tonumber(slot) <= last then return 'done' end
-  redis.call('HSET', line.fired, id, slot)
-  local instance = id .. ':' .. slot
-  local state = last > 0 and redis.call('GET', line.status .. id .. ':' .. whole(last)) or ''
-  local waits = state == 'waiting' or state == 'delayed' or state == 'failed'
-  if state == 'failed' and not redis.call('ZSCORE', line.delayed, id .. ':' .. whole(last)) then
-    waits = false
-  end
+  local handled, made = string.match(redis.call('HGET', line.fired, id) or '', '^(%d+) (%d+)$')
+  if tonumber(slot) <= tonumber(handled or 0) then return 'done' end
+  redis.call('HSET', line.fired, id, slot .. ' ' .. (made or 0))
+  local instance, last = id .. ':' .. slot, id .. ':' .. (made or 0)
+  local state = redis.call('GET', line.status .. last)
+  local waits = state == 'waiting' or state == 'delayed'
+    -- A failed one waits when there is another attempt to come.
+    or (state == 'failed' and redis.call('ZSCORE', line.delayed, last))
   if (overlap == 'skip' and (waits or state == 'active')) or (overlap == 'queue-one' and waits) then
     tell(line, now, 'skipped', queue, instance, 'schedule', id, 'slot', slot, 'reason', 'overlap')
     return 'skipped'
   end
+  redis.call('HSET', line.fired, id, slot .. ' ' .. slot)
   redis.call('SET', line.data .. instance, data)
   redis.call('HSET', line.routes, instance, route)
   tell(line, now, 'fired', queue, instance, 'schedule', id, 'slot', slot)

@@ -1,0 +1,167 @@
+"""What others may have left in the store, and targets that nobody meets: visible, never fatal."""
+
+import pytest
+
+from waystation.core.events import from_entry
+from waystation.queues.routing import Retry, Target, registry
+from waystation.queues.routing.registry import Profile
+
+from .hands import Hands
+
+MALFORMED = [
+    "",
+    "{",
+    "null",
+    "[]",
+    "7",
+    '"text"',
+    '{"jobId":"bad"}',
+    '{"jobId":"bad","type":7}',
+    "\x00\xff",
+    "[" * 5_000,
+]
+
+
+@pytest.mark.parametrize("data", MALFORMED)
+async def test_job_json_that_cannot_be_read_ends_in_the_dead_letter_list(
+    hands: Hands, data: str
+) -> None:
+    await hands.redis.set("bridge:jobs:data:bad", data)
+    await hands.redis.rpush("bridge:jobs:waiting", "bad")
+    good = await hands.add()
+
+    assert await hands.claim_ids(hands.source(), 9) == [good]
+
+    (letter,) = [each async for each in await hands.queue.dead_letters()]
+    assert (letter.id, letter.reason) == ("bad", "MALFORMED")
+    assert await hands.text("bridge:jobs:data:bad") == data
+    assert await (await hands.queue.dead_letters()).requeue_all() == 0
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        '{"jobId":"bad","type":"email","attempts":"many"}',
+        '{"jobId":"bad","type":"email","attempts":1e300}',
+        '{"jobId":"bad","type":"email","retry":{"attempts":-1}}',
+        '{"jobId":"bad","type":"email","retry":{"backoff":{"type":"sideways"}}}',
+        '{"jobId":"bad","type":"email","payload":{"broken":}}',
+    ],
+)
+async def test_job_json_that_makes_no_sense_ends_in_the_dead_letter_list_when_claimed(
+    hands: Hands, data: str
+) -> None:
+    await hands.add(job_id="bad")
+    await hands.redis.set("bridge:jobs:data:bad", data)
+    good = await hands.add()
+
+    assert await hands.claim_ids(hands.source(), 9) == [good]
+
+    (letter,) = [each async for each in await hands.queue.dead_letters()]
+    assert (letter.id, letter.reason) == ("bad", "MALFORMED")
+    assert letter.error.message
+    assert await hands.redis.sismember("bridge:jobs:active", "bad") == 0
+
+
+async def test_an_id_without_data_leaves_the_line_and_is_told(hands: Hands) -> None:
+    await hands.redis.rpush("bridge:jobs:waiting", "ghost")
+    lost = await hands.add()
+    await hands.redis.delete(f"bridge:jobs:data:{lost}")
+    good = await hands.add()
+
+    assert await hands.claim_ids(hands.source(), 9) == [good]
+
+    assert await hands.event_names("ghost") == ["removed"]
+    assert (await hands.event_names(lost))[-1] == "removed"
+    assert await hands.redis.llen("bridge:jobs:waiting") == 0
+
+
+async def test_a_job_of_a_type_nobody_handles_waits_and_is_reported(hands: Hands) -> None:
+    await hands.add("unheard-of")
+    profile = Profile(server_id="w1", types=("email",))
+    await registry.beat(hands.redis, hands.keys, profile)
+
+    assert not await hands.claim(hands.source(types=["email"]))
+
+    (covered,) = await hands.queue.coverage()
+    assert (covered.type, covered.waiting, covered.served) == ("unheard-of", 1, False)
+    assert covered.missing == ("no handler for unheard-of",)
+
+
+async def test_coverage_says_what_the_nearest_worker_lacks(hands: Hands) -> None:
+    for name, capabilities in (("w1", ("sms",)), ("w2", ("gpu", "video:*"))):
+        profile = Profile(server_id=name, region="eu", capabilities=capabilities)
+        await registry.beat(hands.redis, hands.keys, profile)
+    first = await hands.add(target=Target(capabilities=("gpu", "tpu"), mode="all"))
+    await hands.add(target=Target(capabilities=("tpu", "gpu"), mode="all"))
+    await hands.add(target=Target(server="w9"))
+    await hands.add(target=Target(capabilities=("video:encode",), region=("eu",)))
+    await hands.add(target=Target(region=("us",), stack=("go",)))
+
+    rows = {row.first: row for row in await hands.queue.coverage()}
+
+    assert rows[first].waiting == 2
+    assert rows[first].missing == ("capability tpu",)
+    assert sorted((row.workers, row.missing) for row in rows.values()) == [
+        (0, ("capability tpu",)),
+        (0, ("server w9 is not here",)),
+        (0, ("stack go", "region us")),
+        (1, ()),
+    ]
+
+
+async def test_without_any_worker_coverage_says_so(hands: Hands) -> None:
+    await hands.add()
+
+    (covered,) = await hands.queue.coverage()
+
+    assert covered.missing == ("no worker is alive",)
+
+
+async def test_a_dead_worker_covers_nothing(hands: Hands) -> None:
+    await registry.beat(hands.redis, hands.keys, Profile(server_id="w1"))
+    await hands.add()
+    assert [row.served for row in await hands.queue.coverage()] == [True]
+
+    await hands.redis.delete("bridge:workers:heartbeat:w1")
+
+    assert [row.served for row in await hands.queue.coverage()] == [False]
+
+
+async def test_a_result_that_is_no_json_counts_as_a_failure(hands: Hands) -> None:
+    from waystation.core.outcome import Done
+
+    id = await hands.add(retry=Retry(attempts=1))
+    source = hands.source()
+    (claim,) = await hands.claim(source)
+
+    assert not await hands.settle(source, claim, Done(object()))
+
+    assert await hands.queue.status(id) == "dead"
+
+
+async def test_every_event_can_be_read_and_none_is_corrupt(hands: Hands) -> None:
+    source = hands.source()
+    await hands.add(retry=Retry(attempts=1))
+    await hands.fail(source)
+    await hands.add()
+    await hands.settle(source, (await hands.claim(source))[0])
+    await hands.queue.pause("email")
+    await hands.queue.resume("email")
+
+    found = await hands.redis.xrange(hands.keys.events)
+
+    events = [from_entry(id, entry) for id, entry in found]  # pyright: ignore
+    assert [event.corrupt for event in events] == [None] * len(events)
+    assert {event.line for event in events} == {"routing"}
+    assert {"added", "waiting", "active", "failed", "dead", "completed", "paused", "resumed"} <= {
+        event.name for event in events
+    }
+
+
+async def test_the_stream_is_capped(hands: Hands) -> None:
+    await hands.redis.set("bridge:events:cap", 50)
+    for _ in range(200):
+        await hands.add()
+
+    assert await hands.redis.xlen(hands.keys.events) < 300
