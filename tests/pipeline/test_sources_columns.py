@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from waystation.core.events import VERSION, EventName, Line, from_bullmq
 from waystation.pipeline.lines.facts import LineFacts
-from waystation.pipeline.sources.columns import MOST_SKEW_MS, Told, batch_of
+from waystation.pipeline.sources.columns import MOST_SKEW_MS, batch_of
+from waystation.pipeline.sources.places import Told
 
 MAIL = Told("bullmq", "mail", "bull:mail:events")
 

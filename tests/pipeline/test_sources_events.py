@@ -152,17 +152,22 @@ def test_a_stream_made_anew_is_told_and_its_entries_are_read(store: Redis, redis
     assert (account["recreated"], account["lost"]) == (True, None)
 
 
+@pytest.mark.parametrize("run", ["once", "for ever"])
 def test_a_stream_that_fell_back_is_told_and_followed_from_there(
-    store: Redis, redis_url: str
+    store: Redis, redis_url: str, run: str
 ) -> None:
     following = Following(redis_url)
     store.xadd(EVENTS, {"event": "waiting"}, id="5000-0")
     following.batch()
     store.delete(EVENTS)
     store.xadd(EVENTS, {"event": "waiting"}, id="4000-0")
+    if run == "once":
+        following.stream.prepareForTriggerAvailableNow()
 
     (account,) = following.batch().accounts
     store.xadd(EVENTS, {"event": "active"}, id="4500-0")
+    if run == "once":
+        following.stream.prepareForTriggerAvailableNow()
 
     assert account["recreated"]
     assert following.batch().ids == ["4500-0"]

@@ -4,34 +4,18 @@ Both tables take a micro-batch in one commit each that carries its number, and t
 `events` notes how far the streams were read. So the tables themselves know where to go on, and a
 checkpoint is a convenience that may be thrown away.
 """
-# ruff: noqa: N802, N803 (Spark calls them so)
 
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import StructType
 
 from waystation.pipeline import checkpoint, delta
-from waystation.pipeline.arrow import Batch, pa, pc, schema_of
-from waystation.pipeline.delta import Identity, Part, PartWriter
-from waystation.pipeline.sources import events, places
-from waystation.pipeline.sources.options import at_least, parse
-from waystation.pipeline.sources.places import BEGINNING, Place, id_order
-from waystation.pipeline.tables import EVENTS, GAPS
-
-NAME = "waystation.bronze"
-PLACES = "places"
-"""The note in a commit that says how far the streams were read."""
+from waystation.pipeline.bronze_sink import NAME, PLACES
+from waystation.pipeline.delta import Identity
+from waystation.pipeline.sources import events
+from waystation.pipeline.tables import EVENTS
 
 
 def follow(
@@ -87,144 +71,3 @@ def archived(root: str) -> str:
 def checkpoint_of(root: str) -> str:
     """Where Spark keeps its place in the streams."""
     return f"{root.rstrip('/')}/checkpoints/bronze"
-
-
-class BronzeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be asked of `waystation.bronze`."""
-
-    root: str
-    application: str
-    batch: int = 0
-
-    def __post_init__(self) -> None:
-        at_least("batch", self.batch, 0)
-
-
-class BronzeSink(DataSource):
-    """The bronze tables, to write to."""
-
-    @classmethod
-    def name(cls) -> str:
-        """How Spark calls it."""
-        return NAME
-
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """For one batch."""
-        return BronzeBatch(parse(self.options, BronzeOptions))
-
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        """For a query that goes on."""
-        return BronzeStream(parse(self.options, BronzeOptions))
-
-
-class Kept(WriterCommitMessage):
-    """What one task has written, and the stretches it accounts for."""
-
-    def __init__(self, parts: list[Part], stretches: list[dict[str, Any]]) -> None:
-        self.parts = parts
-        self.stretches = stretches
-
-
-class BronzeBatch(DataSourceArrowWriter):
-    """Writes one batch into both tables."""
-
-    def __init__(self, options: BronzeOptions) -> None:
-        self._options = options
-
-    def write(self, iterator: Iterator[Batch]) -> WriterCommitMessage:
-        """Write a task's rows."""
-        return _write(self._options.root, iterator)
-
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Commit all of them."""
-        _commit(self._options, messages, self._options.batch)
-
-
-class BronzeStream(DataSourceStreamArrowWriter):
-    """Writes batch after batch into both tables."""
-
-    def __init__(self, options: BronzeOptions) -> None:
-        self._options = options
-
-    def write(self, iterator: Iterator[Batch]) -> WriterCommitMessage:
-        """Write a task's rows."""
-        return _write(self._options.root, iterator)
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Commit all of them, if that has not happened."""
-        _commit(self._options, messages, batchId)
-
-
-def _write(root: str, batches: Iterator[Batch]) -> Kept:
-    stretches: list[dict[str, Any]] = []
-    with PartWriter(EVENTS.place(root), EVENTS.schema, EVENTS.partitions) as writer:
-        for batch in batches:
-            if (accounts := batch.column("_range")).null_count < batch.num_rows:
-                stretches += batch.filter(pc.is_valid(accounts)).to_pylist()
-                batch = batch.filter(pc.is_null(accounts))
-            if batch.num_rows:
-                writer.write(batch.select(EVENTS.names))
-    return Kept(writer.parts, stretches)
-
-
-def _commit(options: BronzeOptions, messages: list[WriterCommitMessage | None], batch: int) -> None:
-    kept = [each for each in messages if isinstance(each, Kept)]
-    stretches = [stretch for each in kept for stretch in each.stretches]
-    identity = Identity(options.application, batch)
-    # Gaps first: once the events are there, the batch counts as read.
-    _commit_gaps(options.root, stretches, identity)
-    delta.commit(
-        EVENTS.place(options.root),
-        EVENTS.schema,
-        [part for each in kept for part in each.parts],
-        identity,
-        partitions=EVENTS.partitions,
-        notes={PLACES: _reached(options.root, stretches)},
-    )
-
-
-def _commit_gaps(root: str, stretches: list[dict[str, Any]], identity: Identity) -> None:
-    rows = [gap(stretch) for stretch in stretches if is_gap(stretch["_range"])]
-    if not rows:
-        return
-    with PartWriter(GAPS.place(root), GAPS.schema, GAPS.partitions) as writer:
-        writer.write(pa.RecordBatch.from_pylist(rows, schema=schema_of(GAPS.schema)))
-    delta.commit(GAPS.place(root), GAPS.schema, writer.parts, identity)
-
-
-def is_gap(account: Mapping[str, Any]) -> bool:
-    """Whether entries of a stretch were gone, or may have been."""
-    if account["lost"] is not None:
-        return bool(account["lost"] > 0)
-    return bool(account["recreated"])
-
-
-def gap(stretch: Mapping[str, Any]) -> dict[str, Any]:
-    """The row of `gaps` that a stretch with lost entries makes."""
-    account = stretch["_range"]
-    before = account["first"] or account["until"]
-    return {
-        "line": stretch["line"],
-        "queue": stretch["queue"],
-        "stream": stretch["stream"],
-        "after": account["after"],
-        "before": before,
-        "lost": account["lost"],
-        "reason": "recreated" if account["recreated"] else "trimmed",
-        "after_at": None if account["after"] == BEGINNING else _instant(account["after"]),
-        "before_at": _instant(before),
-    }
-
-
-def _reached(root: str, stretches: list[dict[str, Any]]) -> dict[str, Any]:
-    """How far all streams have been read, with what is now added to it."""
-    noted = delta.last_notes(EVENTS.place(root), PLACES)
-    reached = places.read(noted) if noted else {}
-    for stretch in stretches:
-        account = stretch["_range"]
-        reached[stretch["stream"]] = Place(account["until"], account["added"])
-    return places.write(reached)
-
-
-def _instant(entry_id: str) -> datetime:
-    return datetime.fromtimestamp(min(id_order(entry_id)[0], 253_402_300_799_999) / 1000, UTC)

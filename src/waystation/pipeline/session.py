@@ -6,7 +6,7 @@ import sys
 import msgspec
 from pyspark.sql import SparkSession
 
-from waystation.pipeline.bronze import BronzeSink
+from waystation.pipeline.bronze_sink import BronzeSink
 from waystation.pipeline.java import java_home
 from waystation.pipeline.sink import DeltaSink
 from waystation.pipeline.sources.events import Events

@@ -6,13 +6,14 @@ road, which is `core.events` itself, entry by entry: there is one opinion about 
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
 from waystation.core.events import VERSION, Event, EventName
 from waystation.pipeline.arrow import Array, Batch, Invalid, Kind, pa, pc, schema_of
 from waystation.pipeline.lines import line_named
+from waystation.pipeline.sources.places import Told
 from waystation.pipeline.tables import EVENTS
 
 RawEntry: TypeAlias = Sequence[Any]
@@ -46,14 +47,6 @@ _SMALL_NUMBER = "^[0-9]{1,9}$"
 _INSTANT_NUMBER = "^[0-9]{1,15}$"
 _KNOWN = frozenset(name.value for name in EventName)
 _EVENTS = pa.array(sorted(_KNOWN))
-
-
-class Told(NamedTuple):
-    """The stream that entries came from."""
-
-    line: str
-    queue: str
-    stream: str
 
 
 def batch_of(told: Told, entries: Sequence[RawEntry]) -> Batch:

@@ -15,9 +15,8 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from waystation.pipeline.arrow import Batch
-from waystation.pipeline.sources import places
-from waystation.pipeline.sources.columns import Told
-from waystation.pipeline.sources.places import Place, Stretch
+from waystation.pipeline.sources import places, walking
+from waystation.pipeline.sources.places import Place, Stretch, Told
 from waystation.pipeline.sources.streams import (
     LEAST_ROWS_A_TASK,
     EventOptions,
@@ -58,11 +57,7 @@ class EventsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """How far the next batch goes."""
         here = places.read(start)
         ends = self._ends() if self._goal is None else self._goal
-        moved = {
-            stream: end
-            for stream, end in ends.items()
-            if end != here.get(stream, Place()) and not self._is_past(here, stream, end)
-        }
+        moved = {stream: end for stream, end in ends.items() if end != here.get(stream, Place())}
         if isinstance(limit, ReadMaxRows):
             moved = self._within(here, moved, limit.max_rows)
         return places.write({**here, **moved})
@@ -92,29 +87,24 @@ class EventsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _ends(self) -> dict[str, Place]:
         ends = {
-            told.stream: places.end_of(self._streams.store.at(told.stream), told.stream)
+            told.stream: walking.end_of(self._streams.store.at(told.stream), told.stream)
             for told in self._streams.now()
         }
         return {stream: end for stream, end in ends.items() if end is not None}
-
-    def _is_past(self, here: Mapping[str, Place], stream: str, end: Place) -> bool:
-        """Whether the goal of this run was reached before; a later one is none of its business."""
-        return self._goal is not None and here.get(stream, Place()).order > end.order
 
     def _within(
         self, here: Mapping[str, Place], ends: Mapping[str, Place], most: int
     ) -> dict[str, Place]:
         """Nearer ends, so that all stretches together have no more entries than allowed."""
         nearer: dict[str, Place] = {}
-        left, streams = (
-            most,
-            sorted(ends, key=lambda each: _size(here.get(each, Place()), ends[each])),
-        )
+        left = most
+        # The smallest first: what they leave of their shares goes to the others.
+        streams = sorted(ends, key=lambda each: _size(here.get(each, Place()), ends[each]))
         for turn, stream in enumerate(streams):
             share = max(1, left // (len(streams) - turn))
             start, end = here.get(stream, Place()), ends[stream]
             if end.order > start.order and (end.added is None or _size(start, end) > share):
-                near = places.some_way(self._streams.store.at(stream), stream, start, share)
+                near = walking.some_way(self._streams.store.at(stream), stream, start, share)
                 end = near if near.order < end.order else end
             nearer[stream] = end
             left -= min(share, _size(start, end))

@@ -9,19 +9,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from redis import Redis
-from redis.exceptions import ResponseError
 
 from waystation.core.errors import Malformed
-from waystation.core.store import faults
-from waystation.pipeline.sources.columns import Told
-from waystation.pipeline.sources.scripts import StreamKey, reach
 
 BEGINNING = "0-0"
-STEP = 2000
-"""Entries that the server walks in one go when a batch is limited."""
 
 _VERSION = 1
+
+
+class Told(NamedTuple):
+    """The stream that entries come from."""
+
+    line: str
+    queue: str
+    stream: str
 
 
 class Place(NamedTuple):
@@ -80,34 +81,6 @@ def read(offset: Mapping[str, Any]) -> dict[str, Place]:
         raise Malformed(f"offsets must hold a place for each stream, got {offset!r}") from error
 
 
-def end_of(client: Redis, stream: str) -> Place | None:
-    """How far a stream has come; None when there is no such stream."""
-    try:
-        told = client.xinfo_stream(stream)
-    except ResponseError as error:
-        if "no such key" in str(error).lower():
-            return None
-        raise faults.meaning(error) from error
-    added = told.get("entries-added")
-    return Place(_text(told["last-generated-id"]), None if added is None else int(added))
-
-
-def some_way(client: Redis, stream: str, after: Place, many: int) -> Place:
-    """The place that lies so many entries behind another, or at the end if that comes first."""
-    here, walked = after, 0
-    while walked < many:
-        step = reach.call_sync(
-            client, StreamKey(stream), after=here.id, count=min(STEP, many - walked)
-        )
-        if not step.many:
-            break
-        walked += step.many
-        # Entries are lost from the oldest on, so those gone before the walk came are behind it.
-        added = None if here.added is None else max(here.added, step.gone) + step.many
-        here = Place(step.last, added)
-    return here
-
-
 def packed(stretches: Sequence[Stretch], *, tasks: int, least: int) -> list[list[Stretch]]:
     """Stretches shared out among few tasks, the largest first, none of them nearly idle."""
     total = sum(stretch.size for stretch in stretches)
@@ -130,7 +103,3 @@ def between(
         for each in told
         if start.get(each.stream, Place()) != end[each.stream]
     ]
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value

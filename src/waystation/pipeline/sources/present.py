@@ -19,9 +19,8 @@ from pyspark.sql.datasource import (
 )
 
 from waystation.pipeline.arrow import Batch
-from waystation.pipeline.sources import places
-from waystation.pipeline.sources.columns import Told
-from waystation.pipeline.sources.places import Place, Stretch
+from waystation.pipeline.sources import places, walking
+from waystation.pipeline.sources.places import Place, Stretch, Told
 from waystation.pipeline.sources.streams import (
     LEAST_ROWS_A_TASK,
     EventOptions,
@@ -84,7 +83,7 @@ class EventsReader(DataSourceReader):
     def _stretches(self, told: Told) -> Iterator[Stretch]:
         if self._queues is not None and told.queue not in self._queues:
             return
-        end = places.end_of(self._streams.store.at(told.stream), told.stream)
+        end = walking.end_of(self._streams.store.at(told.stream), told.stream)
         if end is None:
             return
         after = Place(f"{self._from_ms - 1}-{_LATEST_SEQ}") if self._from_ms else Place()

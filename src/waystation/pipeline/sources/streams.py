@@ -10,9 +10,8 @@ from pyspark.sql.datasource import InputPartition
 from waystation.core.errors import InvalidOption
 from waystation.pipeline.arrow import Batch
 from waystation.pipeline.lines import LINES, line_named
-from waystation.pipeline.sources.columns import Told
 from waystation.pipeline.sources.options import at_least, listed
-from waystation.pipeline.sources.places import Stretch
+from waystation.pipeline.sources.places import Stretch, Told
 from waystation.pipeline.sources.reading import rows_of
 from waystation.pipeline.sources.store import Store, url_of
 

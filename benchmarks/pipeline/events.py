@@ -1,0 +1,123 @@
+"""Streams into the bronze table, beside a loop in one process."""
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+from pyspark.sql import SparkSession
+from redis import Redis
+
+from benchmarks.report import Report, Row
+from waystation.pipeline import bronze, delta
+from waystation.pipeline.arrow import pa, pq
+from waystation.pipeline.delta import PartWriter
+from waystation.pipeline.sources.places import Place, Stretch, Told
+from waystation.pipeline.sources.reading import rows_of
+from waystation.pipeline.sources.walking import end_of
+from waystation.pipeline.tables import EVENTS
+
+from .memory import PeakMemory
+from .told import QUEUES, fill
+
+FEW = 500_000
+MANY = 5_000_000
+TIMES = 3
+
+
+def reports(spark: SparkSession, url: str) -> list[Report]:
+    """How fast, and with how much memory."""
+    with Redis.from_url(url, protocol=2) as client:
+        fill(client, FEW)
+        _spark(spark, url, FEW)
+        few = _interleaved(
+            lambda: _spark(spark, url, FEW),
+            lambda: _tuned(client, FEW),
+            lambda: _naive(client, FEW),
+        )
+        with PeakMemory() as small:
+            _spark(spark, url, FEW)
+        fill(client, MANY)
+        with PeakMemory() as great:
+            ours = _spark(spark, url, MANY)
+        tuned = _tuned(client, MANY)
+        client.flushdb()
+    return [
+        Report(
+            title=f"Streams into the bronze table: {FEW:,} events, and once {MANY:,}",
+            unit="Spark on local[2], events/s",
+            beside="one process",
+            rows=[
+                Row(f"{FEW:,}, beside a tuned loop", few[0], few[1]),
+                Row(f"{FEW:,}, beside naive rows", few[0], few[2]),
+                Row(f"{MANY:,}, beside a tuned loop", ours, tuned),
+            ],
+            remark="aim: 0.8 of the tuned loop, 1.5 of the naive one",
+        ),
+        Report(
+            title="Peak memory",
+            unit=f"MB with {MANY:,}",
+            beside=f"with {FEW:,}",
+            rows=[
+                Row("the JVM", great.jvm_mb, small.jvm_mb),
+                Row("Python workers", great.python_mb, small.python_mb),
+            ],
+            remark="aim: bounded, though there are ten times as many events",
+        ),
+    ]
+
+
+def _spark(spark: SparkSession, url: str, many: int) -> float:
+    with tempfile.TemporaryDirectory() as root:
+        began = time.perf_counter()
+        bronze.follow(spark, root, url=url).awaitTermination()
+        took = time.perf_counter() - began
+        assert delta.read(spark, root, EVENTS).count() == many
+    return many / took
+
+
+def _tuned(client: Redis, many: int) -> float:
+    """The same columns and files, without Spark in between."""
+    with tempfile.TemporaryDirectory() as root:
+        began = time.perf_counter()
+        with PartWriter(EVENTS.place(root), EVENTS.schema, EVENTS.partitions) as writer:
+            for queue in range(QUEUES):
+                stream = f"bull:q{queue}:events"
+                end = end_of(client, stream)
+                assert end is not None
+                stretch = Stretch(Told("bullmq", f"q{queue}", stream), Place(), end)
+                for batch in rows_of(client, stretch, page=1000, accounts=False):
+                    writer.write(batch.select(EVENTS.names))
+        took = time.perf_counter() - began
+        assert sum(part.rows for part in writer.parts) == many
+    return many / took
+
+
+def _naive(client: Redis, many: int) -> float:
+    """A dictionary for every entry."""
+    with tempfile.TemporaryDirectory() as root:
+        began, read = time.perf_counter(), 0
+        for queue in range(QUEUES):
+            rows: list[dict[str, Any]] = []
+            after = "-"
+            while page := cast(
+                list[Any], client.xrange(f"bull:q{queue}:events", after, count=1000)
+            ):
+                for entry_id, fields in page:
+                    told = {name.decode(): value.decode() for name, value in fields.items()}
+                    rows.append({"queue": f"q{queue}", "entry_id": entry_id.decode(), **told})
+                after = f"({page[-1][0].decode()}"
+            names = {name: None for row in rows for name in row}
+            table = pa.table({name: [row.get(name) for row in rows] for name in names})
+            pq.write_table(table, f"{root}/{queue}.parquet", compression="zstd")
+            read += len(rows)
+        took = time.perf_counter() - began
+        assert read == many
+    return many / took
+
+
+def _interleaved(*subjects: Callable[[], float]) -> list[float]:
+    """The median of each, measured in turn, so that a busy minute hits all of them."""
+    rounds = [[subject() for subject in subjects] for _ in range(TIMES)]
+    return [statistics.median(each) for each in zip(*rounds, strict=True)]

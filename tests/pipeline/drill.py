@@ -1,0 +1,160 @@
+"""A driver of its own that a test may kill, and what it runs.
+
+`python -m tests.pipeline.drill follow ROOT` keeps what the streams tell until it is killed.
+"""
+# ruff: noqa: N802, N803 (Spark calls them so)
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from waystation.pipeline import bronze
+from waystation.pipeline.bronze_sink import BronzeOptions, BronzeSink, BronzeStream
+from waystation.pipeline.session import SessionOptions, build
+from waystation.pipeline.sources.options import parse
+
+from .conftest import SMALL
+
+PROJECT = Path(__file__).parents[2]
+URL = "WAYSTATION_STORE_URL"
+DIES = "WAYSTATION_DRILL_DIES"
+"""When the driver is to die: `before` or `after` the commit of a batch, as in `before 3`."""
+GROUP = "WAYSTATION_DRILL_GROUP"
+ROWS = 20_000
+
+
+class Driver:
+    """A Spark driver in a process group of its own."""
+
+    def __init__(self, what: str, place: str, url: str, *, dies: str = "") -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.pipeline.drill", what, place],
+            cwd=PROJECT,
+            env={
+                **os.environ,
+                URL: url,
+                DIES: dies,
+                "PYTHONPATH": os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")]),
+            },
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            text=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it, its JVM and its workers at once, if it has not ended."""
+        if self._process.returncode is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.communicate()
+
+    def kill_a_worker(self, dice: random.Random) -> bool:
+        """End one of the Python processes that do its tasks; False when there is none."""
+        workers = [
+            pid
+            for pid in _group(self._process.pid)
+            if "pyspark.daemon pyspark.worker" in _command(pid)
+        ]
+        if not workers:
+            return False
+        os.kill(dice.choice(workers), signal.SIGKILL)
+        return True
+
+    def wait(self, *, killed: bool) -> None:
+        """Wait until it ends, by itself or by its own hand."""
+        _, said = self._process.communicate()
+        wanted = -signal.SIGKILL if killed else 0
+        assert self._process.returncode == wanted, said[-4000:]
+
+    def wait_for(self, done: Callable[[], bool]) -> None:
+        """Wait until something has come of it."""
+        while not done():
+            assert self._process.poll() is None, self._process.communicate()[1][-4000:]
+            time.sleep(0.05)
+
+
+def _group(leader: int) -> list[int]:
+    """The processes that descend from one."""
+    found = [leader]
+    for pid in found:
+        try:
+            for task in Path(f"/proc/{pid}/task").iterdir():
+                found += [int(child) for child in (task / "children").read_text().split()]
+        except OSError:
+            continue
+    return found
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+class DyingSink(BronzeSink):
+    """The bronze tables, written to by a driver that dies at a chosen moment."""
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        return DyingStream(parse(self.options, BronzeOptions), os.environ[GROUP])
+
+
+class DyingStream(BronzeStream):
+    def __init__(self, options: BronzeOptions, group: str) -> None:
+        super().__init__(options)
+        self._group = int(group)
+        self._when, _, self._batch = os.environ[DIES].partition(" ")
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        self._die_if("before", batchId)
+        super().commit(messages, batchId)
+        self._die_if("after", batchId)
+
+    def _die_if(self, when: str, batch: int) -> None:
+        if self._when == when and batch >= int(self._batch):
+            os.killpg(self._group, signal.SIGKILL)
+
+
+def session() -> SparkSession:
+    # A task may fail three times, as on a cluster.
+    os.environ[GROUP] = str(os.getpgid(0))
+    spark = build(SessionOptions(master="local[2,4]", shuffle_partitions=2, conf=SMALL.conf))
+    if os.environ[DIES]:
+        spark.dataSource.register(DyingSink)
+    return spark
+
+
+def follow(root: str) -> None:
+    """Keep what is told, in small batches, for as long as it lives."""
+    bronze.follow(session(), root, every="0 seconds", perTrigger="1000").awaitTermination()
+
+
+def enqueue(spark: SparkSession, batch: str, url: str) -> None:
+    """Add rows to a queue, every one of them twice."""
+    rows = spark.range(0, ROWS, 1, 4).selectExpr("concat('k', id) AS key", "'send' AS name")
+    twice = rows.union(rows)
+    options = {"queue": "bulk", "batch": batch, "chunk": "50", "url": url}
+    twice.write.format("waystation.jobs").options(**options).mode("append").save()
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["follow", root]:
+            follow(root)
+        case ["enqueue", batch]:
+            enqueue(session(), batch, os.environ[URL])
+        case _:
+            sys.exit(__doc__)

@@ -1,0 +1,206 @@
+"""Streams into tables, on Spark."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import count
+from redis import Redis
+
+from tests.wire.conftest import LATEST, started
+from tests.wire.node import NodePeer
+from waystation.core.events import from_bullmq
+from waystation.pipeline import bronze, checkpoint, delta
+from waystation.pipeline.checkpoint import CheckpointDamaged
+from waystation.pipeline.delta import Identity
+from waystation.pipeline.sources.columns import ROWS
+from waystation.pipeline.tables import EVENTS, GAPS
+
+from .streams import tell
+
+
+def keep_all(spark: SparkSession, root: str, url: str, **asked: str) -> None:
+    bronze.follow(spark, root, url=url, **asked).awaitTermination()
+
+
+def events(spark: SparkSession, root: str) -> DataFrame:
+    return delta.read(spark, root, EVENTS)
+
+
+def ids(spark: SparkSession, root: str) -> list[str]:
+    return sorted(row["entry_id"] for row in events(spark, root).select("entry_id").collect())
+
+
+def test_the_tables_hold_every_event_once_and_every_gap_by_its_count(
+    spark: SparkSession, store: Redis, redis_url: str, root: str
+) -> None:
+    told = tell(store, 900, queue="mail")
+    trimmed = tell(store, 1000, queue="sms")
+    store.xtrim("bull:sms:events", maxlen=300, approximate=False)
+
+    keep_all(spark, root, redis_url, perTrigger="500")
+
+    assert ids(spark, root) == sorted(told + trimmed[700:])
+    (gap,) = delta.read(spark, root, GAPS).collect()
+    assert (gap["queue"], gap["after"], gap["before"]) == ("sms", "0-0", trimmed[700])
+    assert (gap["lost"], gap["reason"]) == (700, "trimmed")
+
+
+def test_malformed_entries_are_kept_and_counted(
+    spark: SparkSession, store: Redis, redis_url: str, root: str
+) -> None:
+    tell(store, 10)
+    odd: list[Any] = [{"jobId": "1"}, {"event": "party"}, {"event": "active", "attemptsMade": "?"}]
+    for fields in odd:
+        store.xadd("bull:mail:events", fields)
+    store.execute_command("XADD", "bull:mail:events", "*", "event", b"\xff\x00", "jobId", "a\0b")
+    store.xadd("bull:mail:events", {"event": "completed", "returnvalue": "x" * 2**20})
+
+    keep_all(spark, root, redis_url)
+
+    counted = events(spark, root).agg(count("*"), count("_corrupt")).collect()[0]
+    assert tuple(counted) == (15, 4)
+
+
+def test_a_run_goes_on_where_the_last_one_stopped_with_or_without_its_checkpoint(
+    spark: SparkSession, store: Redis, redis_url: str, root: str
+) -> None:
+    told = tell(store, 50)
+    keep_all(spark, root, redis_url, trim="true")
+    told += tell(store, 50)
+    keep_all(spark, root, redis_url, trim="true")
+    shutil.rmtree(bronze.checkpoint_of(root))
+    told += tell(store, 50)
+
+    keep_all(spark, root, redis_url, trim="true")
+
+    assert ids(spark, root) == sorted(told)
+    assert delta.read(spark, root, GAPS).count() == 0
+
+
+def torn_offsets(folder: Path) -> None:
+    last = max((folder / "offsets").glob("[0-9]*"), key=lambda file: int(file.name))
+    last.write_text(last.read_text()[:20])
+
+
+def lost_offsets(folder: Path) -> None:
+    for file in (folder / "offsets").iterdir():
+        file.unlink()
+
+
+def torn_commit(folder: Path) -> None:
+    max((folder / "commits").glob("[0-9]*"), key=lambda file: int(file.name)).write_text("v1\n{")
+
+
+def lost_metadata(folder: Path) -> None:
+    (folder / "metadata").write_text("")
+
+
+def older_than_the_tables(folder: Path) -> None:
+    for kind in ("offsets", "commits"):
+        for file in (folder / kind).iterdir():
+            if file.name.strip(".").split(".")[0] != "0":
+                file.unlink()
+
+
+def lost_name(folder: Path) -> None:
+    (folder / "waystation.json").unlink()
+
+
+def test_a_damaged_checkpoint_is_refused_with_instructions_that_work(
+    spark: SparkSession, store: Redis, redis_url: str, root: str, tmp_path: Path
+) -> None:
+    told = tell(store, 60)
+    keep_all(spark, root, redis_url, perTrigger="20")
+    folder, whole = Path(bronze.checkpoint_of(root)), tmp_path / "whole"
+    shutil.copytree(folder, whole)
+    told += tell(store, 10)
+    damages: list[Callable[[Path], None]] = [
+        torn_offsets,
+        lost_offsets,
+        torn_commit,
+        lost_metadata,
+        older_than_the_tables,
+        lost_name,
+    ]
+    for damage in damages:
+        shutil.rmtree(folder)
+        shutil.copytree(whole, folder)
+        damage(folder)
+        with pytest.raises(CheckpointDamaged, match="Remove that folder and start again"):
+            bronze.follow(spark, root, url=redis_url)
+
+    shutil.rmtree(folder)
+    keep_all(spark, root, redis_url)
+
+    assert ids(spark, root) == sorted(told)
+
+
+def test_a_batch_kept_twice_is_there_once(spark: SparkSession, root: str) -> None:
+    row = {"line": "bullmq", "queue": "mail", "stream": "s", "entry_id": "1-0", "event": "waiting"}
+    rows = spark.createDataFrame([row], ROWS)
+
+    for _ in range(2):
+        bronze.keep(rows, root, Identity("drill", 0))
+
+    assert events(spark, root).count() == 1
+
+
+def test_an_empty_history_has_tables_without_rows(spark: SparkSession, root: str) -> None:
+    assert events(spark, root).collect() == []
+    assert events(spark, root).schema == EVENTS.schema
+
+
+def test_the_name_of_a_new_checkpoint_is_kept(tmp_path: Path) -> None:
+    folder = str(tmp_path / "checkpoint")
+
+    assert checkpoint.application(folder) == checkpoint.application(folder)
+
+
+def test_rows_go_into_a_queue_and_come_back(
+    spark: SparkSession, store: Redis, redis_url: str
+) -> None:
+    rows = spark.range(300).selectExpr(
+        "concat('k', id) AS key", "'send' AS name", "to_json(struct(id)) AS data"
+    )
+    for _ in range(2):
+        rows.write.format("waystation.jobs").options(
+            url=redis_url, queue="bulk", batch="june"
+        ).mode("append").save()
+
+    jobs = spark.read.format("waystation.jobs").options(url=redis_url, queues="bulk,none").load()
+
+    assert store.llen("bull:bulk:wait") == 300
+    waiting = jobs.where("queue = 'bulk' AND state = 'wait'")
+    assert waiting.select("data").distinct().count() == 300
+
+
+@pytest.mark.timeout(300)
+async def test_events_written_by_node_come_through_unchanged(
+    spark: SparkSession, store: Redis, redis_url: str, root: str
+) -> None:
+    async with await started(LATEST) as process, NodePeer(process, redis_url) as peer:
+        queue = peer.queue("mail")
+        await queue.call("add", "send", {"do": [["progress", {"at": 50}], ["return", {"n": 1}]]})
+        await queue.call("add", "send", {"do": [["throw", "no such ädress", 9]]}, {"attempts": 2})
+        await queue.call("add", "later", {}, {"delay": 60_000})
+        worker = peer.worker("mail")
+        await worker.until("failed", jobId="2")
+        await worker.until("completed", jobId="1")
+    written: Any = store.xrange("bull:mail:events")
+
+    keep_all(spark, root, redis_url)
+
+    kept = {row["entry_id"]: row for row in events(spark, root).collect()}
+    assert len(kept) == len(written) > 8
+    for entry_id, fields in written:
+        row, event = kept[entry_id.decode()], from_bullmq("mail", entry_id, fields)
+        assert row["_corrupt"] is None
+        assert (row["event"], row["subject"], row["fields"]) == (
+            event.name,
+            event.subject,
+            event.fields,
+        )

@@ -1,0 +1,119 @@
+"""Everything exactly once, though drivers and workers are killed."""
+
+import hashlib
+import os
+import random
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+from redis import Redis
+
+from waystation.pipeline import bronze
+from waystation.pipeline.arrow import pa
+from waystation.pipeline.sources.jobs import receipt
+from waystation.pipeline.tables import EVENTS, GAPS
+
+from .drill import ROWS, Driver, enqueue
+
+FULL = "WAYSTATION_FULL"
+"""Set it to run the drills at full size, which takes minutes."""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800 if os.environ.get(FULL) else 400)]
+
+
+@contextmanager
+def telling(url: str, many: int, *, pause: float) -> Generator[list[bytes]]:
+    """Let four queues tell so many events in all, a hundred at a time."""
+    told: list[bytes] = []
+
+    def tell() -> None:
+        with Redis.from_url(url) as client:
+            for first in range(0, many, 100):
+                line = client.pipeline(transaction=False)
+                for number in range(first, first + 100):
+                    fields: Any = {"event": "waiting", "jobId": number}
+                    line.xadd(f"bull:q{number % 4}:events", fields)
+                told.extend(line.execute())
+                time.sleep(pause)
+
+    teller = threading.Thread(target=tell)
+    teller.start()
+    try:
+        yield told
+    finally:
+        teller.join()
+
+
+def kept(root: str) -> Any:
+    """The events table, sorted."""
+    table: Any = DeltaTable(EVENTS.place(root))
+    return (
+        table.to_pyarrow_table()
+        .sort_by([("stream", "ascending"), ("entry_id", "ascending")])
+        .combine_chunks()
+    )
+
+
+def fingerprint(table: Any) -> str:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=10_000)
+    return hashlib.sha256(sink.getvalue()).hexdigest()
+
+
+def batches(root: str) -> int:
+    place = EVENTS.place(root)
+    return DeltaTable(place).version() if DeltaTable.is_deltatable(place) else 0
+
+
+def test_killed_drivers_and_workers_lose_nothing_and_repeat_nothing(
+    spark: SparkSession, redis_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    many, kills = (250_000, 5) if os.environ.get(FULL) else (10_000, 0)
+    root, unbroken = (str(tmp_path_factory.mktemp(name)) for name in ("broken", "unbroken"))
+    dice = random.Random(many)
+    with telling(redis_url, many, pause=0.05) as told:
+        with Driver("follow", root, redis_url, dies="before 1") as driver:
+            driver.wait(killed=True)
+        with Driver("follow", root, redis_url, dies="after 5") as driver:
+            before = batches(root)
+            driver.wait_for(lambda: batches(root) > before and driver.kill_a_worker(dice))
+            driver.wait(killed=True)
+        for _ in range(kills):
+            with Driver("follow", root, redis_url) as driver:
+                before = batches(root)
+                driver.wait_for(lambda before=before: batches(root) > before)
+                time.sleep(dice.uniform(0, 3))
+    for place in (root, unbroken):
+        bronze.follow(spark, place, url=redis_url).awaitTermination()
+
+    table = kept(root)
+    ids = list(zip(table["stream"].to_pylist(), table["entry_id"].to_pylist(), strict=True))
+    assert len(ids) == len(told) == many
+    assert len(set(ids)) == many
+    assert fingerprint(table) == fingerprint(kept(unbroken))
+    assert not DeltaTable.is_deltatable(GAPS.place(root))
+
+
+def test_an_enqueue_whose_drivers_were_killed_adds_each_key_once(
+    spark: SparkSession, redis_url: str, store: Redis
+) -> None:
+    kills = 5 if os.environ.get(FULL) else 1
+    dice = random.Random(7)
+    for nth in range(kills):
+        enough = ROWS * (nth + dice.random()) / (kills + 1)
+        with Driver("enqueue", "june", redis_url) as driver:
+            driver.wait_for(lambda enough=enough: store.llen("bull:bulk:wait") > enough)
+    assert 0 < store.llen("bull:bulk:wait") < ROWS
+    enqueue(spark, "june", redis_url)
+
+    assert store.llen("bull:bulk:wait") == ROWS
+    found = receipt(redis_url, "bulk", "june")
+    assert found is not None
+    assert (found.jobs, found.rows) == (ROWS, 2 * ROWS)
