@@ -135,7 +135,7 @@ ATTEMPTS = Table(
     name="attempts",
     layer=Layer.SILVER,
     meaning="one row for each time a worker held something",
-    key=("line", "queue", "subject", "attempt"),
+    key=("line", "queue", "subject", "attempt", "started_at"),
     partitions=("date",),
     columns=(
         *_WHOSE,
@@ -160,7 +160,8 @@ ITEMS = Table(
     name="items",
     layer=Layer.SILVER,
     meaning="one row for each job or file, from its first event to its last",
-    key=("line", "queue", "subject"),
+    # An id that is free again may be given to another job.
+    key=("line", "queue", "subject", "added_at"),
     partitions=("date",),
     columns=(
         *_WHOSE,
@@ -178,6 +179,7 @@ ITEMS = Table(
         Column("total_ms", LONG, "from added to ended"),
         Column("reason", TEXT, "what its last failure said"),
         Column("fingerprint", TEXT, "the same for failures that are one failure"),
+        Column("duplicates", INT, "times it was completed although it was not put back"),
         Column("last_told_at", INSTANT, "when its last event was told"),
         _ODD,
         Column("date", DAY, "the day it came to be, or was first seen, in UTC"),
@@ -261,8 +263,8 @@ LEDGER = Table(
         Column("hour", INSTANT, "the hour in which they came to be"),
         Column("acknowledged", LONG, "said to exist"),
         Column("terminal", LONG, "of them, completed, failed for good or removed"),
-        Column("visible", LONG, "of them, still to be seen in the queue"),
-        Column("lost", LONG, "of them, neither"),
+        Column("visible", LONG, "of them, still to be seen in the queue; null if nobody looked"),
+        Column("lost", LONG, "of them, neither; null if nobody looked"),
         Column("duplicated", LONG, "of them, completed more than once"),
         Column("gaps", LONG, "events of the queue that were gone before they could be read"),
         Column("lost_ids", TEXTS, "a few of the lost"),

@@ -1,11 +1,12 @@
 """What each line adds to the history: one module per line."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from waystation.core.errors import InvalidOption
+from waystation.pipeline.tables import Table
 
 from .bullmq import FACTS as BULLMQ
-from .facts import LineFacts
+from .facts import LineAnswer, LineFacts
 
 LINES: Mapping[str, LineFacts] = {facts.line.value: facts for facts in (BULLMQ,)}
 
@@ -15,3 +16,14 @@ def line_named(name: str) -> LineFacts:
     if name not in LINES:
         raise InvalidOption(f"line must be one of {', '.join(LINES)}, got {name!r}")
     return LINES[name]
+
+
+def answers_of_all_lines() -> Iterator[LineAnswer]:
+    """The tables that only some lines have."""
+    for facts in LINES.values():
+        yield from facts.answers
+
+
+def tables_of_all_lines() -> Iterator[Table]:
+    """What those tables are."""
+    return (answer.table for answer in answers_of_all_lines())

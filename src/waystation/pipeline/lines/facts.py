@@ -5,12 +5,18 @@ how a row becomes a job of it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from waystation.core.events import Entry, Event, Line, from_entry
 from waystation.core.store.script import Door
+from waystation.pipeline.tables import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from waystation.pipeline.history import History, Hours
 
 
 class Wording(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +76,17 @@ class Entrance(Protocol):
         ...
 
 
+class LineAnswer(msgspec.Struct, frozen=True):
+    """A table that only one line has, made from the history that all lines share.
+
+    A table with `hour` in its key is made anew for the hours in which something happened, any other
+    as a whole. `rows` takes the `History` and those `Hours`, and gives the rows.
+    """
+
+    table: Table
+    rows: Callable[["History", "Hours"], "DataFrame"]
+
+
 class LineFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What the pipeline has to know about one line."""
 
@@ -87,6 +104,10 @@ class LineFacts(msgspec.Struct, frozen=True, kw_only=True):
     item_fields: Mapping[str, str] = {}
     """The columns of one piece of work that are read, and how its hash calls them."""
     entrance: Entrance | None = None
+    answers: tuple[LineAnswer, ...] = ()
+    """The tables that this line has besides the common ones."""
+    ended_states: tuple[str, ...] = ("completed", "failed")
+    """Of the states, those that hold what has ended."""
     read: Callable[[str, str | bytes, Entry], Event] = lambda _, entry_id, entry: from_entry(
         entry_id, entry
     )

@@ -1,0 +1,120 @@
+"""Advice: what history has to say to a queue, read when it is fresh and done without otherwise.
+
+Each piece is a small JSON document with a version and an end; it lies in a hash by line, because
+queues of two lines may have one name. Whoever reads gets what suits, or the default that was given.
+"""
+
+from typing import Any, ClassVar, TypeVar, cast
+
+import msgspec
+
+from waystation.core.errors import InvalidInput
+from waystation.core.store.keyspace import Hash, Keyspace
+
+VERSION = 1
+MOST_BYTES = 4096
+"""A piece of advice is small: it is read where every millisecond counts."""
+MOST_LABELS = 20
+
+_TTL = "until it is out of date"
+
+
+class AdviceKeys(Keyspace, root=""):
+    """What history says about one queue, a field for each line that has a queue of that name."""
+
+    slo = Hash("slo:<name>", "how long waits and runs are, and what part fails", ttl=_TTL)
+    forecast = Hash("forecast:<name>", "when what waits will be done, as a band", ttl=_TTL)
+    failures = Hash("failures:<name>", "what goes wrong, by fingerprint", ttl=_TTL)
+    workers = Hash("workers:<name>", "how many workers the arrivals ask for", ttl=_TTL)
+
+
+class Advice(msgspec.Struct, frozen=True, kw_only=True):
+    """What every piece says about itself."""
+
+    key: ClassVar[str]
+    """Which of the keys it lies under."""
+    made_at: int
+    """When it was worked out, in milliseconds."""
+    until: int
+    """When it is out of date."""
+    v: int = VERSION
+
+
+class Slo(Advice, frozen=True, kw_only=True):
+    """How a queue did lately."""
+
+    key: ClassVar[str] = "slo"
+    hours: int
+    wait_p50_ms: float | None
+    wait_p95_ms: float | None
+    wait_p99_ms: float | None
+    run_p50_ms: float | None
+    run_p95_ms: float | None
+    run_p99_ms: float | None
+    failed_part: float
+    """Of what ended, the part that failed for good."""
+
+
+class Drain(Advice, frozen=True, kw_only=True):
+    """When what waits now will be done."""
+
+    key: ClassVar[str] = "forecast"
+    waiting: int
+    low_s: float
+    likely_s: float
+    high_s: float
+    band: float
+    """The part of all forecasts whose truth lay between low and high, when they were checked."""
+
+
+class FailureLabel(msgspec.Struct, frozen=True):
+    """One kind of failure."""
+
+    fingerprint: str
+    label: str
+    attempts: int
+    retry_helps: float | None
+
+
+class FailureLabels(Advice, frozen=True, kw_only=True):
+    """The failures that show most often."""
+
+    key: ClassVar[str] = "failures"
+    labels: tuple[FailureLabel, ...]
+
+
+class DesiredWorkers(Advice, frozen=True, kw_only=True):
+    """How many pieces of work should be in hand at a time."""
+
+    key: ClassVar[str] = "workers"
+    workers: int
+    target_wait_ms: int
+
+
+A = TypeVar("A", bound=Advice)
+
+
+def written(advice: Advice) -> bytes:
+    """A piece as it lies in the store; refused when it is not small."""
+    text = msgspec.json.encode(advice)
+    if len(text) > MOST_BYTES:
+        raise InvalidInput(f"advice must have at most {MOST_BYTES} bytes, got {len(text)}")
+    return text
+
+
+def read(text: str | bytes | None, kind: type[A], *, now_ms: int) -> A | None:
+    """A piece as it was written; None when there is none, it is stale, or of another version."""
+    if text is None or len(text) > MOST_BYTES:
+        return None
+    try:
+        found = msgspec.json.decode(text, type=kind)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return None
+    fresh = found.v == VERSION and found.made_at <= now_ms + 60_000 and now_ms < found.until
+    return found if fresh else None
+
+
+async def fresh(redis: Any, kind: type[A], queue: str, *, line: str, now_ms: int) -> A | None:
+    """What history says about a queue, if that is fresh; else None, and the default counts."""
+    key = cast(str, getattr(AdviceKeys(queue), kind.key))
+    return read(await redis.hget(key, line), kind, now_ms=now_ms)

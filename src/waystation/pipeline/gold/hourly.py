@@ -1,0 +1,71 @@
+"""Hourly: how much each queue did, and how long it took."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from waystation.pipeline.sketches import percentile, sketch
+from waystation.pipeline.tables import HOURLY
+
+HOUR_S = 3600
+OF = ("line", "queue", "hour")
+
+
+def hourly(steps: DataFrame, attempts: DataFrame) -> DataFrame:
+    """One row for each queue and hour.
+
+    What came, was taken and ended is counted in the hour it happened; how attempts went, in the
+    hour they were taken.
+    """
+    told = (
+        _counts(steps)
+        .join(_failed_for_good(steps), list(OF), "left")
+        .join(_times(attempts), list(OF), "full")
+    )
+    zero = ("added", "started", "completed", "failed", "retried", "stalled")
+    return told.select(
+        *OF,
+        *(F.coalesce(name, F.lit(0)).alias(name) for name in zero),
+        *_percentiles("wait"),
+        *_percentiles("run"),
+        ((F.coalesce("completed", F.lit(0)) + F.coalesce("failed", F.lit(0))) / HOUR_S).alias(
+            "throughput"
+        ),
+        "wait_sketch",
+        "run_sketch",
+    ).select(*HOURLY.names)
+
+
+def _counts(steps: DataFrame) -> DataFrame:
+    event = F.col("event")
+    return steps.groupBy("line", "queue", F.date_trunc("hour", "at").alias("hour")).agg(
+        F.count_if(F.col("birth")).alias("added"),
+        F.count_if(event == "active").alias("started"),
+        F.count_if(event == "completed").alias("completed"),
+    )
+
+
+def _failed_for_good(steps: DataFrame) -> DataFrame:
+    """A dead letter that failed in the same instant has told it twice."""
+    return (
+        steps.where(F.col("event").isin("failed", "dead"))
+        .dropDuplicates(["line", "queue", "subject", "told_at"])
+        .groupBy("line", "queue", F.date_trunc("hour", "at").alias("hour"))
+        .agg(F.count("*").alias("failed"))
+    )
+
+
+def _times(attempts: DataFrame) -> DataFrame:
+    outcome = F.col("outcome")
+    return attempts.groupBy("line", "queue", F.date_trunc("hour", "started_at").alias("hour")).agg(
+        F.count_if(outcome == "retried").alias("retried"),
+        F.count_if(outcome == "stalled").alias("stalled"),
+        sketch(F.col("wait_ms")).alias("wait_sketch"),
+        sketch(F.col("run_ms")).alias("run_sketch"),
+    )
+
+
+def _percentiles(of: str) -> list[Column]:
+    return [
+        percentile(F.col(f"{of}_sketch"), part).alias(f"{of}_p{name}_ms")
+        for name, part in (("50", 0.5), ("95", 0.95), ("99", 0.99))
+    ]

@@ -1,0 +1,49 @@
+"""Hours whose answers are older than what silver holds: noted before silver changes."""
+
+import datetime as dt
+from typing import Any, NamedTuple
+
+import msgspec
+
+from waystation.pipeline import delta
+from waystation.pipeline.arrow import fs
+from waystation.pipeline.history import Hours
+
+
+class Pending(NamedTuple):
+    """What the answers still lack."""
+
+    hours: Hours
+    notes: list[str]
+    """Where that is noted."""
+
+
+def note(root: str, version: int, hours: Hours) -> None:
+    """Note hours that a fold changes."""
+    files, folder = _folder(root)
+    files.create_dir(folder, recursive=True)
+    with files.open_output_stream(f"{folder}/{version:020}.json") as out:
+        out.write(msgspec.json.encode(hours.starts))
+
+
+def read(root: str) -> Pending:
+    """All that is noted."""
+    files, folder = _folder(root)
+    selector = fs.FileSelector(folder, allow_not_found=True)
+    notes = sorted(each.path for each in files.get_file_info(selector))
+    hours: set[dt.datetime] = set()
+    for name in notes:
+        with files.open_input_stream(name) as note:
+            hours |= set(msgspec.json.decode(note.read(), type=list[dt.datetime]))
+    return Pending(Hours(tuple(sorted(hours))), notes)
+
+
+def settle(root: str, pending: Pending) -> None:
+    """The answers hold it now."""
+    files, _ = _folder(root)
+    for name in pending.notes:
+        files.delete_file(name)
+
+
+def _folder(root: str) -> tuple[Any, str]:
+    return delta.filesystem(f"{root}/silver/_pending")

@@ -1,0 +1,181 @@
+"""Runs: events into bronze, bronze into silver, silver into answers, answers back to the queues."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+from pyspark.sql.streaming.query import StreamingQuery
+
+from waystation.pipeline import bronze, delta, writeback
+from waystation.pipeline.gold import answers
+from waystation.pipeline.gold.capacity import TARGET_WAIT_MS
+from waystation.pipeline.history import History
+from waystation.pipeline.look import Look, look
+from waystation.pipeline.silver.fold import fold
+from waystation.pipeline.sources import places
+from waystation.pipeline.sources.store import Store, url_of
+from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.tables import EVENTS
+
+
+class Watch(Protocol):
+    """Hears how far a run is."""
+
+    def begin(self, what: str, total: int | None = None) -> None:
+        """Something begins that has so many parts, if that is known."""
+        ...
+
+    def reach(self, done: int) -> None:
+        """So many parts of it are done."""
+        ...
+
+
+class Silence:
+    """Hears and says nothing."""
+
+    def begin(self, what: str, total: int | None = None) -> None:
+        """Say nothing."""
+
+    def reach(self, done: int) -> None:
+        """Say nothing."""
+
+
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run may be told."""
+
+    events: EventOptions
+    target_ms: int = TARGET_WAIT_MS
+    """The wait that workers are planned for."""
+    advise: bool = True
+    """Whether the queues are told what came of it."""
+    every_s: float = 5.0
+    """Seconds between two batches of a run that goes on."""
+    answer_every_s: float = 30.0
+    """Seconds between two rounds of answers."""
+
+
+class Ran(msgspec.Struct, frozen=True):
+    """What came of one round."""
+
+    events: int
+    """Rows that bronze has gained."""
+    advice: int
+    """Pieces of advice that were put back."""
+    seconds: float
+
+
+def once(history: History, options: RunOptions, watch: Watch | None = None) -> Ran:
+    """Take everything that is there now, and bring every answer up to it."""
+    watch = watch or Silence()
+    began = time.monotonic()
+    seen = _looked(history, options, watch)
+    watch.begin("reading events")
+    query = bronze.follow(history.spark, history.root, **_asked(options.events))
+    try:
+        while not query.awaitTermination(1):
+            watch.reach(_rows(query))
+    finally:
+        query.stop()
+    if query.exception() is not None:
+        raise query.exception() or RuntimeError
+    advice = _answered(history, options, seen, watch)
+    return Ran(_rows(query), advice, time.monotonic() - began)
+
+
+def follow(
+    history: History,
+    options: RunOptions,
+    stop: threading.Event,
+    watch: Watch | None = None,
+    told: Callable[[Ran], None] = lambda _: None,
+) -> None:
+    """Go on until asked to stop; what was read by then is folded before this returns.
+
+    Reading does not wait for folding, because what is read late may be trimmed by then.
+    """
+    watch = watch or Silence()
+    query = bronze.follow(
+        history.spark,
+        history.root,
+        every=f"{options.every_s} seconds",
+        **_asked(options.events),
+    )
+    try:
+        while not stop.is_set() and query.isActive:
+            began = time.monotonic()
+            seen = _looked(history, options, watch)
+            _until_read(history, seen, query, stop, watch)
+            told(
+                Ran(
+                    _rows(query), _answered(history, options, seen, watch), time.monotonic() - began
+                )
+            )
+            stop.wait(max(0.0, options.answer_every_s - (time.monotonic() - began)))
+    finally:
+        watch.begin("ending the batch under way")
+        query.stop()
+    if (error := query.exception()) is not None:
+        raise error
+    fold(history)
+
+
+def _looked(history: History, options: RunOptions, watch: Watch) -> Look:
+    watch.begin("looking at the queues")
+    return look(history.spark, options.events)
+
+
+def _answered(history: History, options: RunOptions, seen: Look, watch: Watch) -> int:
+    watch.begin("folding events into attempts and items")
+    fold(history)
+    fresh = History(history.spark, history.root)
+    names = [answer.table.name for answer in answers.every()]
+    watch.begin("answering", len(names))
+    answers.refresh(
+        fresh,
+        seen,
+        target_ms=options.target_ms,
+        told=lambda name: watch.reach(names.index(name)),
+    )
+    watch.reach(len(names))
+    if not options.advise:
+        return 0
+    watch.begin("telling the queues")
+    store = Store(url_of(options.events.url, options.events.url_env))
+    return writeback.advise(fresh, store, seen.at)
+
+
+def _until_read(
+    history: History, seen: Look, query: StreamingQuery, stop: threading.Event, watch: Watch
+) -> None:
+    """Wait until bronze holds all that had been told when somebody looked."""
+    watch.begin("reading events")
+    while query.isActive and not stop.is_set():
+        noted = delta.last_notes(EVENTS.place(history.root), bronze.PLACES)
+        here = places.read(noted) if noted else {}
+        behind = [
+            stream
+            for stream, end in seen.ends.items()
+            if stream not in here or here[stream].order < end.order
+        ]
+        if not behind:
+            return
+        watch.reach(_rows(query))
+        stop.wait(0.5)
+
+
+def _asked(events: EventOptions) -> dict[str, str]:
+    """Options as Spark takes them."""
+    given = msgspec.to_builtins(events, str_keys=True)
+    shown = {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in given.items()
+    }
+    # These two are bronze's own business.
+    return {name: value for name, value in shown.items() if name not in ("starting", "accounts")}
+
+
+def _rows(query: StreamingQuery) -> int:
+    # Each stretch that was read comes with one row that accounts for it.
+    return sum(int(progress["numInputRows"]) for progress in query.recentProgress)

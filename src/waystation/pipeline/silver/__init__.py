@@ -1,0 +1,1 @@
+"""What was told, folded into what happened: attempts, items and workers."""

@@ -1,0 +1,87 @@
+"""Steps: the events that move a job or a file along, without what else they tell.
+
+A life is what happens to a subject from its birth until it ends. An id that is used again after its
+job was removed begins another life, so that two jobs never look like one.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from waystation.core.events import EventName
+from waystation.pipeline.tables import FLAG, INSTANT, LONG, TEXT, Layer, Table
+from waystation.pipeline.tables import Column as Told
+
+WHO = ("line", "queue", "subject")
+"""What makes two steps steps of one subject."""
+TURN = ("told_at", "seq")
+"""The order in which a stream tells."""
+
+READY = ("added", "fired", "waiting", "redriven", "returned", "retry", "stalled")
+"""After these somebody may take it."""
+ENDS = ("completed", "failed", "dead", "removed", "cancelled")
+"""After these nobody will, unless it is put back."""
+MOVES = (*READY, *ENDS, "delayed", "waiting-children", "active")
+
+STEPS = Table(
+    name="open",
+    layer=Layer.SILVER,
+    meaning="the steps of everything that has not ended: what one batch hands to the next",
+    key=("line", "queue", "subject", "told_at", "seq"),
+    columns=(
+        Told("line", TEXT, "which line"),
+        Told("queue", TEXT, "which queue of the line"),
+        Told("subject", TEXT, "the job or file"),
+        Told("told_at", INSTANT, "when it was told, by the store's clock"),
+        Told("seq", LONG, "its turn among the entries of one millisecond"),
+        Told("at", INSTANT, "when it happened"),
+        Told("event", TEXT, "what happened"),
+        Told("birth", FLAG, "whether a life begins with it"),
+        Told("again", FLAG, "whether it takes back an end"),
+        Told("worker", TEXT, "by whom"),
+        Told("name", TEXT, "what kind of job it is"),
+        Told("reason", TEXT, "what a failure said"),
+        Told("_corrupt", TEXT, "what was odd about it"),
+    ),
+)
+
+
+def steps(events: DataFrame) -> DataFrame:
+    """The steps among events, one for each; the rest says nothing about where a subject is."""
+    field = F.col("fields").getItem
+    is_birth = F.col("event").isin(EventName.ADDED, EventName.FIRED) | (
+        # Files have no word for it: the first wait is the birth.
+        (F.col("event") == EventName.WAITING) & (F.col("attempt") == 1) & field("prev").isNull()
+    )
+    takes_back = (F.col("event") == EventName.REDRIVEN) | (
+        (F.col("event") == EventName.WAITING) & field("prev").isin("completed", "failed", "dead")
+    )
+    return events.where(F.col("event").isin(*MOVES) & (F.col("subject") != "")).select(
+        *WHO,
+        *TURN,
+        "at",
+        "event",
+        F.coalesce(is_birth, F.lit(False)).alias("birth"),
+        F.coalesce(takes_back, F.lit(False)).alias("again"),
+        F.nullif(F.col("worker"), F.lit("")).alias("worker"),
+        F.coalesce(field("name"), field("type")).alias("name"),
+        F.coalesce(field("failedReason"), field("error"), field("reason")).alias("reason"),
+        "_corrupt",
+    )
+
+
+def lived(steps: DataFrame) -> DataFrame:
+    """Steps with the life and the attempt that they belong to, counted from 1.
+
+    What comes before the first birth that was seen is life 0; before the first attempt, attempt 0.
+    """
+    so_far = Window.partitionBy(*WHO).orderBy(*TURN)
+    life = Window.partitionBy(*WHO, "life").orderBy(*TURN)
+    return (
+        steps.withColumn("life", F.sum(F.col("birth").cast("int")).over(so_far))
+        .withColumn("attempt", F.sum(_is("active").cast("int")).over(life))
+        .withColumn("_order", F.struct(*TURN))
+    )
+
+
+def _is(event: str) -> Column:
+    return F.col("event") == event

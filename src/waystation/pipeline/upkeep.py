@@ -1,0 +1,145 @@
+"""Looking after a history: made anew, made smaller, and made to forget."""
+
+import datetime as dt
+import shutil
+from collections.abc import Iterable
+
+import msgspec
+from deltalake import DeltaTable
+
+from waystation.core.errors import InvalidInput
+from waystation.pipeline import delta, pending
+from waystation.pipeline.arrow import fs
+from waystation.pipeline.gold import answers
+from waystation.pipeline.history import History, Hours
+from waystation.pipeline.lines import tables_of_all_lines
+from waystation.pipeline.run import Silence, Watch
+from waystation.pipeline.silver.fold import fold
+from waystation.pipeline.silver.steps import STEPS
+from waystation.pipeline.tables import ATTEMPTS, EVENTS, GAPS, ITEMS, Layer, Table, every
+
+KEEP_H = 7 * 24
+"""Hours that files nobody needs are kept, for whoever still reads them."""
+
+
+class Freed(msgspec.Struct, frozen=True):
+    """What came of tidying one table."""
+
+    table: str
+    before: int
+    after: int
+    """Files."""
+    removed: int
+    """Files of older versions that were deleted."""
+
+
+def rebuild(history: History, watch: Watch | None = None) -> None:
+    """Make silver and gold anew from bronze."""
+    watch = watch or Silence()
+    for layer in (Layer.SILVER, Layer.GOLD):
+        files, folder = delta.filesystem(f"{history.root}/{layer}")
+        if isinstance(files, fs.LocalFileSystem):
+            shutil.rmtree(folder, ignore_errors=True)
+        elif files.get_file_info(folder).type != fs.FileType.NotFound:
+            files.delete_dir(folder)
+    watch.begin("folding events into attempts and items")
+    fold(history)
+    answer(history, watch)
+
+
+def backfill(history: History, first: dt.date, last: dt.date, watch: Watch | None = None) -> None:
+    """Make the answers of some days anew from what silver and bronze hold."""
+    if first > last:
+        raise InvalidInput(f"the first day must not come after the last, got {first} and {last}")
+    fold(history)
+    start = dt.datetime.combine(first, dt.time(), dt.UTC)
+    hours = ((last - first).days + 1) * 24
+    starts = tuple(start + dt.timedelta(hours=n) for n in range(hours))
+    pending.note(history.root, 10**19 - 1, Hours(starts))
+    answer(history, watch or Silence())
+
+
+def answer(history: History, watch: Watch) -> None:
+    """Bring the answers up to date without a look at the queues."""
+    names = [each.table.name for each in answers.every()]
+    watch.begin("answering", len(names))
+    fresh = History(history.spark, history.root)
+    answers.refresh(fresh, told=lambda name: watch.reach(names.index(name)))
+    watch.reach(len(names))
+
+
+def compact(history: History, watch: Watch | None = None) -> list[Freed]:
+    """Make few large files of many small ones, and delete what nobody needs any more."""
+    watch = watch or Silence()
+    # What silver has not read yet must be in the files it will look for.
+    fold(history)
+    tables = _there(history.root)
+    watch.begin("compacting", len(tables))
+    freed: list[Freed] = []
+    for number, table in enumerate(tables, 1):
+        freed.append(_compacted(history.root, table))
+        watch.reach(number)
+    return freed
+
+
+def retain(history: History, days: int, today: dt.date) -> dict[str, int]:
+    """Delete what is older than so many days; rows or files gone from each table."""
+    if days < 1:
+        raise InvalidInput(f"at least one day must be retained, got {days}")
+    fold(history)
+    first = today - dt.timedelta(days=days)
+    return {
+        table.name: _deleted(history.root, table, predicate)
+        for table in _there(history.root)
+        if (predicate := _older(table, first)) is not None
+    }
+
+
+def forget(history: History, key: str) -> dict[str, int]:
+    """Delete every row about one subject, and the files that held them."""
+    if not key:
+        raise InvalidInput("wanted the key of a subject, got nothing")
+    fold(history)
+    quoted = key.replace("'", "''")
+    mine = [table for table in (EVENTS, ATTEMPTS, ITEMS, STEPS) if _is_there(history.root, table)]
+    gone = {t.name: _deleted(history.root, t, f"subject = '{quoted}'") for t in mine}
+    answer(history, Silence())
+    for table in _there(history.root):
+        _vacuum(history.root, table, hours=0)
+    return gone
+
+
+def _compacted(root: str, table: Table) -> Freed:
+    opened = DeltaTable(table.place(root))
+    before = len(opened.file_uris())
+    opened.optimize.compact()
+    removed = _vacuum(root, table, hours=KEEP_H)
+    return Freed(table.name, before, len(DeltaTable(table.place(root)).file_uris()), removed)
+
+
+def _vacuum(root: str, table: Table, *, hours: int) -> int:
+    opened = DeltaTable(table.place(root))
+    gone = opened.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False)
+    return len(gone)
+
+
+def _deleted(root: str, table: Table, predicate: str) -> int:
+    told = DeltaTable(table.place(root)).delete(predicate)
+    return int(told.get("num_deleted_rows") or 0)
+
+
+def _older(table: Table, first: dt.date) -> str | None:
+    if "date" in table.partitions:
+        return f"date < '{first.isoformat()}'"
+    instant = {"hour": "hour", GAPS.name: "before_at", STEPS.name: "told_at"}
+    column = instant.get("hour" if "hour" in table.key else table.name)
+    return None if column is None else f"{column} < '{first.isoformat()}T00:00:00+00:00'"
+
+
+def _there(root: str) -> list[Table]:
+    known: Iterable[Table] = (*every(), STEPS, *tables_of_all_lines())
+    return [table for table in known if _is_there(root, table)]
+
+
+def _is_there(root: str, table: Table) -> bool:
+    return DeltaTable.is_deltatable(table.place(root))
