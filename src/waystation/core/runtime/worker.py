@@ -26,6 +26,7 @@ from .claim import Claim, Refused, Reply, Settled, Source
 from .handlers import Handler
 from .keeper import Keeper
 from .slots import Slots
+from .tasks import end
 
 W = TypeVar("W")
 _log = get_logger(__name__)
@@ -130,16 +131,14 @@ class Worker(Generic[W]):
             lost=self._lost,
             every=options.renew_s or options.lease_s / 3,
         )
-        async with keeper, asyncio.TaskGroup() as group:
-            lanes = [group.create_task(self._lane()) for _ in range(options.calls)]
-            lookout = group.create_task(self._look_out())
+        async with keeper:
+            tasks = [asyncio.create_task(self._lane()) for _ in range(options.calls)]
+            tasks.append(asyncio.create_task(self._look_out()))
             try:
-                await self._stopping.wait()
-                lookout.cancel()
+                await self._told_to_stop(tasks)
                 await self._drain()
             finally:
-                for task in (*lanes, lookout):
-                    task.cancel()
+                await end(tasks)
                 await self._slots.close()
 
     def stop(self) -> None:
@@ -180,6 +179,17 @@ class Worker(Generic[W]):
     def _notice_if_idle(self) -> None:
         if not (self._held or self._under_way):
             self._idle.set()
+
+    async def _told_to_stop(self, tasks: Sequence[asyncio.Task[None]]) -> None:
+        told = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait([told, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            told.cancel()
+        for task in tasks:
+            if task.done():
+                # They never end by themselves, so this one has broken, and the worker with it.
+                task.result()
 
     async def _drain(self) -> None:
         self._slots.give_back_ready()

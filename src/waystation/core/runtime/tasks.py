@@ -1,0 +1,28 @@
+"""Ending tasks for certain."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from waystation.core.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+_ASK_AGAIN_S = 0.1
+_MOST_TIMES = 50
+
+
+async def end(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Cancel tasks until they are over.
+
+    More than once, because a cancellation can get lost: a client that is just connecting may take
+    it for a failed connection. A task that outlasts even that is left behind, and said so.
+    """
+    pending = {task for task in tasks if not task.done()}
+    for _ in range(_MOST_TIMES):
+        if not pending:
+            return
+        for task in pending:
+            task.cancel()
+        _, pending = await asyncio.wait(pending, timeout=_ASK_AGAIN_S)
+    _log.warning("tasks do not end when cancelled, and are left behind", count=len(pending))
