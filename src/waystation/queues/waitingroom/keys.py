@@ -1,0 +1,88 @@
+"""Where the waiting room keeps everything: the documented names, and what is added beside them."""
+
+from datetime import UTC, datetime
+
+from waystation.core.store.keyspace import Hash, Keyspace, List, Set, SortedSet, Stream, String
+
+
+class RoomKeys(Keyspace, root=""):
+    """The keys of one room.
+
+    The normal lane, where nearly everybody stands, has no sorted set of its own: it is whoever is
+    in `positions` and in no other lane's set. That spares a seventh of the memory.
+    """
+
+    meta = Hash("queue:<name>:meta", "how the room is set up")
+    state = Hash("queue:<name>:state", "what the scripts remember between calls")
+
+    normal_list = List("queue:<name>:waiting:0", "ids of the normal lane in order; may hold ghosts")
+    elevated_list = List("queue:<name>:waiting:1", "the same for the elevated lane")
+    vip_list = List("queue:<name>:waiting:2", "the same for the VIP lane")
+    premium_list = List("queue:<name>:waiting:3", "the same for the premium lane")
+    positions = SortedSet("queue:<name>:positions", "everybody in line, by µs: the truth on order")
+    elevated = SortedSet("queue:<name>:positions:1", "those of the elevated lane among them")
+    vip = SortedSet("queue:<name>:positions:2", "those of the VIP lane among them")
+    premium = SortedSet("queue:<name>:positions:3", "those of the premium lane among them")
+    heartbeat = SortedSet("heartbeat:<name>:active", "who waits, by the second last heard")
+
+    prequeue = SortedSet("queue:<name>:prequeue", "who came before the room opened, by µs")
+    early_elevated = SortedSet("queue:<name>:prequeue:1", "those of the elevated lane among them")
+    early_vip = SortedSet("queue:<name>:prequeue:2", "those of the VIP lane among them")
+    early_premium = SortedSet("queue:<name>:prequeue:3", "those of the premium lane among them")
+    lottery = Hash("queue:<name>:lottery", "commitment, seed and result of the draw")
+    drawn = List("queue:<name>:drawn", "ids in the order the lottery gave", ttl="24 h")
+
+    admitted = SortedSet("queue:<name>:admitted", "whose turn it is, by the µs it is over")
+    missed = SortedSet("queue:<name>:missed", "who missed a turn, by the µs it is lost for good")
+    recovered = SortedSet("queue:<name>:recovered", "who took a missed turn back; next to come in")
+
+    sessions = Set("queue:<name>:sessions:active", "ids of the sessions that have a seat")
+    sessions_expiry = SortedSet("queue:<name>:sessions:expiry", "the same ids by the µs they end")
+
+    position = Hash("position:<position>", "one visitor in line", ttl="30 min")
+    session = Hash("session:<position>", "one visitor inside", ttl="session length")
+    owner = String("ipmap:<name>:<visitor>", "the place that a visitor has", ttl="30 min")
+    newcomers = SortedSet("ratelimit:<network>:enqueue", "new places of one network", ttl="1 min")
+    revocation = String("revocation:<token>", "why a token no longer counts", ttl="its token's")
+    invite = String("invite:<name>:<token>", "how often an invitation was used", ttl="its own")
+
+    tokens = String("admission:<name>:tokens", "turns that may be given now")
+    last_update = String("admission:<name>:last_update", "the second they were last counted")
+    stats = Hash("stats:<name>:hourly:<hour>", "what happened in one hour", ttl="24 h")
+    model = Hash("model:<name>:eta", "what history says about waiting here", ttl="6 h")
+    events = Stream("queue:<name>:events", "what happened to which visitor")
+
+    def __init__(self, queue_id: str) -> None:
+        super().__init__(queue_id)
+
+    def at(self, now_ms: int) -> "RoomKeys":
+        """The same keys with those of one hour filled in."""
+        return self.within(RoomKeys, hour=hour_of(now_ms))
+
+    def of(self, position: str, *, visitor: str = "", network: str = "") -> "RoomKeys":
+        """The same keys with those of one visitor filled in."""
+        return self.within(
+            RoomKeys, position=position, visitor=visitor, network=self.tagged(network)
+        )
+
+    def revocation_of(self, token: str) -> str:
+        """Where the revocation of a token is kept."""
+        return self.within(RoomKeys, token=token).revocation
+
+    def tagged(self, id: str) -> str:
+        """An id that lies on the same node of a cluster as the room."""
+        return f"{{{self.tag}}}:{id}" if self.tag else id
+
+
+class RoomsKeys(Keyspace, root=""):
+    """What belongs to no room alone."""
+
+    every = Set("queues", "ids of all rooms")
+
+    def __init__(self) -> None:
+        super().__init__("rooms")
+
+
+def hour_of(now_ms: int) -> str:
+    """An hour as the statistics name it, for example 2024010112."""
+    return datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%d%H")

@@ -1,0 +1,54 @@
+--- Call in as many as there are turns and seats for.
+--- keys  meta state positions elevated vip premium normal_list elevated_list vip_list premium_list
+--- keys  recovered admitted missed sessions sessions_expiry heartbeat tokens last_update events stats
+--- args  queue now most extra only
+--- uses  instant_us whole count sweep_turns sweep_sessions rate_at give_turns
+local set = redis.call('HMGET', meta, 'status', 'admission_rate', 'max_active', 'burst',
+  'lane_weights', 'strict_lanes', 'queueing_method', 'phase', 'claim_window_s', 'missed_s',
+  'events_cap', 'ramp_from', 'ramp_us', 'ramp_s', 'starts_us')
+local us = instant_us(now)
+local room = {
+  queue = queue, now = us, events = events, cap = set[11], admitted = admitted, missed = missed,
+  missed_s = tonumber(set[10]) or 600, sessions = sessions, sessions_expiry = sessions_expiry,
+}
+local no_shows = sweep_turns(room, 500)
+local ended = sweep_sessions(room, 500)
+count(stats, 'total_missed', no_shows)
+
+-- The bucket: seconds with six decimals, so that not a microsecond of a turn is lost.
+local ramp = { rate = set[2], ramp_from = set[12], ramp_us = set[13], ramp_s = set[14] }
+local rate = rate_at(ramp, us)
+local burst = tonumber(set[4]) or 0
+if burst <= 0 then burst = math.max(1, rate) end
+local kept, before = redis.call('GET', tokens), redis.call('GET', last_update)
+local last = before and math.min(us, math.floor(before * 1000000 + 0.5)) or us
+local level = kept and tonumber(kept) or burst
+-- A turn that was not taken is given again: as many come in as the rate says, whoever stays away.
+local filled = math.max(level, math.min(burst, level + (us - last) * (rate + rate_at(ramp, last)) / 2000000))
+filled = math.min(filled + no_shows, math.max(filled, burst + rate * (tonumber(set[9]) or 120)))
+
+local called = {}
+local open = (set[1] or 'active') == 'active' or set[1] == 'draining'
+if open and (set[8] or 'open') == 'open' then
+  local free = (tonumber(set[3]) or 0) - redis.call('SCARD', sessions) - redis.call('ZCARD', admitted)
+  local turns = math.max(math.floor(filled + 0.0000001), tonumber(extra))
+  turns = math.max(0, math.min(turns, free, tonumber(most)))
+  called = give_turns(room, set, {
+    state = state, positions = positions, upper = { elevated, vip, premium },
+    lists = { [0] = normal_list, elevated_list, vip_list, premium_list },
+    recovered = recovered, heartbeat = heartbeat, stats = stats,
+  }, turns, only)
+end
+redis.call('SET', tokens, string.format('%.6f', math.max(0, filled - #called)))
+redis.call('SET', last_update, string.format('%.6f', us / 1000000))
+
+-- How many come in per second of late: what the estimate believes more than any setting.
+local flow = redis.call('HMGET', state, 'flow', 'flow_us', 'flow_since')
+local gone = (us - (tonumber(flow[2]) or us)) / 60000000
+local pace = (tonumber(flow[1]) or 0) * math.exp(-gone) + #called / 60
+local waiting = redis.call('ZCARD', positions)
+-- Where nobody waits, the pace says how many arrive and not how many could come in.
+local since = waiting > 0 and (flow[3] or whole(us)) or ''
+if waiting > 0 and flow[3] == '' then since, pace = whole(us), #called / 60 end
+redis.call('HSET', state, 'flow', string.format('%.9g', pace), 'flow_us', whole(us), 'flow_since', since)
+return { called, no_shows, ended, waiting }

@@ -1,0 +1,22 @@
+--- End a session and free its seat.
+--- keys  meta sessions sessions_expiry session position owner events stats
+--- args  queue id status reason now
+--- uses  instant_us whole tell count
+if redis.call('ZREM', sessions_expiry, id) == 0 then return 0 end
+redis.call('SREM', sessions, id)
+local us = instant_us(now)
+local known = redis.call('HMGET', session, 'started_at', 'page_views')
+if known[1] then
+  redis.call('HSET', session, 'status', status)
+  redis.call('EXPIRE', session, 300)
+end
+if redis.call('EXISTS', position) == 1 then
+  redis.call('HSET', position, 'status', 'completed')
+  redis.call('EXPIRE', position, 300)
+end
+if redis.call('GET', owner) == id then redis.call('DEL', owner) end
+count(stats, 'total_' .. (status == 'completed' and status or 'terminated'), 1)
+tell({ queue = queue, now = us, events = events, cap = redis.call('HGET', meta, 'events_cap') },
+  status == 'completed' and 'completed' or 'cancelled', id, 'reason', reason,
+  'held', whole(known[1] and us / 1000 - known[1] * 1000 or 0), 'views', known[2] or 0)
+return 1

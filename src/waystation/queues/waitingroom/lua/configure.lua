@@ -1,0 +1,31 @@
+--- Change how the room is set up, if it is still as the caller knows it.
+--- keys  meta state events
+--- args  queue event version pepper now fields...
+--- uses  instant_us whole tell
+local us = instant_us(now)
+local kept = redis.call('HMGET', meta, 'version', 'created_at', 'status', 'events_cap')
+local current = kept[1] or '0'
+if version ~= '' and version ~= current then
+  return redis.error_reply('WRONG_STATE the room is at version ' .. current .. ', not ' .. version)
+end
+local seconds = whole(us / 1000000)
+if not kept[2] then redis.call('HSET', meta, 'created_at', seconds, 'phase', 'open', 'epoch', 1) end
+redis.call('HSETNX', state, 'pepper', pepper)
+local told = {}
+for at = fields, #ARGV, 2 do
+  local name, value = ARGV[at], ARGV[at + 1]
+  if value == '' and name ~= 'name' and name ~= 'target_url' then
+    redis.call('HDEL', meta, name)
+  else
+    redis.call('HSET', meta, name, value)
+  end
+  told[#told + 1] = name .. '=' .. value
+end
+local status = redis.call('HGET', meta, 'status')
+if kept[3] ~= status and (status == 'active' or status == 'draining') then
+  redis.call('HSET', state, 'resumed_us', whole(us))
+end
+redis.call('HSET', meta, 'updated_at', seconds, 'version', current + 1)
+redis.call('XADD', events, 'MAXLEN', '~', kept[4] or 10000, '*', 'v', 1, 'line', 'waitingroom',
+  'queue', queue, 'event', event, 'at', whole(us / 1000), 'changed', string.sub(table.concat(told, ' '), 1, 1000))
+return current + 1

@@ -1,0 +1,39 @@
+--- Let somebody take back a turn that was missed; they come in next, in the old order.
+--- keys  meta position owner positions elevated vip premium prequeue early_elevated early_vip
+--- keys  early_premium recovered admitted missed sessions_expiry heartbeat tokens events stats
+--- args  queue id proof now
+--- uses  instant_us whole tell count standing give_back
+local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s', 'events_cap', 'position_ttl_s')
+local us = instant_us(now)
+local room = {
+  queue = queue, now = us, phase = set[1], starts = set[2] and whole(set[2] / 1000),
+  events = events, cap = set[4], missed_s = tonumber(set[3]) or 600, positions = positions,
+  upper = { elevated, vip, premium }, prequeue = prequeue,
+  early = { early_elevated, early_vip, early_premium }, recovered = recovered, admitted = admitted,
+  missed = missed, sessions_expiry = sessions_expiry,
+}
+local known = redis.call('HGET', position, 'proof')
+if not known then return { 'gone' } end
+if known ~= proof then return { 'forbidden' } end
+local found = standing(room, id)
+if found[1] ~= 'late' or tonumber(found[2]) <= us / 1000 then return found end
+
+-- The turn may be over without anybody having swept it away yet.
+local unswept = redis.call('ZSCORE', admitted, id)
+if unswept then
+  redis.call('ZREM', admitted, id)
+  give_back(tokens, 1)
+  count(stats, 'total_missed', 1)
+  tell(room, 'missed', id)
+end
+local order = redis.call('ZSCORE', missed, id) or (unswept + room.missed_s * 1000000)
+redis.call('ZREM', missed, id)
+redis.call('ZADD', recovered, whole(order), id)
+local seconds = whole(us / 1000000)
+redis.call('ZADD', heartbeat, seconds, id)
+redis.call('HSET', position, 'status', 'waiting', 'last_heartbeat', seconds)
+redis.call('EXPIRE', position, tonumber(set[5]) or 1800)
+if redis.call('GET', owner) == id then redis.call('EXPIRE', owner, tonumber(set[5]) or 1800) end
+count(stats, 'total_recovered', 1)
+tell(room, 'recovered', id)
+return { 'returned', redis.call('ZRANK', recovered, id) }

@@ -1,0 +1,7 @@
+--- The number of the lane that somebody stands in, given the sets of the three upper lanes.
+local function lane_of(upper, id)
+  for lane = 3, 1, -1 do
+    if redis.call('ZSCORE', upper[lane], id) then return lane end
+  end
+  return 0
+end

@@ -1,0 +1,28 @@
+--- How things stand for somebody: a word, then the numbers that belong to it.
+--- uses  whole lane_of lane_ahead lane_length
+-- Where somebody is found is the truth; what their hash says is only for readers of the hash.
+local function standing(room, id)
+  local ends = redis.call('ZSCORE', room.sessions_expiry, id)
+  if ends and tonumber(ends) > room.now then return { 'inside', whole(ends / 1000) } end
+  local turn = redis.call('ZSCORE', room.admitted, id)
+  if turn then
+    if tonumber(turn) > room.now then return { 'called', whole(turn / 1000) } end
+    return { 'late', whole(turn / 1000 + room.missed_s * 1000) }
+  end
+  local score = redis.call('ZSCORE', room.positions, id)
+  if score and room.phase ~= 'drawing' then
+    local lane = lane_of(room.upper, id)
+    return { 'waiting', lane, whole(score), lane_ahead(room.positions, room.upper, lane, score),
+      lane_length(room.positions, room.upper, lane) }
+  end
+  local returned = redis.call('ZRANK', room.recovered, id)
+  if returned then return { 'returned', returned } end
+  if score or redis.call('ZSCORE', room.prequeue, id) then
+    local lane = score and lane_of(room.upper, id) or lane_of(room.early, id)
+    return { 'prequeued', lane, room.starts or '',
+      redis.call('ZCARD', room.prequeue) + redis.call('ZCARD', room.positions) }
+  end
+  local lost = redis.call('ZSCORE', room.missed, id)
+  if lost and tonumber(lost) > room.now then return { 'late', whole(lost / 1000) } end
+  return { 'gone' }
+end

@@ -1,0 +1,350 @@
+"""How somebody gets in line, and everything they can do from there."""
+
+import random
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from waystation.core.clock import Clock, SystemClock
+from waystation.core.errors import InvalidInput, NotFound
+from waystation.core.identity import Bits
+from waystation.core.store import faults
+from waystation.core.store.attached import Attached
+from waystation.core.store.connection import Store
+from waystation.core.store.script import Client
+
+from . import estimate, pulse, scripts
+from .keys import RoomKeys, RoomsKeys, hour_of
+from .options import RoomOptions
+from .pulse import Pulse
+from .visitor import Inside, Newcomer, Place, Standing, digest, network_of, new_id
+
+PULSE_S = 1.0
+"""How old what is known about the room may be where a little doubt does no harm."""
+CURVE_POINTS = 200
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """They have a place now."""
+
+    place: Place
+    standing: Standing
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """They had a place already, and this is it."""
+
+    place: Place
+    standing: Standing
+
+
+class Passed(msgspec.Struct, frozen=True):
+    """Nobody has to wait: they are inside."""
+
+    place: Place
+    standing: Inside
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """They cannot have a place."""
+
+    reason: str
+    """full, crowded, rejected, draining, maintenance or closed."""
+    retry_after_ms: int = 0
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """They are inside."""
+
+    session_id: str
+    until_ms: int
+
+
+class Forbidden(msgspec.Struct, frozen=True):
+    """They do not know the secret of this place."""
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody inside."""
+
+    id: str
+    queue_id: str
+    status: str
+    started_at: int
+    expires_at: int
+    last_activity: int
+    page_views: int
+    user_id: str = ""
+
+
+Entry: TypeAlias = Joined | Kept | Passed | Refused
+
+
+class Room(Attached):
+    """One waiting room; many processes may work on the same one."""
+
+    def __init__(
+        self,
+        url: str | Store | None,
+        queue_id: str,
+        *,
+        clock: Clock | None = None,
+        bits: Bits | None = None,
+    ) -> None:
+        super().__init__(url)
+        self.queue_id = queue_id
+        self.keys = RoomKeys(queue_id)
+        self._clock = clock
+        self._hours: Clock = clock or SystemClock()
+        self._bits: Bits = bits or random.SystemRandom()
+        self._keys_now = self.keys.at(self._hours.now_ms())
+        self._pulse: tuple[float, Pulse] | None = None
+
+    async def open(self, options: RoomOptions | None = None, *, version: int | None = None) -> int:
+        """Set the room up, or anew; its version. With `version`, only if it is still at that."""
+        fields = (options or RoomOptions()).to_fields()
+        changed = await self.write(
+            fields, event="paused" if fields["status"] == "paused" else "resumed", version=version
+        )
+        with faults.told():
+            await (await self._client()).execute_command("SADD", RoomsKeys().every, self.queue_id)
+        return changed
+
+    async def write(
+        self, fields: dict[str, str], *, event: str = "changed", version: int | None = None
+    ) -> int:
+        """Change fields of the `meta` hash, an empty text taking one away; the new version."""
+        flat = [part for pair in fields.items() for part in pair]
+        changed = await scripts.configure(
+            await self._client(),
+            self.keys,
+            queue=self.queue_id,
+            event=event,
+            version="" if version is None else version,
+            pepper=self._bits.getrandbits(128).to_bytes(16).hex(),
+            now=self.now(),
+            fields=flat,
+        )
+        self._pulse = None
+        return changed
+
+    async def pulse(self, *, max_age_s: float = 0.0) -> Pulse:
+        """How the room does, as it was at most that many seconds ago."""
+        now = self._hours.monotonic()
+        if self._pulse is None or now - self._pulse[0] > max_age_s or max_age_s == 0:
+            raw = await scripts.pulse(await self._client(), self.keys, now=self.now())
+            self._pulse = (now, pulse.read(self.queue_id, raw))
+        return self._pulse[1]
+
+    async def join(self, newcomer: Newcomer) -> Entry:
+        """Ask for a place; whoever has one is given it again."""
+        seen = await self.pulse(max_age_s=PULSE_S)
+        place = Place(
+            self.keys.tagged(new_id(self._bits)), digest(newcomer.key, pepper=seen.pepper)
+        )
+        network = ""
+        if newcomer.address:
+            network = digest(network_of(newcomer.address), pepper=seen.pepper)
+        reply = await scripts.join(
+            await self._client(),
+            self._keys(place, network=network),
+            queue=self.queue_id,
+            id=place.id,
+            lane=int(newcomer.lane),
+            now=self.now(),
+            proof=proof_of(newcomer.secret),
+            visitor=place.owner,
+            agent=digest(newcomer.agent)[:8] if newcomer.agent else "",
+            network=network,
+            metadata=newcomer.metadata,
+            rate=f"{estimate.lane_pace(seen, newcomer.lane):.6g}",
+            model=seen.model.version,
+        )
+        match reply:
+            case ["refused", reason, retry_ms]:
+                return Refused(reason, int(retry_ms))
+            case ["passed", id, until]:
+                return Passed(Place(id, place.owner), Inside(until_ms=int(until)))
+            case ["kept", id, *rest]:
+                return Kept(Place(id, place.owner), scripts.standing(rest))
+            case _:
+                return Joined(place, scripts.standing(reply[2:]))
+
+    async def status(self, place: Place) -> Standing:
+        """How things stand for somebody; changes nothing."""
+        return await scripts.status(
+            await self._client(), self._keys(place), id=place.id, now=self.now()
+        )
+
+    async def heartbeat(self, place: Place, *, leaving_s: int | None = None) -> Standing:
+        """Say that somebody is still there; with `leaving_s`, for that long at least."""
+        return await scripts.beat(
+            await self._client(),
+            self._keys(place),
+            id=place.id,
+            now=self.now(),
+            leaving_s="" if leaving_s is None else leaving_s,
+        )
+
+    async def claim(
+        self, place: Place, secret: str, *, user: str = ""
+    ) -> Begun | Forbidden | Standing:
+        """Come in; anything but Begun says why not, and asking again gives the same session."""
+        reply = await scripts.claim(
+            await self._client(),
+            self._keys(place),
+            queue=self.queue_id,
+            id=place.id,
+            proof=proof_of(secret),
+            user=user,
+            now=self.now(),
+        )
+        match reply:
+            case ["begun" | "inside", until]:
+                return Begun(place.id, int(until))
+            case ["forbidden"]:
+                return Forbidden()
+            case _:
+                return scripts.standing(reply)
+
+    async def recover(self, place: Place, secret: str) -> Forbidden | Standing:
+        """Take a missed turn back."""
+        reply = await scripts.recover(
+            await self._client(),
+            self._keys(place),
+            queue=self.queue_id,
+            id=place.id,
+            proof=proof_of(secret),
+            now=self.now(),
+        )
+        return Forbidden() if reply == ["forbidden"] else scripts.standing(reply)
+
+    async def leave(self, place: Place, secret: str) -> Forbidden | bool:
+        """Give the place up; False when there was none."""
+        reply = await scripts.leave(
+            await self._client(),
+            self._keys(place),
+            queue=self.queue_id,
+            id=place.id,
+            proof=proof_of(secret),
+            reason="",
+            now=self.now(),
+        )
+        return Forbidden() if reply == "forbidden" else reply == "left"
+
+    async def remove(self, place: Place, reason: str) -> bool:
+        """Take somebody out of the line, as an operator."""
+        if not reason:
+            raise InvalidInput("removing somebody needs a reason, got none")
+        reply = await scripts.leave(
+            await self._client(),
+            self._keys(place),
+            queue=self.queue_id,
+            id=place.id,
+            proof="",
+            reason=reason,
+            now=self.now(),
+        )
+        return reply == "left"
+
+    async def renew(self, place: Place, *, views: int = 1) -> scripts.Renewal:
+        """Note activity inside, which keeps the session alive; NotFound when it has ended."""
+        renewed = await scripts.renew(
+            await self._client(), self._keys(place), id=place.id, views=views, now=self.now()
+        )
+        if renewed is None:
+            raise NotFound(f"the session {place.id} has ended")
+        return renewed
+
+    async def complete(self, place: Place, *, reason: str = "") -> bool:
+        """End a session because its visitor is done; False when it had ended."""
+        return await self._end(place, "completed", reason)
+
+    async def terminate(self, place: Place, reason: str) -> bool:
+        """End a session because an operator says so; False when it had ended."""
+        return await self._end(place, "terminated", reason)
+
+    async def session(self, session_id: str) -> Session:
+        """Somebody inside; NotFound when nobody is."""
+        found = await self._hash(self._keys(Place(session_id, "")).session)
+        if not found:
+            raise NotFound(f"there is no session {session_id}")
+        return msgspec.convert({"id": session_id, **found}, Session, strict=False)
+
+    async def place(self, position_id: str) -> Place:
+        """Find somebody by id alone; NotFound when nothing is known of them."""
+        found = await self._hash(self._keys(Place(position_id, "")).position)
+        if "ip_hash" not in found:
+            raise NotFound(f"there is no place {position_id}")
+        return Place(position_id, found["ip_hash"])
+
+    async def revoke(self, token_id: str, reason: str, *, ttl_s: int) -> None:
+        """Let a token count no longer, for as long as it would."""
+        if ttl_s < 1:
+            raise InvalidInput(f"ttl_s must be at least 1, got {ttl_s}")
+        await self._ask("SET", self.keys.revocation_of(token_id), reason, "EX", ttl_s)
+
+    async def revoked(self, token_id: str) -> str | None:
+        """Why a token no longer counts; None when it does."""
+        found = await self._ask("GET", self.keys.revocation_of(token_id))
+        return found.decode() if found is not None else None
+
+    async def curve(self, points: int = CURVE_POINTS) -> list[list[tuple[int, int]]]:
+        """For each lane, points of (seq, people ahead) between which everybody finds their own."""
+        raw = await scripts.curve(await self._client(), self.keys, points=points)
+        return [
+            [(int(lane[at]), int(lane[at + 1])) for at in range(0, len(lane), 2)] for lane in raw
+        ]
+
+    async def statistics(self, hour_ms: int | None = None) -> dict[str, int]:
+        """What happened in the hour of that instant, or in this one."""
+        keys = self.keys.at(self._hours.now_ms() if hour_ms is None else hour_ms)
+        return {name: int(value) for name, value in (await self._hash(keys.stats)).items()}
+
+    def now(self) -> str | int:
+        """The instant for a script, in microseconds; empty when the server is to say."""
+        return self._clock.now_ms() * 1000 if self._clock else scripts.SERVER_TIME
+
+    def keys_now(self) -> RoomKeys:
+        """The keys, with those of this hour."""
+        now_ms = self._hours.now_ms()
+        if self._keys_now.parts["hour"] != hour_of(now_ms):
+            self._keys_now = self.keys.at(now_ms)
+        return self._keys_now
+
+    async def client(self) -> Client:
+        """The way to the store, for those who look after the room."""
+        return await self._client()
+
+    async def _end(self, place: Place, status: str, reason: str) -> bool:
+        return await scripts.complete(
+            await self._client(),
+            self._keys(place),
+            queue=self.queue_id,
+            id=place.id,
+            status=status,
+            reason=reason,
+            now=self.now(),
+        )
+
+    def _keys(self, place: Place, *, network: str = "") -> RoomKeys:
+        return self.keys_now().of(place.id, visitor=place.owner, network=network)
+
+    async def _client(self) -> Client:
+        store = self._store or await self._opened()
+        return store.hot
+
+    async def _hash(self, key: str) -> dict[str, str]:
+        found: Sequence[bytes] = await self._ask("HGETALL", key)
+        texts = [each.decode() for each in found]
+        return dict(zip(texts[::2], texts[1::2], strict=True))
+
+    async def _ask(self, *command: Any) -> Any:
+        with faults.told():
+            return await (await self._client()).execute_command(*command)
+
+
+def proof_of(secret: str) -> str:
+    """What is kept of a secret."""
+    return digest(secret)
