@@ -1,8 +1,8 @@
 """The routing line in one's hands: a queue, sources and upkeep on a clock turned by hand."""
 
 import contextlib
-from collections.abc import AsyncGenerator, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from typing import Any, cast
 
 from redis.asyncio import Redis
 
@@ -91,13 +91,17 @@ class Hands:
         return [each.decode() for each in found]
 
     async def keys_like(self, pattern: str) -> list[str]:
-        found: Any = [key async for key in self.redis.scan_iter(pattern, count=1000)]
-        return sorted(key.decode() for key in found)
+        found = cast("AsyncIterator[bytes]", self.redis.scan_iter(pattern, count=1000))
+        return sorted([key.decode() async for key in found])
 
     async def calls(self, *commands: str) -> int:
         """How often the server has run these commands."""
         found: Any = await self.redis.info("commandstats")
         return sum(found.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in commands)
+
+    async def asked(self, *command: Any) -> Any:
+        """The answer to a plain command."""
+        return await self.store.hot.execute_command(*command)
 
     async def text(self, key: str) -> str | None:
         found: Any = await self.redis.get(key)

@@ -217,6 +217,6 @@ async def test_stats_tell_what_the_monitoring_page_asks_for(hands: Hands) -> Non
     ],
 )
 def test_a_worker_that_cannot_be_is_refused(options: dict[str, Any], sentence: str) -> None:
+    arguments: Any = {"handlers": {"t": print}, **options}
     with pytest.raises(InvalidOption, match=sentence):
-        arguments: Any = {"handlers": {"t": print}, **options}
         Worker(**arguments)

@@ -1,0 +1,53 @@
+"""A worker of the routing line in a process of its own, to be killed: `… URL NAME KIND`."""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+
+from waystation.core.errors import StoreError
+from waystation.core.runtime.worker import WorkerOptions
+from waystation.queues.routing import Job, SchedulerOptions, Worker
+from waystation.queues.routing.upkeep import UpkeepOptions
+
+OPTIONS = WorkerOptions(concurrency=20, lease_s=1.5, wait_s=0.2, grace_s=2.0)
+
+
+async def handle(job: Job) -> str:
+    """Take a while; fail now and then, or take the whole process along."""
+    if job.payload.get("poison"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    await asyncio.sleep(random.uniform(0, 0.01))
+    if job.payload.get("moody") and job.attempts == 0:
+        raise ConnectionError("not the first time")
+    return job.id
+
+
+async def main(url: str, name: str, kind: str, max_stalls: str) -> None:
+    """Work until asked to stop."""
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    patience = UpkeepOptions(max_stalls=int(max_stalls), silent_ms=1_000)
+    worker = Worker(
+        {"plain": handle, "limited": handle},
+        url,
+        server_id=name,
+        capabilities=[kind],
+        options=OPTIONS,
+        scheduler=SchedulerOptions(
+            tick_s=0.1, recover_s=0.3, mend_s=1.0, term_ms=1_000, upkeep=patience
+        ),
+    )
+    while True:
+        try:
+            await worker.start()
+            break
+        except StoreError:
+            await asyncio.sleep(0.1)
+    await stopped.wait()
+    await worker.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:5]))

@@ -1,0 +1,49 @@
+"""The routing line while its workers die: every job ends once, and nothing is left over."""
+
+import asyncio
+
+import pytest
+
+from waystation.core.store.connection import connect
+from waystation.core.store.embedded import Ephemeral
+from waystation.queues.routing import JobOptions, Queue, Retry
+
+from .routing_run import run, start
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+async def test_every_job_ends_once_whoever_is_killed(own_server: Ephemeral) -> None:
+    """B-43 B-60"""
+    account = await run(own_server.url, workers=3, count=1_500, kills=5)
+
+    assert account.verdict.is_clean, account.verdict
+    assert account.left == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(90)
+async def test_a_job_that_kills_its_worker_ends_with_a_reason_and_harms_no_other(
+    own_server: Ephemeral,
+) -> None:
+    """F-B8"""
+    async with await connect(own_server.url) as store, Queue(store) as queue:
+        poison = await queue.dispatch(
+            "plain", {"poison": True}, JobOptions(retry=Retry(attempts=9))
+        )
+        worker = await start(own_server.url, "cpu", max_stalls=1)
+        try:
+            async with asyncio.timeout(60):
+                while await queue.status(poison) != "dead":
+                    await asyncio.sleep(0.05)
+                    if worker.returncode is not None:
+                        worker = await start(own_server.url, "cpu", max_stalls=1)
+                other = await queue.dispatch("plain", {})
+                while await queue.status(other) != "completed":
+                    await asyncio.sleep(0.05)
+        finally:
+            worker.kill()
+            await worker.wait()
+        (letter,) = [each async for each in await queue.dead_letters()]
+
+    assert (letter.id, letter.reason) == (poison, "STALLED")
