@@ -1,0 +1,169 @@
+"""The routing line: what a claim costs behind a backlog, and how near a worker comes to the store.
+
+Everything is a ratio of two figures of the same run.
+"""
+
+import asyncio
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+
+from waystation.core.runtime.handlers import handler_of
+from waystation.core.runtime.worker import Worker, WorkerOptions
+from waystation.core.store import embedded
+from waystation.core.store.connection import Store, connect
+from waystation.queues.routing import Job, JobOptions, NewJob, Queue, Target
+from waystation.queues.routing.claims import ClaimOptions, RoutingSource
+from waystation.queues.routing.keys import RoutingKeys
+from waystation.queues.routing.registry import Profile
+from waystation.queues.routing.results import KEPT_S, success
+from waystation.queues.routing.scripts import settle
+
+from .report import Report, Row
+
+JOBS = 20_000
+CLAIMS = 300
+BATCH = 100
+TIMES = 3
+PICKY = JobOptions(target=Target(capabilities=("quantum",)))
+
+
+def run() -> list[Report]:
+    """Everything on one server, measured in turn."""
+    with embedded.ephemeral() as server:
+        return asyncio.run(_run(server.url))
+
+
+async def _run(url: str) -> list[Report]:
+    async with await connect(url) as store:
+        return [await _claims(store), await _drain(store)]
+
+
+async def _claims(store: Store) -> Report:
+    subjects = {
+        "no backlog": lambda: claim_cost(store, 0),
+        "10,000 nobody can do in front": lambda: claim_cost(store, 10_000),
+        "the same, all with other needs": lambda: claim_cost(store, 10_000, alike=False),
+        "10,000 in front and 10,000 behind": lambda: claim_cost(store, 10_000, behind=10_000),
+        "100,000 in front and 100,000 behind": lambda: claim_cost(store, 100_000, behind=100_000),
+    }
+    empty, *costs = await _interleaved(*subjects.values())
+    names = list(subjects)[1:]
+    return Report(
+        title="Claiming one job that a worker can do",
+        unit="µs a claim",
+        beside="no backlog",
+        rows=[Row(name, cost, empty) for name, cost in zip(names, costs, strict=True)],
+        remark="aim: at most 2 behind 10,000 jobs that nobody can do",
+    )
+
+
+async def _drain(store: Store) -> Report:
+    ours, most = await _interleaved(lambda: drain_rate(store), lambda: ceiling_rate(store))
+    return Report(
+        title=f"Emptying a line of {JOBS:,} jobs that do nothing, one worker process",
+        unit="jobs/s",
+        beside="the script alone",
+        rows=[Row("a worker with concurrency 200", ours, most)],
+        remark="aim: 0.5 of what the script does when nothing else is done",
+    )
+
+
+async def claim_cost(store: Store, in_front: int, *, behind: int = 0, alike: bool = True) -> float:
+    """Microseconds of one claim of one job."""
+    await store.redis.flushdb()
+    queue = Queue(store)
+
+    async def backlog(count: int) -> None:
+        jobs = [
+            NewJob("t", None, PICKY if alike else JobOptions(target=Target(server=f"s{number}")))
+            for number in range(count)
+        ]
+        await queue.dispatch_many(jobs)
+
+    await backlog(in_front)
+    await queue.dispatch_many([NewJob("t")] * (CLAIMS + 1))
+    await backlog(behind)
+    source = _source(store)
+    # The first look holds every signature against the worker, once.
+    await source.settle([], claim=1)
+    began = time.perf_counter()
+    for _ in range(CLAIMS):
+        assert (await source.settle([], claim=1)).claims
+    took = time.perf_counter() - began
+    await source.close()
+    return took / CLAIMS * 1e6
+
+
+async def drain_rate(store: Store) -> float:
+    """Jobs a second through a worker whose handler does nothing."""
+    await _fill(store)
+    source, done = _source(store), asyncio.Event()
+    count = 0
+
+    async def handle(job: Job) -> None:
+        nonlocal count
+        count += 1
+        if count == JOBS:
+            done.set()
+
+    options = WorkerOptions(concurrency=2 * BATCH, batch_limit=BATCH)
+    worker = Worker(source, handler_of(handle, concurrency=2 * BATCH), options)
+    began = time.perf_counter()
+    running = asyncio.create_task(worker.run())
+    await done.wait()
+    worker.stop()
+    await running
+    took = time.perf_counter() - began
+    await source.close()
+    return JOBS / took
+
+
+async def ceiling_rate(store: Store) -> float:
+    """Jobs a second through the script alone: two calls under way, nothing read of the replies."""
+    await _fill(store)
+    keys, profile = RoutingKeys(), Profile(server_id="ceiling").matched()
+    result = success(None, 0, 0)
+
+    async def lane(number: int) -> None:
+        outcomes: list[str | bytes | int] = []
+        for call in range(JOBS):
+            token = f"{number}:{call}"
+            reply = await settle(
+                store.hot,
+                keys,
+                namespace=keys.namespace,
+                now="",
+                token=token,
+                lease_ms=30_000,
+                want=BATCH,
+                profile=profile,
+                worker="ceiling",
+                keep_s=KEPT_S,
+                outcomes=outcomes,
+            )
+            if not reply.claims:
+                return
+            outcomes = []
+            for id in reply.claims[::2]:
+                outcomes += ["completed", id, token, result, 1, 0]
+
+    began = time.perf_counter()
+    await asyncio.gather(lane(0), lane(1))
+    return JOBS / (time.perf_counter() - began)
+
+
+async def _fill(store: Store) -> None:
+    await store.redis.flushdb()
+    await Queue(store).dispatch_many([NewJob("t", {"n": 1})] * JOBS)
+
+
+def _source(store: Store) -> RoutingSource:
+    profile = Profile(server_id="bench", capabilities=("cpu",))
+    return RoutingSource(store, RoutingKeys(), profile, ClaimOptions(announce=False))
+
+
+async def _interleaved(*subjects: Callable[[], Awaitable[float]]) -> list[float]:
+    """The median of each, measured in turn, so that a busy minute hits all of them."""
+    rounds = [[await subject() for subject in subjects] for _ in range(TIMES)]
+    return [statistics.median(each) for each in zip(*rounds, strict=True)]
