@@ -8,7 +8,7 @@ from waystation.core.store.connection import Store, connect
 from waystation.queues.bullmq import Queue, scripts
 from waystation.queues.bullmq.keys import QueueKeys
 
-from .ours import PLAIN, fill
+from .filling import PLAIN, fill
 
 BATCH = 100
 CALLS = 100

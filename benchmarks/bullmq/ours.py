@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from waystation.core.runtime.claim import Claim, Settled
-from waystation.queues.bullmq import Job, JobOptions, Queue, Worker
+from waystation.queues.bullmq import Job, Queue, Worker
+
+from .filling import PLAIN, fill
 
 WARM_UP = 50
-PLAIN = JobOptions(attempts=1, backoff=None, stack_trace_limit=None, keep_logs=None)
-"""What a Node producer's job looks like when it asks for nothing."""
 
 
 class Countdown:
@@ -40,12 +40,6 @@ class Countdown:
 
 def _fresh_name() -> str:
     return f"bench-{os.getpid()}-{time.time_ns()}"
-
-
-async def fill(queue: Queue, jobs: int) -> None:
-    for first in range(0, jobs, 10_000):
-        numbers = range(first, min(first + 10_000, jobs))
-        await queue.add_many([("job", {"n": n}, PLAIN) for n in numbers])
 
 
 async def drain(
@@ -147,7 +141,7 @@ def main() -> None:
     parser.add_argument("task", choices=TASKS)
     parser.add_argument("--url", required=True)
     parser.add_argument("options", nargs="*", metavar="name=value")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     options = {name: int(value) for name, _, value in (o.partition("=") for o in given.options)}
     figures = asyncio.run(TASKS[given.task](given.url, **options))
     print(msgspec.json.encode(figures).decode())
