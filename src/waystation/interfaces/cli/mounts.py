@@ -25,7 +25,20 @@ class Mount(msgspec.Struct, frozen=True):
 MOUNTS = (
     Mount("doctor", "waystation.interfaces.cli.doctor", "Look whether all is well.", "Setting up"),
     Mount("config", "waystation.interfaces.cli.config", "See the settings.", "Setting up"),
+    Mount(
+        "routing",
+        "waystation.interfaces.cli.routing",
+        "Send jobs to the workers that can do them.",
+        "Lines",
+    ),
     Mount("files", "waystation.interfaces.cli.files", "Turn a directory into work.", "Lines"),
+    Mount(
+        "pipeline",
+        "waystation.interfaces.cli.pipeline",
+        "Keep everything that happened, and ask about it.",
+        "History",
+        extra="spark",
+    ),
 )
 
 
