@@ -62,3 +62,39 @@ async def test_our_idle_worker_is_woken_by_a_node_producer(
         await remote.call("add", "soon", {}, {"delay": 30})
         await asyncio.wait_for(begun.wait(), 5)
         await remote.poll("getCompletedCount", gives=2)
+
+
+async def test_a_job_that_comes_while_a_worker_closes_is_run_by_those_who_stay(
+    node6: NodePeer, queue: Queue, redis_url: str, redis: Redis
+) -> None:
+    """The one that leaves may have taken the marker of a job that it no longer takes."""
+    await node6.worker("q", drainDelay=60).ready()
+    for n in range(1, 21):
+        worker = Worker("q", lambda job: job.data, redis_url, worker_name="ours")
+        await worker.start()
+        await blocked(redis, "bull:cQ==:w:ours")
+        await queue.add("work", n)
+        await asyncio.sleep(n / 20_000)
+        await worker.close()
+        await node6.queue("q").poll("getCompletedCount", gives=n, within=5)
+
+
+async def test_jobs_that_a_closed_worker_leaves_have_a_marker(
+    queue: Queue, store: Store, redis: Redis
+) -> None:
+    async with Worker("q", lambda job: job.data, store) as worker:
+        worker.pause()
+        await queue.add("work")
+        await redis.delete("bull:q:marker")
+
+    assert await redis.zrange("bull:q:marker", 0, -1) == [b"0"]
+
+
+async def blocked(redis: Redis, name: str) -> None:
+    """Return when the client of this name waits at the marker."""
+    async with asyncio.timeout(10):
+        while not any(
+            client["name"] == name and "b" in client["flags"]
+            for client in await redis.client_list()
+        ):
+            await asyncio.sleep(0.001)

@@ -17,6 +17,7 @@ from waystation.core.errors import (
     InvalidInput,
     LeaseLost,
     NotFound,
+    StoreError,
     StoreUnreachable,
     Unrecoverable,
     WaystationError,
@@ -38,6 +39,8 @@ from .scripts import SERVER_TIME, Settlement
 Strategy = Callable[[int, str, BaseException, Job], "int | Awaitable[int]"]
 """From attempts made, backoff's name, error and job: milliseconds to wait, or -1 for no more."""
 
+_LEAVE_WITHIN_S = 1.0
+"""A store that does not answer keeps nobody from leaving."""
 LONGEST_LIMIT_S = 30.0
 """After a longer rate limit than this the worker looks again, because limits can be lifted."""
 
@@ -102,8 +105,11 @@ class BullSource:
         await self._marker.open()
 
     async def close(self) -> None:
-        """Leave."""
+        """Leave what waits to the workers that stay."""
         await self._marker.close()
+        with contextlib.suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(_LEAVE_WITHIN_S):
+                await scripts.leave(self._client, self._keys)
 
     async def settle(self, settled: Sequence[Settled[Job]], *, claim: int) -> Reply[Job]:
         """File outcomes away and claim up to `claim` more, in one round trip."""

@@ -96,3 +96,9 @@ async def recover_stalled(
 ) -> list[str]:
     """Put back the jobs whose locks have lapsed since the last look."""
     ...
+
+
+@script(reply=_as_is)
+async def leave(redis: Client, keys: QueueKeys) -> int:
+    """Wake another worker when jobs wait; 1 when there were any."""
+    ...
