@@ -204,3 +204,32 @@ async def test_events_written_by_node_come_through_unchanged(
             event.subject,
             event.fields,
         )
+
+
+def test_a_query_that_goes_on_adds_each_key_once_though_it_starts_over(
+    spark: SparkSession, store: Redis, redis_url: str, tmp_path: Path
+) -> None:
+    tell(store, 40, event="failed")
+    told = spark.readStream.format("waystation.events").options(url=redis_url, queues="mail")
+    for attempt in range(2):
+        told.load().selectExpr("entry_id AS key", "'look-into' AS name").writeStream.format(
+            "waystation.jobs"
+        ).options(
+            url=redis_url,
+            queue="care",
+            batch="failures",
+            checkpointLocation=str(tmp_path / str(attempt)),
+        ).trigger(availableNow=True).start().awaitTermination()
+
+    assert store.llen("bull:care:wait") == 40
+
+
+def test_a_query_over_the_present_sees_only_what_it_asks_for(
+    spark: SparkSession, store: Redis, redis_url: str
+) -> None:
+    tell(store, 30, queue="mail")
+    tell(store, 20, queue="sms")
+    now = spark.read.format("waystation.events").option("url", redis_url).load()
+
+    assert now.where("queue = 'sms' AND told_at > '2020-01-01'").count() == 20
+    assert now.where("told_at < '2020-01-01'").count() == 0
