@@ -26,7 +26,8 @@ SMALL = SessionOptions(
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         # The first one to ask for Spark waits until it has started.
-        if "spark" in getattr(item, "fixturenames", ()):
+        asks = "spark" in getattr(item, "fixturenames", ())
+        if asks and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(300))
 
 
