@@ -117,7 +117,7 @@ def _life(dice: random.Random, queue: str, subject: str, at: int) -> Iterator[To
             yield tell("stalled")
         elif fate < 0.9:
             yield tell("delayed", fields={"delay": str(now + 100)})
-            why = f"TimeoutError: no answer after {dice.randrange(1000)} ms from 10.0.0.{dice.randrange(9)}"
+            why = f"TimeoutError: no answer after {dice.randrange(1000)} ms"
             yield tell("retry", attempt=made, fields={"delay": "100", "failedReason": why})
             later(300)
             yield tell("waiting", fields={"prev": "delayed"})

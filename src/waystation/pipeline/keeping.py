@@ -1,5 +1,7 @@
 """Putting rows into a table: few through this process, many through Spark's tasks."""
 
+from typing import Any, cast
+
 from pyspark.sql import DataFrame
 
 from waystation.pipeline import delta
@@ -15,7 +17,7 @@ def keep(
 ) -> None:
     """Add rows to a table, or let it hold them and no others, once for each identity."""
     rows = rows.select(*table.names)
-    here = rows.limit(FEW + 1).toArrow()
+    here = taken(rows.limit(FEW + 1))
     if here.num_rows > FEW:
         (delta.replace if replace else delta.append)(rows, root, table, identity)
         return
@@ -31,3 +33,8 @@ def keep(
         partitions=table.partitions,
         replace=replace,
     )
+
+
+def taken(rows: DataFrame) -> Any:
+    """Rows as an Arrow table of this process."""
+    return cast(Any, rows).toArrow()

@@ -11,12 +11,14 @@ from pyspark.sql import functions as F
 
 from waystation.pipeline.lines import LINES, line_named
 from waystation.pipeline.silver.steps import WHO
-from waystation.pipeline.sources import jobs, places
-from waystation.pipeline.sources.columns import Told
-from waystation.pipeline.sources.places import Place
+from waystation.pipeline.sources import jobs, walking
+from waystation.pipeline.sources.places import Place, Told
 from waystation.pipeline.sources.snapshot import SCHEMA
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.sources.streams import EventOptions, Streams
+
+FEW = 20_000
+"""Pieces of work that are sooner read here than by tasks that have to be started first."""
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -40,7 +42,9 @@ def look(spark: SparkSession, options: EventOptions) -> Look:
     seen = present(spark, options, told, ended=False)
     # Counted now, while the instant is right; whoever uses it later must not look again.
     rows = seen.where(F.col("_corrupt").isNull()).select(*WHO).localCheckpoint()
-    ends = {each.stream: places.end_of(streams.store.at(each.stream), each.stream) for each in told}
+    ends = {
+        each.stream: walking.end_of(streams.store.at(each.stream), each.stream) for each in told
+    }
     return Look(
         at,
         rows,

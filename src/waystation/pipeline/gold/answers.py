@@ -17,6 +17,7 @@ from waystation.pipeline.gold.failures import failures
 from waystation.pipeline.gold.hourly import hourly
 from waystation.pipeline.gold.ledger import arrival, ledger, unaccounted
 from waystation.pipeline.history import History, Hours, utc
+from waystation.pipeline.keeping import taken
 from waystation.pipeline.lines import answers_of_all_lines
 from waystation.pipeline.look import Look
 from waystation.pipeline.silver.steps import steps
@@ -66,6 +67,9 @@ def refresh(
     asked = Answering(history, hours, look, target_ms)
     for answer in every():
         told(answer.table.name)
+        # What nothing was told about has not changed; what can be seen may have.
+        if not hours and answer.table is not LEDGER:
+            continue
         put(history, answer.table, answer.rows(asked), _hours_of(asked, answer.table))
     pending.settle(history.root, todo)
 
@@ -75,9 +79,9 @@ def put(history: History, table: Table, rows: DataFrame, hours: Hours) -> None:
     place = table.place(history.root)
     delta.opened(place, table.schema, table.partitions)
     if "hour" not in table.key:
-        _write(place, rows.select(*table.names).toArrow(), mode="overwrite")
+        _write(place, taken(rows.select(*table.names)), mode="overwrite")
     elif hours:
-        mine = rows.where(hours.hold(F.col("hour"))).select(*table.names).toArrow()
+        mine = taken(rows.where(hours.hold(F.col("hour"))).select(*table.names))
         _write(place, mine, mode="overwrite", predicate=hours.predicate("hour"))
 
 
@@ -92,6 +96,7 @@ def _hourly(asked: Answering) -> DataFrame:
 
 def _capacity(asked: Answering) -> DataFrame:
     return capacity(
+        steps(asked.history.events(asked.hours)),
         asked.history.attempts(asked.hours),
         asked.history.read(HOURLY).where(asked.hours.hold(F.col("hour"))),
         target_ms=asked.target_ms,

@@ -16,31 +16,21 @@ LATE = 0.05
 """The part of all waits that may be longer than the target."""
 MOST = 5_000
 """Places beyond which nobody should plan by this formula."""
+OF = ("line", "queue", "hour")
 _HOUR_S = 3600.0
 
 
-def capacity(attempts: DataFrame, hourly: DataFrame, *, target_ms: int) -> DataFrame:
+def capacity(
+    steps: DataFrame, attempts: DataFrame, hourly: DataFrame, *, target_ms: int
+) -> DataFrame:
     """One row for each queue and hour."""
-    ready = F.coalesce("ready_at", "started_at")
-    asked = attempts.groupBy("line", "queue", F.date_trunc("hour", ready).alias("hour")).agg(
-        F.count("*").alias("arrivals"),
-        F.avg("run_ms").alias("service_mean_ms"),
-        F.count_distinct("worker").alias("seen_workers"),
-        (F.unix_millis(F.max(ready)) - F.unix_millis(F.min(F.date_trunc("hour", ready)))).alias(
-            "observed_ms"
-        ),
-    )
-    # Where an hour has only begun, what came is divided by what has passed of it.
-    seconds = F.greatest(F.lit(60.0), F.least(F.lit(_HOUR_S), F.col("observed_ms") / 1000.0))
-    hours = hourly.select(
-        "line",
-        "queue",
-        "hour",
-        percentile(F.col("run_sketch"), 0.95).alias("service_p95_ms"),
-    )
+    hours = hourly.select(*OF, percentile(F.col("run_sketch"), 0.95).alias("service_p95_ms"))
     return (
-        asked.join(hours, ["line", "queue", "hour"], "left")
-        .withColumn("arrivals_per_s", F.col("arrivals") / seconds)
+        _arrivals(steps)
+        .join(_services(attempts), list(OF), "full")
+        .join(hours, list(OF), "left")
+        .withColumn("arrivals_per_s", F.coalesce("arrivals_per_s", F.lit(0.0)))
+        .withColumn("seen_workers", F.coalesce("seen_workers", F.lit(0)))
         .withColumn("busy_workers", F.col("arrivals_per_s") * F.col("service_mean_ms") / 1000.0)
         .withColumn("target_wait_ms", F.lit(target_ms).cast("bigint"))
         .withColumn(
@@ -48,6 +38,26 @@ def capacity(attempts: DataFrame, hourly: DataFrame, *, target_ms: int) -> DataF
             workers_needed(F.col("busy_workers"), F.col("service_mean_ms"), target_ms),
         )
         .select(*CAPACITY.names)
+    )
+
+
+def _arrivals(steps: DataFrame) -> DataFrame:
+    """Whatever becomes ready is told to be waiting, the first time and after every retry."""
+    hour = F.date_trunc("hour", "at")
+    # Where an hour has only begun, what came is divided by what has passed of it.
+    passed = (F.unix_millis(F.max("at")) - F.unix_millis(F.min(hour))) / 1000.0
+    seconds = F.greatest(F.lit(60.0), F.least(F.lit(_HOUR_S), passed))
+    return (
+        steps.where(F.col("event") == "waiting")
+        .groupBy("line", "queue", hour.alias("hour"))
+        .agg((F.count("*") / seconds).alias("arrivals_per_s"))
+    )
+
+
+def _services(attempts: DataFrame) -> DataFrame:
+    return attempts.groupBy("line", "queue", F.date_trunc("hour", "started_at").alias("hour")).agg(
+        F.avg("run_ms").alias("service_mean_ms"),
+        F.count_distinct("worker").alias("seen_workers"),
     )
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from waystation.pipeline import changes, delta, pending
 from waystation.pipeline.delta import Identity
 from waystation.pipeline.history import History, Hours
-from waystation.pipeline.keeping import keep
+from waystation.pipeline.keeping import keep, taken
 from waystation.pipeline.silver import attempts as attempts_fold
 from waystation.pipeline.silver import items as items_fold
 from waystation.pipeline.silver.items import ENDED
@@ -94,24 +94,22 @@ def _fold(history: History, new: DataFrame, identity: Identity) -> Folded:
 def _taken_back(history: History, new: DataFrame, carried: DataFrame) -> DataFrame | None:
     """The rows of ended items that are heard of again, as they were before this batch."""
     first = F.min_by(F.struct("birth", "told_at"), F.struct("told_at", "seq"))
-    strangers = (
+    strangers = taken(
         new.groupBy(*WHO)
         .agg(first.alias("first"))
         .where(~F.col("first.birth"))
         .join(carried.select(*WHO).distinct(), list(WHO), "left_anti")
         .select(*WHO, F.col("first.told_at").alias("heard_at"))
-        .toArrow()
     )
     if not strangers.num_rows:
         return None
     known = history.read(ITEMS).join(history.spark.createDataFrame(strangers), list(WHO))
     columns = F.struct("added_at", "date", *_SAME[len(WHO) :])
-    back = (
+    back = taken(
         known.where(F.col("last_told_at") <= F.col("heard_at"))
         .groupBy(*WHO, "heard_at")
         .agg(F.max_by(columns, "last_told_at").alias("row"))
         .select(*WHO, "row.*", "heard_at")
-        .toArrow()
     )
     return history.spark.createDataFrame(back) if back.num_rows else None
 
@@ -157,7 +155,7 @@ def _touched(new: DataFrame, tried: DataFrame) -> Hours:
 def _drop(history: History, table: Table, rows: DataFrame) -> None:
     """Remove rows that newer ones stand for, or whose items are open again."""
     by = list(dict.fromkeys((*_SAME, "date") if table is ITEMS else (*table.key, "date")))
-    keys = rows.select(*by).toArrow()
+    keys = taken(rows.select(*by))
     if not keys.num_rows:
         return
     same = " AND ".join(f"t.{name} = o.{name}" for name in by)

@@ -1,0 +1,255 @@
+"""`waystation pipeline`: everything that happened, kept and asked about."""
+
+import datetime as dt
+import signal
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from waystation.core.errors import InvalidInput
+from waystation.core.store import embedded
+from waystation.interfaces.cli.loading import loaded
+from waystation.interfaces.cli.watching import watching
+from waystation.interfaces.settings import Settings
+from waystation.pipeline import run as runs
+from waystation.pipeline import session, upkeep
+from waystation.pipeline.history import History
+from waystation.pipeline.look import present
+from waystation.pipeline.report.console import shown
+from waystation.pipeline.report.facts import gather
+from waystation.pipeline.report.page import page
+from waystation.pipeline.sources.streams import EventOptions, Streams
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+QUEUES = Annotated[str, typer.Option(help="Names and patterns, separated by commas.")]
+MASTER = Annotated[
+    str | None, typer.Option(help="The Spark master; else pipeline.master.", show_default=False)
+]
+HISTORY = Annotated[
+    str | None,
+    typer.Option(help="Where the tables lie; else pipeline.history.", show_default=False),
+]
+DAY = Annotated[dt.datetime | None, typer.Option(formats=["%Y-%m-%d"], show_default=False)]
+
+
+@app.callback()
+def pipeline() -> None:
+    """Keep everything that happened, and ask about it."""
+
+
+@app.command()
+def run(
+    context: typer.Context,
+    once: Annotated[bool, typer.Option("--once", help="Take what is there, then end.")] = False,
+    queues: QUEUES = "*",
+    trim: Annotated[bool, typer.Option("--trim", help="Trim streams behind what is kept.")] = False,
+    target: Annotated[int, typer.Option(help="The wait to plan for, in ms.", min=1)] = 1_000,
+    every: Annotated[float, typer.Option(help="Seconds between batches.", min=0.1)] = 5.0,
+    answer_every: Annotated[float, typer.Option(help="Seconds between answers.", min=1)] = 30.0,
+    master: MASTER = None,
+    history: HISTORY = None,
+) -> None:
+    """Follow the streams and keep the answers up to date, until Ctrl-C or once."""
+    with _store(context) as url, _history(context, master, history) as kept:
+        events = EventOptions(url=url, queues=queues, trim=trim)
+        options = runs.RunOptions(
+            events=events, target_ms=target, every_s=every, answer_every_s=answer_every
+        )
+        with watching() as watch:
+            if once:
+                _tell_round(runs.once(kept, options, watch))
+                return
+            with _until_interrupted() as stop:
+                runs.follow(kept, options, stop, watch, _tell_round)
+        typer.echo("stopped; everything that was read is kept", err=True)
+
+
+@app.command()
+def rebuild(context: typer.Context, master: MASTER = None, history: HISTORY = None) -> None:
+    """Make every table anew from the events that are kept."""
+    with _history(context, master, history) as kept, watching() as watch:
+        upkeep.rebuild(kept, watch)
+
+
+@app.command()
+def backfill(
+    context: typer.Context,
+    first: DAY = None,
+    last: DAY = None,
+    master: MASTER = None,
+    history: HISTORY = None,
+) -> None:
+    """Make the answers of some days anew, of today and yesterday unless told otherwise."""
+    today = dt.datetime.now(dt.UTC).date()
+    begin = first.date() if first else today - dt.timedelta(days=1)
+    with _history(context, master, history) as kept, watching() as watch:
+        upkeep.backfill(kept, begin, last.date() if last else today, watch)
+
+
+@app.command()
+def report(
+    context: typer.Context,
+    to: Annotated[Path | None, typer.Option(help="Write a page.", show_default=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    master: MASTER = None,
+    history: HISTORY = None,
+) -> None:
+    """Say what happened: on the console, and as a page of its own."""
+    with _history(context, master, history) as kept:
+        with watching() as watch:
+            watch.begin("reading the answers")
+            facts = gather(kept, dt.datetime.now(dt.UTC))
+        if as_json:
+            typer.echo(msgspec.json.encode(facts).decode())
+        else:
+            Console().print(shown(facts))
+        if to is not None:
+            _write(to, page(facts))
+            typer.echo(f"written to {to}", err=True)
+
+
+@app.command()
+def sql(
+    context: typer.Context,
+    query: Annotated[str, typer.Argument(help="Over events, attempts, items, hourly, jobs, …")],
+    live: Annotated[bool, typer.Option(help="Whether the queues are looked at too.")] = True,
+    most: Annotated[int, typer.Option(help="Rows to show.", min=1)] = 100,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
+    master: MASTER = None,
+    history: HISTORY = None,
+) -> None:
+    """Ask in SQL, over what is kept and, as `jobs`, over what is in the queues now."""
+    with _store(context) as url, _history(context, master, history) as kept:
+        kept.show_views()
+        if live:
+            events = EventOptions(url=url)
+            jobs = present(kept.spark, events, Streams(events).now())
+            jobs.createOrReplaceTempView("jobs")
+        names, rows = _asked(kept, query, most)
+    if as_json:
+        for row in rows:
+            typer.echo(msgspec.json.encode(dict(zip(names, row, strict=True)), enc_hook=str))
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in names:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text("-" if value is None else str(value)) for value in row))
+    Console().print(table)
+
+
+@app.command()
+def compact(context: typer.Context, master: MASTER = None, history: HISTORY = None) -> None:
+    """Make few large files of many small ones."""
+    with _history(context, master, history) as kept:
+        with watching() as watch:
+            freed = upkeep.compact(kept, watch)
+        for each in freed:
+            typer.echo(f"{each.table:<12} {each.before:>6} files → {each.after}")
+
+
+@app.command()
+def retain(
+    context: typer.Context,
+    days: Annotated[int, typer.Argument(help="Days to keep.")],
+    master: MASTER = None,
+    history: HISTORY = None,
+) -> None:
+    """Delete what is older than some days."""
+    with _history(context, master, history) as kept, watching() as watch:
+        watch.begin("deleting")
+        gone = upkeep.retain(kept, days, dt.datetime.now(dt.UTC).date())
+    _tell_gone(gone)
+
+
+@app.command()
+def forget(
+    context: typer.Context,
+    key: Annotated[str, typer.Argument(help="The id of the job, file or visitor.")],
+    master: MASTER = None,
+    history: HISTORY = None,
+) -> None:
+    """Delete every row about one subject, and the files that held them."""
+    with _history(context, master, history) as kept, watching() as watch:
+        watch.begin("forgetting")
+        gone = upkeep.forget(kept, key)
+    _tell_gone(gone)
+
+
+@contextmanager
+def _history(context: typer.Context, master: str | None, place: str | None) -> Generator[History]:
+    settings = loaded(context).settings.pipeline
+    typer.echo("Spark starts, which takes a few seconds", err=True)
+    options = session.SessionOptions(
+        master=master or settings.master, conf={"spark.log.level": "ERROR"}
+    )
+    spark = session.build(options)
+    try:
+        yield History(spark, place or str(settings.history))
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def _store(context: typer.Context) -> Generator[str]:
+    settings: Settings = loaded(context).settings
+    if settings.store.url is not None:
+        yield settings.store.url.get_secret_value()
+        return
+    with embedded.shared() as server:
+        yield server.url
+
+
+@contextmanager
+def _until_interrupted() -> Generator[threading.Event]:
+    stop = threading.Event()
+
+    def interrupted(number: int, frame: object) -> None:
+        stop.set()
+
+    # Spark has put its own there, which would cut the batch under way short.
+    before = {each: signal.signal(each, interrupted) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _asked(kept: History, query: str, most: int) -> tuple[list[str], list[Any]]:
+    try:
+        frame = kept.spark.sql(query)
+        return frame.columns, frame.limit(most).collect()
+    except Exception as error:
+        # Spark explains itself in its first line; the plan that follows helps nobody here.
+        raise InvalidInput(str(error).strip().splitlines()[0]) from error
+
+
+def _write(to: Path, text: str) -> None:
+    try:
+        to.write_text(text)
+    except OSError as error:
+        raise InvalidInput(
+            f"wanted a file that can be written, got {to} ({error.strerror})"
+        ) from None
+
+
+def _tell_round(ran: runs.Ran) -> None:
+    typer.echo(
+        f"{ran.events:,} rows read, {ran.advice} pieces of advice given, {ran.seconds:.0f} s",
+        err=True,
+    )
+
+
+def _tell_gone(gone: dict[str, int]) -> None:
+    for table, rows in gone.items():
+        typer.echo(f"{table:<12} {rows:>8,} rows")

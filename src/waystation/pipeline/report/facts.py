@@ -1,0 +1,201 @@
+"""What a report tells, taken out of the answers once."""
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from waystation.pipeline.gold.forecast import Forecast, forecast
+from waystation.pipeline.history import History, utc
+from waystation.pipeline.sketches import merged, percentile
+from waystation.pipeline.tables import CAPACITY, EVENTS, FAILURES, GAPS, HOURLY, LEDGER, WORKERS
+from waystation.pipeline.writeback import SLOT_S, slot_series
+
+MOST_FAILURES = 15
+MOST_QUEUES = 12
+MOST_HOURS = 14 * 24
+
+
+class QueueFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One queue over all hours of a report."""
+
+    line: str
+    queue: str
+    added: int
+    started: int
+    completed: int
+    failed: int
+    retried: int
+    stalled: int
+    wait: tuple[float | None, ...]
+    """Half, 19 of 20 and 99 of 100 waited no longer, in milliseconds."""
+    run: tuple[float | None, ...]
+    acknowledged: int
+    terminal: int
+    visible: int | None
+    lost: int | None
+    duplicated: int
+    gaps: int
+    lost_ids: tuple[str, ...]
+    clean: bool | None
+    hours: tuple[dict[str, Any], ...]
+    """Its rows of `hourly`, the oldest first."""
+    needed: tuple[dict[str, Any], ...]
+    """Its rows of `capacity`, the oldest first."""
+    forecast: Forecast | None
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a report tells."""
+
+    made_at: dt.datetime
+    events: int
+    corrupt: int
+    first_at: dt.datetime | None
+    last_at: dt.datetime | None
+    queues: tuple[QueueFacts, ...]
+    failures: tuple[dict[str, Any], ...]
+    workers: tuple[dict[str, Any], ...]
+    gaps: tuple[dict[str, Any], ...]
+
+    @property
+    def clean(self) -> bool | None:
+        """Whether everything is accounted for; None when nobody has looked."""
+        verdicts = [queue.clean for queue in self.queues]
+        return False if False in verdicts else None if None in verdicts else True
+
+
+def gather(history: History, now: dt.datetime) -> Facts:
+    """Take what a report tells out of the answers."""
+    told = history.read(EVENTS).agg(
+        F.count("*").alias("events"),
+        F.count("_corrupt").alias("corrupt"),
+        F.min("at").alias("first"),
+        F.max("at").alias("last"),
+    )
+    events = told.collect()[0]
+    newest = [F.col("last_at").desc()]
+    return Facts(
+        made_at=now,
+        events=events["events"],
+        corrupt=events["corrupt"],
+        first_at=events["first"] and utc(events["first"]),
+        last_at=events["last"] and utc(events["last"]),
+        queues=tuple(_queues(history, now)),
+        failures=_rows(history.read(FAILURES), [F.col("attempts").desc()], MOST_FAILURES),
+        workers=_rows(_by_worker(history.read(WORKERS)), newest, 50),
+        gaps=_rows(history.read(GAPS), [F.col("before_at").desc()], 50),
+    )
+
+
+def _queues(history: History, now: dt.datetime) -> list[QueueFacts]:
+    since = F.lit(now - dt.timedelta(hours=MOST_HOURS))
+    hourly = history.read(HOURLY).where(F.col("hour") > since)
+    rows = _rows(_totals(hourly), [F.col("started").desc()], MOST_QUEUES)
+    accounts = _by_queue(_rows(_accounts(history.read(LEDGER)), [F.col("queue")], 10_000))
+    hours = _by_queue(_rows(hourly.drop("wait_sketch", "run_sketch"), [F.col("hour")], 100_000))
+    needed = _by_queue(
+        _rows(history.read(CAPACITY).where(F.col("hour") > since), [F.col("hour")], 100_000)
+    )
+    series = slot_series(history, now)
+    return [
+        _facts(
+            row,
+            accounts.get(place, [{}])[0],
+            hours.get(place, []),
+            needed.get(place, []),
+            forecast(series[place], seconds=SLOT_S) if place in series else None,
+        )
+        for row in rows
+        for place in [(row["line"], row["queue"])]
+    ]
+
+
+def _facts(
+    row: dict[str, Any],
+    account: dict[str, Any],
+    hours: Sequence[dict[str, Any]],
+    needed: Sequence[dict[str, Any]],
+    found: Forecast | None,
+) -> QueueFacts:
+    counts = ("added", "started", "completed", "failed", "retried", "stalled")
+    return QueueFacts(
+        line=row["line"],
+        queue=row["queue"],
+        **{name: row[name] for name in counts},
+        wait=tuple(row[f"wait_p{part}"] for part in (50, 95, 99)),
+        run=tuple(row[f"run_p{part}"] for part in (50, 95, 99)),
+        acknowledged=account.get("acknowledged", 0),
+        terminal=account.get("terminal", 0),
+        visible=account.get("visible"),
+        lost=account.get("lost"),
+        duplicated=account.get("duplicated", 0),
+        gaps=account.get("gaps", 0),
+        lost_ids=tuple(account.get("lost_ids") or ())[:20],
+        clean=account.get("clean"),
+        hours=tuple(hours),
+        needed=tuple(needed),
+        forecast=found,
+    )
+
+
+def _totals(hourly: DataFrame) -> DataFrame:
+    counts = ("added", "started", "completed", "failed", "retried", "stalled")
+    summed = hourly.groupBy("line", "queue").agg(
+        *(F.sum(name).alias(name) for name in counts),
+        merged(F.col("wait_sketch")).alias("wait"),
+        merged(F.col("run_sketch")).alias("run"),
+    )
+    return summed.select(
+        "line",
+        "queue",
+        *counts,
+        *(
+            percentile(F.col(of), part / 100).alias(f"{of}_p{part}")
+            for of in ("wait", "run")
+            for part in (50, 95, 99)
+        ),
+    )
+
+
+def _accounts(ledger: DataFrame) -> DataFrame:
+    known = ("acknowledged", "terminal", "duplicated", "gaps")
+    unknown = F.count_if(F.col("lost").isNull()) > 0
+    return ledger.groupBy("line", "queue").agg(
+        *(F.sum(name).alias(name) for name in known),
+        *(F.when(~unknown, F.sum(name)).alias(name) for name in ("visible", "lost")),
+        F.flatten(F.collect_list("lost_ids")).alias("lost_ids"),
+        F.when(F.bool_and(F.coalesce("clean", F.lit(True))), F.when(~unknown, F.lit(True)))
+        .otherwise(F.lit(False))
+        .alias("clean"),
+    )
+
+
+def _by_worker(workers: DataFrame) -> DataFrame:
+    sums = ("attempts", "completed", "failed", "stalled", "busy_ms")
+    return workers.groupBy("line", "queue", "worker").agg(
+        *(F.sum(name).alias(name) for name in sums),
+        F.min("first_at").alias("first_at"),
+        F.max("last_at").alias("last_at"),
+    )
+
+
+def _rows(frame: DataFrame, order: Sequence[Any], most: int) -> tuple[dict[str, Any], ...]:
+    found = frame.orderBy(*order).limit(most).collect()
+    return tuple({name: _value(row[name]) for name in frame.columns} for row in found)
+
+
+def _value(value: Any) -> Any:
+    return utc(value) if isinstance(value, dt.datetime) else value
+
+
+def _by_queue(
+    rows: Sequence[dict[str, Any]],
+) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault((row["line"], row["queue"]), []).append(row)
+    return found

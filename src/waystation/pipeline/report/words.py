@@ -1,0 +1,41 @@
+"""Numbers as people say them."""
+
+from typing import Any
+
+
+def number(value: float | None) -> str:
+    """A whole number with its thousands apart."""
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def duration(millis: float | None) -> str:
+    """Milliseconds in the unit that suits them."""
+    if millis is None:
+        return "-"
+    if millis == 0:
+        return "0"
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
+        if millis >= size:
+            return f"{millis / size:.3g} {unit}"
+    return f"{millis:.3g} ms"
+
+
+def part(value: float | None) -> str:
+    """A part of a whole in percent."""
+    return "-" if value is None else f"{100 * value:.3g} %"
+
+
+def instant(value: Any) -> str:
+    """An instant in UTC, to the second."""
+    return "-" if value is None else f"{value:%Y-%m-%d %H:%M:%S}"
+
+
+def verdict(clean: bool | None) -> str:
+    """What the ledger says, in a sentence."""
+    match clean:
+        case True:
+            return "Everything is accounted for: nothing lost, nothing done twice, no gap."
+        case False:
+            return "The ledger is not clean: something is lost, was done twice, or was not seen."
+        case None:
+            return "Nobody has looked at the queues, so the ledger cannot say whether all is there."

@@ -1,0 +1,65 @@
+"""The drain forecast says how sure it is, and it is as sure as it says."""
+
+import random
+
+import pytest
+
+from waystation.pipeline.gold.forecast import (
+    BAND,
+    Band,
+    Slot,
+    backlog,
+    calibrated,
+    forecast,
+    guess,
+    misses,
+)
+
+RUNS = 40
+
+
+def a_run(dice: random.Random) -> list[Slot]:
+    """A rush and its end: arrivals by chance, workers that come and go and work unevenly."""
+    series: list[Slot] = []
+    waiting, workers = 0, dice.randint(4, 12)
+    for slot in range(400):
+        rush = 60 if slot < 60 else 10
+        came = sum(dice.random() < 0.5 for _ in range(2 * rush))
+        if dice.random() < 0.02:
+            workers = max(2, workers + dice.choice((-2, -1, 1, 2)))
+        able = sum(dice.randint(1, 5) for _ in range(workers))
+        ended = min(waiting, able)
+        waiting += came - ended
+        series.append(Slot(came, ended))
+    return series
+
+
+def test_a_steady_queue_is_forecast_to_the_slot() -> None:
+    series = [Slot(1000, 10)] + [Slot(0, 10)] * 98
+    assert backlog(series)[-1] == 10
+    assert guess(series[:50], 49) == 50
+    assert all(miss == pytest.approx(1.0) for miss in misses(series))
+
+
+def test_the_band_holds_what_it_says_on_runs_that_were_kept_aside(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    dice = random.Random(17)
+    learnt = [miss for _ in range(RUNS) for miss in misses(a_run(dice))]
+    band = calibrated(learnt)
+    assert band is not None
+    aside = [miss for _ in range(RUNS) for miss in misses(a_run(dice))]
+    covered = sum(band.low <= miss <= band.high for miss in aside) / len(aside)
+    with capsys.disabled():
+        print(f"\n  drain forecast: {BAND:.0%} promised, {covered:.1%} of {len(aside):,} held")
+    assert covered == pytest.approx(BAND, abs=0.05)
+    assert band.coverage == pytest.approx(BAND, abs=0.1)
+
+
+def test_too_little_history_makes_no_forecast() -> None:
+    assert forecast([Slot(5, 1)] * 10, seconds=10) is None
+    assert forecast([], seconds=10) is None
+
+
+def test_nothing_is_promised_while_nothing_ends() -> None:
+    assert forecast([Slot(5, 0)] * 30, seconds=10, band=Band(0.5, 2.0, 0.9, 100)) is None

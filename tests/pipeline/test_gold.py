@@ -1,0 +1,137 @@
+"""The answers equal what counting by hand gives."""
+
+import datetime as dt
+import random
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tests.pipeline import oracle, stories
+from tests.pipeline.stories import Told
+from waystation.pipeline import delta, upkeep
+from waystation.pipeline.delta import Identity
+from waystation.pipeline.gold import answers, quality
+from waystation.pipeline.gold.capacity import LATE, workers_needed
+from waystation.pipeline.history import History, utc
+from waystation.pipeline.silver.fold import fold
+from waystation.pipeline.sketches import merged, percentile, sketch
+from waystation.pipeline.tables import CAPACITY, EVENTS, FAILURES, HOURLY, LEDGER, WORKERS
+
+COUNTS = ("added", "started", "completed", "failed", "retried", "stalled")
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[dict[str, object]]:
+    return stories.rows(stories.told_about(random.Random(23), 250))
+
+
+@pytest.fixture(scope="module")
+def history(
+    spark: SparkSession, rows: list[dict[str, object]], tmp_path_factory: pytest.TempPathFactory
+) -> History:
+    """A history that two batches made, answered after each."""
+    root = str(tmp_path_factory.mktemp("history"))
+    half = len(rows) // 2
+    for batch, part in enumerate((rows[:half], rows[half:])):
+        events = stories.frame(spark, part)
+        delta.append(events, root, EVENTS, Identity("bronze-test", batch))
+        fold(History(spark, root))
+        answers.refresh(History(spark, root))
+    return History(spark, root)
+
+
+def test_hourly_counts_what_a_loop_over_the_events_counts(
+    history: History, rows: list[dict[str, object]]
+) -> None:
+    found = {
+        (row["queue"], utc(row["hour"])): {name: row[name] for name in COUNTS}
+        for row in history.read(HOURLY).collect()
+    }
+    assert found == oracle.hourly(rows)
+
+
+def test_percentiles_are_those_of_the_waits(
+    history: History, rows: list[dict[str, object]]
+) -> None:
+    waits = sorted(
+        (each.started - each.ready) // dt.timedelta(milliseconds=1)
+        for each in oracle.attempts(rows)
+        if each.ready is not None
+    )
+    total = history.read(HOURLY).agg(merged(F.col("wait_sketch")).alias("all"))
+    for part in (0.5, 0.95, 0.99):
+        said = total.select(percentile(F.col("all"), part).alias("p")).collect()[0]["p"]
+        below = sum(wait <= said for wait in waits) / len(waits)
+        assert below == pytest.approx(part, abs=0.02)
+
+
+def test_a_group_without_values_has_no_percentile(spark: SparkSession) -> None:
+    empty = spark.range(3).select(F.lit(None).cast("bigint").alias("x"))
+    row = empty.agg(sketch(F.col("x")).alias("s")).select(percentile(F.col("s"), 0.5).alias("p"))
+    assert row.collect()[0]["p"] is None
+
+
+def test_failures_are_kinds_and_say_whether_trying_again_helped(history: History) -> None:
+    found = {
+        row["signature"]: row for row in history.read(FAILURES).collect() if row["queue"] == "q0"
+    }
+    refused, silent = found["card <n> refused"], found["TimeoutError: no answer after <n> ms"]
+    assert silent["error_class"] == "TimeoutError"
+    assert silent["retry_helps"] == pytest.approx(
+        silent["recovered"] / silent["subjects"], abs=0.05
+    )
+    assert refused["retried"] == 0
+    assert refused["retry_helps"] is None
+    assert len(refused["examples"]) == 5
+
+
+def test_a_ledger_without_a_look_does_not_pretend_to_know(history: History) -> None:
+    row = history.read(LEDGER).agg(F.count("lost").alias("lost"), F.count("clean").alias("clean"))
+    assert row.collect()[0].asDict() == {"lost": 0, "clean": 0}
+
+
+def test_every_table_passes_its_count(history: History) -> None:
+    found = quality.checked(history)
+    assert {check.table for check in found} >= {"attempts", "items", "workers", "hourly"}
+    assert [check for check in found if not check.well] == []
+
+
+def test_a_count_that_is_off_is_named(
+    history: History, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = str(tmp_path_factory.mktemp("off"))
+    told = stories.rows([Told(0, "mail", "1", "added"), Told(1, "mail", "1", "active")])
+    delta.append(stories.frame(spark, told), root, EVENTS, Identity("bronze-test", 0))
+    fold(History(spark, root))
+    found = {check.table: check for check in quality.checked(History(spark, root))}
+    assert found["attempts"].well
+    assert (found["hourly"].wanted, found["hourly"].found) == (1, 0)
+    assert not found["hourly"].well
+
+
+@pytest.mark.parametrize(("load", "service_ms"), [(0.3, 200.0), (4.7, 900.0), (25.0, 50.0)])
+def test_workers_needed_are_those_of_the_textbook(
+    spark: SparkSession, load: float, service_ms: float
+) -> None:
+    asked = spark.range(1).select(
+        workers_needed(F.lit(load), F.lit(service_ms), 1_000).alias("needed")
+    )
+    expected = oracle.erlang(load, service_ms, 1_000, LATE)
+    assert asked.collect()[0]["needed"] == expected
+
+
+def test_workers_and_capacity_have_a_row_for_each_hour_worked(history: History) -> None:
+    attempts = history.attempts().where(F.col("worker").isNotNull())
+    assert history.read(WORKERS).agg(F.sum("attempts")).collect()[0][0] == attempts.count()
+    assert history.read(CAPACITY).where(F.col("workers_needed") >= 1).count() > 0
+
+
+def test_answers_made_again_are_the_same(history: History) -> None:
+    before = (
+        history.read(HOURLY).drop("wait_sketch", "run_sketch").orderBy("queue", "hour").collect()
+    )
+    day = stories.START.date()
+    upkeep.backfill(history, day, day + dt.timedelta(days=1))
+    fresh = History(history.spark, history.root).read(HOURLY)
+    assert fresh.drop("wait_sketch", "run_sketch").orderBy("queue", "hour").collect() == before

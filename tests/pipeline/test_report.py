@@ -1,0 +1,147 @@
+"""The report: one page that needs nothing else, whatever the names in it."""
+
+import datetime as dt
+import re
+from html.parser import HTMLParser
+from io import StringIO
+
+import msgspec
+from rich.console import Console
+
+from waystation.pipeline.gold.forecast import Band, Forecast
+from waystation.pipeline.report.console import shown
+from waystation.pipeline.report.facts import Facts, QueueFacts
+from waystation.pipeline.report.page import page
+from waystation.pipeline.report.plots import Series, bars, lines
+from waystation.pipeline.report.words import duration, number, part
+
+NOW = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
+HOURS = tuple(
+    {
+        "hour": NOW + dt.timedelta(hours=n),
+        "completed": 10 * n,
+        "retried": n,
+        "failed": 1,
+        **{f"{of}_p{p}_ms": float(p + n) for of in ("wait", "run") for p in (50, 95, 99)},
+    }
+    for n in range(5)
+)
+MAIL = QueueFacts(
+    line="bullmq",
+    queue="mail",
+    added=100,
+    started=110,
+    completed=95,
+    failed=2,
+    retried=10,
+    stalled=1,
+    wait=(5.0, 50.0, 90.0),
+    run=(7.0, 70.0, None),
+    acknowledged=100,
+    terminal=97,
+    visible=3,
+    lost=0,
+    duplicated=0,
+    gaps=0,
+    lost_ids=(),
+    clean=True,
+    hours=HOURS,
+    needed=({"hour": NOW, "busy_workers": 1.5, "workers_needed": 4, "target_wait_ms": 1000},),
+    forecast=Forecast(3, 10.0, 20.0, 90.0, Band(0.5, 4.5, 0.91, 300)),
+)
+FACTS = Facts(
+    made_at=NOW,
+    events=500,
+    corrupt=2,
+    first_at=NOW,
+    last_at=NOW,
+    queues=(MAIL,),
+    failures=(
+        {
+            "signature": "card <n> refused",
+            "line": "bullmq",
+            "queue": "mail",
+            "attempts": 12,
+            "subjects": 4,
+            "retry_helps": 0.5,
+            "first_at": NOW,
+            "last_at": NOW,
+            "examples": ["1", "2"],
+        },
+    ),
+    workers=(),
+    gaps=(),
+)
+
+
+class Balance(HTMLParser):
+    """Checks that every element that is opened is closed, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: object) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_asks_for_nothing_else() -> None:
+    text = page(FACTS)
+    checker = Balance()
+    checker.feed(text)
+    assert checker.open == []
+    assert "<script" not in text
+    assert not re.search(r"(src|href)=|url\(|@import", text)
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_the_page_says_what_the_ledger_says() -> None:
+    assert "Everything is accounted for" in page(FACTS)
+    lost = msgspec.structs.replace(MAIL, lost=1, lost_ids=("4711",), clean=False)
+    text = page(msgspec.structs.replace(FACTS, queues=(lost,)))
+    assert "The ledger is not clean" in text
+    assert "<code>4711</code>" in text
+
+
+def test_names_cannot_break_out_of_the_page() -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    queue = msgspec.structs.replace(MAIL, queue=evil, lost_ids=(evil,))
+    failure = {**FACTS.failures[0], "signature": evil, "queue": evil, "examples": [evil]}
+    facts = msgspec.structs.replace(FACTS, queues=(queue,), failures=(failure,))
+    assert "<img" not in page(facts)
+
+
+def test_a_report_about_nothing_is_a_report() -> None:
+    empty = msgspec.structs.replace(
+        FACTS, queues=(), failures=(), events=0, first_at=None, last_at=None
+    )
+    assert "Nothing was told yet" in page(empty)
+    Console(file=StringIO()).print(shown(empty))
+
+
+def test_the_console_shows_the_same_verdict() -> None:
+    console = Console(width=120, record=True, file=StringIO())
+    console.print(shown(FACTS))
+    text = console.export_text()
+    assert "Everything is accounted for" in text
+    assert "card <n> refused" in text
+
+
+def test_plots_take_holes_and_nothing_at_all() -> None:
+    times = [NOW + dt.timedelta(hours=n) for n in range(3)]
+    assert bars([], []).startswith("<figure>")
+    assert lines(times, [Series("x", "blue", [1.0, None, 3.0])]).count("<polyline") == 2
+
+
+def test_numbers_are_said_as_people_say_them() -> None:
+    assert [duration(ms) for ms in (None, 0, 12, 1_500, 90_000, 7_200_000)] == [
+        "-", "0", "12 ms", "1.5 s", "1.5 min", "2 h",
+    ]  # fmt: skip
+    assert (number(1234567), part(0.125), part(None)) == ("1,234,567", "12.5 %", "-")

@@ -1,0 +1,219 @@
+"""Events folded into attempts and items, batch by batch, are the same as all at once."""
+
+import datetime as dt
+import random
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.testing import assertDataFrameEqual
+
+from tests.pipeline import oracle, stories
+from tests.pipeline.stories import Told
+from waystation.pipeline import delta, upkeep
+from waystation.pipeline.delta import Identity
+from waystation.pipeline.history import History
+from waystation.pipeline.silver import attempts as attempts_fold
+from waystation.pipeline.silver import failing, fold
+from waystation.pipeline.silver import items as items_fold
+from waystation.pipeline.silver.steps import lived, steps
+from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS
+
+
+def keep(history: History, rows: list[dict[str, Any]], batch: int) -> None:
+    events = stories.frame(history.spark, rows)
+    delta.append(events, history.root, EVENTS, Identity("bronze-test", batch))
+
+
+def at_once(history: History) -> tuple[DataFrame, DataFrame]:
+    """Attempts and items, folded from all of bronze."""
+    all_steps = lived(steps(history.read(EVENTS)))
+    tried = attempts_fold.attempts(all_steps)
+    return attempts_fold.rows(tried), items_fold.rows(items_fold.items(all_steps, tried))
+
+
+def assert_same(history: History) -> None:
+    """What was carried from batch to batch is what all at once gives."""
+    fresh = History(history.spark, history.root)
+    tried, items = at_once(fresh)
+    assertDataFrameEqual(fresh.attempts(), tried)
+    assertDataFrameEqual(fresh.items(), items)
+
+
+@pytest.mark.parametrize("seed", [3, 11])
+def test_batches_cut_anywhere_fold_into_what_all_events_at_once_give(
+    spark: SparkSession, root: str, seed: int
+) -> None:
+    dice = random.Random(seed)
+    history = History(spark, root)
+    rows = stories.rows(stories.told_about(dice, 120))
+    cuts = sorted(dice.sample(range(1, len(rows)), 4))
+    for batch, (first, last) in enumerate(zip([0, *cuts], [*cuts, len(rows)], strict=True)):
+        keep(history, rows[first:last], batch)
+        fold.fold(history)
+    assert_same(history)
+    assert len(oracle.attempts(rows)) == History(spark, root).attempts().count()
+
+
+def test_a_fold_cut_short_at_any_commit_is_finished_by_the_next(
+    spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = History(spark, root)
+    rows = stories.rows(stories.told_about(random.Random(5), 60))
+    half = len(rows) // 2
+    keep(history, rows[:half], 0)
+    fold.fold(history)
+    keep(history, rows[half:], 1)
+    whole = fold.keep
+    for allowed in range(3):
+        left = allowed
+
+        def cut_short(*given: Any, **more: Any) -> None:
+            nonlocal left
+            if left == 0:
+                raise KeyboardInterrupt
+            left -= 1
+            whole(*given, **more)
+
+        monkeypatch.setattr(fold, "keep", cut_short)
+        with pytest.raises(KeyboardInterrupt):
+            fold.fold(history)
+    monkeypatch.setattr(fold, "keep", whole)
+    fold.fold(history)
+    assert_same(history)
+    assert fold.fold(history) is None
+
+
+def test_what_is_rebuilt_from_bronze_is_what_was_there(spark: SparkSession, root: str) -> None:
+    history = History(spark, root)
+    rows = stories.rows(stories.told_about(random.Random(8), 60))
+    keep(history, rows[:200], 0)
+    fold.fold(history)
+    keep(history, rows[200:], 1)
+    fold.fold(history)
+    before = [
+        row.asDict()
+        for row in History(spark, root).items().orderBy("queue", "subject", "added_at").collect()
+    ]
+    upkeep.rebuild(history)
+    after = [
+        row.asDict()
+        for row in History(spark, root).items().orderBy("queue", "subject", "added_at").collect()
+    ]
+    assert after == before
+
+
+def told(*events: Told) -> list[dict[str, Any]]:
+    return stories.rows(list(events))
+
+
+def attempts_of(spark: SparkSession, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    tried = attempts_fold.attempts(lived(steps(stories.frame(spark, rows))))
+    return [row.asDict() for row in attempts_fold.rows(tried).orderBy("started_at").collect()]
+
+
+def items_of(spark: SparkSession, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    all_steps = lived(steps(stories.frame(spark, rows)))
+    items = items_fold.items(all_steps, attempts_fold.attempts(all_steps))
+    return [row.asDict() for row in items_fold.rows(items).orderBy("added_at").collect()]
+
+
+def test_an_attempt_knows_its_wait_its_run_and_how_it_ended(spark: SparkSession) -> None:
+    first, second = attempts_of(
+        spark,
+        told(
+            Told(0, "mail", "1", "added"),
+            Told(0, "mail", "1", "waiting"),
+            Told(40, "mail", "1", "active", worker="ada"),
+            Told(100, "mail", "1", "delayed"),
+            Told(100, "mail", "1", "retry", fields={"failedReason": "TimeoutError: 7 s"}),
+            Told(500, "mail", "1", "waiting", fields={"prev": "delayed"}),
+            Told(530, "mail", "1", "active", worker="ben"),
+            Told(700, "mail", "1", "completed"),
+        ),
+    )
+    assert (first["wait_ms"], first["run_ms"], first["outcome"]) == (40, 60, "retried")
+    assert (first["worker"], first["error_class"]) == ("ada", "TimeoutError")
+    assert (second["wait_ms"], second["run_ms"], second["outcome"]) == (30, 170, "completed")
+    assert (second["attempt"], second["reason"], second["fingerprint"]) == (2, None, None)
+
+
+def test_an_id_that_is_used_again_is_another_item(spark: SparkSession) -> None:
+    first, second = items_of(
+        spark,
+        told(
+            Told(0, "mail", "daily", "added"),
+            Told(1, "mail", "daily", "active"),
+            Told(2, "mail", "daily", "completed"),
+            Told(900, "mail", "daily", "added"),
+            Told(901, "mail", "daily", "active"),
+        ),
+    )
+    assert (first["state"], first["attempts"], first["duplicates"]) == ("completed", 1, 0)
+    assert (second["state"], second["attempts"]) == ("active", 1)
+
+
+def test_a_job_completed_twice_is_counted_unless_it_was_put_back(spark: SparkSession) -> None:
+    twice = [Told(0, "mail", "1", "added"), Told(1, "mail", "1", "active")]
+    twice += [Told(2, "mail", "1", "completed"), Told(3, "mail", "1", "completed")]
+    back = [Told(0, "mail", "2", "added"), Told(1, "mail", "2", "active")]
+    back += [Told(2, "mail", "2", "completed")]
+    back += [Told(5, "mail", "2", "waiting", fields={"prev": "completed"})]
+    back += [Told(6, "mail", "2", "active"), Told(7, "mail", "2", "completed")]
+    items = {row["subject"]: row for row in items_of(spark, told(*twice, *back))}
+    assert (items["1"]["duplicates"], items["2"]["duplicates"]) == (1, 0)
+
+
+def test_clocks_that_go_back_are_marked_and_make_no_negative_time(spark: SparkSession) -> None:
+    rows = told(
+        Told(0, "mail", "1", "added"),
+        Told(10, "mail", "1", "active", worker="ada"),
+        Told(20, "mail", "1", "completed"),
+    )
+    rows[1]["at"] -= dt.timedelta(seconds=3)
+    (attempt,) = attempts_of(spark, rows)
+    assert attempt["wait_ms"] is None
+    assert attempt["_corrupt"] == "it was started before it was ready"
+
+
+def test_events_nobody_knows_and_events_without_a_subject_change_nothing(
+    spark: SparkSession,
+) -> None:
+    rows = told(
+        Told(0, "mail", "1", "added"),
+        Told(1, "mail", "1", "astonished"),
+        Told(2, "mail", "", "active"),
+    )
+    rows[2]["subject"] = None
+    rows.append({**rows[0], "seq": 9, "event": "", "_corrupt": "no event"})
+    (item,) = items_of(spark, rows)
+    assert (item["state"], item["attempts"], item["_corrupt"]) == ("waiting", 0, None)
+
+
+def test_failures_that_differ_in_details_are_one_failure(spark: SparkSession) -> None:
+    reasons = [
+        "TimeoutError: no answer from 10.0.0.7:6379 after 30 s",
+        "TimeoutError: no answer from 192.168.1.22:6380 after 7.5 s",
+        "user 'ada' (ada@example.org) has no row 99",
+        "user 'ben' (ben@example.org) has no row 12345",
+        "cannot open /var/data/a.csv: 8f14e45fceea167a",
+        "cannot open /srv/in/b.csv: c9f0f895fb98ab91",
+    ]
+    frame = spark.createDataFrame([(reason,) for reason in reasons], "reason string")
+    found = frame.select(failing.fingerprint(frame["reason"]).alias("f")).collect()
+    prints = [row["f"] for row in found]
+    assert [prints[i] == prints[i + 1] for i in (0, 2, 4)] == [True, True, True]
+    assert len(set(prints)) == 3
+
+
+def test_ended_rows_are_kept_once_and_open_ones_are_carried(spark: SparkSession, root: str) -> None:
+    history = History(spark, root)
+    keep(history, told(Told(0, "mail", "1", "added"), Told(5, "mail", "1", "active")), 0)
+    fold.fold(history)
+    assert history.read(ITEMS).count() == 0
+    assert [row["state"] for row in History(spark, root).items().collect()] == ["active"]
+    ended = stories.rows([Told(9, "mail", "1", "completed")])
+    keep(history, ended, 1)
+    fold.fold(history)
+    assert [row["state"] for row in history.read(ITEMS).collect()] == ["completed"]
+    assert history.read(ATTEMPTS).count() == 1
