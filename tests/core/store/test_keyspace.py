@@ -88,7 +88,7 @@ def test_a_tag_keeps_the_keys_of_a_queue_together() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "a b", "a\nb", "a:b", "{", "}{", "{}", "{a", "{a}{b}", "x" * 513]
+    "name", ["", "a\nb", "a:b", "{", "}{", "{}", "{a", "{a}{b}", "x" * 513]
 )
 def test_a_bad_name_is_refused(name: str) -> None:
     with pytest.raises(InvalidOption, match="name"):
@@ -117,3 +117,9 @@ def test_any_name_is_either_refused_or_found_again(name: str) -> None:
     row = JobKeys.matches(keys.lock)
     assert row is not None
     assert row.name == "lock"
+
+
+def test_a_name_may_hold_spaces_but_a_prefix_may_not() -> None:
+    assert Keyspace("my queue").name == "my queue"
+    with pytest.raises(InvalidOption, match="a prefix must not hold spaces"):
+        Keyspace("queue", prefix="my prefix")

@@ -10,6 +10,7 @@ from typing import Any
 from waystation.core.telemetry.logs import get_logger
 
 from .loop import Loop
+from .tasks import end
 from .watch import Watchdog
 from .worker import Worker
 
@@ -30,12 +31,14 @@ async def serve(
         for worker in workers:
             worker.stop()
 
-    async with Watchdog(watchdog_s), calling_on_signals(stop), asyncio.TaskGroup() as group:
-        rounds = [group.create_task(duty.run(), name=duty.name) for duty in duties]
-        runs = [group.create_task(worker.run()) for worker in workers]
-        await asyncio.gather(*runs)
-        for each in rounds:
-            each.cancel()
+    async with Watchdog(watchdog_s), calling_on_signals(stop):
+        rounds = [asyncio.create_task(duty.run(), name=duty.name) for duty in duties]
+        try:
+            async with asyncio.TaskGroup() as group:
+                for worker in workers:
+                    group.create_task(worker.run())
+        finally:
+            await end(rounds)
 
 
 async def until_asked_to_stop() -> None:

@@ -14,7 +14,7 @@ PREFIX = "waystation"
 LONGEST_NAME = 512
 
 _PART = re.compile(r"<(\w+)>")
-_UNSEEN = re.compile(r"[\x00-\x20\x7f]")
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class Row(NamedTuple):
@@ -192,7 +192,10 @@ def _checked(what: str, value: Any) -> str:
     if not value or len(value) > LONGEST_NAME:
         raise InvalidOption(f"a {what} must have 1 to {LONGEST_NAME} characters, got {len(value)}")
     if _UNSEEN.search(value):
-        raise InvalidOption(f"a {what} must not hold spaces or control characters, got {value!r}")
+        raise InvalidOption(f"a {what} must not hold control characters, got {value!r}")
+    if what == "prefix" and " " in value:
+        # A queue may be called what it likes, but prefixes also stand in connections' names.
+        raise InvalidOption(f"a prefix must not hold spaces, got {value!r}")
     if what == "name" and ":" in value:
         raise InvalidOption(f"a name must not hold a colon, which separates keys, got {value!r}")
     if ("{" in value or "}" in value) and not re.fullmatch(r"[^{}]*\{[^{}]+\}[^{}]*", value):
