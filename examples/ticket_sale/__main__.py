@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from . import box_office, purchases
+from . import box_office, letters, printing_rooms, purchases
 from .account import Account
 from .scene import Scene
 from .stage import Stage
@@ -11,6 +11,8 @@ from .stage import Stage
 SCENES: list[Scene] = [
     box_office,
     purchases,
+    printing_rooms,
+    letters,
 ]
 """In the order in which they are played; a new part of waystation adds its scene here."""
 
