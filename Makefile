@@ -44,7 +44,7 @@ docs: ## Write the pages that come from the code: docs/reference and docs/tour
 lock: ## Pin the dependencies anew; UPGRADE=--upgrade takes the newest
 	$(READY) test
 	@$(PIN) pyproject.toml --all-extras --group dev -o requirements/test.txt
-	@$(PIN) pyproject.toml --extra embedded --group demo -c requirements/test.txt -o requirements/demo.txt
+	@$(PIN) pyproject.toml --extra embedded --extra spark --group demo -c requirements/test.txt -o requirements/demo.txt
 	@$(PIN) --group setup -o requirements/uv.txt
 
 clean: ## Remove everything that the other commands have made

@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 import sys
+from typing import Any
 
 from pyspark.sql import SparkSession
 from redis import Redis
@@ -96,5 +97,5 @@ def test_a_trimmed_stream_is_a_gap_of_exactly_so_many_events(
     assert not any(row["clean"] for row in _ledger(history) if row["gaps"])
 
 
-def _ledger(history: History) -> list[dict[str, object]]:
+def _ledger(history: History) -> list[dict[str, Any]]:
     return [row.asDict() for row in history.read(LEDGER).collect()]

@@ -82,16 +82,20 @@ def compact(history: History, watch: Watch | None = None) -> list[Freed]:
     return freed
 
 
-def retain(history: History, days: int, today: dt.date) -> dict[str, int]:
-    """Delete what is older than so many days; rows or files gone from each table."""
+def first_day_kept(days: int, today: dt.date) -> dt.date:
+    """The first of the days that are kept when so many are."""
     if days < 1:
         raise InvalidInput(f"at least one day must be retained, got {days}")
+    return today - dt.timedelta(days=days)
+
+
+def retain(history: History, since: dt.date) -> dict[str, int]:
+    """Delete what is older than a day; the rows gone from each table."""
     fold(history)
-    first = today - dt.timedelta(days=days)
     return {
         table.name: _deleted(history.root, table, predicate)
         for table in _there(history.root)
-        if (predicate := _older(table, first)) is not None
+        if (predicate := _older(table, since)) is not None
     }
 
 

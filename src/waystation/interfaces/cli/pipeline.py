@@ -1,6 +1,7 @@
 """`waystation pipeline`: everything that happened, kept and asked about."""
 
 import datetime as dt
+import os
 import signal
 import threading
 from collections.abc import Generator
@@ -10,6 +11,7 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
+from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -104,6 +106,8 @@ def report(
     history: HISTORY = None,
 ) -> None:
     """Say what happened: on the console, and as a page of its own."""
+    if to is not None and not (to.parent.is_dir() and os.access(to.parent, os.W_OK)):
+        raise InvalidInput(f"wanted a file in a folder that can be written to, got {to}")
     with _history(context, master, history) as kept:
         with watching() as watch:
             watch.begin("reading the answers")
@@ -113,7 +117,7 @@ def report(
         else:
             Console().print(shown(facts))
         if to is not None:
-            _write(to, page(facts))
+            to.write_text(page(facts))
             typer.echo(f"written to {to}", err=True)
 
 
@@ -165,9 +169,10 @@ def retain(
     history: HISTORY = None,
 ) -> None:
     """Delete what is older than some days."""
+    since = upkeep.first_day_kept(days, dt.datetime.now(dt.UTC).date())
     with _history(context, master, history) as kept, watching() as watch:
         watch.begin("deleting")
-        gone = upkeep.retain(kept, days, dt.datetime.now(dt.UTC).date())
+        gone = upkeep.retain(kept, since)
     _tell_gone(gone)
 
 
@@ -188,7 +193,9 @@ def forget(
 @contextmanager
 def _history(context: typer.Context, master: str | None, place: str | None) -> Generator[History]:
     settings = loaded(context).settings.pipeline
-    typer.echo("Spark starts, which takes a few seconds", err=True)
+    running = SparkSession.getActiveSession()
+    if running is None:
+        typer.echo("Spark starts, which takes a few seconds", err=True)
     options = session.SessionOptions(
         master=master or settings.master, conf={"spark.log.level": "ERROR"}
     )
@@ -196,7 +203,9 @@ def _history(context: typer.Context, master: str | None, place: str | None) -> G
     try:
         yield History(spark, place or str(settings.history))
     finally:
-        spark.stop()
+        # Whoever started it ends it.
+        if running is None:
+            spark.stop()
 
 
 @contextmanager
@@ -232,15 +241,6 @@ def _asked(kept: History, query: str, most: int) -> tuple[list[str], list[Any]]:
     except Exception as error:
         # Spark explains itself in its first line; the plan that follows helps nobody here.
         raise InvalidInput(str(error).strip().splitlines()[0]) from error
-
-
-def _write(to: Path, text: str) -> None:
-    try:
-        to.write_text(text)
-    except OSError as error:
-        raise InvalidInput(
-            f"wanted a file that can be written, got {to} ({error.strerror})"
-        ) from None
 
 
 def _tell_round(ran: runs.Ran) -> None:

@@ -1,0 +1,124 @@
+"""`waystation pipeline` as people call it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from redis import Redis
+
+from tests.pipeline.streams import tell
+from waystation.interfaces.cli import root
+
+PATIENCE_S = 240
+
+
+def command(*words: str, url: str, home: Path) -> dict[str, Any]:
+    return {
+        "args": [sys.executable, "-m", "waystation", "pipeline", *words],
+        "env": {**os.environ, **_environment(url, home)},
+        "cwd": home,
+        "text": True,
+    }
+
+
+def _environment(url: str, home: Path) -> dict[str, str]:
+    return {
+        "WAYSTATION_STORE__URL": url,
+        "WAYSTATION_PIPELINE__HISTORY": str(home / "history"),
+    }
+
+
+@pytest.fixture
+def home(
+    spark: SparkSession, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """A folder to call commands in; they find a session that runs, which saves its start."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in _environment(redis_url, tmp_path).items():
+        monkeypatch.setenv(name, value)
+    return tmp_path
+
+
+def called(*words: str) -> int:
+    """Call a command in this process; what it ends with."""
+    with pytest.raises(SystemExit) as ended:
+        root.run(["pipeline", *words])
+    return int(ended.value.code or 0)
+
+
+def test_a_run_a_question_a_report_and_a_key_forgotten(
+    home: Path, store: Redis, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tell(store, 40)
+    assert called("run", "--once") == 0
+    assert "rows read" in capsys.readouterr().err
+
+    question = "select count(*) as n, max(subject) as last from items"
+    assert called("sql", question, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"n": 40, "last": "9"}
+
+    assert called("forget", "9") == 0
+    left = [path.read_bytes() for path in home.rglob("events/**/*.parquet")]
+    assert len(left) == 1
+    assert called("sql", question, "--json", "--no-live") == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"n": 39, "last": "8"}
+
+    assert called("report", "--to", "report.html") == 0
+    assert "The ledger" in capsys.readouterr().out
+    assert (home / "report.html").read_text().startswith("<!doctype html>")
+
+
+def test_compacting_and_retaining_lose_nothing_that_is_young(
+    home: Path, store: Redis, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        tell(store, 5)
+        assert called("run", "--once") == 0
+    assert called("compact") == 0
+    told = capsys.readouterr().out
+    assert "events            2 files → 1" in told
+    assert called("retain", "2") == 0
+    assert called("sql", "select count(*) as n from events", "--json", "--no-live") == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"n": 10}
+
+
+@pytest.mark.timeout(600)
+def test_ctrl_c_ends_a_run_after_its_batch(store: Redis, redis_url: str, tmp_path: Path) -> None:
+    tell(store, 10)
+    given = command("run", "--every", "1", "--answer-every", "1", url=redis_url, home=tmp_path)
+    running = subprocess.Popen(**given, stderr=subprocess.PIPE)
+    assert running.stderr is not None
+    told: list[str] = []
+    for line in running.stderr:
+        told.append(line)
+        if "rows read" in line:
+            break
+    running.send_signal(signal.SIGINT)
+    until = time.monotonic() + PATIENCE_S
+    told += running.stderr.readlines()
+    assert running.wait(until - time.monotonic()) == 0, "".join(told)
+    assert "stopped; everything that was read is kept" in told[-1]
+    assert not any("Traceback" in line for line in told)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("sql", "select nothing from nowhere", "--no-live"), "nowhere"),
+        (("retain", "0"), "at least one day"),
+        (("report", "--to", "/no/such/folder/report.html"), "can be written"),
+        (("forget", ""), "the key of a subject"),
+    ],
+)
+def test_bad_input_is_one_line_and_two(
+    home: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], complaint: str
+) -> None:
+    assert called(*words) == 2
+    assert complaint in capsys.readouterr().err.splitlines()[-1]

@@ -1,0 +1,145 @@
+"""The same code on a real cluster: a master and two workers, each a process of its own."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pyspark
+import pytest
+from redis import Redis
+
+from tests.pipeline.streams import tell
+from waystation.pipeline.java import java_home
+
+SPARK = Path(pyspark.__file__).parent
+
+DRIVER = """
+import sys
+from waystation.pipeline.history import History
+from waystation.pipeline.run import RunOptions, once
+from waystation.pipeline.session import SessionOptions, build
+from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.tables import EVENTS, ITEMS
+
+master, url, root = sys.argv[1:]
+conf = {
+    "spark.log.level": "OFF",
+    "spark.cores.max": "2",
+    "spark.executor.memory": "512m",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+}
+spark = build(SessionOptions(master=master, shuffle_partitions=2, conf=conf))
+once(History(spark, root), RunOptions(events=EventOptions(url=url)))
+history = History(spark, root)
+executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
+print("SEEN", history.read(EVENTS).count(), history.items().count(), executors)
+spark.stop()
+"""
+
+
+@contextmanager
+def process(*words: str, log: Path) -> Generator[subprocess.Popen[bytes]]:
+    environment = {
+        **os.environ,
+        "JAVA_HOME": str(java_home()),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m",
+    }
+    with log.open("wb") as out:
+        started = subprocess.Popen(
+            words, stdout=out, stderr=out, env=environment, start_new_session=True
+        )
+        try:
+            yield started
+        finally:
+            os.killpg(started.pid, signal.SIGKILL)
+            started.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for(log: Path, words: str) -> None:
+    until = time.monotonic() + 90
+    while words not in log.read_text(errors="replace"):
+        assert time.monotonic() < until, log.read_text(errors="replace")
+        time.sleep(0.2)
+
+
+@pytest.fixture
+def master(tmp_path: Path) -> Iterator[str]:
+    """The address of a master that two workers have joined."""
+    port = free_port()
+    address = f"spark://127.0.0.1:{port}"
+    spark_class = str(SPARK / "bin" / "spark-class")
+    here = ("--host", "127.0.0.1")
+    with ExitStack() as stack:
+        log = tmp_path / "master.log"
+        stack.enter_context(
+            process(
+                spark_class,
+                "org.apache.spark.deploy.master.Master",
+                *here,
+                "--port",
+                str(port),
+                "--webui-port",
+                "0",
+                log=log,
+            )
+        )
+        wait_for(log, "Starting Spark master")
+        for number in range(2):
+            stack.enter_context(
+                process(
+                    spark_class,
+                    "org.apache.spark.deploy.worker.Worker",
+                    *here,
+                    "--cores",
+                    "1",
+                    "--memory",
+                    "600m",
+                    "--work-dir",
+                    str(tmp_path / f"work-{number}"),
+                    "--webui-port",
+                    "0",
+                    address,
+                    log=tmp_path / f"worker-{number}.log",
+                )
+            )
+        for number in range(2):
+            wait_for(tmp_path / f"worker-{number}.log", "Successfully registered")
+        yield address
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_two_workers_of_a_cluster_make_the_same_history(
+    master: str, store: Redis, redis_url: str, root: str, tmp_path: Path
+) -> None:
+    tell(store, 500, queue="mail")
+    tell(store, 300, queue="post")
+    program = tmp_path / "driver.py"
+    program.write_text(DRIVER)
+    done = subprocess.run(
+        [sys.executable, str(program), master, redis_url, root],
+        capture_output=True,
+        text=True,
+        timeout=360,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "SEEN 800 800 2" in done.stdout
