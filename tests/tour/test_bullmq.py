@@ -1,0 +1,220 @@
+"""Jobs on the wire of Node's BullMQ.
+
+A queue holds jobs until a worker has done them. What is kept in Redis is what BullMQ keeps there,
+so whatever is shown here in Python works as well when the other side is written in Node. Here
+`redis_url` is the address of a server; whoever leaves it out gets the one that
+`WAYSTATION_STORE__URL` names, else a server of this directory's own.
+"""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from waystation.queues.bullmq import (
+    Backoff,
+    Deduplication,
+    FlowNode,
+    FlowProducer,
+    Job,
+    JobFailed,
+    JobOptions,
+    Queue,
+    QueueEvents,
+    Schedule,
+    UnrecoverableError,
+    Worker,
+)
+
+
+async def test_a_job_that_is_added_is_done_by_a_worker(redis_url: str) -> None:
+    """A job has a name and data, which is any JSON value. A handler takes the job, and what it
+    returns is kept with it. Leaving the worker lets it finish what it has begun."""
+
+    async def send(job: Job) -> str:
+        return f"sent to {job.data['to']}"
+
+    async with Queue("mail", redis_url) as queue, Worker("mail", send, redis_url):
+        job = await queue.add("send", {"to": "ada@example.org"})
+        assert await job.wait_until_finished() == "sent to ada@example.org"
+
+
+async def test_a_worker_may_have_a_handler_for_each_name(redis_url: str) -> None:
+    """Write `async def` for work that waits, as many at once as `concurrency` says. Plain `def`
+    runs in a thread, and with `process=True` in a process, for work that keeps the processor busy."""
+
+    async def send(job: Job) -> str:
+        return "sent"
+
+    def render(job: Job) -> str:
+        return "rendered"
+
+    handlers = {"send": send, "render": render}
+    async with (
+        Queue("mail", redis_url) as queue,
+        Worker("mail", handlers, redis_url, concurrency=10),
+    ):
+        jobs = await queue.add_many([("send", {}), ("render", {"page": 1})])
+        assert [await job.wait_until_finished() for job in jobs] == ["sent", "rendered"]
+
+
+async def test_a_job_that_fails_is_tried_again(redis_url: str) -> None:
+    """Whatever the handler raises is a failed attempt. Unless told otherwise a job has three, with
+    a pause of one second that doubles. The job remembers why."""
+    answers = iter([TimeoutError("the server does not answer"), None])
+
+    def send(job: Job) -> str:
+        if trouble := next(answers):
+            raise trouble
+        return "sent"
+
+    async with Queue("mail", redis_url) as queue, Worker("mail", send, redis_url):
+        job = await queue.add("send", attempts=5, backoff=Backoff.exponential(10, jitter=0.5))
+        assert await job.wait_until_finished() == "sent"
+
+        await job.refresh()
+        assert job.attempts_made == 2
+        assert job.failed_reason == "the server does not answer"
+
+
+async def test_a_job_that_cannot_succeed_fails_at_once(redis_url: str) -> None:
+    """`UnrecoverableError` ends the matter at the first attempt. A failed job stays, with its
+    reason and its tracebacks, and can be let run again."""
+
+    def send(job: Job) -> str:
+        raise UnrecoverableError("no such address")
+
+    async with Queue("mail", redis_url) as queue:
+        async with Worker("mail", send, redis_url):
+            job = await queue.add("send", attempts=5)
+            with pytest.raises(JobFailed, match="no such address"):
+                await job.wait_until_finished()
+
+        [failed] = await queue.get_jobs("failed")
+        assert failed.attempts_made == 1
+        assert "UnrecoverableError: no such address" in failed.stacktrace[0]
+
+        await failed.retry()
+        assert await failed.state() == "waiting"
+
+
+async def test_a_job_can_wait_for_its_time(redis_url: str) -> None:
+    """A delay is in milliseconds, as all durations are here. It can be changed while it lasts, and
+    ended."""
+    async with Queue("mail", redis_url) as queue:
+        reminder = await queue.add("remind", delay=60_000)
+        assert await reminder.state() == "delayed"
+
+        await reminder.change_delay(3_600_000)
+        await reminder.promote()
+        assert await reminder.state() == "waiting"
+
+
+async def test_what_matters_more_goes_first(redis_url: str) -> None:
+    """Jobs without a priority come first, then those of priority 1, 2, and so on; within each the
+    oldest."""
+    order: list[str] = []
+
+    async def send(job: Job) -> None:
+        order.append(job.name)
+
+    async with Queue("mail", redis_url) as queue:
+        jobs = [
+            await queue.add("newsletter", priority=10),
+            await queue.add("receipt", priority=1),
+            await queue.add("password"),
+        ]
+        async with Worker("mail", send, redis_url):
+            for job in jobs:
+                await job.wait_until_finished()
+
+    assert order == ["password", "receipt", "newsletter"]
+
+
+async def test_one_job_can_stand_for_many(redis_url: str) -> None:
+    """While a job with this deduplication id has not finished, adding another gives back the first
+    one. With `ttl` that holds for a time instead, and `replace` lets the last one win."""
+    async with Queue("search", redis_url) as queue:
+        once = Deduplication("book-17")
+        first = await queue.add("index", {"book": 17}, deduplication=once)
+        again = await queue.add("index", {"book": 17}, deduplication=once)
+
+        assert again.id == first.id
+        assert await queue.count() == 1
+
+
+async def test_a_job_can_wait_for_others(redis_url: str) -> None:
+    """A flow is added all or nothing. A parent runs when its children are done, whatever queues
+    they are in, and reads what they returned."""
+
+    async def draw(job: Job) -> int:
+        return job.data["page"]
+
+    async def bind(job: Job) -> list[int]:
+        pages: dict[str, Any] = await job.children_values()
+        return sorted(pages.values())
+
+    book = FlowNode(
+        name="bind",
+        queue="books",
+        children=[FlowNode(name="draw", queue="pages", data={"page": n}) for n in (1, 2, 3)],
+    )
+    async with (
+        FlowProducer(redis_url) as flows,
+        Worker("pages", draw, redis_url, concurrency=3),
+        Worker("books", bind, redis_url),
+    ):
+        added = await flows.add(book)
+        assert await added.job.wait_until_finished() == [1, 2, 3]
+
+
+async def test_jobs_can_come_again_and_again(redis_url: str) -> None:
+    """A scheduler makes its next job when the last one is picked up. Saying the same again changes
+    nothing, so every process may say it when it starts."""
+    async with Queue("reports", redis_url) as queue:
+        nightly = Schedule(pattern="30 2 * * *", tz="Europe/Vienna")
+        await queue.upsert_job_scheduler("nightly", nightly, name="report")
+        await queue.upsert_job_scheduler("nightly", nightly, name="report")
+
+        [scheduler] = await queue.get_job_schedulers()
+        assert scheduler.pattern == "30 2 * * *"
+        assert (await queue.counts("delayed"))["delayed"] == 1
+
+
+async def test_everything_that_happens_is_told(redis_url: str) -> None:
+    """Events come from all workers of the queue, whatever they are written in. Each has an id, from
+    which one can go on listening later."""
+    told: list[str] = []
+
+    async def send(job: Job) -> str:
+        await job.update_progress(50)
+        return "sent"
+
+    async with QueueEvents("mail", redis_url) as events, Queue("mail", redis_url) as queue:
+        await queue.add("send")
+        async with Worker("mail", send, redis_url):
+            async for event in events:
+                told.append(event.name)
+                if event.name == "completed":
+                    assert event.return_value == "sent"
+                    break
+
+    assert told == ["added", "waiting", "active", "progress", "completed"]
+
+
+async def test_a_handler_can_take_many_jobs_at_once(redis_url: str) -> None:
+    """With `batch` a handler takes a list, of what waits and never more than so many. It returns a
+    list, too: a value for each job that is done, an exception for each that has failed."""
+
+    async def send(jobs: list[Job]) -> list[Any]:
+        return [f"sent to {job.data}" if job.data else ValueError("no address") for job in jobs]
+
+    once = JobOptions(attempts=1)
+    async with Queue("mail", redis_url) as queue:
+        jobs = await queue.add_many([("send", to, once) for to in ("ada", "", "grace")])
+        async with Worker("mail", send, redis_url, concurrency=100, batch=100):
+            ends = [job.wait_until_finished() for job in jobs]
+            ada, nobody, grace = await asyncio.gather(*ends, return_exceptions=True)
+
+    assert (ada, grace) == ("sent to ada", "sent to grace")
+    assert isinstance(nobody, JobFailed)
