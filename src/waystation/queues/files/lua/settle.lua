@@ -51,8 +51,10 @@ want = tonumber(want)
 local fetched, due, left = {}, 0, want
 if want > 0 then
   -- Before anything is fetched: an entry without a heartbeat is one that the reaper may take.
-  redis.call('SET', heartbeat, '{"ts":' .. string.format('%.0f', now) .. '}', 'PX', ttl_ms)
-  redis.call('SADD', workers, worker)
+  if redis.call('PTTL', heartbeat) < ttl_ms / 2 then
+    redis.call('SET', heartbeat, '{"ts":' .. string.format('%.0f', now) .. '}', 'PX', ttl_ms)
+    redis.call('SADD', workers, worker)
+  end
   local shares, limits = {}, {}
   for share, most in string.gmatch(plan, '(%d+),(%d+)') do
     shares[#shares + 1] = tonumber(share)

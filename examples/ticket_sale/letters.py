@@ -1,0 +1,103 @@
+"""The letters: a folder turned into work, scanned twice, read by two, one of whom is killed."""
+
+import asyncio
+import contextlib
+import sys
+import tempfile
+from asyncio.subprocess import Process
+from collections import Counter
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import msgspec
+
+from waystation.core.store import embedded
+from waystation.core.store.connection import Store, connect
+from waystation.queues import files
+
+from .account import Account
+from .stage import Show, Stage
+
+TITLE: str = "The letters"
+
+LETTERS = 3_000
+LOST_IN_THE_POST = 12
+"""Letters that are thrown away after they were put in line."""
+
+
+async def run(stage: Stage) -> Account:
+    """Let letters arrive in a folder, and see every one of them read or accounted for."""
+    with embedded.ephemeral() as server, tempfile.TemporaryDirectory() as folder:
+        await asyncio.to_thread(_write, Path(folder))
+        async with await connect(server.url) as store:
+            queue = files.Queue(store)
+            scan = files.ScanOptions(scan_dir=folder, settle_s=0)
+            first = await files.Producer(queue, files.ProducerOptions(scan=scan)).scan()
+            again = await files.Producer(queue, files.ProducerOptions(scan=scan)).scan()
+            stage.say(
+                f"{first.enqueued:,} letters lie in a folder and are put in line; "
+                f"a second scan finds {again.known:,} of them known and adds {again.enqueued}."
+            )
+            for number in range(LOST_IN_THE_POST):
+                (Path(folder) / f"{number:05}.letter").unlink()
+            stage.say("Two readers begin. Half-way the first one is killed, without a word.")
+            await _read(stage, store, queue, server.url)
+            return await _account(store, queue)
+
+
+async def _read(stage: Stage, store: Store, queue: files.Queue, url: str) -> None:
+    with stage.progress("letters done with", LETTERS) as show:
+        async with _reader(url) as doomed, _reader(url):
+            await _until(store, queue, LETTERS // 2, show)
+            doomed.kill()
+            await _until(store, queue, LETTERS, show)
+
+
+@contextlib.asynccontextmanager
+async def _reader(url: str) -> AsyncGenerator[Process]:
+    command = (sys.executable, "-m", "examples.ticket_sale.reader", url)
+    process = await asyncio.create_subprocess_exec(*command)
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        await process.wait()
+
+
+async def _until(store: Store, queue: files.Queue, count: int, show: Show) -> None:
+    while True:
+        stats = await queue.stats()
+        done = stats[queue.keys.completed] + stats[queue.keys.dead_letter]
+        show(min(done, LETTERS))
+        if done >= count:
+            return
+        await asyncio.sleep(0.1)
+
+
+async def _account(store: Store, queue: files.Queue) -> Account:
+    done: list[bytes] = await store.redis.lrange(queue.keys.completed, 0, -1)  # type: ignore[misc]
+    read = Counter(msgspec.json.decode(raw)["filepath"] for raw in done)
+    again = sum(msgspec.json.decode(raw)["retries"] > 0 for raw in done)
+    reasons = Counter(letter.reason for letter in await queue.dead_letters())
+    return Account(
+        title=TITLE,
+        what="letters",
+        came_in=LETTERS,
+        ends={
+            "were read": len(read),
+            "had vanished when their turn came": reasons.pop("VANISHED", 0),
+            "could not be read for another reason": reasons.total(),
+        },
+        twice=sum(count > 1 for count in read.values()),
+        remarks=(
+            f"The killed reader held {again} letters; they were taken back and read by the other.",
+        ),
+    )
+
+
+def _write(folder: Path) -> None:
+    for number in range(LETTERS):
+        (folder / f"{number:05}.letter").write_text(
+            f"Dear box office, a seat for {number}, please."
+        )

@@ -1,0 +1,36 @@
+"""One reader of letters, in a process of its own, so that it can be killed: `… reader URL`."""
+
+import asyncio
+import contextlib
+import sys
+
+from waystation.core.runtime.service import until_asked_to_stop
+from waystation.core.store.connection import connect
+from waystation.queues import files
+
+READ_S = 0.004
+
+# Short heartbeats, so that the watching world need not wait long for a dead reader's letters.
+OPTIONS = files.FileWorkerOptions(
+    count=8,
+    work=files.WorkOptions(heartbeat_ttl_s=1.0, wait_s=0.1, backoff_base_ms=50),
+    reaper=files.ReaperOptions(interval_s=0.3),
+)
+
+
+@files.handler("**/*.letter")
+async def read(job: files.Job) -> str:
+    """Read one letter; it takes a moment."""
+    await asyncio.sleep(READ_S)
+    return await asyncio.to_thread(job.path.read_text)
+
+
+async def main(url: str) -> None:
+    """Read until asked to stop."""
+    async with await connect(url) as store, files.Worker(store, options=OPTIONS):
+        await until_asked_to_stop()
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(main(*sys.argv[1:]))
