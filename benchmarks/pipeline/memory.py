@@ -22,13 +22,13 @@ class PeakMemory:
         self._watch.join()
 
     def _look(self) -> None:
-        while not self._done.wait(0.2):
+        while not self._done.wait(0.5):
             jvm = python = 0.0
             for pid in _below("self"):
                 if (_text(pid, "comm") or "").strip() == "java":
-                    jvm += _resident_mb(pid)
+                    jvm += _own_mb(pid)
                 else:
-                    python += _resident_mb(pid)
+                    python += _own_mb(pid)
             self.jvm_mb, self.python_mb = max(self.jvm_mb, jvm), max(self.python_mb, python)
 
 
@@ -41,9 +41,10 @@ def _below(leader: str) -> list[str]:
     return found[1:]
 
 
-def _resident_mb(pid: str) -> float:
-    for line in (_text(pid, "status") or "").splitlines():
-        if line.startswith("VmRSS:"):
+def _own_mb(pid: str) -> float:
+    """Its memory, with what processes share counted once among them."""
+    for line in (_text(pid, "smaps_rollup") or "").splitlines():
+        if line.startswith("Pss:"):
             return int(line.split()[1]) / 1024
     return 0.0
 
