@@ -51,7 +51,7 @@ class RoomOptions(msgspec.Struct, frozen=True, kw_only=True):
     admission_rate: float = 10.0
     """People who come in per second."""
     burst: float = 0.0
-    """Turns that may be saved up; 0 for one second's worth."""
+    """Turns that may be saved up between two rounds; 0 for one second's worth."""
     status: Status = Status.ACTIVE
     queueing_method: Method = Method.FIFO
     lane_weights: tuple[int, int, int, int] = (1, 2, 4, 8)

@@ -19,19 +19,23 @@ count(stats, 'total_missed', no_shows)
 local ramp = { rate = set[2], ramp_from = set[12], ramp_us = set[13], ramp_s = set[14] }
 local rate = rate_at(ramp, us)
 local burst = tonumber(set[4]) or 0
-if burst <= 0 then burst = math.max(1, rate) end
+if rate <= 0 then burst = 0 elseif burst <= 0 then burst = math.max(1, rate) end
 local kept, before = redis.call('GET', tokens), redis.call('GET', last_update)
 local last = before and math.min(us, math.floor(before * 1000000 + 0.5)) or us
 local level = kept and tonumber(kept) or burst
+local gained = (us - last) / 1000000 * (rate + rate_at(ramp, last)) / 2
+-- The part of a turn that is under way may stand above the brim, or small buckets would spill some
+-- of it at every call.
+local filled = math.min(level + gained, rate > 0 and burst + 0.999999 or 0)
 -- A turn that was not taken is given again: as many come in as the rate says, whoever stays away.
-local filled = math.max(level, math.min(burst, level + (us - last) * (rate + rate_at(ramp, last)) / 2000000))
-filled = math.min(filled + no_shows, math.max(filled, burst + rate * (tonumber(set[9]) or 120)))
+local owed = (tonumber(redis.call('HGET', state, 'owed')) or 0) + no_shows
+owed = math.min(owed, math.ceil(rate * (tonumber(set[9]) or 120)))
 
 local called = {}
 local open = (set[1] or 'active') == 'active' or set[1] == 'draining'
 if open and (set[8] or 'open') == 'open' then
   local free = (tonumber(set[3]) or 0) - redis.call('SCARD', sessions) - redis.call('ZCARD', admitted)
-  local turns = math.max(math.floor(filled + 0.0000001), tonumber(extra))
+  local turns = math.max(math.floor(filled + 0.0000001) + owed, tonumber(extra))
   turns = math.max(0, math.min(turns, free, tonumber(most)))
   called = give_turns(room, set, {
     state = state, positions = positions, upper = { elevated, vip, premium },
@@ -39,7 +43,12 @@ if open and (set[8] or 'open') == 'open' then
     recovered = recovered, heartbeat = heartbeat, stats = stats,
   }, turns, only)
 end
-redis.call('SET', tokens, string.format('%.6f', math.max(0, filled - #called)))
+local again = math.min(owed, #called)
+local left = math.max(0, filled - (#called - again))
+-- Whoever stopped at the size of a step goes on at once, so nothing is capped in between.
+if #called < tonumber(most) then left = math.min(burst, left) end
+redis.call('HSET', state, 'owed', owed - again)
+redis.call('SET', tokens, string.format('%.6f', left))
 redis.call('SET', last_update, string.format('%.6f', us / 1000000))
 
 -- How many come in per second of late: what the estimate believes more than any setting.

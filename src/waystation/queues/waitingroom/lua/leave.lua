@@ -1,8 +1,8 @@
 --- Let somebody go who no longer wants to wait.
---- keys  meta position owner positions elevated vip premium prequeue early_elevated early_vip
---- keys  early_premium recovered admitted missed heartbeat tokens events stats
+--- keys  meta state position owner positions elevated vip premium prequeue early_elevated early_vip
+--- keys  early_premium recovered admitted missed heartbeat events stats
 --- args  queue id proof reason now
---- uses  instant_us whole tell count lane_of give_back
+--- uses  instant_us whole tell count lane_of
 local known = redis.call('HGET', position, 'proof')
 if proof ~= '' and known ~= proof then return known and 'forbidden' or 'gone' end
 local upper = { elevated, vip, premium }
@@ -14,7 +14,7 @@ for _, set in ipairs({ elevated, vip, premium, early_elevated, early_vip, early_
   redis.call('ZREM', set, id)
 end
 if gone == 0 then return 'gone' end
-give_back(tokens, turn)
+if turn == 1 then redis.call('HINCRBY', state, 'owed', 1) end
 if redis.call('GET', owner) == id then redis.call('DEL', owner) end
 if known then
   redis.call('HSET', position, 'status', 'cancelled')

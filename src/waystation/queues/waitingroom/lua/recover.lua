@@ -1,8 +1,8 @@
 --- Let somebody take back a turn that was missed; they come in next, in the old order.
---- keys  meta position owner positions elevated vip premium prequeue early_elevated early_vip
---- keys  early_premium recovered admitted missed sessions_expiry heartbeat tokens events stats
+--- keys  meta state position owner positions elevated vip premium prequeue early_elevated early_vip
+--- keys  early_premium recovered admitted missed sessions_expiry heartbeat events stats
 --- args  queue id proof now
---- uses  instant_us whole tell count standing give_back
+--- uses  instant_us whole tell count standing
 local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s', 'events_cap', 'position_ttl_s')
 local us = instant_us(now)
 local room = {
@@ -22,7 +22,7 @@ if found[1] ~= 'late' or tonumber(found[2]) <= us / 1000 then return found end
 local unswept = redis.call('ZSCORE', admitted, id)
 if unswept then
   redis.call('ZREM', admitted, id)
-  give_back(tokens, 1)
+  redis.call('HINCRBY', state, 'owed', 1)
   count(stats, 'total_missed', 1)
   tell(room, 'missed', id)
 end
