@@ -41,7 +41,8 @@ async def test_a_job_that_is_added_is_done_by_a_worker(redis_url: str) -> None:
 
 async def test_a_worker_may_have_a_handler_for_each_name(redis_url: str) -> None:
     """Write `async def` for work that waits, as many at once as `concurrency` says. Plain `def`
-    runs in a thread, and with `process=True` in a process, for work that keeps the processor busy."""
+    runs in a thread, or with `process=True` in a process, for work that keeps the processor busy.
+    """
 
     async def send(job: Job) -> str:
         return "sent"

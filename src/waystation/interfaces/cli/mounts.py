@@ -26,6 +26,12 @@ MOUNTS = (
     Mount("doctor", "waystation.interfaces.cli.doctor", "Look whether all is well.", "Setting up"),
     Mount("config", "waystation.interfaces.cli.config", "See the settings.", "Setting up"),
     Mount(
+        "bullmq",
+        "waystation.interfaces.cli.bullmq",
+        "Share queues with Node's BullMQ.",
+        "Lines",
+    ),
+    Mount(
         "routing",
         "waystation.interfaces.cli.routing",
         "Send jobs to the workers that can do them.",

@@ -1,0 +1,151 @@
+"""`waystation bullmq`, run in this process: what it prints and how it ends."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from waystation.interfaces.cli.root import run
+from waystation.queues.bullmq import Job, JobOptions, Queue, Worker
+
+
+class Ended(NamedTuple):
+    """What a command printed, and its exit code."""
+
+    out: str
+    err: str
+    code: int
+
+
+Bullmq = Callable[..., Ended]
+
+
+@pytest.fixture
+def bullmq(
+    redis_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Bullmq:
+    monkeypatch.setenv("WAYSTATION_STORE__URL", redis_url)
+    monkeypatch.chdir(tmp_path)
+
+    def command(*args: str) -> Ended:
+        with pytest.raises(SystemExit) as ended:
+            run(["bullmq", *args])
+        printed = capsys.readouterr()
+        return Ended(printed.out, printed.err, int(ended.value.code or 0))
+
+    return command
+
+
+def counted(bullmq: Bullmq, queue: str, state: str) -> int:
+    return json.loads(bullmq("counts", queue, "--json").out)[state]
+
+
+def fail_one_job(redis_url: str) -> str:
+    """The id of a job of the queue `mail` that has failed for good."""
+
+    def refuse(job: Job) -> None:
+        raise LookupError("no such address")
+
+    async def fail() -> str:
+        async with Queue("mail", redis_url) as queue, Worker("mail", refuse, redis_url):
+            job = await queue.add("send", {"to": "ada"}, JobOptions(attempts=1))
+            await asyncio.gather(job.wait_until_finished(), return_exceptions=True)
+            return job.id
+
+    return asyncio.run(fail())
+
+
+def test_a_job_that_is_added_can_be_seen(bullmq: Bullmq) -> None:
+    id = bullmq("add", "mail", "send", '{"to": "ada"}', "--priority", "2").out.strip()
+
+    assert counted(bullmq, "mail", "prioritized") == 1
+    assert "prioritized               1" in bullmq("counts", "mail").out
+    assert bullmq("jobs", "mail", "prioritized").out.split()[::2] == [id, "send"]
+    shown = json.loads(bullmq("job", "mail", id).out)
+    assert (shown["state"], shown["data"]) == ("prioritized", {"to": "ada"})
+
+
+def test_a_failed_job_says_why_and_can_run_again(bullmq: Bullmq, redis_url: str) -> None:
+    id = fail_one_job(redis_url)
+
+    assert "no such address" in bullmq("jobs", "mail", "failed").out
+    shown = json.loads(bullmq("job", "mail", id).out)
+    assert shown["failed_reason"] == "no such address"
+    assert "LookupError" in shown["stacktrace"][0]
+    assert bullmq("retry", "mail", id).out == "1 back in line\n"
+    assert bullmq("retry", "mail").out == "0 back in line\n"
+    assert counted(bullmq, "mail", "waiting") == 1
+
+
+def test_a_queue_is_paused_resumed_and_emptied(bullmq: Bullmq) -> None:
+    for delay in ("0", "0", "60000"):
+        bullmq("add", "mail", "send", "--delay", delay)
+
+    assert bullmq("pause", "mail").out == "paused\n"
+    assert "the queue is paused" in bullmq("counts", "mail").out
+    assert bullmq("resume", "mail").out == "resumed\n"
+    assert counted(bullmq, "mail", "paused") == 0
+    assert bullmq("drain", "mail", "--yes").out == "2 removed\n"
+    assert bullmq("clean", "mail", "delayed", "--yes").out == "1 removed\n"
+
+
+def test_queues_of_another_prefix_are_reached(bullmq: Bullmq) -> None:
+    bullmq("--prefix", "shop", "add", "mail", "send")
+
+    assert counted(bullmq, "mail", "waiting") == 0
+    assert "waiting                   1" in bullmq("--prefix", "shop", "counts", "mail").out
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (("add", "mail", "send", "{"), "the data must be JSON"),
+        (("add", "mail", "send", "--attempts", "0"), "attempts must be at least 1, got 0"),
+        (("add", "mail", "send", "--job-id", "17"), "a job id must not be a whole number"),
+        (("jobs", "mail", "lost"), "a state is one of waiting, active"),
+        (("clean", "mail", "lost", "--yes"), "a state is one of waiting, active"),
+        (("work", "nowhere", "mail"), "a handler is given as module:name, got 'nowhere'"),
+        (("work", "nowhere:send", "mail"), "'nowhere' cannot be imported"),
+        (("work", "json:sent", "mail"), "json:sent must be a function"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(
+    bullmq: Bullmq, args: tuple[str, ...], sentence: str
+) -> None:
+    ended = bullmq(*args)
+
+    assert ended.code == 2
+    assert sentence in ended.err
+    assert len(ended.err.splitlines()) == 1
+
+
+def test_a_job_that_is_not_there_is_no_success(bullmq: Bullmq) -> None:
+    ended = bullmq("job", "mail", "17")
+
+    assert (ended.code, ended.err) == (1, "waystation: there is no job 17 in the queue mail\n")
+
+
+async def test_a_worker_is_seen_works_and_ends_when_asked(redis_url: str, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("handlers = {'send': lambda job: 'sent ' + job.data}\n")
+    worker = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "waystation", "bullmq", "work", "shop:handlers", "mail"),
+        cwd=tmp_path,
+        env=os.environ | {"WAYSTATION_STORE__URL": redis_url},
+    )
+    try:
+        async with Queue("mail", redis_url) as queue:
+            job = await queue.add("send", "a letter")
+            assert await job.wait_until_finished() == "sent a letter"
+            assert len(await queue.workers()) == 1
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        assert await worker.wait() == 0
