@@ -1,0 +1,1 @@
+"""The waiting room over HTTP: for visitors, for proxies and for operators."""

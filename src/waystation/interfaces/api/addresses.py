@@ -1,0 +1,49 @@
+"""Where a request really comes from, when proxies stand in between."""
+
+from collections.abc import Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import TypeAlias
+
+from waystation.core.errors import InvalidOption
+
+Network: TypeAlias = IPv4Network | IPv6Network
+
+
+def networks(texts: Sequence[str]) -> tuple[Network, ...]:
+    """Read the networks of the proxies that are believed."""
+    try:
+        return tuple(ip_network(text) for text in texts)
+    except ValueError as error:
+        raise InvalidOption(
+            f"trusted_proxies must be networks such as 10.0.0.0/8: {error}"
+        ) from None
+
+
+def visitor_address(peer: str, forwarded: str, trusted: Sequence[Network]) -> str:
+    """The right-most hop that is no proxy of ours; what a stranger says about itself is ignored."""
+    if not trusted or not _is_one_of(peer, trusted):
+        return peer
+    for hop in reversed(forwarded.split(",")):
+        text = hop.strip()
+        if not _is_address(text):
+            return peer
+        if not _is_one_of(text, trusted):
+            return text
+        peer = text
+    return peer
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_one_of(text: str, among: Sequence[Network]) -> bool:
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return False
+    return any(address in network for network in among)

@@ -1,0 +1,93 @@
+"""What operators say and are told, field by field."""
+
+from typing import Any
+
+import msgspec
+
+
+class NewRoom(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A room to be set up."""
+
+    id: str
+    settings: dict[str, Any] = {}
+    """The names of `RoomOptions`; new_users_per_minute and total_active_users count, too."""
+
+
+class Rate(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How many come in."""
+
+    new_users_per_minute: float
+    ramp_seconds: int = 0
+
+
+class Minutes(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """For how long."""
+
+    minutes: float
+
+
+class Message(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What everybody is told, by language; an empty one takes it away."""
+
+    text: dict[str, str]
+    level: str = "info"
+    minutes: float = 0
+    """How long it is shown; 0 for until it is taken away."""
+
+
+class Admit(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How many to call in at once."""
+
+    count: int
+    lane: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.lane not in (None, 0, 1, 2, 3):
+            raise ValueError("lane must be 0 to 3")
+
+
+class Confirm(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The room's name, typed."""
+
+    confirm: str
+
+
+class Schedule(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """When the room opens."""
+
+    starts_ms: int
+    ends_ms: int | None = None
+    shuffle_at_event_start: bool = False
+    """Whether those who came before are drawn by lot."""
+
+
+class RoomStatus(msgspec.Struct, kw_only=True):
+    """How a room does, in the names of other rooms."""
+
+    status: str
+    estimated_queued_users: int
+    estimated_total_active_users: int
+    max_estimated_time_minutes: float | None
+
+
+class Stats(msgspec.Struct, kw_only=True):
+    """The numbers of an instant and of its hour."""
+
+    now: str
+    serving_state: str
+    waiting: list[int]
+    prequeued: int
+    returned: int
+    called: int
+    missed: int
+    active: int
+    max_active: int
+    rate_per_minute: float
+    admission_rate_actual: float | None
+    wait_p50: float | None
+    wait_p90: float | None
+    hour: dict[str, int]
+    model: str
+
+
+LONGEST_MINUTES = 7 * 24 * 60

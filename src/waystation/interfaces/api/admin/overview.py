@@ -1,0 +1,107 @@
+"""What operators look at: numbers, sessions, and who did what."""
+
+import msgspec
+
+from waystation.core.errors import NotFound
+from waystation.interfaces.api.admin import bodies
+from waystation.interfaces.api.admin.office import FAILS, ROOT, Office
+from waystation.interfaces.api.endpoints import endpoint
+from waystation.interfaces.api.exchange import Answer, Request, answer
+from waystation.interfaces.api.telling import instant, serving_state
+from waystation.queues.waitingroom import estimate
+from waystation.queues.waitingroom.pulse import Pulse
+from waystation.queues.waitingroom.visitor import Lane, Waiting
+
+MOST_ENTRIES = 200
+
+
+class Overview:
+    """Looking, and taking one visitor out."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+
+    @endpoint(
+        f"GET {ROOT}/{{id}}/status", gives={200: bodies.RoomStatus}, fails=FAILS, scope="viewer"
+    )
+    async def status(self, request: Request) -> Answer:
+        """How a room does, in the names that other rooms use."""
+        room, _ = await self._office.allowed(request, "viewer")
+        pulse = await room.pulse()
+        wait = _wait_of_the_last(pulse)
+        word = "queueing" if pulse.waiting else "not_queueing"
+        return answer(
+            bodies.RoomStatus(
+                status="event_prequeueing" if pulse.phase == "prequeue" else word,
+                estimated_queued_users=pulse.waiting + pulse.early,
+                estimated_total_active_users=pulse.inside,
+                max_estimated_time_minutes=round(wait.p90 / 60, 1) if wait else None,
+            )
+        )
+
+    @endpoint(f"GET {ROOT}/{{id}}/stats", gives={200: bodies.Stats}, fails=FAILS, scope="viewer")
+    async def stats(self, request: Request) -> Answer:
+        """The numbers of this instant and of this hour."""
+        room, _ = await self._office.allowed(request, "viewer")
+        pulse, hour = await room.pulse(), await room.statistics()
+        wait = _wait_of_the_last(pulse)
+        return answer(
+            bodies.Stats(
+                now=instant(pulse.now_ms),
+                serving_state=serving_state(pulse),
+                waiting=list(pulse.lanes),
+                prequeued=pulse.early,
+                returned=pulse.returned,
+                called=pulse.called,
+                missed=pulse.late,
+                active=pulse.inside,
+                max_active=pulse.options.max_active,
+                rate_per_minute=round(pulse.rate * 60, 3),
+                admission_rate_actual=None if pulse.flow is None else round(pulse.flow * 60, 3),
+                wait_p50=wait.p50 if wait else None,
+                wait_p90=wait.p90 if wait else None,
+                hour=hour,
+                model=pulse.model.version,
+            )
+        )
+
+    @endpoint(f"GET {ROOT}/{{id}}/sessions/{{sid}}", fails=FAILS, scope="viewer")
+    async def session(self, request: Request) -> Answer:
+        """A session."""
+        room, _ = await self._office.allowed(request, "viewer")
+        return answer(msgspec.to_builtins(await room.session(request.slots["sid"])))
+
+    @endpoint(
+        f"DELETE {ROOT}/{{id}}/sessions/{{sid}}", gives={204: None}, fails=FAILS, scope="operator"
+    )
+    async def end_session(self, request: Request) -> Answer:
+        """End a session."""
+        room, who = await self._office.allowed(request, "operator")
+        place = await room.place(request.slots["sid"])
+        if not await room.terminate(place, "admin_revoked"):
+            raise NotFound("the session has ended")
+        await self._office.note(who, "end-session", room, before=place.id, after=None)
+        return Answer(204)
+
+    @endpoint(
+        f"DELETE {ROOT}/{{id}}/positions/{{pid}}", gives={204: None}, fails=FAILS, scope="operator"
+    )
+    async def remove(self, request: Request) -> Answer:
+        """Take somebody out of the line."""
+        room, who = await self._office.allowed(request, "operator")
+        place = await room.place(request.slots["pid"])
+        if not await room.remove(place, "admin_removed"):
+            raise NotFound("there is nobody in line with that id")
+        await self._office.note(who, "remove", room, before=place.id, after=None)
+        return Answer(204)
+
+    @endpoint("GET /api/v1/admin/audit", fails=(400, 401, 403, 429, 503), scope="admin")
+    async def audit(self, request: Request) -> Answer:
+        """Who did what, the latest first."""
+        await self._office.operators.require(request, "admin")
+        return answer({"entries": await self._office.operators.audit(MOST_ENTRIES)})
+
+
+def _wait_of_the_last(pulse: Pulse) -> estimate.Wait | None:
+    last = Waiting(lane=Lane.NORMAL, seq=0, ahead=max(0, pulse.lanes[0] - 1), length=0)
+    return estimate.wait(pulse, last)

@@ -1,0 +1,150 @@
+"""The ASGI application: finds the endpoint, answers, and tells every mistake the same way."""
+
+import secrets
+import time
+
+from waystation.core.errors import StoreError
+from waystation.core.store.connection import Store
+from waystation.core.telemetry.logs import get_logger
+from waystation.core.telemetry.metrics import CONTENT_TYPE
+from waystation.interfaces.api import openapi
+from waystation.interfaces.api.addresses import visitor_address
+from waystation.interfaces.api.admin.controls import Controls
+from waystation.interfaces.api.admin.office import Office
+from waystation.interfaces.api.admin.overview import Overview
+from waystation.interfaces.api.admin.rooms import RoomAdmin
+from waystation.interfaces.api.care import Care
+from waystation.interfaces.api.connectors import Connectors
+from waystation.interfaces.api.desk import Desk
+from waystation.interfaces.api.endpoints import Table, endpoint, offered
+from waystation.interfaces.api.exchange import (
+    NO_STORE,
+    Answer,
+    Receive,
+    Request,
+    Scope,
+    Send,
+    answer,
+)
+from waystation.interfaces.api.operators import Operators
+from waystation.interfaces.api.problems import KIND, Problem, from_error
+from waystation.interfaces.api.sessions import Sessions
+from waystation.interfaces.api.visitor import Visitors
+from waystation.interfaces.web.pages import Pages
+
+_log = get_logger(__name__)
+_SAFE: list[tuple[bytes, bytes]] = [(b"x-content-type-options", b"nosniff")]
+ADMIT_LAG_S = 3.0
+"""A room that nobody was called into for so long is not ready."""
+
+
+class App:
+    """Everything the waiting room answers over HTTP."""
+
+    def __init__(self, desk: Desk, *, care: Care | None = None) -> None:
+        self.desk = desk
+        self.store: Store = desk.rooms.store
+        self.operators = Operators(self.store, desk.clock)
+        self.visitors = Visitors(desk)
+        sessions = Sessions(desk)
+        office = Office(desk, self.operators)
+        admin = (RoomAdmin(office), Controls(office), Overview(office))
+        self._care = care
+        self._snapshots = self.visitors.snapshots
+        self.table = Table(
+            [
+                *self.visitors.endpoints(),
+                *sessions.endpoints(),
+                *Connectors(desk, sessions, self.operators).endpoints(),
+                *offered(*admin, group="admin"),
+                *Pages(desk, self.visitors).endpoints(),
+                *offered(self, group="operations"),
+            ]
+        )
+        self._openapi = openapi.document(self.table)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "http":
+            path: str = scope["path"]
+            if path.endswith("/snapshot") and scope["method"] == "GET":
+                # The one everybody asks for, all the time: from memory, without a detour.
+                kept = self._snapshots.kept(path[15:-9])
+                if kept is not None and not any(n == b"if-none-match" for n, _ in scope["headers"]):
+                    await kept.send(send)
+                    return
+            await (await self._answer(scope, receive)).send(send)
+        elif scope["type"] == "lifespan":
+            await _live(receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        try:
+            request = self._request(scope, receive)
+            endpoint, slots = self.table.find(request.method, request.path)
+            request.slots = slots
+            given = await endpoint.handler(request)
+        except Exception as error:  # the last place where a mistake can be told
+            return self._problem(error)
+        if request.method == "HEAD" and type(given) is Answer:
+            return Answer(given.status, b"", given.kind, given.headers)
+        return given
+
+    def _request(self, scope: Scope, receive: Receive) -> Request:
+        peer = scope.get("client")
+        address = peer[0] if peer else ""
+        if self.desk.trusted:
+            said = [v for n, v in scope["headers"] if n == b"x-forwarded-for"]
+            hops = b",".join(said).decode("latin-1")
+            address = visitor_address(address, hops, self.desk.trusted)
+        return Request(scope, receive, address)
+
+    def _problem(self, error: Exception) -> Answer:
+        problem = from_error(error)
+        request_id = secrets.token_hex(8)
+        if problem.status >= 500 and not isinstance(error, Problem | StoreError):
+            _log.exception("a request fails", request_id=request_id)
+        headers = [(n.encode(), v.encode("latin-1")) for n, v in problem.headers.items()]
+        return Answer(problem.status, problem.body(request_id), KIND, [NO_STORE, *_SAFE, *headers])
+
+    @endpoint("GET /health/live")
+    async def live(self, request: Request) -> Answer:
+        """Whether the process turns."""
+        return answer({"status": "alive"})
+
+    @endpoint("GET /health/ready", fails=(503,))
+    async def ready(self, request: Request) -> Answer:
+        """Whether visitors should be sent here."""
+        began = time.perf_counter()
+        checks = {"keys": bool(self.desk.keyring.jwks()["keys"])}
+        try:
+            await self.store.check()
+            checks["store"] = True
+        except StoreError:
+            checks["store"] = False
+        if self._care is not None:
+            checks["admission"] = self._care.lag_s() < ADMIT_LAG_S
+        well = all(checks.values())
+        took_ms = round((time.perf_counter() - began) * 1000, 3)
+        return answer(
+            {"ready": well, "components": checks, "took_ms": took_ms}, 200 if well else 503
+        )
+
+    @endpoint("GET /metrics", gives={200: None}, fails=(401, 403, 429, 503))
+    async def numbers(self, request: Request) -> Answer:
+        """The numbers for Prometheus, for those on this machine or with a key."""
+        if request.address not in ("127.0.0.1", "::1") or self.desk.trusted:
+            await self.operators.require(request, "viewer")
+        return Answer(200, self.desk.metrics.expose(), CONTENT_TYPE.encode(), [NO_STORE])
+
+    @endpoint("GET /openapi.json")
+    async def describe(self, request: Request) -> Answer:
+        """The OpenAPI document."""
+        return Answer(200, self._openapi, headers=[(b"cache-control", b"public, max-age=60")])
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

@@ -1,0 +1,144 @@
+"""One request and its answer, as plain as ASGI gives them."""
+
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from functools import cached_property
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from waystation.core import codec
+from waystation.core.errors import Malformed
+from waystation.interfaces.api.problems import Problem
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+
+MOST_BODY = 4096
+"""Bytes of a visitor's request; everything a visitor may say fits."""
+
+T = TypeVar("T")
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What goes back."""
+
+    status: int = 200
+    body: bytes = b""
+    kind: bytes = b"application/json"
+    headers: Headers = []
+
+    async def send(self, send: Send) -> None:
+        """Put it on its way."""
+        head = [
+            (b"content-type", self.kind),
+            (b"content-length", str(len(self.body)).encode()),
+            *self.headers,
+        ]
+        # No body, no type: a 204 or 304 says all there is to say.
+        if self.status in (204, 304):
+            head = self.headers
+        await send({"type": "http.response.start", "status": self.status, "headers": head})
+        await send({"type": "http.response.body", "body": self.body})
+
+
+NO_STORE = (b"cache-control", b"no-store")
+
+
+def answer(body: Any, status: int = 200, *headers: tuple[bytes, bytes]) -> Answer:
+    """A JSON answer that nobody may keep."""
+    return Answer(status, codec.encode(body), headers=[NO_STORE, *headers])
+
+
+class Request:
+    """What came, read only as far as somebody asks."""
+
+    def __init__(self, scope: Scope, receive: Receive, address: str) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.address = address
+        """Where the visitor really comes from, as far as we may believe it."""
+        self.slots: Mapping[str, str] = {}
+        """What the parts of the path that vary are here."""
+        self._scope = scope
+        self._receive = receive
+        self._raw: list[tuple[bytes, bytes]] = scope["headers"]
+
+    @cached_property
+    def headers(self) -> dict[bytes, bytes]:
+        """The headers by lower-case name; the last of several counts."""
+        return dict(self._raw)
+
+    def header(self, name: str, default: str = "") -> str:
+        """One header as text."""
+        return self.headers.get(name.encode(), default.encode()).decode("latin-1")
+
+    @cached_property
+    def query(self) -> dict[str, str]:
+        """The query; the last of several counts."""
+        return dict(
+            parse_qsl(self._scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        )
+
+    @cached_property
+    def cookies(self) -> dict[str, str]:
+        """The cookies; two of one name are refused, because proxies disagree which one counts."""
+        found: dict[str, str] = {}
+        for name, value in self._raw:
+            if name != b"cookie":
+                continue
+            for pair in value.decode("latin-1").split(";"):
+                key, equals, text = pair.strip().partition("=")
+                if not equals:
+                    continue
+                if key in found and found[key] != text:
+                    raise Problem(400, "AMBIGUOUS_COOKIE", f"the cookie {key!r} came twice")
+                found[key] = text
+        return found
+
+    @property
+    def host(self) -> str:
+        """The host that the visitor asked for."""
+        return self.header("host")
+
+    @property
+    def wants_page(self) -> bool:
+        """Whether a browser asks for something to show."""
+        return "text/html" in self.header("accept")
+
+    async def body(self, most: int = MOST_BODY) -> bytes:
+        """The whole body, unless it is longer than it may be."""
+        told = self.headers.get(b"content-length", b"0")
+        if told.isdigit() and int(told) > most:
+            raise _too_large(most)
+        whole = bytearray()
+        while True:
+            message = await self._receive()
+            whole += message.get("body", b"")
+            if len(whole) > most:
+                raise _too_large(most)
+            if not message.get("more_body") or message["type"] == "http.disconnect":
+                return bytes(whole)
+
+    async def read(self, kind: type[T], most: int = MOST_BODY) -> T:
+        """The body as what it should be: JSON, or nothing where everything has a default."""
+        raw = await self.body(most)
+        told = self.header("content-type").partition(";")[0].strip().lower()
+        if raw and told != "application/json":
+            raise Problem(415, "UNSUPPORTED_MEDIA_TYPE", "a body must be application/json")
+        try:
+            return codec.decode(raw or b"{}", kind)
+        except Malformed as error:
+            raise Problem(400, "MALFORMED", str(error)) from None
+
+    async def form(self, most: int = MOST_BODY) -> dict[str, str]:
+        """The body as a page's form sends it."""
+        raw = await self.body(most)
+        return dict(parse_qsl(raw.decode("latin-1"), keep_blank_values=True))
+
+
+def _too_large(most: int) -> Problem:
+    return Problem(413, "PAYLOAD_TOO_LARGE", f"a body may have {most} bytes")

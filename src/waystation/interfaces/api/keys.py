@@ -1,0 +1,19 @@
+"""Where the doors keep what belongs to no visitor."""
+
+from waystation.core.store.keyspace import Hash, Keyspace, Stream, String
+
+
+class DoorKeys(Keyspace, root=""):
+    """The keys of the HTTP side."""
+
+    operators = Hash("admin:keys", "who may operate, by the digest of their key")
+    audit = Stream("admin:audit", "who changed what, before and after")
+    idempotent = String("idempotency:<name>:<what>", "what was asked under a key", ttl="10 min")
+    solved = String("pow:<name>:<what>", "a challenge that was solved already", ttl="2 min")
+
+    def __init__(self, name: str = "doors") -> None:
+        super().__init__(name)
+
+    def of(self, what: str) -> "DoorKeys":
+        """The same keys with those of one request filled in."""
+        return self.within(DoorKeys, what=what)

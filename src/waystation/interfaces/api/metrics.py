@@ -1,0 +1,83 @@
+"""The numbers of the waiting room, beside those of the house."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from waystation.core.telemetry.instruments import Instrument
+from waystation.core.telemetry.metrics import Metrics
+
+_WAITS = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14_400)
+_CALLS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5)
+
+
+class RoomMetrics:
+    """The instruments of the doors."""
+
+    queue_length = Instrument(
+        Gauge, "waiting_room_queue_length", "People in line.", "queue", "lane"
+    )
+    active_sessions = Instrument(Gauge, "waiting_room_active_sessions", "People inside.", "queue")
+    admissions = Instrument(Counter, "waiting_room_admissions_total", "People called in.", "queue")
+    arrivals = Instrument(
+        Counter,
+        "waiting_room_arrivals_total",
+        "People who asked for a place, by answer.",
+        "queue",
+        "result",
+    )
+    claims = Instrument(
+        Counter,
+        "waiting_room_claims_total",
+        "Turns that were asked for, by answer.",
+        "queue",
+        "result",
+    )
+    expired = Instrument(
+        Counter,
+        "waiting_room_expired_total",
+        "People who are gone, by reason.",
+        "queue",
+        "reason",
+    )
+    verified = Instrument(
+        Counter,
+        "waiting_room_verify_total",
+        "Questions of proxies, by answer.",
+        "queue",
+        "result",
+    )
+    origin = Instrument(
+        Histogram,
+        "waiting_room_origin_seconds",
+        "How long the site behind took, by status.",
+        "queue",
+        "status",
+        buckets=_CALLS,
+    )
+    shown_wait = Instrument(
+        Histogram,
+        "waiting_room_wait_seconds",
+        "The wait that people were told on joining.",
+        "queue",
+        buckets=_WAITS,
+    )
+    admit_lag = Instrument(
+        Gauge,
+        "waiting_room_admit_loop_lag_seconds",
+        "Seconds since people were last called in.",
+        "queue",
+    )
+    snapshot_age = Instrument(
+        Gauge, "waiting_room_snapshot_age_seconds", "How old the public snapshot is.", "queue"
+    )
+    fail_open = Instrument(Gauge, "waiting_room_fail_open", "1 while everybody is let in.", "queue")
+
+    def __init__(self, house: Metrics | None = None) -> None:
+        self.house = house or Metrics()
+        registry: CollectorRegistry = self.house.registry
+        for line in vars(RoomMetrics).values():
+            if isinstance(line, Instrument):
+                line.install(self, registry, {})
+
+    def expose(self) -> bytes:
+        """All numbers in Prometheus' text format."""
+        return self.house.expose()

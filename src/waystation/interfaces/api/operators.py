@@ -1,0 +1,163 @@
+"""Who may operate: keys that are shown once, kept as digests, limited in scope and time."""
+
+import hashlib
+import secrets
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from waystation.core import codec
+from waystation.core.clock import Clock
+from waystation.core.errors import InvalidOption, RateLimited
+from waystation.core.store import faults
+from waystation.core.store.connection import Store
+from waystation.interfaces.api.exchange import Request
+from waystation.interfaces.api.keys import DoorKeys
+from waystation.interfaces.api.pace import Pace
+from waystation.interfaces.api.problems import Problem
+
+AUDIT_CAP = 10_000
+
+
+class Role(StrEnum):
+    """What a key is for; each may do what those before it may, but connectors only connect."""
+
+    CONNECTOR = "connector"
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+
+_RANK = {Role.VIEWER: 1, Role.OPERATOR: 2, Role.ADMIN: 3}
+
+
+class Operator(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody who may operate."""
+
+    name: str
+    role: Role
+    queues: list[str] = []
+    """The only rooms they may touch; empty for all."""
+    expires_ms: int = 0
+    """0 for never."""
+
+    def may(self, scope: str, queue: str | None) -> bool:
+        """Whether they may do something of this scope to this room."""
+        if self.queues and queue not in self.queues:
+            return False
+        if scope == Role.CONNECTOR or self.role is Role.CONNECTOR:
+            return scope == self.role or self.role is Role.ADMIN
+        return _RANK[self.role] >= _RANK[Role(scope)]
+
+
+class Operators:
+    """Tells operators by their keys, and remembers what they did."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._keys = DoorKeys()
+        # Wrong keys are few among people and many among guessers.
+        self._wrong = Pace(every_s=6.0, burst=10, clock=clock)
+
+    async def issue(
+        self, name: str, role: Role, *, queues: list[str] | None = None, days: float = 90
+    ) -> str:
+        """Make a key; this is the only time that it can be seen."""
+        if not name or len(name) > 64 or not name.isprintable():
+            raise InvalidOption(f"a key needs a name of 1 to 64 characters, got {name!r}")
+        if not 0 < days <= 3650:
+            raise InvalidOption(f"days must be above 0, at most 3650, got {days}")
+        key = f"wrk_{secrets.token_urlsafe(32)}"
+        until = self._clock.now_ms() + int(days * 86_400_000)
+        who = Operator(name=name, role=role, queues=queues or [], expires_ms=until)
+        await self._ask("HSET", self._keys.operators, _digest(key), codec.encode(who))
+        return key
+
+    async def withdraw(self, name: str) -> int:
+        """Let the keys of this name count no longer; how many there were."""
+        raw = await self._ask("HGETALL", self._keys.operators)
+        gone = [
+            raw[at]
+            for at in range(0, len(raw), 2)
+            if codec.decode(raw[at + 1], Operator).name == name
+        ]
+        return int(await self._ask("HDEL", self._keys.operators, *gone)) if gone else 0
+
+    async def require(self, request: Request, scope: str, queue: str | None = None) -> Operator:
+        """Whose key the request shows; a Problem when it does not allow what is asked."""
+        scheme, _, shown = request.header("authorization").partition(" ")
+        key = shown.strip() if scheme.lower() == "bearer" else request.header("x-admin-key")
+        if not key:
+            raise Problem(
+                401,
+                "KEY_REQUIRED",
+                "this needs an operator's key",
+                headers={"www-authenticate": 'Bearer realm="waiting room"'},
+            )
+        self._wrong_allowed(request.address)
+        kept = await self._ask("HGET", self._keys.operators, _digest(key[:256]))
+        who = codec.decode(kept, Operator) if kept else None
+        if who is None or 0 < who.expires_ms <= self._clock.now_ms():
+            self._count_wrong(request.address)
+            raise Problem(
+                401,
+                "KEY_INVALID",
+                "the key does not count",
+                headers={"www-authenticate": 'Bearer realm="waiting room"'},
+            )
+        if not who.may(scope, queue):
+            raise Problem(403, "NOT_ALLOWED", f"a key for {who.role} does not allow this")
+        return who
+
+    async def note(
+        self, who: Operator, action: str, queue: str, *, before: Any, after: Any
+    ) -> None:
+        """Write down who changed what."""
+        await self._ask(
+            "XADD",
+            self._keys.audit,
+            "MAXLEN",
+            "~",
+            AUDIT_CAP,
+            "*",
+            "who",
+            who.name,
+            "role",
+            who.role.value,
+            "action",
+            action,
+            "queue",
+            queue,
+            "before",
+            codec.encode(before),
+            "after",
+            codec.encode(after),
+            "at",
+            self._clock.now_ms(),
+        )
+
+    async def audit(self, count: int) -> list[dict[str, str]]:
+        """What was done, the latest first."""
+        raw = await self._ask("XREVRANGE", self._keys.audit, "+", "-", "COUNT", count)
+        found = list[dict[str, str]]()
+        for id, fields in raw:
+            texts = [each.decode() for each in fields]
+            found.append({"id": id.decode(), **dict(zip(texts[::2], texts[1::2], strict=True))})
+        return found
+
+    def _wrong_allowed(self, address: str) -> None:
+        if self._wrong.exhausted(address):
+            raise RateLimited("too many wrong keys came from there", 60_000)
+
+    def _count_wrong(self, address: str) -> None:
+        self._wrong.count(address)
+
+    async def _ask(self, *command: Any) -> Any:
+        with faults.told():
+            return await self._store.hot.execute_command(*command)
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()

@@ -1,0 +1,96 @@
+"""What went wrong, said the way RFC 9457 asks for."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from waystation.core import codec
+from waystation.core.errors import (
+    CircuitOpen,
+    InvalidInput,
+    InvalidOption,
+    LeaseLost,
+    NotFound,
+    RateLimited,
+    StoreError,
+    WaystationError,
+    WrongState,
+)
+
+KIND = b"application/problem+json"
+
+
+class Problem(Exception):
+    """An answer that is not what was asked for."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.headers = dict(headers or {})
+        self.more = more
+
+    def body(self, request_id: str) -> bytes:
+        """The document."""
+        return codec.encode(
+            {
+                "type": f"urn:waystation:problem:{self.code.lower().replace('_', '-')}",
+                "title": self.code.replace("_", " ").capitalize(),
+                "status": self.status,
+                "code": self.code,
+                "detail": self.detail,
+                "request_id": request_id,
+                **self.more,
+            }
+        )
+
+
+class ProblemBody(msgspec.Struct, kw_only=True, rename={"kind": "type"}):
+    """A problem document, for the reference."""
+
+    kind: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    request_id: str
+
+
+# The first that fits counts, so the narrow ones come first.
+_STATUS: tuple[tuple[type[WaystationError], int], ...] = (
+    (InvalidOption, 422),
+    (InvalidInput, 400),
+    (NotFound, 404),
+    (RateLimited, 429),
+    (WrongState, 409),
+    (LeaseLost, 409),
+    (CircuitOpen, 503),
+    (StoreError, 503),
+)
+
+
+def from_error(error: Exception) -> Problem:
+    """The problem that an error of ours is; anything else is told without its words."""
+    if isinstance(error, Problem):
+        return error
+    if not isinstance(error, WaystationError):
+        return Problem(500, "INTERNAL", "this should not happen")
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    headers: dict[str, str] = {}
+    if isinstance(error, RateLimited):
+        headers["retry-after"] = str(max(1, -(-error.retry_after_ms // 1000)))
+    if status == 503:
+        headers["retry-after"] = "5"
+        # What the store says is for its operator, not for the visitor.
+        return Problem(status, error.code, "the room cannot be asked right now", headers=headers)
+    return Problem(status, error.code, str(error), headers=headers)

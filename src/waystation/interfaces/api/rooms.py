@@ -1,0 +1,68 @@
+"""The rooms of a store, found by the names that visitors see."""
+
+import re
+
+from waystation.core.clock import Clock, SystemClock
+from waystation.core.errors import NotFound
+from waystation.core.store import faults
+from waystation.core.store.connection import Store
+from waystation.queues.waitingroom.keys import RoomsKeys
+from waystation.queues.waitingroom.room import Room
+
+FRESH_S = 1.0
+"""How long a look at the list of rooms may serve."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+def is_name(text: str) -> bool:
+    """Whether a room may be called that: it stands in paths and in names of cookies."""
+    return _NAME.fullmatch(text) is not None
+
+
+def name_of(queue_id: str) -> str:
+    """What visitors see of a room's id: the hash tag without its braces."""
+    return queue_id.strip("{}")
+
+
+class Rooms:
+    """All rooms; one `Room` each for the whole process."""
+
+    def __init__(
+        self, store: Store, *, clock: Clock | None = None, time: Clock | None = None
+    ) -> None:
+        self.store = store
+        self.clock = clock or SystemClock()
+        self._room_clock = time
+        self._open: dict[str, Room] = {}
+        self._ids: dict[str, str] = {}
+        self._seen = float("-inf")
+
+    async def find(self, name: str) -> Room:
+        """The room of this name; NotFound when there is none."""
+        id = self._ids.get(name)
+        if id is None or self.clock.monotonic() - self._seen > FRESH_S:
+            await self.look()
+            id = self._ids.get(name)
+        if id is None:
+            raise NotFound("there is no room of that name")
+        return self.of(id)
+
+    def of(self, queue_id: str) -> Room:
+        """The room of this id, whether or not it has been set up."""
+        if queue_id not in self._open:
+            self._open[queue_id] = Room(self.store, queue_id, clock=self._room_clock)
+        return self._open[queue_id]
+
+    async def look(self) -> list[str]:
+        """The ids of all rooms, as they are now."""
+        with faults.told():
+            raw = await self.store.hot.execute_command("SMEMBERS", RoomsKeys().every)
+        ids = sorted(each.decode() for each in raw)
+        self._ids = {name_of(id): id for id in ids if is_name(name_of(id))}
+        self._seen = self.clock.monotonic()
+        return ids
+
+    def forget(self) -> None:
+        """Look again before the next answer."""
+        self._seen = float("-inf")

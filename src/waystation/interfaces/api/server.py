@@ -1,0 +1,51 @@
+"""The waiting room as a process: an HTTP server and the duties beside it."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from granian.constants import Interfaces
+from granian.server.embed import Server
+
+from waystation.interfaces.api.app import App
+from waystation.interfaces.api.exchange import Receive, Scope, Send
+
+BACKLOG = 1024
+
+
+@asynccontextmanager
+async def serving(app: App, *, host: str, port: int) -> AsyncGenerator[None]:
+    """Answer requests for as long as the block runs."""
+
+    async def target(scope: Scope, receive: Receive, send: Send) -> None:
+        await app(scope, receive, send)
+
+    server = Server(
+        target,
+        address=host,
+        port=port,
+        interface=Interfaces.ASGI,
+        websockets=False,
+        log_enabled=False,
+        backlog=BACKLOG,
+    )
+    task = asyncio.create_task(server.serve())
+    try:
+        await _listening(host, port, task)
+        yield
+    finally:
+        server.stop()
+        await asyncio.wait([task], timeout=10)
+
+
+async def _listening(host: str, port: int, task: asyncio.Task[None]) -> None:
+    while not task.done():
+        try:
+            _, writer = await asyncio.open_connection(host, port)
+        except OSError:
+            await asyncio.sleep(0.01)
+        else:
+            writer.close()
+            return
+    await task
+    raise OSError(f"cannot listen on {host}:{port}")

@@ -1,0 +1,99 @@
+"""The public snapshot: one document a second, however many look at it."""
+
+import asyncio
+import hashlib
+
+from waystation.core import codec
+from waystation.interfaces.api.bodies import EtaModel, PollPolicy, SnapshotBody
+from waystation.interfaces.api.desk import Desk
+from waystation.interfaces.api.endpoints import endpoint
+from waystation.interfaces.api.exchange import Answer, Request
+from waystation.interfaces.api.rooms import name_of
+from waystation.interfaces.api.telling import (
+    CEILING_MS,
+    DIVISOR,
+    FLOOR_MS,
+    instant,
+    notice,
+    serving_state,
+)
+from waystation.queues.waitingroom import estimate
+from waystation.queues.waitingroom.pulse import Pulse
+from waystation.queues.waitingroom.room import Room
+from waystation.queues.waitingroom.visitor import Lane
+
+FRESH_S = 1.0
+CACHED = (b"cache-control", b"public, max-age=1, stale-while-revalidate=5")
+
+
+class Snapshots:
+    """Keeps the snapshot of each room for a second; while one is made, everybody waits for it."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._kept: dict[str, tuple[float, Answer]] = {}
+        self._making: dict[str, asyncio.Task[Answer]] = {}
+
+    def kept(self, name: str) -> Answer | None:
+        """The answer if it is fresh: no waiting, no question to the store."""
+        found = self._kept.get(name)
+        if found is None or self._desk.clock.monotonic() - found[0] > FRESH_S:
+            return None
+        return found[1]
+
+    @endpoint(
+        "GET /api/v1/queues/{id}/snapshot", gives={200: SnapshotBody, 304: None}, fails=(404, 503)
+    )
+    async def answer(self, request: Request) -> Answer:
+        """The room as anybody may see it."""
+        name = request.slots["id"]
+        found = self.kept(name)
+        if found is None:
+            if name not in self._making:
+                self._making[name] = asyncio.create_task(self._make(name))
+                self._making[name].add_done_callback(lambda _: self._making.pop(name))
+            found = await asyncio.shield(self._making[name])
+        asked = request.headers.get(b"if-none-match")
+        if asked is not None and found.headers[1][1] == asked:
+            return Answer(304, headers=found.headers)
+        return found
+
+    async def _make(self, name: str) -> Answer:
+        room = await self._desk.rooms.find(name)
+        pulse, curve = await asyncio.gather(room.pulse(), room.curve())
+        raw = codec.encode(snapshot_of(room, pulse, curve))
+        tag = b'"' + hashlib.sha256(raw).hexdigest()[:16].encode() + b'"'
+        made = Answer(200, raw, headers=[CACHED, (b"etag", tag)])
+        self._kept[name] = (self._desk.clock.monotonic(), made)
+        return made
+
+
+def snapshot_of(room: Room, pulse: Pulse, curve: list[list[tuple[int, int]]]) -> SnapshotBody:
+    """The room as anybody may see it."""
+    now_us = pulse.now_ms * 1000
+    return SnapshotBody(
+        queue_id=name_of(room.queue_id),
+        phase=pulse.phase,
+        serving_state=serving_state(pulse),
+        now=instant(pulse.now_ms),
+        serving=[points[0][0] - 1 if points else now_us for points in curve],
+        curve=curve,
+        rate_per_minute=round(pulse.rate * 60, 3),
+        eta_model=EtaModel(
+            mu=[round(estimate.lane_pace(pulse, lane), 6) for lane in Lane],
+            theta=pulse.model.theta,
+            f10=pulse.model.f10,
+            f50=pulse.model.f50,
+            f90=pulse.model.f90,
+            v=pulse.model.version,
+        ),
+        waiting=pulse.waiting + pulse.early,
+        active=pulse.inside,
+        message=notice(pulse),
+        poll_policy=PollPolicy(floor_ms=FLOOR_MS, ceiling_ms=CEILING_MS, divisor=DIVISOR),
+        event={
+            "starts_at": instant(pulse.starts_ms) if pulse.starts_ms else None,
+            "ends_at": instant(pulse.ends_ms) if pulse.ends_ms else None,
+            "commit": pulse.fields.get("commitment"),
+        },
+    )

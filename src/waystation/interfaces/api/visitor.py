@@ -1,0 +1,394 @@
+"""What visitors can ask: join, look, beat, take their turn, take it back, leave."""
+
+import re
+from collections.abc import Iterator
+
+from waystation.core import codec
+from waystation.interfaces.api import bodies
+from waystation.interfaces.api.bodies import PlaceBody
+from waystation.interfaces.api.challenge import Challenges
+from waystation.interfaces.api.desk import Desk, digest_of, require_own_site
+from waystation.interfaces.api.endpoints import Endpoint, endpoint, offered
+from waystation.interfaces.api.exchange import Answer, Request, answer
+from waystation.interfaces.api.idempotency import require_same
+from waystation.interfaces.api.pace import Pace
+from waystation.interfaces.api.problems import Problem
+from waystation.interfaces.api.returns import Return, safe_path
+from waystation.interfaces.api.rooms import name_of
+from waystation.interfaces.api.snapshots import Snapshots
+from waystation.interfaces.api.streams import Streams
+from waystation.interfaces.api.telling import (
+    cloudflare_shape,
+    instant,
+    standing_body,
+    word_of,
+)
+from waystation.queues.waitingroom.errors import InvalidToken
+from waystation.queues.waitingroom.lottery import Lottery
+from waystation.queues.waitingroom.pulse import Pulse
+from waystation.queues.waitingroom.room import (
+    Begun,
+    Forbidden,
+    Joined,
+    Kept,
+    Passed,
+    Refused,
+    Room,
+)
+from waystation.queues.waitingroom.tokens import EnqueueTicket
+from waystation.queues.waitingroom.visitor import (
+    Gone,
+    Lane,
+    Late,
+    Newcomer,
+    Place,
+    Prequeued,
+    Standing,
+    network_of,
+)
+
+LEAVING_S = 120
+"""How long a place is kept for somebody whose page was closed."""
+
+_FAILS = (400, 401, 403, 404, 410, 413, 415, 429, 503)
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_REFUSED = {
+    "full": (503, "QUEUE_FULL", "the line is full"),
+    "crowded": (429, "RATE_LIMITED", "too many come from there at once"),
+    "rejected": (403, "REJECTED", "nobody may join"),
+    "draining": (503, "DRAINING", "nobody may join any more"),
+    "maintenance": (503, "MAINTENANCE_MODE", "the room is closed for maintenance"),
+    "closed": (410, "ENDED", "it is over"),
+}
+
+
+class Visitors:
+    """The visitors' endpoints."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.snapshots = Snapshots(desk)
+        self.challenges = Challenges(desk)
+        self._streams = Streams(desk)
+        floor_s = desk.options.poll_floor_ms / 1000
+        self._polls = Pace(every_s=floor_s, burst=10, clock=desk.clock)
+        self._claims = Pace(every_s=floor_s, burst=20, clock=desk.clock)
+
+    @endpoint(
+        "POST /api/v1/queues/{id}/enqueue",
+        takes=bodies.Enqueue,
+        gives={200: PlaceBody, 201: PlaceBody, 202: PlaceBody},
+        fails=(400, 401, 403, 404, 409, 410, 413, 415, 429, 503),
+    )
+    async def enqueue(self, request: Request) -> Answer:
+        """Give somebody a place, or the one they have."""
+        require_own_site(request)
+        room = await self.desk.room(request)
+        asked = await request.read(bodies.Enqueue)
+        newcomer = await self.newcomer(request, room, asked)
+        await require_same(self.desk, request, room, newcomer.key, codec.encode(asked))
+        return await self.join(request, room, newcomer, asked.target)
+
+    async def newcomer(self, request: Request, room: Room, asked: bodies.Enqueue) -> Newcomer:
+        """Who asks for a place; a Problem when they may not."""
+        if asked.h and not _DIGEST.fullmatch(asked.h):
+            raise Problem(400, "MALFORMED", "h must be a SHA-256 in hexadecimal")
+        if asked.target:
+            safe_path(asked.target)
+        key = self.desk.visitor_key(request)
+        if key is None and not asked.ticket:
+            _, cookie = self.desk.new_visitor_key()
+            # A client that keeps no cookies never gets a place, so it cannot hold up the line.
+            raise Problem(
+                401,
+                "VISITOR_KEY_REQUIRED",
+                "ask again with the cookie, or bring a key of your own as Wr-Visitor",
+                headers={"set-cookie": cookie[1].decode()},
+            )
+        pulse = await self.desk.pulse(room)
+        lane, identity = Lane.NORMAL, f"cookie|{key}"
+        if asked.ticket:
+            invited = self._invitation(request, room, asked.ticket, pulse)
+            lane, identity = invited.lane, f"invite|{invited.key}"
+        elif pulse.fields.get("invite_only") == "1":
+            raise Problem(403, "INVITE_REQUIRED", "this line is for those who were invited")
+        await self.challenges.require(room, pulse, key or identity, asked.pow)
+        secret = asked.h or digest_of(key or "")
+        if not asked.h and key is None:
+            raise Problem(400, "SECRET_REQUIRED", "without a visitor key h has to be there")
+        metadata = codec.encode(asked.metadata).decode() if asked.metadata else ""
+        return Newcomer(
+            key=identity,
+            secret=secret,
+            lane=lane,
+            address=request.address or None,
+            agent=request.header("user-agent")[:256],
+            metadata=metadata,
+        )
+
+    async def join(
+        self, request: Request, room: Room, newcomer: Newcomer, target: str = ""
+    ) -> Answer:
+        """Join, and tell what came of it."""
+        name = name_of(room.queue_id)
+        entry = await room.join(newcomer)
+        pulse = await self.desk.pulse(room)
+        self.desk.metrics.arrivals.of(name, type(entry).__name__.lower()).inc()
+        match entry:
+            case Refused(reason=reason, retry_after_ms=retry_ms):
+                status, code, detail = _REFUSED[reason]
+                after = str(max(1, -(-retry_ms // 1000))) if retry_ms else "30"
+                headers = {"retry-after": after} if status in (429, 503) else {}
+                raise Problem(status, code, detail, headers=headers)
+            case Passed(place=place, standing=standing):
+                body = standing_body(room, place, standing, pulse)
+                body.status = "pass"
+                body.session_token = self.desk.session_token(room, place, pulse, host=request.host)
+                body.redirect_url = self.redirect_url(pulse, target)
+                status = 200
+            case Joined(place=place, standing=standing) | Kept(place=place, standing=standing):
+                body = standing_body(room, place, standing, pulse)
+                status = 201 if isinstance(entry, Joined) else 200
+                if isinstance(standing, Prequeued) and isinstance(entry, Joined):
+                    status = 202
+                if body.estimated_wait.p50 is not None and isinstance(entry, Joined):
+                    self.desk.metrics.shown_wait.of(name).observe(body.estimated_wait.p50)
+        body.token = self.desk.ticket(room, entry.place, newcomer.lane, pulse)
+        cookies = [
+            self.desk.set_cookie(
+                self.desk.cookie("q", name), body.token, self.desk.options.ticket_s
+            )
+        ]
+        if body.session_token:
+            cookies.append(self.session_cookie(room, pulse, body.session_token))
+        return answer(body, status, *cookies)
+
+    @endpoint(
+        "GET /api/v1/queues/{id}/status",
+        gives={200: PlaceBody},
+        query={"format": {"type": "string", "enum": ["cf"]}},
+        fails=(400, 401, 404, 410, 429, 503),
+    )
+    async def status(self, request: Request) -> Answer:
+        """How things stand; changes nothing."""
+        room = await self.desk.room(request)
+        place, _ = await self.desk.place(request, room)
+        self._polls.require(place.id)
+        standing = await room.status(place)
+        pulse = await self.desk.pulse(room)
+        _require_here(standing)
+        body = standing_body(room, place, standing, pulse)
+        if request.query.get("format") == "cf":
+            return answer(cloudflare_shape(body, pulse))
+        return answer(body)
+
+    @endpoint(
+        "POST /api/v1/queues/{id}/heartbeat",
+        takes=bodies.Beat,
+        gives={200: PlaceBody},
+        fails=_FAILS,
+    )
+    async def heartbeat(self, request: Request) -> Answer:
+        """Say that somebody is still there."""
+        require_own_site(request)
+        room = await self.desk.room(request)
+        place, _ = await self.desk.place(request, room)
+        asked = await request.read(bodies.Beat)
+        self._polls.require(place.id)
+        standing = await room.heartbeat(place, leaving_s=LEAVING_S if asked.leaving else None)
+        _require_here(standing)
+        body = standing_body(room, place, standing, await self.desk.pulse(room))
+        body.next_heartbeat_seconds = body.heartbeat_after_ms / 1000
+        return answer(body)
+
+    @endpoint(
+        "POST /api/v1/queues/{id}/claim",
+        takes=bodies.Claim,
+        gives={200: bodies.SessionBegun, 202: PlaceBody},
+        fails=_FAILS,
+    )
+    async def claim(self, request: Request) -> Answer:
+        """Come in."""
+        require_own_site(request)
+        room = await self.desk.room(request)
+        place, _ = await self.desk.place(request, room)
+        asked = await request.read(bodies.Claim)
+        begun = await self.begin(request, room, place, asked.secret)
+        pulse = await self.desk.pulse(room)
+        if not isinstance(begun, Begun):
+            return answer(standing_body(room, place, begun, pulse), 202)
+        token = self.desk.session_token(room, place, pulse, host=request.host)
+        body = bodies.SessionBegun(
+            status="active",
+            session_id=begun.session_id,
+            session_token=token,
+            expires_at=instant(begun.until_ms),
+            max_expires_at=instant(pulse.now_ms + pulse.options.session_max_s * 1000),
+            redirect_url=self.redirect_url(pulse, "", asked.back, room),
+        )
+        return answer(body, 200, self.session_cookie(room, pulse, token))
+
+    async def begin(
+        self, request: Request, room: Room, place: Place, secret: str
+    ) -> Begun | Standing:
+        """Take the turn; a Problem when it is not theirs to take or is over."""
+        self._claims.require(place.id)
+        begun = await room.claim(place, self.desk.possession(request, secret) or "-")
+        result = "begun" if isinstance(begun, Begun) else "forbidden"
+        if not isinstance(begun, Begun | Forbidden):
+            result = word_of(begun)
+        self.desk.metrics.claims.of(name_of(room.queue_id), result).inc()
+        if isinstance(begun, Forbidden):
+            raise Problem(403, "NOT_YOURS", "the secret of this place is another")
+        if not isinstance(begun, Begun):
+            _require_here(begun)
+        return begun
+
+    @endpoint(
+        "POST /api/v1/queues/{id}/recover",
+        takes=bodies.Possession,
+        gives={200: PlaceBody},
+        fails=_FAILS,
+    )
+    async def recover(self, request: Request) -> Answer:
+        """Take a missed turn back."""
+        require_own_site(request)
+        room = await self.desk.room(request)
+        place, _ = await self.desk.place(request, room)
+        asked = await request.read(bodies.Possession)
+        self._claims.require(place.id)
+        standing = await room.recover(place, self.desk.possession(request, asked.secret) or "-")
+        if isinstance(standing, Forbidden):
+            raise Problem(403, "NOT_YOURS", "the secret of this place is another")
+        _require_here(standing)
+        return answer(standing_body(room, place, standing, await self.desk.pulse(room)))
+
+    @endpoint(
+        "DELETE /api/v1/queues/{id}/position",
+        takes=bodies.Possession,
+        gives={200: bodies.Done},
+        fails=_FAILS,
+    )
+    async def leave(self, request: Request) -> Answer:
+        """Give the place up."""
+        require_own_site(request)
+        room = await self.desk.room(request)
+        place, _ = await self.desk.place(request, room)
+        asked = await request.read(bodies.Possession)
+        left = await room.leave(place, self.desk.possession(request, asked.secret) or "-")
+        if isinstance(left, Forbidden):
+            raise Problem(403, "NOT_YOURS", "the secret of this place is another")
+        if not left:
+            raise Problem(404, "NOT_FOUND", "there was no place to give up")
+        return answer(bodies.Done(status="cancelled"), 200, self.forget_ticket(room))
+
+    @endpoint(
+        "GET /api/v1/queues/{id}/fairness", gives={200: bodies.FairnessBody}, fails=(404, 409)
+    )
+    async def fairness(self, request: Request) -> Answer:
+        """What it takes to check the draw."""
+        room = await self.desk.room(request)
+        lottery = Lottery(room)
+        commitment = await lottery.commitment()
+        pulse = await self.desk.pulse(room)
+        if commitment is None:
+            return answer(bodies.FairnessBody(method=pulse.options.queueing_method.value))
+        if pulse.phase != "open":
+            return answer(bodies.FairnessBody(method="lottery", commit=commitment))
+        proof = await lottery.proof()
+        return answer(
+            bodies.FairnessBody(
+                method="lottery",
+                commit=proof.commitment,
+                seed=proof.seed,
+                beacon=proof.beacon,
+                n=proof.count,
+                opened_us=proof.opened_us,
+                digest=proof.digest,
+                proof_url=f"/api/v1/queues/{name_of(room.queue_id)}/fairness/order",
+            )
+        )
+
+    @endpoint(
+        "GET /api/v1/queues/{id}/fairness/order",
+        query={"first": {"type": "integer", "minimum": 0, "maximum": 999_999_999}},
+        fails=(400, 404),
+    )
+    async def order(self, request: Request) -> Answer:
+        """The order that was drawn, page by page."""
+        room = await self.desk.room(request)
+        first = request.query.get("first", "0")
+        if not first.isdigit() or len(first) > 9:
+            raise Problem(400, "MALFORMED", "first must be a number")
+        return answer({"first": int(first), "ids": await Lottery(room).drawn(int(first))})
+
+    def session_cookie(self, room: Room, pulse: Pulse, token: str) -> tuple[bytes, bytes]:
+        """The header that keeps a session token as long as the session may last."""
+        name = self.desk.cookie("s", name_of(room.queue_id))
+        return self.desk.set_cookie(name, token, pulse.options.session_max_s)
+
+    def forget_ticket(self, room: Room) -> tuple[bytes, bytes]:
+        """The header that throws a ticket away."""
+        return self.desk.set_cookie(self.desk.cookie("q", name_of(room.queue_id)), "", 0)
+
+    def redirect_url(
+        self, pulse: Pulse, target: str, sealed: str = "", room: Room | None = None
+    ) -> str:
+        """Where to go on to: the sealed address, the room's own, or a path."""
+        if sealed and room is not None:
+            back = self.desk.seal.open(
+                sealed, queue=name_of(room.queue_id), now_s=self.desk.now_s()
+            )
+            return _address(back)
+        if target:
+            return safe_path(target)
+        return pulse.options.target_url or "/"
+
+    def _invitation(self, request: Request, room: Room, ticket: str, pulse: Pulse) -> EnqueueTicket:
+        try:
+            invited = self.desk.keyring.verify(
+                ticket,
+                EnqueueTicket,
+                audience=name_of(room.queue_id),
+                issuer=self.desk.options.issuer,
+                now_ms=self.desk.clock.now_ms(),
+                epoch=pulse.epoch,
+            )
+        except InvalidToken as error:
+            raise Problem(401, error.code, str(error)) from None
+        if invited.ip and invited.ip != network_of(request.address):
+            raise Problem(403, "WRONG_NETWORK", "this invitation is for another network")
+        return invited
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """The visitors' part of the table."""
+        return offered(self, self.challenges, self.snapshots, self._streams, group="visitor")
+
+
+def seal_target(desk: Desk, room: Room, host: str, path: str) -> str:
+    """Seal where a visitor wants to go."""
+    return desk.seal.close(
+        Return(
+            host=host,
+            path=safe_path(path),
+            queue=name_of(room.queue_id),
+            exp=int(desk.now_s()) + desk.options.ticket_s,
+        )
+    )
+
+
+def _address(back: Return) -> str:
+    return f"//{back.host}{back.path}" if back.host else back.path
+
+
+def _require_here(standing: Standing) -> None:
+    if isinstance(standing, Late):
+        raise Problem(
+            410,
+            "TURN_MISSED",
+            "the turn is over; it can be taken back for a while",
+            recoverable_until=instant(standing.until_ms),
+            status_word="missed",
+        )
+    if isinstance(standing, Gone):
+        raise Problem(410, "PLACE_LOST", "there is no such place in line any more")

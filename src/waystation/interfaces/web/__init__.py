@@ -1,0 +1,1 @@
+"""The pages that people see: the waiting page and the operator's page."""

@@ -1,0 +1,261 @@
+'use strict';
+(() => {
+  const facts = JSON.parse(document.getElementById('facts').textContent);
+  const words = facts.words;
+  const base = `/api/v1/queues/${facts.queue}`;
+  const at = (id) => document.getElementById(id);
+  const say = (word, values = {}) => (words[word] || '').replace(/\{(\w+)\}/g, (_, name) => values[name] ?? '');
+  const number = new Intl.NumberFormat(facts.lang);
+  const time = new Intl.DateTimeFormat(facts.lang, { hour: '2-digit', minute: '2-digit' });
+  const second = new Intl.DateTimeFormat(facts.lang, { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+
+  let body = facts.body;
+  let shownAhead = Infinity, shownWait = null, milestone = Infinity, errors = 0;
+  let timer = 0, busy = false, lastLook = 0, beatDue = 0, live = null, phase = null;
+
+  const ask = async (method, path, content) => {
+    const answer = await fetch(base + path, {
+      method, credentials: 'same-origin', cache: 'no-store',
+      headers: content === undefined ? {} : { 'content-type': 'application/json' },
+      body: content === undefined ? undefined : JSON.stringify(content),
+    });
+    const told = answer.status === 204 ? {} : await answer.json();
+    return { status: answer.status, ok: answer.ok, told };
+  };
+
+  // Work that a room may ask for before it gives a place away.
+  const solve = async () => {
+    const { status, told } = await ask('GET', '/challenge');
+    if (status !== 200) return '';
+    const text = new TextEncoder();
+    for (let tried = 0; ; tried++) {
+      const digest = new DataView(await crypto.subtle.digest('SHA-256', text.encode(`${told.challenge}:${tried}`)));
+      if (digest.getUint32(0) >>> (32 - told.difficulty) === 0) return `${told.challenge}:${tried}`;
+    }
+  };
+
+  const join = async () => {
+    const wanted = { locale: facts.lang };
+    const pow = await solve();
+    if (pow) wanted.pow = pow;
+    const { ok, told } = await ask('POST', '/enqueue', wanted);
+    if (!ok) return refuse(told);
+    show(told);
+    if (told.status === 'pass') location.assign(facts.target || told.redirect_url);
+    else { announce(`${say('head_waiting')}. ${sentence(told)}`); schedule(told.poll_after_ms); }
+  };
+
+  const refuse = (problem) => {
+    const word = { TURN_MISSED: 'missed', PLACE_LOST: 'gone', ENDED: 'closed', QUEUE_FULL: 'full', MAINTENANCE_MODE: 'closed', DRAINING: 'closed' }[problem.code];
+    if (!word) throw new Error(problem.code);
+    body = { status: word, recoverable_until: problem.recoverable_until, estimated_wait: { known: false } };
+    draw();
+    if (word === 'full') schedule(30000);
+  };
+
+  const look = async () => {
+    const answer = await fetch(`${base}/snapshot`, { credentials: 'omit' });
+    if (!answer.ok) throw new Error('snapshot');
+    const seen = await answer.json();
+    const ahead = placeOn(seen);
+    const turned = phase !== null && phase !== seen.phase;
+    phase = seen.phase;
+    body.message = seen.message;
+    body.serving_state = seen.serving_state;
+    if (ahead === null || ahead < 3 || turned) return status();
+    body.people_ahead = Math.min(body.people_ahead, ahead);
+    body.estimated_wait = waitOf(seen, body.people_ahead);
+    body.poll_after_ms = after(seen.poll_policy, body.estimated_wait);
+    draw();
+    follow();
+  };
+
+  // Everybody finds their own place between two points of the public curve.
+  const placeOn = (seen) => {
+    if (body.status !== 'waiting') return null;
+    const points = seen.curve[body.lane], seq = body.seq;
+    if (!points.length || seq <= seen.serving[body.lane]) return null;
+    let low = 0, high = points.length - 1;
+    while (low < high) { const middle = (low + high + 1) >> 1; if (points[middle][0] <= seq) low = middle; else high = middle - 1; }
+    const [from, ahead] = points[low], next = points[low + 1];
+    if (!next || next[0] === from) return ahead;
+    return Math.floor(ahead + (next[1] - ahead) * (seq - from) / (next[0] - from));
+  };
+
+  const waitOf = (seen, ahead) => {
+    const { mu, theta, f10, f50, f90 } = seen.eta_model, pace = mu[body.lane];
+    if (!(pace > 0) || seen.serving_state !== 'running') return { known: false };
+    const people = ahead + 1;
+    const middle = theta * people < 1e-9 ? people / pace : Math.log1p(theta * people / pace) / theta;
+    return { known: true, p10: middle * f10, p50: middle * f50, p90: middle * f90 };
+  };
+
+  const after = (policy, wait) =>
+    wait.known ? Math.min(policy.ceiling_ms, Math.max(policy.floor_ms, wait.p50 * 1000 / policy.divisor)) : 15000;
+
+  const status = async () => {
+    const due = Date.now() > beatDue;
+    const { ok, told } = due ? await ask('POST', '/heartbeat', { visible: !document.hidden }) : await ask('GET', '/status');
+    if (!ok) return refuse(told);
+    if (due) beatDue = Date.now() + told.heartbeat_after_ms;
+    show(told);
+    follow();
+  };
+
+  const follow = () => {
+    if (live || body.status !== 'waiting' || !(body.people_ahead < 50) || !window.EventSource) return;
+    live = new EventSource(`${base}/events`);
+    const stop = () => { live.close(); live = null; };
+    for (const name of ['position', 'admitted', 'active', 'missed', 'gone']) {
+      live.addEventListener(name, (event) => {
+        show(JSON.parse(event.data));
+        if (name !== 'position') stop();
+      });
+    }
+    live.onerror = stop;
+  };
+
+  const show = (told) => {
+    const rises = body && told.people_ahead > body.people_ahead;
+    body = rises ? { ...told, people_ahead: body.people_ahead } : told;
+    draw();
+  };
+
+  const rounded = (count) => count < 100 ? count : count < 1000 ? Math.round(count / 10) * 10 : Math.round(count / 100) * 100;
+
+  const sentence = (told) => {
+    const wait = told.estimated_wait || { known: false };
+    if (!wait.known) return say('unknown');
+    const from = Math.floor(wait.p10 / 60), to = Math.ceil(wait.p90 / 60);
+    if (to <= 1) return say('soon');
+    return from < 1 || from === to ? say('minutes', { n: number.format(to) }) : say('range', { from: number.format(from), to: number.format(to) });
+  };
+
+  const draw = () => {
+    const word = body.status, wait = body.estimated_wait || { known: false };
+    const first = document.body.dataset.status !== word;
+    document.body.dataset.status = word;
+    const waits = ['waiting', 'returned', 'prequeued'].includes(word);
+    at('headline').textContent = say(`head_${word}`);
+    at('text').textContent = say(`text_${word}`);
+    for (const [id, words] of [['join', ['new', 'gone']], ['claim', ['admitted', 'active']], ['recover', ['missed']], ['leave', ['waiting', 'prequeued', 'returned', 'admitted']]]) at(id).hidden = !words.includes(word);
+    at('numbers').hidden = !(waits || word === 'admitted');
+    at('ahead-box').hidden = body.people_ahead === undefined || body.people_ahead === null;
+    at('wait-box').hidden = word === 'admitted' || word === 'prequeued';
+    if (Number.isFinite(body.people_ahead)) {
+      shownAhead = Math.min(shownAhead, body.people_ahead);
+      at('ahead').textContent = number.format(rounded(shownAhead));
+    }
+    at('wait').textContent = sentence(body);
+    clock(word, wait);
+    banner(wait);
+    notice();
+    progress(word);
+    at('updated').textContent = say('updated', { time: second.format(new Date()) });
+    if (body.position_id) { at('ticket').textContent = body.position_id.slice(-6); at('ticket-line').hidden = false; }
+    at('notify').hidden = !waits || !('Notification' in window) || Notification.permission !== 'default';
+    const minutes = wait.known ? Math.ceil(wait.p50 / 60) : null;
+    document.title = word === 'admitted' ? `● ${say('head_admitted')}` : minutes === null || !waits ? facts.title : `(${say('minutes', { n: number.format(minutes) })}) ${facts.title}`;
+    if (first) enter(word);
+    else if (word === 'waiting' && wait.known) speak(wait.p50);
+  };
+
+  const clock = (word, wait) => {
+    const until = { admitted: body.claim_deadline, prequeued: body.starts_at }[word];
+    const eta = word === 'waiting' && wait.known ? new Date(Date.now() + wait.p50 * 1000) : null;
+    at('clock-box').hidden = !until && !eta;
+    at('clock-word').textContent = say({ admitted: 'left', prequeued: 'starts' }[word] || 'clock');
+    at('clock').textContent = word === 'admitted' && until ? countdown(until) : until ? second.format(new Date(until)) : eta ? time.format(eta) : '';
+  };
+
+  const countdown = (until) => {
+    const left = Math.max(0, Math.round((new Date(until) - Date.now()) / 1000));
+    return `${Math.floor(left / 60)}:${String(left % 60).padStart(2, '0')}`;
+  };
+
+  const banner = (wait) => {
+    const paused = body.serving_state === 'paused' && ['waiting', 'returned'].includes(body.status);
+    const slower = !paused && wait.known && shownWait !== null && wait.p50 > shownWait * 1.2 + 30;
+    at('banner').hidden = !paused && !slower;
+    if (paused || slower) at('banner').textContent = say(paused ? 'paused' : 'slower');
+    if (wait.known && !slower) shownWait = wait.p50;
+  };
+
+  const notice = () => {
+    const told = body.message, text = told && (told.text[facts.lang] || told.text.en || Object.values(told.text)[0]);
+    const box = at('notice');
+    if (text && box.textContent !== text) announce(text);
+    box.textContent = text || '';
+    box.hidden = !text;
+    box.className = `notice ${told && told.level === 'warning' ? 'warning' : 'info'}`;
+  };
+
+  const progress = (word) => {
+    const bar = at('progress');
+    bar.hidden = word !== 'waiting';
+    if (word !== 'waiting') return;
+    const key = `wr:${body.position_id}`;
+    let began = shownAhead;
+    try { began = Math.max(shownAhead, Number(localStorage.getItem(key)) || 0); localStorage.setItem(key, began); } catch { /* private windows keep nothing */ }
+    const done = began ? Math.round(100 * (1 - shownAhead / began)) : 100;
+    at('bar').style.width = `${done}%`;
+    bar.setAttribute('aria-valuenow', done);
+    bar.setAttribute('aria-valuetext', say('progress_text', { n: number.format(rounded(shownAhead)), wait: sentence(body) }));
+  };
+
+  const enter = (word) => {
+    if (word === 'admitted') {
+      at('turn').textContent = say('head_admitted');
+      at('enter').focus();
+      if ('Notification' in window && Notification.permission === 'granted') new Notification(say('head_admitted'), { body: facts.title });
+      if (navigator.vibrate) navigator.vibrate([200, 100, 200]);
+    } else announce(say(`head_${word}`));
+  };
+
+  // Only what matters is spoken: every halving of the wait, five minutes, one minute.
+  const speak = (seconds) => {
+    const next = seconds <= 60 ? 60 : seconds <= 300 ? 300 : 2 ** Math.ceil(Math.log2(seconds));
+    if (next < milestone) announce(sentence(body));
+    milestone = Math.min(milestone, next);
+  };
+  const announce = (text) => { at('announce').textContent = text; };
+
+  const schedule = (ms) => {
+    clearTimeout(timer);
+    timer = setTimeout(tick, ms * (1 + Math.random() * 0.3));
+  };
+
+  const tick = async () => {
+    if (busy) return;
+    busy = true;
+    try {
+      if (document.hidden && Date.now() < beatDue) return;
+      if (['closed', 'missed', 'gone', 'active', 'pass'].includes(body.status)) return;
+      lastLook = Date.now();
+      if (body.status === 'full') await join();
+      else if (Date.now() > beatDue || body.status !== 'waiting') await status();
+      else await look();
+      errors = 0;
+      schedule(Math.min(body.poll_after_ms || 15000, body.status === 'admitted' ? 5000 : Infinity));
+    } catch {
+      errors += 1;
+      at('banner').hidden = false;
+      at('banner').textContent = say('text_trouble');
+      schedule(Math.min(60000, 2000 * 2 ** errors));
+    } finally { busy = false; }
+  };
+
+  document.addEventListener('visibilitychange', () => {
+    if (!document.hidden && Date.now() - lastLook > 3000) { clearTimeout(timer); tick(); }
+  });
+  addEventListener('pagehide', () => {
+    // A reload takes this back at once; a closed tab frees the place sooner.
+    if (!['waiting', 'prequeued'].includes(body && body.status)) return;
+    navigator.sendBeacon(`${base}/heartbeat`, new Blob([JSON.stringify({ leaving: true })], { type: 'application/json' }));
+  });
+  at('notify').addEventListener('click', async () => { await Notification.requestPermission(); at('notify').hidden = true; });
+  setInterval(() => { if (body && body.status === 'admitted' && body.claim_deadline) at('clock').textContent = countdown(body.claim_deadline); }, 1000);
+
+  if (body) { beatDue = Date.now() + body.heartbeat_after_ms; draw(); schedule(1000); }
+  else if (facts.status === 'new') join().catch(() => { body = { status: 'new', estimated_wait: { known: false } }; at('banner').hidden = false; at('banner').textContent = say('text_trouble'); });
+})();
