@@ -16,6 +16,7 @@ from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import LeaseLost, Malformed, StoreError, StoreUnreachable
 from waystation.core.outcome import Done, Failed, Returned
 from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
+from waystation.core.runtime.tasks import end
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import get_logger
@@ -168,9 +169,7 @@ class FileSource:
         try:
             yield extend
         finally:
-            beating.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await beating
+            await end([beating])
             await store.close()
 
     # --- calls -----------------------------------------------------------------------------------

@@ -1,10 +1,10 @@
 """Waiting for work: at the list that producers touch, and for the instants we know of."""
 
 import asyncio
-import contextlib
 
 import msgspec
 
+from waystation.core.runtime.tasks import end
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
 
@@ -35,9 +35,7 @@ class Wake:
     async def close(self) -> None:
         """Leave the place."""
         if self._blocked:
-            self._blocked.cancel()
-            with contextlib.suppress(BaseException):
-                await self._blocked
+            await end([self._blocked])
         await self._store.close()
 
     async def _block(self) -> None:

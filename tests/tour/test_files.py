@@ -1,0 +1,97 @@
+"""Files.
+
+A directory is turned into work: a producer puts every file in line once, a worker runs your
+function for it, and whatever happens to either of them, each file is done or set aside with a
+reason. As a process it is `waystation files --role=all --config=files.yaml`; here it is used from
+Python.
+"""
+
+import asyncio
+from pathlib import Path
+
+from waystation.core.store.connection import connect
+from waystation.queues import files
+
+
+async def done(queue: files.Queue, count: int) -> None:
+    """Wait until that many files are completed or set aside."""
+    while True:
+        stats = await queue.stats()
+        if stats[queue.keys.completed] + stats[queue.keys.dead_letter] >= count:
+            return
+        await asyncio.sleep(0.02)
+
+
+async def test_every_file_is_put_in_line_once(redis_url: str, tmp_path: Path) -> None:
+    """A scan walks the directory, never leaves it, and leaves out files that may still be being
+    written. A file that was put in line before, and has not changed since, is not put there again,
+    also after a restart.
+    """
+    (tmp_path / "report.pdf").write_text("urgent")
+    (tmp_path / "notes.txt").write_text("not so urgent")
+    options = files.ProducerOptions(scan=files.ScanOptions(scan_dir=str(tmp_path), settle_s=0))
+
+    async with await connect(redis_url) as store:
+        queue = files.Queue(store)
+        first = await files.Producer(queue, options).scan()
+        again = await files.Producer(queue, options).scan()
+        (urgent,) = await queue.peek("high")
+
+    assert (first.enqueued, again.enqueued, again.known) == (2, 0, 2)
+    assert isinstance(urgent, files.Job)
+    assert urgent.path.name == "report.pdf"
+
+
+async def test_a_worker_runs_the_function_for_the_kind_of_file(
+    redis_url: str, tmp_path: Path
+) -> None:
+    """Functions are registered by pattern or by ending; the first that fits is run. Write
+    `async def` for work that waits, plain `def` for work that blocks.
+    """
+    read: list[str] = []
+    handlers = files.Handlers()
+
+    @handlers.handler(".txt", "letters/**/*")
+    def note(job: files.Job) -> None:
+        read.append(job.path.read_text())
+
+    (tmp_path / "notes.txt").write_text("hello")
+    options = files.ProducerOptions(scan=files.ScanOptions(scan_dir=str(tmp_path), settle_s=0))
+    async with await connect(redis_url) as store:
+        queue = files.Queue(store)
+        await files.Producer(queue, options).scan()
+        async with files.Worker(store, handlers):
+            await done(queue, 1)
+
+    assert read == ["hello"]
+
+
+async def test_what_cannot_be_done_is_set_aside_with_a_reason(
+    redis_url: str, tmp_path: Path
+) -> None:
+    """A failure is tried again after a pause that doubles, `max_retries` times. What another try
+    would not change, such as a file that has vanished, is set aside at once. `requeue` puts dead
+    letters back in line.
+    """
+    handlers = files.Handlers()
+
+    @handlers.handler("**/*")
+    def read(job: files.Job) -> str:
+        return job.path.read_text()
+
+    (tmp_path / "here today").write_text("gone tomorrow")
+    options = files.ProducerOptions(scan=files.ScanOptions(scan_dir=str(tmp_path), settle_s=0))
+    async with await connect(redis_url) as store:
+        queue = files.Queue(store)
+        await files.Producer(queue, options).scan()
+        (tmp_path / "here today").unlink()
+        async with files.Worker(store, handlers):
+            await done(queue, 1)
+        (letter,) = await queue.dead_letters()
+        assert letter.reason == "VANISHED"
+
+        (tmp_path / "here today").write_text("back again")
+        await queue.requeue()
+        async with files.Worker(store, handlers):
+            await done(queue, 1)
+        assert (await queue.stats())[queue.keys.dead_letter] == 0
