@@ -9,6 +9,7 @@ from waystation.core.errors import WaystationError
 from waystation.core.store.keyspace import Keyspace
 from waystation.core.telemetry import metrics
 from waystation.interfaces.settings import reference as settings
+from waystation.queues.routing import pages as routing_scripts
 
 
 def pages() -> dict[str, str]:
@@ -19,6 +20,7 @@ def pages() -> dict[str, str]:
         "keys": keys,
         "metrics": instruments,
         "settings": settings.page,
+        "routing-scripts": routing_scripts.page,
     }
     return {f"reference/{name}.md": write() for name, write in writers.items()}
 

@@ -30,6 +30,7 @@ from .job import Job, rewritten, route_of
 from .keys import RoutingKeys
 from .registry import BEAT_S, Profile
 from .results import KEPT_S, about_the_dead, failure, success
+from .rounds import cancellable
 from .scripts import SERVER_TIME, Settlement
 from .wakes import Wakes
 
@@ -228,7 +229,7 @@ class RoutingSource:
 
         beating = None
         if self._options.announce:
-            beating = asyncio.create_task(Loop(beat, every_s=BEAT_S, jitter=0).run())
+            beating = asyncio.create_task(Loop(cancellable(beat), every_s=BEAT_S, jitter=0).run())
         try:
             yield extend
         finally:

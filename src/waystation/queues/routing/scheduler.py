@@ -15,6 +15,7 @@ from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import get_logger
 
 from .keys import NAMESPACE, RoutingKeys, SchedulerKeys
+from .rounds import cancellable, leave_if_cancelled
 from .upkeep import Upkeep, UpkeepOptions
 
 _log = get_logger(__name__)
@@ -72,18 +73,19 @@ class Scheduler(Attached):
                     await self._lead(client, election, term)
             except StoreError as error:
                 _log.warning("a duty waits for the store", duty="scheduler", error_code=error.code)
+            leave_if_cancelled()
             await asyncio.sleep(self._options.tick_s)
 
     async def _lead(self, client: Client, election: Election, term: Term) -> None:
         upkeep = Upkeep(client, self.keys, term, self._options.upkeep)
         options = self._options
         rounds = (
-            Loop(upkeep.promote_due, every_s=options.tick_s),
-            Loop(upkeep.fire_schedules, every_s=options.tick_s),
-            Loop(upkeep.recover, every_s=options.recover_s),
-            Loop(upkeep.reconcile, every_s=options.mend_s),
-            Loop(upkeep.reindex, every_s=options.mend_s),
-            Loop(upkeep.tidy, every_s=options.mend_s),
+            Loop(cancellable(upkeep.promote_due), every_s=options.tick_s),
+            Loop(cancellable(upkeep.fire_schedules), every_s=options.tick_s),
+            Loop(cancellable(upkeep.recover), every_s=options.recover_s),
+            Loop(cancellable(upkeep.reconcile), every_s=options.mend_s),
+            Loop(cancellable(upkeep.reindex), every_s=options.mend_s),
+            Loop(cancellable(upkeep.tidy), every_s=options.mend_s),
         )
         self._leads = True
         try:
