@@ -59,8 +59,8 @@ async def run(stage: Stage) -> Account:
             Queue(QUEUE, server.url) as queue,
             QueueEvents(QUEUE, server.url) as events,
             _following(ledger, events),
-            _cashier(server.url, "ada") as ada,
-            _cashier(server.url, "ben"),
+            cashier(server.url, "ada") as ada,
+            cashier(server.url, "ben"),
         ):
             await queue.add_many(
                 ("charge", {"seat": number}, OPTIONS) for number in range(PURCHASES)
@@ -85,7 +85,8 @@ async def _following(ledger: Ledger, events: QueueEvents) -> AsyncGenerator[None
 
 
 @contextlib.asynccontextmanager
-async def _cashier(url: str, name: str) -> AsyncGenerator[Process]:
+async def cashier(url: str, name: str) -> AsyncGenerator[Process]:
+    """A cashier at work."""
     program = (sys.executable, "-m", "examples.ticket_sale.cashier", url, name)
     process = await asyncio.create_subprocess_exec(*program)
     try:

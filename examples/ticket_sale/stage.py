@@ -6,7 +6,8 @@ from collections.abc import Callable, Generator, Sequence
 from typing import TypeAlias
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -34,6 +35,12 @@ class Stage:
     def say(self, sentence: str) -> None:
         """Say one sentence."""
         self._console.print(f"  {sentence}", soft_wrap=True)
+
+    def show(self, what: RenderableType) -> None:
+        """Show a table, or a few."""
+        self._console.print()
+        self._console.print(Padding(what, (0, 2)))
+        self._console.print()
 
     @contextlib.contextmanager
     def progress(self, what: str, total: int) -> Generator[Show]:

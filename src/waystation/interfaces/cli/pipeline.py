@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -21,8 +20,8 @@ from waystation.core.store import embedded
 from waystation.interfaces.cli.loading import loaded
 from waystation.interfaces.cli.watching import watching
 from waystation.interfaces.settings import Settings
+from waystation.pipeline import quiet, session, upkeep
 from waystation.pipeline import run as runs
-from waystation.pipeline import session, upkeep
 from waystation.pipeline.history import History
 from waystation.pipeline.look import present
 from waystation.pipeline.report.console import shown
@@ -193,19 +192,13 @@ def forget(
 @contextmanager
 def _history(context: typer.Context, master: str | None, place: str | None) -> Generator[History]:
     settings = loaded(context).settings.pipeline
-    running = SparkSession.getActiveSession()
-    if running is None:
+    if not quiet.is_running():
         typer.echo("Spark starts, which takes a few seconds", err=True)
     options = session.SessionOptions(
         master=master or settings.master, conf={"spark.log.level": "ERROR"}
     )
-    spark = session.build(options)
-    try:
+    with quiet.spark(options) as spark:
         yield History(spark, place or str(settings.history))
-    finally:
-        # Whoever started it ends it.
-        if running is None:
-            spark.stop()
 
 
 @contextmanager

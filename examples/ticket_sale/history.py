@@ -1,0 +1,122 @@
+"""The history: Spark reads what the cashiers' queue told, and closes the books."""
+
+import asyncio
+import datetime as dt
+import tempfile
+from pathlib import Path
+
+from waystation.core.store import embedded
+from waystation.pipeline import quiet, session
+from waystation.pipeline.history import History
+from waystation.pipeline.report.console import shown
+from waystation.pipeline.report.facts import Facts, QueueFacts, gather
+from waystation.pipeline.report.page import page
+from waystation.pipeline.run import RunOptions, once
+from waystation.pipeline.sources.streams import EventOptions
+from waystation.queues.bullmq import Backoff, JobOptions, Queue
+
+from .account import Account
+from .cashier import QUEUE
+from .purchases import cashier
+from .stage import Show, Stage
+
+TITLE: str = "The history"
+
+PURCHASES = 3_000
+PAGE = Path("ticket-sale.html")
+OPTIONS = JobOptions(attempts=10, backoff=Backoff.exponential(50, jitter=0.5))
+
+
+async def run(stage: Stage) -> Account:
+    """Sell once more, let Spark read what was told, and give its account."""
+    with embedded.ephemeral() as server, tempfile.TemporaryDirectory() as folder:
+        stage.say(f"{PURCHASES:,} more purchases; one of the two cashiers is killed again.")
+        stage.say("Meanwhile Spark starts; a Java machine takes its time.")
+        starting = asyncio.create_task(asyncio.to_thread(quiet.started, _session()))
+        await _sell(stage, server.url)
+        spark = await starting
+        try:
+            stage.say("Spark reads the stream and folds it into attempts, items and answers.")
+            history = History(spark, folder)
+            facts = await asyncio.to_thread(_closed_books, stage, history, server.url)
+        finally:
+            await asyncio.to_thread(spark.stop)
+    stage.show(shown(facts))
+    return _account(facts)
+
+
+async def _sell(stage: Stage, url: str) -> None:
+    async with Queue(QUEUE, url) as queue, cashier(url, "ada") as ada, cashier(url, "ben"):
+        await queue.add_many(("charge", {"seat": number}, OPTIONS) for number in range(PURCHASES))
+        with stage.progress("purchases settled", PURCHASES) as show:
+            await _until(queue, PURCHASES // 3, show)
+            ada.kill()
+            await _until(queue, PURCHASES, show)
+
+
+async def _until(queue: Queue, count: int, show: Show) -> None:
+    async with asyncio.timeout(120):
+        while (settled := sum((await queue.counts("completed", "failed")).values())) < count:
+            show(settled)
+            await asyncio.sleep(0.1)
+    show(settled)
+
+
+def _session() -> session.SessionOptions:
+    # What suits little data: for a few thousand rows, compiling costs more than it saves.
+    return session.SessionOptions(
+        master="local[2]",
+        shuffle_partitions=2,
+        conf={
+            "spark.log.level": "OFF",
+            "spark.sql.adaptive.enabled": "false",
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        },
+    )
+
+
+def _closed_books(stage: Stage, history: History, url: str) -> Facts:
+    once(history, RunOptions(events=EventOptions(url=url)), _Told(stage))
+    facts = gather(History(history.spark, history.root), dt.datetime.now(dt.UTC))
+    PAGE.write_text(page(facts))
+    return facts
+
+
+class _Told:
+    """Says what Spark does."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def begin(self, what: str, total: int | None = None) -> None:
+        self._stage.say(f"[dim]… {what}[/]")
+
+    def reach(self, done: int) -> None:
+        pass
+
+
+def _account(facts: Facts) -> Account:
+    (queue,) = facts.queues
+    return Account(
+        title=TITLE,
+        what="purchases",
+        came_in=queue.acknowledged,
+        ends={
+            "ended, by the ledger": queue.terminal,
+            "can still be seen in the line": queue.visible or 0,
+        },
+        twice=queue.duplicated,
+        remarks=(
+            f"Spark read {facts.events:,} events and found every purchase again.",
+            _silent(queue),
+            f"All of it is on a page of its own: open {PAGE} in a browser.",
+        ),
+    )
+
+
+def _silent(queue: QueueFacts) -> str:
+    return (
+        f"{queue.stalled} attempts ended in silence when Ada was killed; "
+        "each was followed by another."
+    )
