@@ -1,23 +1,28 @@
 """BullMQ in Python: what Node writes we read, and the other way round."""
 
-from .adding import NewJob, NotAdded
-from .claims import Limit
-from .errors import (
-    DelayedError,
-    RateLimitError,
-    UnrecoverableError,
-    WaitingChildrenError,
-    WaitingError,
-)
-from .event import QueueEvent
-from .events import QueueEvents, QueueEventsProducer
-from .finishes import JobFailed
-from .flows import FlowJob, FlowNode, FlowProducer
-from .job import Job
-from .options import Backoff, Deduplication, JobOptions, Keep, Parent
-from .queue import Queue
-from .schedule import Schedule, Scheduler
-from .worker import Worker
+from typing import TYPE_CHECKING
+
+from waystation.core.lazy import names_of
+
+if TYPE_CHECKING:
+    from .adding import NewJob, NotAdded
+    from .claims import Limit
+    from .errors import (
+        DelayedError,
+        RateLimitError,
+        UnrecoverableError,
+        WaitingChildrenError,
+        WaitingError,
+    )
+    from .event import QueueEvent
+    from .events import QueueEvents, QueueEventsProducer
+    from .finishes import JobFailed
+    from .flows import FlowJob, FlowNode, FlowProducer
+    from .job import Job
+    from .options import Backoff, Deduplication, JobOptions, Keep, Parent
+    from .queue import Queue
+    from .schedule import Schedule, Scheduler
+    from .worker import Worker
 
 __all__ = [
     "Backoff",
@@ -46,3 +51,34 @@ __all__ = [
     "WaitingError",
     "Worker",
 ]
+
+__getattr__ = names_of(
+    __name__,
+    {
+        "Backoff": "options",
+        "Deduplication": "options",
+        "DelayedError": "errors",
+        "FlowJob": "flows",
+        "FlowNode": "flows",
+        "FlowProducer": "flows",
+        "Job": "job",
+        "JobFailed": "finishes",
+        "JobOptions": "options",
+        "Keep": "options",
+        "Limit": "claims",
+        "NewJob": "adding",
+        "NotAdded": "adding",
+        "Parent": "options",
+        "Queue": "queue",
+        "QueueEvent": "event",
+        "QueueEvents": "events",
+        "QueueEventsProducer": "events",
+        "RateLimitError": "errors",
+        "Schedule": "schedule",
+        "Scheduler": "schedule",
+        "UnrecoverableError": "errors",
+        "WaitingChildrenError": "errors",
+        "WaitingError": "errors",
+        "Worker": "worker",
+    },
+)

@@ -6,8 +6,9 @@ from waystation.queues import files
 def index(job: files.Job) -> None: ...
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from waystation.core.lazy import names_of
 
 if TYPE_CHECKING:
     from .handlers import Handlers, handler
@@ -17,22 +18,6 @@ if TYPE_CHECKING:
     from .queue import Queue, QueueOptions
     from .scan import ScanOptions
     from .worker import FileWorkerOptions, Worker
-
-_HOMES = {
-    "FileWorkerOptions": "worker",
-    "Handlers": "handlers",
-    "Job": "job",
-    "Layout": "options",
-    "Producer": "producer",
-    "ProducerOptions": "producer",
-    "Queue": "queue",
-    "QueueOptions": "queue",
-    "ReaperOptions": "options",
-    "ScanOptions": "scan",
-    "WorkOptions": "options",
-    "Worker": "worker",
-    "handler": "handlers",
-}
 
 __all__ = [
     "FileWorkerOptions",
@@ -50,9 +35,21 @@ __all__ = [
     "handler",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    # Found when first asked for: settings and executors need the declarations, not what runs.
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+__getattr__ = names_of(
+    __name__,
+    {
+        "FileWorkerOptions": "worker",
+        "Handlers": "handlers",
+        "Job": "job",
+        "Layout": "options",
+        "Producer": "producer",
+        "ProducerOptions": "producer",
+        "Queue": "queue",
+        "QueueOptions": "queue",
+        "ReaperOptions": "options",
+        "ScanOptions": "scan",
+        "WorkOptions": "options",
+        "Worker": "worker",
+        "handler": "handlers",
+    },
+)

@@ -1,13 +1,18 @@
 """Jobs that ask for a kind of worker: by server, stack, capabilities and region."""
 
-from .coverage import Covered
-from .job import Job, JobOptions
-from .queue import Limit, NewJob, Queue
-from .retry import BackoffRule, Retry
-from .schedule import Schedule
-from .scheduler import Scheduler, SchedulerOptions
-from .target import Target
-from .worker import Worker
+from typing import TYPE_CHECKING
+
+from waystation.core.lazy import names_of
+
+if TYPE_CHECKING:
+    from .coverage import Covered
+    from .job import Job, JobOptions
+    from .queue import Limit, NewJob, Queue
+    from .retry import BackoffRule, Retry
+    from .schedule import Schedule
+    from .scheduler import Scheduler, SchedulerOptions
+    from .target import Target
+    from .worker import Worker
 
 __all__ = [
     "BackoffRule",
@@ -24,3 +29,22 @@ __all__ = [
     "Target",
     "Worker",
 ]
+
+__getattr__ = names_of(
+    __name__,
+    {
+        "BackoffRule": "retry",
+        "Covered": "coverage",
+        "Job": "job",
+        "JobOptions": "job",
+        "Limit": "queue",
+        "NewJob": "queue",
+        "Queue": "queue",
+        "Retry": "retry",
+        "Schedule": "schedule",
+        "Scheduler": "scheduler",
+        "SchedulerOptions": "scheduler",
+        "Target": "target",
+        "Worker": "worker",
+    },
+)

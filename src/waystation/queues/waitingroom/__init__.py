@@ -1,10 +1,15 @@
 """People instead of jobs: a fair line in front of a busy site."""
 
-from .admission import Admission
-from .options import Method, RoomOptions, Status
-from .room import Begun, Forbidden, Joined, Kept, Passed, Refused, Room
-from .upkeep import Upkeep
-from .visitor import Lane, Newcomer, Place
+from typing import TYPE_CHECKING
+
+from waystation.core.lazy import names_of
+
+if TYPE_CHECKING:
+    from .admission import Admission
+    from .options import Method, RoomOptions, Status
+    from .room import Begun, Forbidden, Joined, Kept, Passed, Refused, Room
+    from .upkeep import Upkeep
+    from .visitor import Lane, Newcomer, Place
 
 __all__ = [
     "Admission",
@@ -23,3 +28,24 @@ __all__ = [
     "Status",
     "Upkeep",
 ]
+
+__getattr__ = names_of(
+    __name__,
+    {
+        "Admission": "admission",
+        "Begun": "room",
+        "Forbidden": "room",
+        "Joined": "room",
+        "Kept": "room",
+        "Lane": "visitor",
+        "Method": "options",
+        "Newcomer": "visitor",
+        "Passed": "room",
+        "Place": "visitor",
+        "Refused": "room",
+        "Room": "room",
+        "RoomOptions": "options",
+        "Status": "options",
+        "Upkeep": "upkeep",
+    },
+)
