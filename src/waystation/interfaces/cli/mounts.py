@@ -39,6 +39,13 @@ MOUNTS = (
     ),
     Mount("files", "waystation.interfaces.cli.files", "Turn a directory into work.", "Lines"),
     Mount(
+        "room",
+        "waystation.interfaces.cli.room",
+        "Let people wait in a fair line.",
+        "Lines",
+        extra="api",
+    ),
+    Mount(
         "pipeline",
         "waystation.interfaces.cli.pipeline",
         "Keep everything that happened, and ask about it.",

@@ -17,14 +17,16 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pace(pulse: Pulse) -> float:
-    """People called in per second: what is allowed, what there is room for, what is seen."""
+    """People called in per second: as seen of late, else as allowed and as there is room for."""
     options, model = pulse.options, pulse.model
-    # Turns that nobody takes are given again, so more are called than come in.
+    # Turns that nobody takes are given again, so more are called than come in; twice at most.
+    if pulse.flow is not None:
+        return min(pulse.flow, 2 * pulse.rate)
     allowed = pulse.rate / (1 - min(0.5, model.no_show))
     if model.session_mean_s:
         held = model.session_mean_s * (1 - model.no_show) + options.claim_window_s * model.no_show
         allowed = min(allowed, options.max_active / max(1.0, held))
-    return min(allowed, pulse.flow) if pulse.flow is not None else allowed
+    return allowed
 
 
 def lane_pace(pulse: Pulse, lane: int) -> float:

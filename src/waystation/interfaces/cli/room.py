@@ -1,0 +1,283 @@
+"""`waystation room`: open a waiting room, look after it, and try it with a crowd of numbers."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, cast
+
+import msgspec
+import typer
+
+from waystation.core.errors import InvalidOption
+from waystation.core.store import embedded
+from waystation.core.store.connection import connect
+from waystation.interfaces import compose
+from waystation.interfaces.cli import room_serve
+from waystation.interfaces.cli.loading import loaded
+from waystation.interfaces.settings import Settings
+from waystation.queues.waitingroom import lottery
+from waystation.queues.waitingroom.admission import Admission
+from waystation.queues.waitingroom.control import Control
+from waystation.queues.waitingroom.lottery import Lottery, Proof
+from waystation.queues.waitingroom.options import RoomOptions
+from waystation.queues.waitingroom.pulse import Pulse
+from waystation.queues.waitingroom.room import Room
+from waystation.queues.waitingroom.simulator import Crowd, Simulation, Verdict
+
+T = TypeVar("T")
+
+EXAMPLES = """\b
+Examples:
+  waystation room open {tickets} --rate 10 --seats 1000
+  waystation room status {tickets}
+  waystation room rate {tickets} 25 --ramp 120
+  waystation room pause {tickets}
+  waystation room simulate --visitors 20000
+"""
+
+app = typer.Typer(
+    add_completion=False, rich_markup_mode=None, no_args_is_help=True, epilog=EXAMPLES
+)
+app.command()(room_serve.serve)
+app.command()(room_serve.key)
+
+Id = Annotated[str, typer.Argument(help="The room; braces keep it on one node of a cluster.")]
+
+
+@app.callback()
+def room(context: typer.Context) -> None:
+    """Open a waiting room, look after it, and try it with a crowd of numbers."""
+
+
+@app.command("open")
+def open_room(
+    context: typer.Context,
+    id: Id,
+    rate: Annotated[float, typer.Option(help="People who come in per second.")] = 10,
+    seats: Annotated[int, typer.Option(help="People inside, at most.")] = 1000,
+    line: Annotated[int, typer.Option(help="People in line, at most; 0 for any.")] = 50_000,
+    name: Annotated[str, typer.Option(help="What visitors see.")] = "",
+) -> None:
+    """Open a room, or set one up anew."""
+    options = RoomOptions(name=name, admission_rate=rate, max_active=seats, max_queue_size=line)
+
+    async def put(room: Room) -> int:
+        return await room.open(options)
+
+    typer.echo(f"{id} is open, version {_in_the_room(context, id, put)}")
+
+
+@app.command()
+def status(
+    context: typer.Context, id: Id, as_json: Annotated[bool, typer.Option("--json")] = False
+) -> None:
+    """Print how a room does."""
+
+    async def ask(room: Room) -> tuple[Pulse, dict[str, int]]:
+        return await room.pulse(), await room.statistics()
+
+    seen, hour = _in_the_room(context, id, ask)
+    shown = {
+        "status": f"{seen.options.status}, {seen.phase}",
+        "waiting": seen.waiting,
+        "lanes": dict(zip(("normal", "elevated", "vip", "premium"), seen.lanes, strict=True)),
+        "before the start": seen.early,
+        "called": seen.called,
+        "missed": seen.late,
+        "inside": seen.inside,
+        "seats": seen.options.max_active,
+        "rate": seen.rate,
+        "called per second": seen.flow,
+        "model": seen.model.version,
+        "this hour": hour,
+    }
+    if as_json:
+        typer.echo(msgspec.json.encode(shown).decode())
+        return
+    for what, value in shown.items():
+        typer.echo(f"{what:<18} {_told(value)}")
+
+
+@app.command()
+def rate(
+    context: typer.Context,
+    id: Id,
+    per_second: Annotated[float, typer.Argument(min=0)],
+    ramp: Annotated[int, typer.Option(help="Seconds until it is reached.", min=0)] = 0,
+) -> None:
+    """Set how many come in per second."""
+
+    async def put(room: Room) -> int:
+        return await Control(room).set_rate(per_second, ramp_s=ramp)
+
+    _in_the_room(context, id, put)
+    typer.echo(f"{per_second:g} per second" + (f" in {ramp} s" if ramp else ""))
+
+
+@app.command()
+def admit(context: typer.Context, id: Id, count: int) -> None:
+    """Call people in at once, whatever the rate says."""
+
+    async def call(room: Room) -> int:
+        return len((await Admission(room).admit_now(count)).called)
+
+    typer.echo(f"{_in_the_room(context, id, call):,} called in")
+
+
+@app.command()
+def tell(
+    context: typer.Context,
+    id: Id,
+    text: Annotated[str, typer.Argument(help="Empty to take the message away.")] = "",
+    language: Annotated[str, typer.Option()] = "en",
+) -> None:
+    """Show everybody in line a message."""
+
+    async def put(room: Room) -> int:
+        return await Control(room).tell({language: text} if text else {})
+
+    _in_the_room(context, id, put)
+    typer.echo("everybody in line reads it" if text else "no message")
+
+
+@app.command()
+def schedule(
+    context: typer.Context,
+    id: Id,
+    start: Annotated[datetime, typer.Argument(help="When it opens, for example 2030-01-01T10:00")],
+    by_lot: Annotated[bool, typer.Option(help="Draw lots instead of first come.")] = False,
+) -> None:
+    """Let people gather before the room opens."""
+
+    async def put(room: Room) -> str | None:
+        await Control(room).schedule(round(start.timestamp() * 1000))
+        return await Lottery(room).announce() if by_lot else None
+
+    commitment = _in_the_room(context, id, put)
+    typer.echo(f"opens at {start.isoformat()}")
+    if commitment:
+        typer.echo(f"commitment {commitment}")
+
+
+@app.command()
+def draw(
+    context: typer.Context,
+    id: Id,
+    beacon: Annotated[str, typer.Option(help="Something public that nobody knew before.")] = "",
+) -> None:
+    """Put those who gathered in line, and open the room."""
+
+    async def put(room: Room) -> int:
+        return await Lottery(room).draw(beacon=beacon)
+
+    typer.echo(f"{_in_the_room(context, id, put):,} drawn")
+
+
+@app.command()
+def proof(
+    context: typer.Context,
+    id: Id,
+    file: Annotated[Path, typer.Argument(help="Where to write it.")],
+) -> None:
+    """Write down what anybody needs to check the draw."""
+
+    async def ask(room: Room) -> tuple[Proof, list[str]]:
+        draws = Lottery(room)
+        ids: list[str] = []
+        while page := await draws.drawn(len(ids)):
+            ids += page
+        return await draws.proof(), ids
+
+    found, ids = _in_the_room(context, id, ask)
+    file.write_bytes(msgspec.json.encode({"proof": found, "drawn": ids}))
+    typer.echo(f"{len(ids):,} ids in {file}")
+
+
+@app.command()
+def check(file: Path) -> None:
+    """Draw again from a written proof, and say whether the order is the same."""
+    kept = msgspec.json.decode(file.read_bytes())
+    lottery.verify(msgspec.convert(kept["proof"], Proof), kept["drawn"])
+    typer.echo(f"{len(kept['drawn']):,} drawn as the seed says")
+
+
+@app.command()
+def simulate(
+    visitors: Annotated[int, typer.Option(help="People who come.", min=100)] = 20_000,
+    hours: Annotated[float, typer.Option(help="How long they keep coming.")] = 1.6,
+    no_show: Annotated[float, typer.Option(help="Share of those called who stay away.")] = 0.3,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same crowd.")] = 1,
+) -> None:
+    """Let a crowd of numbers stand in line, faster than time, and judge the room.
+
+    Runs the production scripts on a server of its own. Ends with 1 when a figure is not as it
+    should be.
+    """
+    crowd = Crowd(visitors=visitors, hours=hours, no_show=no_show, seed=seed)
+    verdicts = asyncio.run(_simulate(crowd))
+    for each in verdicts:
+        mark = " " if not each.wanted else "✓" if each.holds else "✗"
+        wanted = f"(wanted {each.wanted})" if each.wanted else ""
+        typer.echo(f"{mark} {each.name:<52} {each.seen:<24} {wanted}".rstrip())
+    if not all(each.holds for each in verdicts):
+        raise typer.Exit(1)
+
+
+async def _simulate(crowd: Crowd) -> list[Verdict]:
+    told = 0
+
+    def progress(joined: int, waiting: int) -> None:
+        nonlocal told
+        if (tenths := joined * 10 // crowd.visitors) > told:
+            told = tenths
+            typer.echo(f"{joined:>11,} came, {waiting:,} are in line or inside", err=True)
+
+    with embedded.ephemeral() as server:
+        async with await connect(server.socket_url) as store:
+            return await Simulation(store, crowd, progress=progress).run()
+
+
+def _steering(word: str, help: str, done: str) -> None:
+    def command(context: typer.Context, id: Id) -> None:
+        async def put(room: Room) -> int:
+            return await getattr(Control(room), word.replace("-", "_"))()
+
+        _in_the_room(context, id, put)
+        typer.echo(done)
+
+    app.command(word, help=help)(command)
+
+
+_steering("pause", "Call nobody in; everybody keeps their place.", "paused")
+_steering("resume", "Call people in again.", "resumed")
+_steering("queue-all", "Put everybody in line, as an emergency.", "everybody waits")
+_steering("drain", "Let the line in, and nobody join it.", "draining")
+_steering("shut", "End it.", "closed")
+
+
+def _told(value: Any) -> str:
+    match value:
+        case None:
+            return "not known yet"
+        case dict():
+            pairs = cast("dict[str, int]", value).items()
+            return ", ".join(f"{name} {count:,}" for name, count in pairs) or "nothing yet"
+        case int() | float():
+            return f"{value:,g}" if isinstance(value, float) else f"{value:,}"
+        case _:
+            return str(value)
+
+
+def _in_the_room(
+    context: typer.Context, id: str, step: Callable[[Room], Coroutine[Any, Any, T]]
+) -> T:
+    if not id:
+        raise InvalidOption("a room needs a name, got none")
+    settings: Settings = loaded(context).settings
+
+    async def run() -> T:
+        async with compose.store(settings) as store:
+            return await step(Room(store, id))
+
+    return asyncio.run(run())
