@@ -31,9 +31,11 @@ def test_the_first_screen_shows_the_command_and_make_knows_it(command: str) -> N
     assert command in targets()
 
 
-def test_the_readmes_program_prints_what_it_says() -> None:
+def test_the_readmes_program_prints_what_it_says(tmp_path: Path) -> None:
     program, printed = re.findall(r"```python\n(.*?)```.*?```\n(.*?)```", README, re.DOTALL)[0]
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.stdout == printed, done.stderr
 
 

@@ -213,7 +213,7 @@ async def test_a_handler_can_take_many_jobs_at_once(redis_url: str) -> None:
     once = JobOptions(attempts=1)
     async with Queue("mail", redis_url) as queue:
         jobs = await queue.add_many([("send", to, once) for to in ("ada", "", "grace")])
-        async with Worker("mail", send, redis_url, concurrency=100, batch=100):
+        async with Worker("mail", send, redis_url, batch=100):
             ends = [job.wait_until_finished() for job in jobs]
             ada, nobody, grace = await asyncio.gather(*ends, return_exceptions=True)
 
