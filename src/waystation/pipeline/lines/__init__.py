@@ -7,8 +7,10 @@ from waystation.pipeline.tables import Table
 
 from .bullmq import FACTS as BULLMQ
 from .facts import LineAnswer, LineFacts
+from .files import FACTS as FILES
+from .routing import FACTS as ROUTING
 
-LINES: Mapping[str, LineFacts] = {facts.line.value: facts for facts in (BULLMQ,)}
+LINES: Mapping[str, LineFacts] = {facts.line.value: facts for facts in (BULLMQ, ROUTING, FILES)}
 
 
 def line_named(name: str) -> LineFacts:

@@ -63,6 +63,7 @@ class BatchAdding:
             self._keys.receipt,
             self._keys.done,
             *(getattr(self._queue_keys, name) for name in entrance.add.header.keys),
+            *(getattr(self._queue_keys, rest) if (rest := entrance.add.header.rest_keys) else ()),
         ]
         self._leading = list(entrance.leading(self._queue_keys))
 

@@ -1,0 +1,85 @@
+"""What the files line adds to the history, and how a listing becomes jobs."""
+
+import datetime as dt
+import json
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from redis import Redis
+
+from waystation.core.errors import InvalidInput
+from waystation.pipeline.lines import line_named
+from waystation.pipeline.lines.files import FACTS, FILES, Entering, by_kind
+from waystation.pipeline.sources.adding import BatchAdding
+
+NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+
+
+def at(seconds: float) -> dt.datetime:
+    return NOON + dt.timedelta(seconds=seconds)
+
+
+def listing(count: int) -> list[dict[str, Any]]:
+    return [
+        {"key": f"{n}", "path": f"/lake/{n}.csv", "size": n, "mtime_ns": 1, "priority": "low"}
+        for n in range(count)
+    ]
+
+
+def test_a_listing_sent_again_adds_nothing(store: Redis) -> None:
+    batch = BatchAdding(Entering(), "files", "jobqueue", "monday", keep_ms=60_000)
+    first = batch.add(store, listing(1_000), chunk=250)
+    again = batch.add(store, listing(1_000), chunk=250)
+    assert (first.new, again.new, again.known) == (1_000, 0, 1_000)
+    # Another batch with the same files is known by what the files are.
+    other = BatchAdding(Entering(), "files", "jobqueue", "tuesday", keep_ms=60_000)
+    other.add(store, listing(1_000), chunk=250)
+    assert store.llen("jobqueue:low_priority") == 1_000
+    (raw,) = store.lrange("jobqueue:low_priority", -1, -1)  # type: ignore[misc]
+    assert json.loads(raw)["filepath"] == "/lake/0.csv"
+
+
+@pytest.mark.parametrize("row", [{"path": ""}, {"path": 7}, {"path": "/a", "size": -1}])
+def test_a_row_that_is_no_file_is_refused(row: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match="a file"):
+        Entering().job(row)
+
+
+def test_the_line_is_known_to_the_pipeline() -> None:
+    assert line_named("files") is FACTS
+    assert FACTS.stream("jobqueue", "files") == "jobqueue:events"
+
+
+def test_files_are_told_by_directory_type_and_size(spark: SparkSession) -> None:
+    waiting = spark.createDataFrame(
+        [
+            ("q", "1", {"path": "/in/a.PDF", "size": "100"}),
+            ("q", "2", {"path": "/in/b.pdf", "size": "200"}),
+            ("q", "3", {"path": "/in/c.pdf", "size": "300"}),
+            ("q", "4", {"path": "/in/deep/two\nlines", "size": "0"}),
+            ("q", "5", {"path": "/in/huge.bin", "size": str(10 * 2**30)}),
+            ("q", "1", {}),
+        ],
+        "queue string, subject string, fields map<string,string>",
+    )
+    items = spark.createDataFrame(
+        [
+            ("files", "q", "1", "completed", at(0), at(2), 10),
+            ("files", "q", "2", "completed", at(1), at(3), 12),
+            ("files", "q", "3", "dead", at(1), at(4), 5_000),
+            ("files", "q", "4", "completed", at(0), at(1), 1),
+            ("files", "q", "5", "active", at(0), None, None),
+        ],
+        "line string, queue string, subject string, state string, added_at timestamp, "
+        "ended_at timestamp, run_ms long",
+    )
+    rows = {(row.directory, row.type): row for row in by_kind(waiting, items).collect()}
+    pdf = rows["/in", ".pdf"]
+    assert (pdf.files, pdf.completed, pdf.dead, pdf.bytes) == (3, 2, 1, 600)
+    assert (pdf.size_class, pdf.run_p50_ms, pdf.outliers) == ("up to 1 KB", 12, 1)
+    assert (pdf.finish_ms, pdf.throughput) == (4_000, 0.75)
+    assert rows["/in/deep", ""].size_class == "empty"
+    huge = rows["/in", ".bin"]
+    assert (huge.size_class, huge.last_at, huge.finish_ms) == ("over 1 GB", None, None)
+    assert by_kind(waiting, items).schema.names == FILES.names
