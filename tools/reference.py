@@ -9,6 +9,9 @@ from waystation.core.errors import WaystationError
 from waystation.core.store.keyspace import Keyspace
 from waystation.core.telemetry import metrics
 from waystation.interfaces.settings import reference as settings
+from waystation.pipeline import tables
+from waystation.pipeline.lines import tables_of_all_lines
+from waystation.pipeline.silver.steps import STEPS
 from waystation.queues.routing import pages as routing_scripts
 
 
@@ -20,6 +23,7 @@ def pages() -> dict[str, str]:
         "keys": keys,
         "metrics": instruments,
         "settings": settings.page,
+        "tables": history_tables,
         "routing-scripts": routing_scripts.page,
     }
     return {f"reference/{name}.md": write() for name, write in writers.items()}
@@ -58,6 +62,28 @@ def keys() -> str:
         for kind in spaces
     ]
     return _page("Keys", intro, *parts)
+
+
+def history_tables() -> str:
+    """Every table of the history, by how far it is from what was told."""
+    known = (*tables.every(), STEPS, *tables_of_all_lines())
+    order = list(tables.Layer)
+    parts = [
+        f"## {table.layer} {table.name}\n\nHolds {table.meaning}. "
+        f"A row is told from others by {', '.join(f'`{name}`' for name in table.key)}"
+        + (f"; cut by `{', '.join(table.partitions)}`.\n\n" if table.partitions else ".\n\n")
+        + _table(
+            ("column", "type", "holds"),
+            [(f"`{c.name}`", c.type.simpleString(), c.meaning) for c in table.columns],
+        )
+        for table in sorted(known, key=lambda table: order.index(table.layer))
+    ]
+    return _page(
+        "Tables",
+        "What the pipeline keeps, as Delta tables under `pipeline.history`. Bronze is what was "
+        "told and never changes; silver and gold can always be made again from it.",
+        *parts,
+    )
 
 
 def instruments() -> str:

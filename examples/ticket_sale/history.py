@@ -11,7 +11,7 @@ from waystation.pipeline.history import History
 from waystation.pipeline.report.console import shown
 from waystation.pipeline.report.facts import Facts, QueueFacts, gather
 from waystation.pipeline.report.page import page
-from waystation.pipeline.run import RunOptions, once
+from waystation.pipeline.run import RunOptions, make_room, once
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.queues.bullmq import Backoff, JobOptions, Queue
 
@@ -30,6 +30,7 @@ OPTIONS = JobOptions(attempts=10, backoff=Backoff.exponential(50, jitter=0.5))
 async def run(stage: Stage) -> Account:
     """Sell once more, let Spark read what was told, and give its account."""
     with embedded.ephemeral() as server, tempfile.TemporaryDirectory() as folder:
+        await asyncio.to_thread(make_room, EventOptions(url=server.url, queues=QUEUE))
         stage.say(f"{PURCHASES:,} more purchases; one of the two cashiers is killed again.")
         stage.say("Meanwhile Spark starts; a Java machine takes its time.")
         starting = asyncio.create_task(asyncio.to_thread(quiet.started, _session()))

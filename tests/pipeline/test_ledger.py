@@ -12,7 +12,7 @@ from redis import Redis
 from waystation.core.store import advice
 from waystation.core.store.advice import AdviceKeys, DesiredWorkers, FailureLabels, Slo
 from waystation.pipeline.history import History
-from waystation.pipeline.run import RunOptions, once
+from waystation.pipeline.run import ROOM, RunOptions, once
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.tables import GAPS, LEDGER
 from waystation.queues.bullmq import Backoff, JobOptions, Queue
@@ -95,6 +95,8 @@ def test_a_trimmed_stream_is_a_gap_of_exactly_so_many_events(
     assert [row["lost"] for row in history.read(GAPS).collect()] == [117]
     assert sum(row["gaps"] for row in _ledger(history)) == 117
     assert not any(row["clean"] for row in _ledger(history) if row["gaps"])
+    # From now on the stream is followed, and may get longer.
+    assert int(store.hget("bull:mail:meta", "opts.maxLenEvents") or 0) == ROOM
 
 
 def _ledger(history: History) -> list[dict[str, Any]]:

@@ -62,10 +62,10 @@ def test_a_fold_cut_short_at_any_commit_is_finished_by_the_next(
 ) -> None:
     history = History(spark, root)
     rows = stories.rows(stories.told_about(random.Random(5), 60))
-    half = len(rows) // 2
-    keep(history, rows[:half], 0)
+    third = len(rows) // 3
+    keep(history, rows[:third], 0)
     fold.fold(history)
-    keep(history, rows[half:], 1)
+    keep(history, rows[third : 2 * third], 1)
     whole = fold.keep
     for allowed in range(3):
         left = allowed
@@ -81,6 +81,8 @@ def test_a_fold_cut_short_at_any_commit_is_finished_by_the_next(
         with pytest.raises(KeyboardInterrupt):
             fold.fold(history)
     monkeypatch.setattr(fold, "keep", whole)
+    # More has come before anybody tries again.
+    keep(history, rows[2 * third :], 2)
     fold.fold(history)
     assert fold.fold(history) is None
     assert_same(history)

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 from pyspark.sql.streaming.query import StreamingQuery
@@ -12,12 +12,16 @@ from waystation.pipeline import bronze, delta, writeback
 from waystation.pipeline.gold import answers
 from waystation.pipeline.gold.capacity import TARGET_WAIT_MS
 from waystation.pipeline.history import History
+from waystation.pipeline.lines import line_named
 from waystation.pipeline.look import Look, look
 from waystation.pipeline.silver.fold import fold
 from waystation.pipeline.sources import places
 from waystation.pipeline.sources.store import Store, url_of
-from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.tables import EVENTS
+
+ROOM = 100_000
+"""Entries that a stream may hold while it is followed: about 9 MB."""
 
 
 class Watch(Protocol):
@@ -70,6 +74,7 @@ def once(history: History, options: RunOptions, watch: Watch | None = None) -> R
     """Take everything that is there now, and bring every answer up to it."""
     watch = watch or Silence()
     began = time.monotonic()
+    make_room(options.events)
     seen = _looked(history, options, watch)
     watch.begin("reading events")
     query = bronze.follow(history.spark, history.root, **_asked(options.events))
@@ -96,6 +101,7 @@ def follow(
     Reading does not wait for folding, because what is read late may be trimmed by then.
     """
     watch = watch or Silence()
+    make_room(options.events)
     query = bronze.follow(
         history.spark,
         history.root,
@@ -119,6 +125,26 @@ def follow(
     if (error := query.exception()) is not None:
         raise error
     fold(history)
+
+
+def make_room(events: EventOptions, room: int = ROOM) -> int:
+    """Let streams that are followed get longer before they are trimmed; how many were too short.
+
+    A driver that is started again takes half a minute, and what is told meanwhile must still be
+    there.
+    """
+    streams = Streams(events)
+    short = 0
+    for told in streams.now():
+        facts = line_named(told.line)
+        if facts.room is None:
+            continue
+        key, field = facts.room(events.prefix or facts.prefix, told.queue)
+        client: Any = streams.store.at(key)
+        if int(client.hget(key, field) or 0) < room:
+            client.hset(key, field, room)
+            short += 1
+    return short
 
 
 def _looked(history: History, options: RunOptions, watch: Watch) -> Look:

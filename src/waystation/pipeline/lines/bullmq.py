@@ -124,4 +124,5 @@ FACTS = LineFacts(
         "result": "returnvalue",
     },
     entrance=Queueing(),
+    room=lambda prefix, queue: (QueueKeys(queue, prefix=prefix).meta, "opts.maxLenEvents"),
 )

@@ -106,6 +106,8 @@ class LineFacts(msgspec.Struct, frozen=True, kw_only=True):
     entrance: Entrance | None = None
     answers: tuple[LineAnswer, ...] = ()
     """The tables that this line has besides the common ones."""
+    room: Callable[[str, str], tuple[str, str]] | None = None
+    """The hash and the field that say how long a queue's stream may get, from prefix and queue."""
     ended_states: tuple[str, ...] = ("completed", "failed")
     """Of the states, those that hold what has ended."""
     read: Callable[[str, str | bytes, Entry], Event] = lambda _, entry_id, entry: from_entry(

@@ -11,15 +11,14 @@ from waystation.pipeline.report.words import duration, number, part, verdict
 def shown(facts: Facts) -> RenderableType:
     """The report in a few tables."""
     colour = {True: "bold green", False: "bold red", None: "yellow"}[facts.clean]
-    return Group(
-        _ledger(facts), _times(facts), _failures(facts), Text(verdict(facts.clean), style=colour)
-    )
+    said = Text(verdict(facts.clean), style=colour)
+    return Group(_ledger(facts), "", _times(facts), "", _failures(facts), "", said)
 
 
 def _ledger(facts: Facts) -> Table:
     table = _table("The ledger", "queue")
-    for head in ("acknowledged", "ended", "visible", "lost", "done twice", "not seen"):
-        table.add_column(head, justify="right")
+    for head in ("came", "ended", "there", "lost", "twice", "unseen"):
+        table.add_column(head, justify="right", no_wrap=True)
     table.add_column("lost ids", overflow="fold")
     for each in facts.queues:
         table.add_row(
@@ -33,11 +32,11 @@ def _ledger(facts: Facts) -> Table:
 
 def _times(facts: Facts) -> Table:
     table = _table("How much, and how long", "queue")
-    heads = ("came in", "taken", "completed", "tried again", "failed", "wait p50", "wait p95")
-    for head in (*heads, "run p50", "run p95"):
-        table.add_column(head, justify="right")
+    heads = ("taken", "again", "failed", "wait p50", "wait p95", "run p50", "run p95")
+    for head in heads:
+        table.add_column(head, justify="right", no_wrap=True)
     for each in facts.queues:
-        counts = (each.added, each.started, each.completed, each.retried, each.failed)
+        counts = (each.started, each.retried, each.failed)
         times = (*each.wait[:2], *each.run[:2])
         table.add_row(
             Text(f"{each.line}/{each.queue}"),
@@ -51,7 +50,7 @@ def _failures(facts: Facts) -> RenderableType:
     if not facts.failures:
         return Text("Nothing failed.")
     table = _table("Failures", "what it says")
-    for head in ("attempts", "jobs", "trying again helped"):
+    for head in ("attempts", "jobs", "retrying helped"):
         table.add_column(head, justify="right")
     for row in facts.failures[:8]:
         # As plain text, because a reason may hold what is markup to rich.
@@ -66,7 +65,7 @@ def _failures(facts: Facts) -> RenderableType:
 
 def _table(title: str, first: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    table.add_column(first, overflow="fold")
+    table.add_column(first, overflow="fold", min_width=16)
     return table
 
 

@@ -44,13 +44,28 @@ def reached(history: History) -> int | None:
     return delta.last_batch(STEPS.place(history.root), APPLICATION)
 
 
-def fold(history: History, *, until: int | None = None) -> Folded | None:
-    """Fold what bronze has gained, up to a version if one is given; None when that is nothing."""
-    place = EVENTS.place(history.root)
-    newest = changes.version(place) if until is None else until
-    before = reached(history)
-    if newest is None or (before is not None and before >= newest):
+def fold(history: History) -> Folded | None:
+    """Fold what bronze has gained; None when that is nothing."""
+    newest = changes.version(EVENTS.place(history.root))
+    if newest is None:
         return None
+    before, begun = reached(history), _begun(history)
+    if begun is not None and (before is None or begun > before):
+        # A fold that was cut short must be finished as it was begun: part of it is kept already.
+        finished = _fold_up_to(history, before, begun)
+        return _fold_up_to(history, begun, newest) if newest > begun else finished
+    return _fold_up_to(history, before, newest) if before is None or newest > before else None
+
+
+def _begun(history: History) -> int | None:
+    """The version of bronze that some table of silver stands for already."""
+    places = (table.place(history.root) for table in (ATTEMPTS, ITEMS))
+    found = [delta.last_batch(place, APPLICATION) for place in places]
+    return max((each for each in found if each is not None), default=None)
+
+
+def _fold_up_to(history: History, before: int | None, newest: int) -> Folded:
+    place = EVENTS.place(history.root)
     files = changes.gained(place, after=before, until=newest)
     identity = Identity(APPLICATION, newest)
     if not files:
