@@ -11,6 +11,7 @@ from pydantic import Field, SecretStr, field_validator
 from waystation.core.errors import InvalidUrl
 from waystation.core.store import address
 from waystation.interfaces.settings.files import FilesSettings
+from waystation.interfaces.settings.room import RoomSettings
 from waystation.interfaces.settings.section import Duration, Section, wanted
 
 
@@ -91,3 +92,4 @@ class Settings(Section):
     telemetry: TelemetrySettings = TelemetrySettings()
     pipeline: PipelineSettings = PipelineSettings()
     files: FilesSettings = FilesSettings()
+    room: RoomSettings = RoomSettings()

@@ -85,7 +85,7 @@
     at('rate-shown').textContent = number.format(at('rate').value);
     if (!stats) return;
     const waiting = stats.waiting.reduce((a, b) => a + b, 0) + stats.returned;
-    at('preview').textContent = `The line would be empty at ${emptyAt(Number(at('rate').value), waiting)} instead of ${emptyAt(stats.rate_per_minute, waiting)}.`;
+    at('preview').textContent = !waiting ? '' : `The line would be empty at ${emptyAt(Number(at('rate').value), waiting)} instead of ${emptyAt(stats.rate_per_minute, waiting)}.`;
   };
 
   const act = async (sentence, method, path, content) => {

@@ -42,7 +42,7 @@
     if (!ok) return refuse(told);
     show(told);
     if (told.status === 'pass') location.assign(facts.target || told.redirect_url);
-    else { announce(`${say('head_waiting')}. ${sentence(told)}`); schedule(told.poll_after_ms); }
+    else { announce(`${say('head_waiting')}. ${sentence(told)}`); schedule(told.poll_after_ms); follow(); }
   };
 
   const refuse = (problem) => {
@@ -256,6 +256,6 @@
   at('notify').addEventListener('click', async () => { await Notification.requestPermission(); at('notify').hidden = true; });
   setInterval(() => { if (body && body.status === 'admitted' && body.claim_deadline) at('clock').textContent = countdown(body.claim_deadline); }, 1000);
 
-  if (body) { beatDue = Date.now() + body.heartbeat_after_ms; draw(); schedule(1000); }
+  if (body) { beatDue = Date.now() + body.heartbeat_after_ms; draw(); schedule(1000); follow(); }
   else if (facts.status === 'new') join().catch(() => { body = { status: 'new', estimated_wait: { known: false } }; at('banner').hidden = false; at('banner').textContent = say('text_trouble'); });
 })();

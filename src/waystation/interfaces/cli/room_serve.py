@@ -1,0 +1,65 @@
+"""`waystation room serve`: the doors of all rooms as one process."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from waystation.core.clock import SystemClock
+from waystation.core.runtime.service import until_asked_to_stop
+from waystation.core.telemetry.logs import get_logger
+from waystation.interfaces import compose
+from waystation.interfaces import room as composed
+from waystation.interfaces.api.operators import Operators, Role
+from waystation.interfaces.cli.loading import loaded
+from waystation.interfaces.settings import Settings
+from waystation.interfaces.settings.room import RoomSettings
+from waystation.queues.waitingroom.options import RoomOptions
+
+_log = get_logger(__name__)
+
+
+def serve(
+    context: typer.Context,
+    host: Annotated[str | None, typer.Option(help="The interface to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="The port to listen on.", min=1)] = None,
+    room: Annotated[
+        list[str] | None, typer.Option(help="Open this room if there is none of that name.")
+    ] = None,
+) -> None:
+    """Answer visitors, proxies and operators, and look after all rooms."""
+    settings = loaded(context).settings
+    given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
+    doors = RoomSettings.model_validate({**settings.room.model_dump(), **given})
+    asyncio.run(_serve(settings, doors, room or []))
+
+
+def key(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="Who it is for.")],
+    role: Annotated[Role, typer.Option(help="What it allows.")] = Role.OPERATOR,
+    room: Annotated[list[str] | None, typer.Option(help="Only this room.")] = None,
+    days: Annotated[float, typer.Option(help="How long it counts.")] = 90,
+) -> None:
+    """Make a key for an operator or a connector; it is shown once."""
+
+    async def make() -> str:
+        async with compose.store(loaded(context).settings) as store:
+            return await Operators(store, SystemClock()).issue(name, role, queues=room, days=days)
+
+    typer.echo(asyncio.run(make()))
+
+
+async def _serve(settings: Settings, doors: RoomSettings, names: list[str]) -> None:
+    async with (
+        compose.telemetry(settings.telemetry) as seen,
+        compose.store(settings) as store,
+        composed.doors(doors, store, metrics=seen.metrics) as app,
+    ):
+        known = await app.desk.rooms.look()
+        for name in names:
+            if f"{{{name}}}" not in known:
+                await app.desk.rooms.of(f"{{{name}}}").open(RoomOptions(name=name))
+        _log.info("the doors are open", port=doors.port, line="waitingroom")
+        await until_asked_to_stop()
+        _log.info("the doors close", line="waitingroom")

@@ -1,0 +1,80 @@
+"""The operator's page in a real browser."""
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.browser.street import Street, complaints, picture, shows
+from tests.interfaces.api.hands import QUEUE
+from waystation.interfaces.api.operators import Role
+
+pytestmark = pytest.mark.timeout(120)
+
+
+async def _opened(street: Street, role: Role = Role.ADMIN) -> Page:
+    key = await street.house.app.operators.issue("operator", role)
+    page = await street.visitor()
+    await page.goto(f"{street.url}/operate/{QUEUE}")
+    await page.fill("#key", key)
+    await page.click("#login button")
+    await page.wait_for_selector("#board:not([hidden])")
+    return page
+
+
+async def test_an_operator_sees_the_room_and_steers_it(street: Street) -> None:
+    await street.crowd(5)
+    visitor = await street.visitor()
+    await street.arrive(visitor)
+    await shows(visitor, "waiting")
+
+    page = await _opened(street)
+    await expect(page.locator("#waiting")).to_have_text("6")
+    await page.click("#pause")
+    await page.wait_for_selector("text=Paused: everybody keeps their place.")
+    await expect(page.locator("#state")).to_have_text("paused")
+    await page.fill("#message", "Back at noon")
+    await page.click("#message-form button:not([type])")
+    await visitor.wait_for_selector("#notice:not([hidden])")
+    assert await visitor.inner_text("#notice") == "Back at noon"
+    await visitor.wait_for_selector("#banner:not([hidden])")
+
+    await page.evaluate("document.getElementById('rate').value = 600")
+    await page.dispatch_event("#rate", "input")
+    await page.click("#rate-form button")
+    await page.wait_for_selector("text=The rate is set.")
+    await page.click("#resume")
+    await shows(visitor, "admitted")
+    assert await complaints(page) == []
+    await picture(page, "operator")
+
+    entries = await street.house.app.operators.audit(10)
+    assert [each["action"] for each in entries] == ["resume", "rate", "message", "pause"]
+
+
+async def test_a_wrong_key_opens_nothing(street: Street) -> None:
+    page = await street.visitor()
+    await page.goto(f"{street.url}/operate/{QUEUE}")
+    await page.fill("#key", "wrk_guessed")
+    await page.click("#login button")
+    await page.wait_for_selector("text=the key does not count")
+    assert await page.is_hidden("#board")
+
+
+async def test_a_viewer_may_look_and_not_touch(street: Street) -> None:
+    page = await _opened(street, Role.VIEWER)
+    await page.click("#pause")
+    await page.wait_for_selector("text=does not allow this")
+    assert (await street.house.room.pulse()).options.status == "active"
+
+
+async def test_lanes_and_the_start_of_the_sale_are_set_here(street: Street) -> None:
+    page = await _opened(street)
+    await expect(page.locator("#w3")).to_have_value("8")
+    await page.fill("#w0", "3")
+    await page.click("#weights-form button")
+    await page.wait_for_selector("text=The lanes are set.")
+    assert (await street.house.room.pulse()).options.lane_weights == (3, 2, 4, 8)
+    await page.fill("#starts", "2030-01-01T10:00")
+    await page.click("#event-form button")
+    await page.wait_for_selector("text=The start is planned.")
+    pulse = await street.house.room.pulse()
+    assert (pulse.phase, bool(pulse.fields["commitment"])) == ("prequeue", True)

@@ -1,0 +1,129 @@
+"""The waiting page in a real browser."""
+
+import pytest
+from playwright.async_api import expect
+
+from tests.browser.street import Street, complaints, picture, shows
+from tests.interfaces.api.hands import QUEUE
+from waystation.interfaces.web.words import languages
+
+pytestmark = pytest.mark.timeout(120)
+
+
+async def test_a_visitor_joins_by_opening_the_page_and_comes_in_when_called(street: Street) -> None:
+    await street.crowd(3)
+    page = await street.visitor()
+    await street.arrive(page, "?target=/checkout")
+    await shows(page, "waiting")
+    assert await page.inner_text("#ahead") == "3"
+    await picture(page, "waiting-light")
+
+    await street.house.admission.admit_now(3)
+    await expect(page.locator("#ahead")).to_have_text("0")
+    await street.house.admission.admit_now(1)
+    await shows(page, "admitted")
+    assert await page.evaluate("document.activeElement.id") == "enter"
+    assert await page.inner_text("#turn") == "It is your turn"
+    await picture(page, "turn")
+
+    await page.click("#enter")
+    await page.wait_for_url("**/checkout")
+    names = {each["name"] for each in await page.context.cookies()}
+    assert f"__Host-wr_s_{QUEUE}" in names
+
+
+async def test_reloading_and_coming_back_keeps_the_place(street: Street) -> None:
+    await street.crowd(2)
+    page = await street.visitor()
+    await street.arrive(page)
+    await shows(page, "waiting")
+    ticket = await page.inner_text("#ticket")
+    await page.reload()
+    await shows(page, "waiting")
+    assert await page.inner_text("#ticket") == ticket
+    another_tab = await page.context.new_page()
+    await street.arrive(another_tab)
+    await shows(another_tab, "waiting")
+    assert await another_tab.inner_text("#ticket") == ticket
+    assert (await street.house.room.pulse()).waiting == 3
+
+
+async def test_the_whole_way_works_without_javascript(street: Street) -> None:
+    await street.crowd(1)
+    page = await street.visitor(java_script_enabled=False)
+    await street.arrive(page, "?target=/checkout")
+    await shows(page, "new")
+    await page.click("text=Join the line >> nth=-1")
+    await shows(page, "waiting")
+    assert await page.inner_text("#ahead") == "1"
+    assert await page.locator("noscript meta[http-equiv=refresh]").count() == 1
+    await picture(page, "no-script")
+    await street.house.admission.admit_now(2)
+    await page.reload()
+    await shows(page, "admitted")
+    await page.click("#enter")
+    await page.wait_for_url("**/checkout")
+
+
+async def test_an_operator_pauses_and_speaks_and_everybody_sees_it(street: Street) -> None:
+    page = await street.visitor()
+    await street.crowd(1)
+    await street.arrive(page)
+    await shows(page, "waiting")
+    await street.house.control.pause()
+    await street.house.control.tell({"en": "<b>Back</b> at noon"}, level="warning")
+    await page.wait_for_selector("#banner:not([hidden])")
+    await page.wait_for_selector("#notice.warning:not([hidden])")
+    assert await page.inner_text("#notice") == "<b>Back</b> at noon"
+    assert "keep your place" in await page.inner_text("#banner")
+    await picture(page, "paused")
+
+
+async def test_leaving_is_one_press_away(street: Street) -> None:
+    page = await street.visitor()
+    await street.arrive(page)
+    await shows(page, "waiting")
+    await page.click("#leave button")
+    await shows(page, "gone")
+    assert (await street.house.room.pulse()).waiting == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_nobody_has_to_complain(street: Street, scheme: str) -> None:
+    await street.crowd(2)
+    page = await street.visitor(color_scheme=scheme, viewport={"width": 320, "height": 640})
+    await street.arrive(page)
+    await shows(page, "waiting")
+    assert await complaints(page) == []
+    await picture(page, f"phone-{scheme}")
+    await street.house.admission.admit_now(3)
+    await shows(page, "admitted")
+    assert await complaints(page) == []
+
+
+@pytest.mark.parametrize("lang", sorted(languages()))
+async def test_the_page_speaks_every_language(street: Street, lang: str) -> None:
+    await street.crowd(1)
+    page = await street.visitor(locale=lang)
+    await street.arrive(page)
+    await shows(page, "waiting")
+    assert await page.inner_text("h1") == languages()[lang]["head_waiting"]
+    assert await page.get_attribute("html", "dir") == languages()[lang]["_dir"]
+    assert await complaints(page) == []
+    await picture(page, f"language-{lang}")
+
+
+async def test_nothing_is_fetched_from_elsewhere_and_the_page_is_small(street: Street) -> None:
+    import gzip
+
+    page = await street.visitor()
+    asked: list[str] = []
+    errors: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda told: errors.append(told.text) if told.type == "error" else None)
+    await street.arrive(page)
+    await shows(page, "waiting")
+    assert all(url.startswith(street.url) for url in asked)
+    assert [each for each in errors if "favicon" not in each] == []
+    whole = (await street.house.visitor().get(f"/wait/{QUEUE}")).content
+    assert len(gzip.compress(whole)) < 20_000
