@@ -114,7 +114,8 @@ def cron_slots(events: "DataFrame") -> "DataFrame":
 
     ours = events.where(F.col("line") == Line.ROUTING.value)
     fields = F.col("fields")
-    expand = F.udf(expected_slots, ArrayType(LongType()))
+    # Without Arrow, which would want pandas for a handful of schedules.
+    expand = F.udf(expected_slots, ArrayType(LongType()), useArrow=False)
     last = ours.agg(F.max("told_at").alias("last_at"))
     ends = (
         ours.where(F.col("event") == "cancelled")

@@ -63,7 +63,13 @@ for at = jobs, #ARGV, 8 do
     else
       redis.call('ZADD', kind == 'cron' and cron or delayed, whole(due_at(due)), id)
       redis.call('SET', line.status .. id, kind)
-      tell(line, now, 'delayed', queue, id, 'due', whole(due_at(due)), 'kind', kind)
+      if kind == 'cron' then
+        local schedule = cjson.decode(data).schedule
+        tell(line, now, 'delayed', queue, id, 'due', whole(due_at(due)), 'kind', kind,
+          'cron', schedule.cron, 'timezone', schedule.timezone or 'UTC')
+      else
+        tell(line, now, 'delayed', queue, id, 'due', whole(due_at(due)), 'kind', kind)
+      end
       if kind == 'delayed' then redis.call('XADD', wake, 'MAXLEN', '~', 64, '*', 'queue', '') end
     end
     ids[#ids + 1] = id

@@ -1,0 +1,122 @@
+"""What the routing line adds to the history: demand beside supply, and slots beside the clock."""
+
+import datetime as dt
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.pipeline import stories
+from tests.queues.routing.hands import Hands, hands_on
+from waystation.core.events import from_entry
+from waystation.pipeline.lines import line_named
+from waystation.pipeline.lines.routing import CRON_SLOTS, ROUTES, cron_slots, expected_slots, routes
+from waystation.queues.routing import Schedule, Target
+from waystation.queues.routing.schedule import next_slots
+
+
+async def told(hands: Hands) -> list[dict[str, Any]]:
+    """The line's own stream as rows of the events table."""
+    found: Any = await hands.redis.xrange(hands.keys.events)
+    rows: list[dict[str, Any]] = []
+    for number, (entry_id, entry) in enumerate(found):
+        event = from_entry(entry_id, entry)
+        at = dt.datetime.fromtimestamp(event.at_ms / 1000, dt.UTC)
+        rows.append(
+            {
+                "line": event.line,
+                "queue": event.queue,
+                "stream": hands.keys.events,
+                "entry_id": entry_id.decode(),
+                "seq": number,
+                "told_at": at,
+                "at": at,
+                "event": event.name,
+                "subject": event.subject,
+                "attempt": event.attempt,
+                "worker": event.worker,
+                "fields": event.fields,
+                "version": event.version,
+                "_corrupt": event.corrupt,
+                "date": at.date(),
+            }
+        )
+    return rows
+
+
+async def test_routes_tell_what_is_asked_for_and_who_serves_it(
+    spark: SparkSession, redis_url: str
+) -> None:
+    async with hands_on(redis_url) as hands:
+        source = hands.source("w1")
+        for _ in range(3):
+            await hands.add("render", target=Target(capabilities=("gpu",)))
+        for _ in range(2):
+            await hands.add("render")
+        await hands.clock.advance(5)
+        for claim in await hands.claim(source, 9):
+            await hands.settle(source, claim)
+        await hands.clock.advance(10)
+        await hands.add("mail")
+        rows = await told(hands)
+
+    found = {
+        (row["queue"], "gpu" in row["target"]): row
+        for row in routes(stories.frame(spark, rows)).collect()
+    }
+
+    assert set(found[("render", True)].asDict()) == set(ROUTES.names)
+    picky, plain, mail = found["render", True], found["render", False], found["mail", False]
+    assert (picky["added"], picky["started"], picky["waiting"]) == (3, 0, 3)
+    assert (picky["unserved"], picky["workers"], picky["head_ms"]) == (True, 0, 15_000)
+    assert (plain["added"], plain["started"], plain["waiting"]) == (2, 2, 0)
+    assert (plain["unserved"], plain["workers"], plain["wait_ms"]) == (False, 1, 5_000)
+    assert (mail["waiting"], mail["head_ms"]) == (1, 0)
+
+
+async def test_slots_are_on_time_late_missed_skipped_or_doubled(
+    spark: SparkSession, redis_url: str
+) -> None:
+    async with hands_on(redis_url) as hands:
+        minutely = await hands.add("report", schedule=Schedule(cron="* * * * *"))
+        upkeep = await hands.upkeep()
+        to_the_minute = 60 - hands.clock.now_ms() / 1000 % 60
+        await hands.clock.advance(to_the_minute)
+        await upkeep.fire_schedules()  # on time
+        await hands.clock.advance(90)
+        await upkeep.fire_schedules()  # half a minute late
+        await hands.clock.advance(120)
+        await upkeep.fire_schedules()  # one made up for, late, and one left out
+        rows = await told(hands)
+    fired = [row for row in rows if row["event"] == "fired"]
+    # What no upkeep of ours does: a slot fired twice, and one that nobody fired.
+    again = {**fired[0], "entry_id": "1-1"}
+    kept = [row for row in rows if row is not fired[1] and row["event"] != "skipped"]
+    broken = stories.frame(spark, [*kept, again])
+
+    whole = cron_slots(stories.frame(spark, rows)).orderBy("slot").collect()
+    bad = cron_slots(broken).orderBy("slot").collect()
+
+    assert set(whole[0].asDict()) == set(CRON_SLOTS.names)
+    assert {row["schedule"] for row in whole} == {minutely}
+    assert [row["verdict"] for row in whole] == ["on time", "late", "skipped", "late"]
+    assert [row["late_ms"] for row in whole] == [0, 30_000, None, 30_000]
+    assert [row["verdict"] for row in bad] == ["doubled", "missed", "missed", "late"]
+
+
+@pytest.mark.parametrize("zone", ["Europe/Vienna", "America/New_York", "Australia/Lord_Howe"])
+def test_slots_are_expected_by_the_clock_of_their_zone(zone: str) -> None:
+    year = int(dt.datetime(2024, 1, 1, tzinfo=dt.UTC).timestamp() * 1000)
+    first, *_ = next_slots("30 2 * * *", zone, year, 1)
+
+    slots = expected_slots("30 2 * * *", zone, first, year + 366 * 86_400_000 - 86_400_000)
+
+    assert len(slots) in (365, 366)
+    assert len(set(slots)) == len(slots)
+
+
+def test_the_line_says_where_its_stream_is() -> None:
+    facts = line_named("routing")
+
+    assert facts.stream("bridge", "anything") == "bridge:events:stream"
+    assert [answer.table.name for answer in facts.answers] == ["routes", "cron_slots"]
