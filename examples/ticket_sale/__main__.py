@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from . import box_office, history, letters, printing_rooms, purchases
+from . import box_office, history, letters, line_outside, printing_rooms, purchases
 from .account import Account
 from .scene import Scene
 from .stage import Stage
@@ -13,6 +13,7 @@ SCENES: list[Scene] = [
     purchases,
     printing_rooms,
     letters,
+    line_outside,
     history,
 ]
 """In the order in which they are played; a new part of waystation adds its scene here."""

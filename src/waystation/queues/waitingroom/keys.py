@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from waystation.core.store.keyspace import Hash, Keyspace, List, Set, SortedSet, Stream, String
+from waystation.core.store.keyspace import Hash, Key, Keyspace, List, Set, SortedSet, Stream, String
 
 
 class RoomKeys(Keyspace, root=""):
@@ -54,10 +54,17 @@ class RoomKeys(Keyspace, root=""):
 
     def __init__(self, queue_id: str) -> None:
         super().__init__(queue_id)
+        self.node = f"{{{self.tag}}}:" if self.tag else ""
+        """What an id starts with that lies on the same node of a cluster as the room."""
+        for line in RoomKeys.lines():
+            if "<" not in line.pattern_in(RoomKeys).replace("<name>", ""):
+                _built(self, line)
 
     def at(self, now_ms: int) -> "RoomKeys":
         """The same keys with those of one hour filled in."""
-        return self.within(RoomKeys, hour=hour_of(now_ms))
+        keys = self.within(RoomKeys, hour=hour_of(now_ms))
+        _built(keys, RoomKeys.stats)
+        return keys
 
     def of(self, position: str, *, visitor: str = "", network: str = "") -> "RoomKeys":
         """The same keys with those of one visitor filled in."""
@@ -71,7 +78,7 @@ class RoomKeys(Keyspace, root=""):
 
     def tagged(self, id: str) -> str:
         """An id that lies on the same node of a cluster as the room."""
-        return f"{{{self.tag}}}:{id}" if self.tag else id
+        return self.node + id
 
 
 class RoomsKeys(Keyspace, root=""):
@@ -86,3 +93,8 @@ class RoomsKeys(Keyspace, root=""):
 def hour_of(now_ms: int) -> str:
     """An hour as the statistics name it, for example 2024010112."""
     return datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%d%H")
+
+
+def _built(keys: RoomKeys, line: Key) -> str:
+    """Build a key now, so that the keys of each visitor only add their own."""
+    return str(getattr(keys, line.name))

@@ -15,7 +15,7 @@ from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 
 from . import estimate, pulse, scripts
-from .keys import RoomKeys, RoomsKeys, hour_of
+from .keys import RoomKeys, RoomsKeys
 from .options import RoomOptions
 from .pulse import Pulse
 from .visitor import Inside, Newcomer, Place, Standing, digest, network_of, new_id
@@ -23,6 +23,7 @@ from .visitor import Inside, Newcomer, Place, Standing, digest, network_of, new_
 PULSE_S = 1.0
 """How old what is known about the room may be where a little doubt does no harm."""
 CURVE_POINTS = 200
+HOUR_MS = 3_600_000
 
 
 class Joined(msgspec.Struct, frozen=True):
@@ -98,7 +99,8 @@ class Room(Attached):
         self._clock = clock
         self._hours: Clock = clock or SystemClock()
         self._bits: Bits = bits or random.SystemRandom()
-        self._keys_now = self.keys.at(self._hours.now_ms())
+        self._hour = -1
+        self._keys_now = self.keys
         self._pulse: tuple[float, Pulse] | None = None
 
     async def open(self, options: RoomOptions | None = None, *, version: int | None = None) -> int:
@@ -309,8 +311,8 @@ class Room(Attached):
     def keys_now(self) -> RoomKeys:
         """The keys, with those of this hour."""
         now_ms = self._hours.now_ms()
-        if self._keys_now.parts["hour"] != hour_of(now_ms):
-            self._keys_now = self.keys.at(now_ms)
+        if now_ms // HOUR_MS != self._hour:
+            self._hour, self._keys_now = now_ms // HOUR_MS, self.keys.at(now_ms)
         return self._keys_now
 
     async def client(self) -> Client:

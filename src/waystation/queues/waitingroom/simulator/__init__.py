@@ -1,7 +1,7 @@
 """A crowd made of numbers in front of the real room, faster than time."""
 
 from .measures import Verdict
-from .people import Crowd
+from .people import Crowd, Mood
 from .run import Simulation
 
-__all__ = ["Crowd", "Simulation", "Verdict"]
+__all__ = ["Crowd", "Mood", "Simulation", "Verdict"]

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
@@ -73,6 +73,7 @@ class Simulation:
         self._upkeep = Upkeep(self.room, budget_s=60, clock=self._clock)
         self._due: dict[int, list[tuple[str, Person]]] = defaultdict(list)
         self._people: dict[str, Person] = {}
+        self._everybody: list[Person] = []
         self._called: list[Person] = []
         self._problems: list[str] = []
         self._turns = [0, 0, 0, 0]
@@ -94,6 +95,7 @@ class Simulation:
             arrivals += self.crowd.arrivals_per_second
             while joined < min(arrivals, self.crowd.visitors):
                 coming.append(Person(joined, self.crowd, self._dice))
+                self._everybody.append(coming[-1])
                 joined += 1
             if joined >= self.crowd.visitors and not coming:
                 break
@@ -102,6 +104,15 @@ class Simulation:
             if joined >= self.crowd.visitors // 2 and self._clock.seconds >= self._learns_s:
                 await self._learn()
         return self._verdicts()
+
+    def outcomes(self) -> Counter[Mood]:
+        """What became of everybody."""
+        return Counter(person.mood for person in self._everybody)
+
+    @property
+    def broken_promises(self) -> int:
+        """How often somebody was called twice, thrown out, or found no seat."""
+        return len(self._problems)
 
     async def _open(self) -> None:
         crowd = self.crowd

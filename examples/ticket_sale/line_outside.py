@@ -1,0 +1,79 @@
+"""The line outside: four lanes of people, some of whom leave, are late, or come from one office."""
+
+from rich import box
+from rich.table import Table
+
+from waystation.core.clock import HandClock
+from waystation.core.store import embedded
+from waystation.core.store.connection import Store, connect
+from waystation.queues.waitingroom import Newcomer, Room, RoomOptions, lottery
+from waystation.queues.waitingroom.control import Control
+from waystation.queues.waitingroom.lottery import Lottery
+from waystation.queues.waitingroom.simulator import Crowd, Mood, Simulation, Verdict
+
+from .account import Account
+from .stage import Stage
+
+TITLE: str = "The line outside"
+
+VISITORS = 2_500
+EARLY_BIRDS = 200
+
+
+async def run(stage: Stage) -> Account:
+    """Let a crowd stand in line, faster than time, and account for everybody in it."""
+    with embedded.ephemeral() as server:
+        async with await connect(server.socket_url) as store:
+            await _draw_lots(stage, store)
+            stage.say(
+                f"{VISITORS:,} people come within half an hour, more than the shop can take. "
+                "Time passes as fast as it can."
+            )
+            crowd = Crowd(visitors=VISITORS, hours=0.5, patience_s=400, bots=0)
+            with stage.progress("people came", VISITORS) as show:
+                simulation = Simulation(store, crowd, progress=lambda came, _: show(came))
+                verdicts = await simulation.run()
+            stage.show(_table(verdicts))
+            return _account(simulation)
+
+
+async def _draw_lots(stage: Stage, store: Store) -> None:
+    clock = HandClock()
+    room = Room(store, "{opening}", clock=clock)
+    await room.open(RoomOptions(newcomers_per_minute=0))
+    await Control(room).schedule(clock.now_ms() + 60_000)
+    commitment = await Lottery(room).announce()
+    for number in range(EARLY_BIRDS):
+        await room.join(Newcomer(key=f"early {number}", secret=f"{number}"))
+    await Lottery(room).draw(beacon="the weather in Helsinki")
+    lottery.verify(await Lottery(room).proof(), await Lottery(room).drawn())
+    stage.say(
+        f"{EARLY_BIRDS} early birds draw lots: the seed behind {commitment[:12]}… was fixed before "
+        "anybody came, is public now, and gives the same order again."
+    )
+
+
+def _table(verdicts: list[Verdict]) -> Table:
+    table = Table(box=box.SIMPLE, show_header=False)
+    for each in verdicts:
+        if "overtaken" in each.name or "share" in each.name:
+            table.add_row(each.name, each.seen, f"[dim]wanted {each.wanted}[/]")
+    return table
+
+
+def _account(simulation: Simulation) -> Account:
+    moods = simulation.outcomes()
+    return Account(
+        title=TITLE,
+        what="people",
+        came_in=VISITORS,
+        ends={
+            "got a seat in the shop": moods[Mood.INSIDE] + moods[Mood.DONE],
+            "were called and did not come": moods[Mood.MISSED],
+            "were just being called": moods[Mood.CALLED],
+            "lost patience": moods[Mood.LEFT],
+            "were still in line when the box office closed": moods[Mood.WAITS],
+        },
+        twice=simulation.broken_promises,
+        remarks=("Nobody was overtaken in the own lane, wherever they came from.",),
+    )
