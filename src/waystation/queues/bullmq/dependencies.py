@@ -1,6 +1,6 @@
 """What a job waits for, and who waits for it."""
 
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from waystation.core import codec
 from waystation.core.errors import LeaseLost, Malformed, NotFound, WaystationError, WrongState
@@ -9,6 +9,7 @@ from waystation.core.store.script import Client
 from . import flow_scripts
 from .keys import JobKeys, QueueKeys
 from .plain import ask, ask_all
+from .whole_job import WholeJob
 
 ChildKind: TypeAlias = Literal["processed", "unprocessed", "ignored", "failed"]
 """Completed; not finished; failed without failing the parent; failed, and the parent with it."""
@@ -39,58 +40,42 @@ class JobPlace(NamedTuple):
     id: str
 
 
-class _Queue(Protocol):
-    @property
-    def client(self) -> Client: ...
-    @property
-    def keys(self) -> QueueKeys: ...
-
-
-class _Job(Protocol):
-    id: str
-    token: str | None
-
-    @property
-    def queue(self) -> _Queue: ...
-
-
 class Dependencies:
     """The part of a job that is about its children and its parent."""
 
     __slots__ = ()
 
     async def get_dependencies(
-        self: _Job, kind: ChildKind, *, cursor: int = 0, count: int = 100
+        self: WholeJob, kind: ChildKind, *, cursor: int = 0, count: int = 100
     ) -> DependencyPage:
         """Some of its children; a page has about `count` of them, and no child is left out."""
-        keys = self.queue.keys.of(self.id)
-        return await page(self.queue.client, keys, kind, cursor=cursor, count=count)
+        return await page(self.queue.client, self.keys, kind, cursor=cursor, count=count)
 
-    async def dependency_counts(self: _Job) -> DependencyCounts:
+    async def dependency_counts(self: WholeJob) -> DependencyCounts:
         """How many children it has of each kind."""
-        return await counts(self.queue.client, self.queue.keys.of(self.id))
+        return await counts(self.queue.client, self.keys)
 
-    async def children_values(self: _Job) -> dict[str, Any]:
+    async def children_values(self: WholeJob) -> dict[str, Any]:
         """What its completed children returned, by their keys."""
-        return await values(self.queue.client, self.queue.keys.of(self.id))
+        return await values(self.queue.client, self.keys)
 
-    async def ignored_children_failures(self: _Job) -> dict[str, str]:
+    async def ignored_children_failures(self: WholeJob) -> dict[str, str]:
         """Why children failed that did not make it fail, by their keys."""
-        return await ignored_failures(self.queue.client, self.queue.keys.of(self.id))
+        return await ignored_failures(self.queue.client, self.keys)
 
-    async def failed_children(self: _Job) -> list[str]:
+    async def failed_children(self: WholeJob) -> list[str]:
         """The keys of the children whose failure makes it fail, in that order."""
-        return await failed_keys(self.queue.client, self.queue.keys.of(self.id))
+        return await failed_keys(self.queue.client, self.keys)
 
-    async def remove_child_dependency(self: _Job) -> bool:
+    async def remove_child_dependency(self: WholeJob) -> bool:
         """Let its parent wait for it no longer; False when it did not."""
         return await detach(self.queue.client, self.queue.keys, self.id)
 
-    async def remove_unprocessed_children(self: _Job) -> int:
+    async def remove_unprocessed_children(self: WholeJob) -> int:
         """Remove the children that nobody has begun, with their own; how many jobs that were."""
         return await remove_unprocessed(self.queue.client, self.queue.keys, self.id)
 
-    async def move_to_waiting_children(self: _Job, *, child: str | None = None) -> bool:
+    async def move_to_waiting_children(self: WholeJob, *, child: str | None = None) -> bool:
         """Leave it to wait for its children, or for the one with this key; the handler then
         raises `WaitingChildrenError`. False when there is nothing to wait for."""
         if self.token is None:

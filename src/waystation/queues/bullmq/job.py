@@ -1,28 +1,21 @@
 """One job: what its hash says, and what can be done with it."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from waystation.core import codec
 from waystation.core.errors import Malformed, NotFound, WrongState
-from waystation.core.store.script import Client
 
 from . import dependencies
 from .admin_scripts import read_jobs
 from .dependencies import Dependencies
 from .job_steps import JobSteps
-from .keys import JobKeys, QueueKeys
+from .keys import JobKeys
 from .options import StoredOptions, stored_options
+from .whole_job import QueueRef
 
 COUNTED = b"counted"
 """Stands beside the fields of a held job that were read after its pickup had been counted."""
-
-
-class QueueRef(NamedTuple):
-    """The queue a job lives in, and the way to it."""
-
-    client: Client
-    keys: QueueKeys
 
 
 class Job(JobSteps, Dependencies):

@@ -1,8 +1,7 @@
 """What can be done with one job."""
 
 import asyncio
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, cast
 
 from waystation.core import codec
 from waystation.core.errors import (
@@ -19,9 +18,10 @@ from . import job_scripts, scripts
 from .admin_scripts import state_of
 from .finishes import JobFailed, end_of
 from .keys import JobKeys, QueueKeys
-from .options import MOST_PRIORITY, StoredOptions, at_least
+from .options import MOST_PRIORITY, at_least
 from .plain import ask, ask_all
 from .states import JobState
+from .whole_job import WholeJob
 
 if TYPE_CHECKING:
     from .events import QueueEvents
@@ -36,42 +36,19 @@ class Logs(NamedTuple):
     total: int
 
 
-class _Queue(Protocol):
-    @property
-    def client(self) -> Client: ...
-    @property
-    def keys(self) -> QueueKeys: ...
-
-
-class _Job(Protocol):
-    id: str
-    token: str | None
-
-    @property
-    def queue(self) -> _Queue: ...
-    @property
-    def keys(self) -> JobKeys: ...
-    @property
-    def opts(self) -> StoredOptions: ...
-    @property
-    def deduplication_id(self) -> str | None: ...
-    def remember(self, fields: Mapping[bytes, bytes]) -> None: ...
-    async def state(self) -> JobState: ...
-
-
 class JobSteps:
     """The steps of a job; each is refused, with a reason, in a state that does not allow it."""
 
     __slots__ = ()
 
-    async def update_data(self: _Job, data: Any) -> None:
+    async def update_data(self: WholeJob, data: Any) -> None:
         """Give the job other data."""
         raw = codec.encode(data)
         code = await job_scripts.update_data(self.queue.client, self.keys, data=raw)
         _accept(self, code)
         self.remember({b"data": raw})
 
-    async def update_progress(self: _Job, progress: Any, message: str | None = None) -> None:
+    async def update_progress(self: WholeJob, progress: Any, message: str | None = None) -> None:
         """Tell how far the job is: a whole number from 0 to 100, or any other JSON value."""
         raw = codec.encode(_progress(progress, message))
         client, keys = self.queue.client, self.queue.keys
@@ -81,7 +58,7 @@ class JobSteps:
         _accept(self, code)
         self.remember({b"progress": raw})
 
-    async def log(self: _Job, line: str) -> int:
+    async def log(self: WholeJob, line: str) -> int:
         """Write a line into the job's log; how many it has now."""
         keep = self.opts.keep_logs
         many = await job_scripts.add_log(
@@ -90,24 +67,24 @@ class JobSteps:
         _accept(self, many)
         return many
 
-    async def logs(self: _Job, start: int = 0, end: int = -1, *, asc: bool = True) -> Logs:
+    async def logs(self: WholeJob, start: int = 0, end: int = -1, *, asc: bool = True) -> Logs:
         """Lines of the job's log, the oldest first unless asked otherwise."""
         return await read_logs(self.queue.client, self.keys, start, end, asc=asc)
 
-    async def clear_logs(self: _Job, keep: int = 0) -> None:
+    async def clear_logs(self: WholeJob, keep: int = 0) -> None:
         """Forget the job's log, or all but its newest lines."""
         at_least("the lines to keep", keep, 0)
         command = ("LTRIM", self.keys.logs, -keep, -1) if keep else ("DEL", self.keys.logs)
         await ask(self.queue.client, *command)
 
-    async def promote(self: _Job) -> None:
+    async def promote(self: WholeJob) -> None:
         """Let the delayed job run now."""
         client, keys = self.queue.client, self.queue.keys
         code = await job_scripts.promote(client, keys, base=keys.base, id=self.id)
         _accept(self, code, wanted="delayed")
         self.remember({b"delay": b"0"})
 
-    async def change_delay(self: _Job, delay: int) -> None:
+    async def change_delay(self: WholeJob, delay: int) -> None:
         """Let the delayed job wait so many milliseconds from now."""
         at_least("delay", delay, 0)
         client, keys = self.queue.client, self.queue.keys
@@ -115,7 +92,7 @@ class JobSteps:
         _accept(self, code, wanted="delayed")
         self.remember({b"delay": b"%d" % delay})
 
-    async def change_priority(self: _Job, priority: int = 0, *, lifo: bool = False) -> None:
+    async def change_priority(self: WholeJob, priority: int = 0, *, lifo: bool = False) -> None:
         """Give the job another priority; `lifo` puts it ahead of those that have it already."""
         if at_least("priority", priority, 0) > MOST_PRIORITY:
             raise InvalidOption(f"priority must be at most {MOST_PRIORITY}, got {priority}")
@@ -127,7 +104,7 @@ class JobSteps:
         self.remember({b"priority": b"%d" % priority})
 
     async def retry(
-        self: _Job,
+        self: WholeJob,
         state: Literal["failed", "completed"] = "failed",
         *,
         reset_attempts_made: bool = False,
@@ -149,13 +126,13 @@ class JobSteps:
         )
         _accept(self, code, wanted=state)
 
-    async def remove(self: _Job, *, remove_children: bool = True) -> None:
+    async def remove(self: WholeJob, *, remove_children: bool = True) -> None:
         """Remove the job and, unless asked otherwise, its children."""
         client, keys = self.queue.client, self.queue.keys
         if not await remove_job(client, keys, self.id, remove_children=remove_children):
             raise WrongState(f"job {self.id} is held by a worker, or one of its children is")
 
-    async def move_to_delayed(self: _Job, timestamp: int, token: str | None = None) -> None:
+    async def move_to_delayed(self: WholeJob, timestamp: int, token: str | None = None) -> None:
         """Let the job wait until that millisecond; the handler then raises `DelayedError`."""
         client, keys = self.queue.client, self.queue.keys
         code = await job_scripts.move_to_delayed(
@@ -168,7 +145,7 @@ class JobSteps:
         )
         _accept(self, code, wanted="active")
 
-    async def move_to_wait(self: _Job, token: str | None = None) -> int:
+    async def move_to_wait(self: WholeJob, token: str | None = None) -> int:
         """Put the job back at the head of the line; the handler then raises `WaitingError`.
 
         The reply is how many milliseconds the rate limit still lets nothing through.
@@ -180,7 +157,7 @@ class JobSteps:
         _accept(self, code, wanted="active")
         return code
 
-    async def extend_lock(self: _Job, duration: int, token: str | None = None) -> None:
+    async def extend_lock(self: WholeJob, duration: int, token: str | None = None) -> None:
         """Hold the job for so many milliseconds from now."""
         at_least("the duration of a lock", duration, 1)
         client, keys = self.queue.client, self.queue.keys
@@ -191,11 +168,11 @@ class JobSteps:
         if lost:
             raise LeaseLost(f"the lock of job {self.id} has run out or is somebody else's")
 
-    def discard(self: _Job) -> None:
+    def discard(self: WholeJob) -> None:
         """Let a failure of this attempt be the last, whatever attempts are left."""
         self.remember({b"discarded": b"1"})
 
-    async def remove_deduplication_key(self: _Job) -> bool:
+    async def remove_deduplication_key(self: WholeJob) -> bool:
         """Let others like this job in, if it is the one that stands for them."""
         if self.deduplication_id is None:
             return False
@@ -204,42 +181,42 @@ class JobSteps:
             client, keys, base=keys.base, id=self.id, deduplication=self.deduplication_id
         )
 
-    async def state(self: _Job) -> JobState:
+    async def state(self: WholeJob) -> JobState:
         """Where the job is now."""
         client, keys = self.queue.client, self.queue.keys
         return cast(JobState, await state_of(client, keys, id=self.id))
 
-    async def is_completed(self: _Job) -> bool:
+    async def is_completed(self: WholeJob) -> bool:
         """Whether it has been done."""
         return await self.state() == "completed"
 
-    async def is_failed(self: _Job) -> bool:
+    async def is_failed(self: WholeJob) -> bool:
         """Whether it has failed for good."""
         return await self.state() == "failed"
 
-    async def is_delayed(self: _Job) -> bool:
+    async def is_delayed(self: WholeJob) -> bool:
         """Whether its time has not come yet."""
         return await self.state() == "delayed"
 
-    async def is_active(self: _Job) -> bool:
+    async def is_active(self: WholeJob) -> bool:
         """Whether a worker has it."""
         return await self.state() == "active"
 
-    async def is_waiting(self: _Job) -> bool:
+    async def is_waiting(self: WholeJob) -> bool:
         """Whether it is ready to run, by priority or in turn."""
         return await self.state() in ("waiting", "prioritized")
 
-    async def is_paused(self: _Job) -> bool:
+    async def is_paused(self: WholeJob) -> bool:
         """Whether it would run if its queue were not paused."""
         is_held = await ask(self.queue.client, "HEXISTS", self.queue.keys.meta, "paused")
         return bool(is_held) and await self.state() in ("waiting", "prioritized")
 
-    async def is_waiting_children(self: _Job) -> bool:
+    async def is_waiting_children(self: WholeJob) -> bool:
         """Whether it waits for other jobs."""
         return await self.state() == "waiting-children"
 
     async def wait_until_finished(
-        self: _Job, events: "QueueEvents | None" = None, timeout: int | None = None
+        self: WholeJob, events: "QueueEvents | None" = None, timeout: int | None = None
     ) -> Any:
         """What the handler returns, once it has; `JobFailed` when the job fails for good.
 
@@ -274,7 +251,7 @@ async def read_logs(client: Client, keys: JobKeys, start: int, end: int, *, asc:
     return Logs(lines if asc else lines[::-1], total)
 
 
-async def _ask_until_finished(job: _Job) -> Any:
+async def _ask_until_finished(job: WholeJob) -> Any:
     client, keys = job.queue.client, job.queue.keys
     pause = _FIRST_LOOK_S
     while True:
@@ -302,19 +279,19 @@ def _progress(progress: Any, message: str | None) -> Any:
     return {"progress": progress, "message": message}
 
 
-def _lease(job: _Job, token: str | None) -> str:
+def _lease(job: WholeJob, token: str | None) -> str:
     held = token or job.token
     if held is None:
         raise WrongState(f"job {job.id} is not held by this worker")
     return held
 
 
-def _accept(job: _Job, code: int, *, wanted: str = "") -> None:
+def _accept(job: WholeJob, code: int, *, wanted: str = "") -> None:
     if code < 0:
         _refuse(job, code, wanted)
 
 
-def _refuse(job: _Job, code: int, wanted: str) -> NoReturn:
+def _refuse(job: WholeJob, code: int, wanted: str) -> NoReturn:
     match code:
         case -1:
             raise NotFound(f"there is no job {job.id}")
