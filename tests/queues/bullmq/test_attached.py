@@ -1,19 +1,16 @@
 import asyncio
 
 import pytest
-from redis.asyncio import Redis
 
 from waystation.core.errors import StoreUnreachable
+from waystation.core.store.attached import CONFIGURED
 from waystation.core.store.connection import Store, connect
-from waystation.queues.bullmq.attached import CONFIGURED, AttachedToQueue
+from waystation.queues.bullmq.attached import AttachedToQueue
 
 
 class Thing(AttachedToQueue):
     async def store(self) -> Store:
         return await self._opened()
-
-    async def another(self, name: str) -> Store:
-        return await self._another(name)
 
 
 async def test_nothing_is_opened_before_it_is_needed() -> None:
@@ -66,18 +63,3 @@ async def test_what_was_closed_stays_closed(redis_url: str) -> None:
 
     with pytest.raises(StoreUnreachable, match="has been closed"):
         await thing.store()
-
-
-@pytest.mark.parametrize("handed_in", [False, True])
-async def test_more_connections_have_a_name_of_their_own(
-    redis_url: str, redis: Redis, handed_in: bool
-) -> None:
-    async with (
-        await connect(redis_url) as store,
-        Thing("mail", store if handed_in else redis_url) as thing,
-        await thing.another("bull:bWFpbA==:qe") as more,
-    ):
-        await more.redis.execute_command("PING")
-        names = [client["name"] for client in await redis.client_list()]
-
-    assert "bull:bWFpbA==:qe" in names

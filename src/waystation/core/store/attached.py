@@ -4,10 +4,8 @@ import asyncio
 import os
 from typing import Any, Self
 
-import msgspec
-
 from waystation.core.errors import StoreUnreachable
-from waystation.core.store.connection import Store, StoreOptions, connect
+from waystation.core.store.connection import Store, connect
 
 CONFIGURED = "WAYSTATION_STORE__URL"
 """Where to look for the store when nobody says; without it the directory's own server is used."""
@@ -58,20 +56,7 @@ class Attached:
 
     async def _open(self) -> Store:
         """Reach the store; those who want to leave a mark on it do so here, too."""
-        return self._given or await self._reach(StoreOptions())
-
-    async def _another(self, client_name: str | None = None) -> Store:
-        """More connections to the same store, under a name of their own; the caller closes them."""
-        store = await self._opened()
-        options = store.options
-        if client_name is not None:
-            options = msgspec.structs.replace(options, client_name=client_name)
-        if self._given is None:
-            return await self._reach(options)
-        return Store(store.address, options)
-
-    async def _reach(self, options: StoreOptions) -> Store:
-        return await connect(self._url or os.environ.get(CONFIGURED) or None, options)
+        return self._given or await connect(self._url or os.environ.get(CONFIGURED) or None)
 
 
 def _failed(opening: asyncio.Task[Any]) -> bool:

@@ -1,12 +1,10 @@
 """How everything that belongs to a queue gets to the store, and leaves it."""
 
-from waystation.core.store.attached import CONFIGURED, Attached
+from waystation.core.store.attached import Attached
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 
 from .keys import PREFIX, QueueKeys
-
-__all__ = ["CONFIGURED", "Attached", "AttachedToQueue"]
 
 
 class AttachedToQueue(Attached):

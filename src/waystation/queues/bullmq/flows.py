@@ -11,12 +11,12 @@ import msgspec
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WrongState
 from waystation.core.store.address import Kind
+from waystation.core.store.attached import Attached
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 
 from . import dependencies, flow_scripts
 from .adding import current_trace, wire_name
-from .attached import Attached
 from .job import Job, QueueRef
 from .keys import PREFIX, QueueKeys
 from .options import JobOptions, Parent, options_as_stored
