@@ -29,7 +29,8 @@ class Bridge:
 
     async def dispatch(self, id: str, *, priority: int = 5, type: str = "email", **job: Any) -> str:
         """Save the data, then push the id, as the document's producer does."""
-        data: dict[str, Any] = {"jobId": id, "type": type, "payload": {}, "priority": priority, **job}
+        data: dict[str, Any] = {"jobId": id, "type": type, "payload": {}, "priority": priority}
+        data |= job
         await self._run(
             "dispatch",
             [f"{self._jobs}data:", f"{self._jobs}waiting"],
