@@ -118,7 +118,7 @@ async def test_a_job_needs_a_name(queue: Queue, hands: Hands, name: Any) -> None
     assert await hands.everything() == before
 
 
-@pytest.mark.parametrize("name", ["", "a:b", "with space", "a\nb", "{a}{b}"])
+@pytest.mark.parametrize("name", ["", "a:b", "a\nb", "{a}{b}"])
 def test_a_queue_needs_a_name_that_fits_into_a_key(name: str) -> None:
     with pytest.raises(InvalidOption):
         Queue(name)

@@ -3,7 +3,7 @@ import time
 import pytest
 
 from waystation.core.errors import InvalidOption
-from waystation.queues.bullmq.limits import PUT_BACK_AT_ONCE
+from waystation.queues.bullmq.limits import PUT_BACK_AT_ONCE, Limit
 from waystation.queues.bullmq.queue import Queue
 
 from .hands import Hands
@@ -75,7 +75,7 @@ async def test_a_global_rate_limit_holds_workers_back(queue: Queue, hands: Hands
 
     await queue.set_global_rate_limit(3, HOUR)
 
-    assert await queue.get_global_rate_limit() == (3, HOUR)
+    assert await queue.get_global_rate_limit() == Limit(3, HOUR)
     assert await queue.rate_limit_ttl() == 0
     assert len(await hands.claim(5)) == 3
     assert 0 < await queue.rate_limit_ttl() <= HOUR

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from waystation.core import codec
 from waystation.core.errors import InvalidOption
@@ -103,11 +102,10 @@ def test_jitter_is_a_part_of_the_pause(jitter: float) -> None:
         Backoff.fixed(10, jitter=jitter)
 
 
-def test_keeping_very_many_jobs_is_worth_a_warning() -> None:
+def test_keeping_very_many_jobs_is_worth_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     """D-26: by policy more than 10000 is a warning, not an error."""
-    with capture_logs() as logs:
-        JobOptions(remove_on_complete=10_001)
-    assert [entry["log_level"] for entry in logs] == ["warning"]
+    JobOptions(remove_on_complete=10_001)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
 def test_what_was_not_asked_for_is_not_written() -> None:

@@ -246,6 +246,26 @@ async def test_a_running_job_can_be_cancelled(redis_url: str) -> None:
     assert job.failed_reason == f"job {added.id} was cancelled"
 
 
+async def test_all_running_jobs_can_be_cancelled_at_once(redis_url: str) -> None:
+    begun = asyncio.Semaphore(0)
+
+    async def handle(job: Job) -> None:
+        begun.release()
+        await asyncio.sleep(60)
+
+    async with (
+        Queue("mail", redis_url) as queue,
+        Worker("mail", handle, redis_url, concurrency=2) as worker,
+    ):
+        once = JobOptions(attempts=1)
+        await queue.add_many([("send", {}, once), ("send", {}, once)])
+        await begun.acquire()
+        await begun.acquire()
+        assert worker.cancel_all_jobs() == 2
+        await finished(queue, 2)
+        assert (await queue.counts("failed"))["failed"] == 2
+
+
 async def test_a_closed_worker_hands_back_what_it_has_not_begun(redis_url: str) -> None:
     begun = asyncio.Event()
 

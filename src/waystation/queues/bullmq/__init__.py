@@ -6,7 +6,6 @@ from waystation.core.lazy import names_of
 
 if TYPE_CHECKING:
     from .adding import NewJob, NotAdded
-    from .claims import Limit
     from .errors import (
         DelayedError,
         RateLimitError,
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from .finishes import JobFailed
     from .flows import FlowJob, FlowNode, FlowProducer
     from .job import Job
+    from .limits import Limit
     from .options import Backoff, Deduplication, JobOptions, Keep, Parent
     from .queue import Queue
     from .schedule import Schedule, Scheduler
@@ -65,7 +65,7 @@ __getattr__ = names_of(
         "JobFailed": "finishes",
         "JobOptions": "options",
         "Keep": "options",
-        "Limit": "claims",
+        "Limit": "limits",
         "NewJob": "adding",
         "NotAdded": "adding",
         "Parent": "options",

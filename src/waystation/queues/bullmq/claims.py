@@ -15,8 +15,6 @@ from waystation.core.backoff import HOUR_MS
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import (
     InvalidInput,
-    LeaseLost,
-    NotFound,
     StoreError,
     StoreUnreachable,
     Unrecoverable,
@@ -29,11 +27,13 @@ from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 
 from . import scripts
-from .errors import DelayedError, RateLimitError, WaitingChildrenError, WaitingError
+from .errors import MOVED_BY_THE_HANDLER, RateLimitError
 from .job import COUNTED, Job, QueueRef
 from .keys import QueueKeys
+from .limits import Limit
 from .marker import Marker
 from .options import Backoff, Retention, kept
+from .refusals import refusal
 from .scripts import SERVER_TIME, Settlement
 
 Strategy = Callable[[int, str, BaseException, Job], "int | Awaitable[int]"]
@@ -43,16 +43,6 @@ _LEAVE_WITHIN_S = 1.0
 """A store that does not answer keeps nobody from leaving."""
 LONGEST_LIMIT_S = 30.0
 """After a longer rate limit than this the worker looks again, because limits can be lifted."""
-
-_MOVED_BY_THE_HANDLER = (DelayedError, WaitingError, WaitingChildrenError)
-
-
-class Limit(msgspec.Struct, frozen=True):
-    """How many jobs may start in a stretch of time, over all workers of the queue."""
-
-    max: int
-    duration: int
-    """Milliseconds."""
 
 
 class ClaimOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,7 +118,7 @@ class BullSource:
             return Reply(found)
         settlement, token = await self._call(outcomes, claim)
         refused = [
-            Refused(held, _refusal(code, held.id))
+            Refused(held, refusal(code, held.id))
             for held, code in zip(filed, settlement.codes, strict=True)
             if code
         ]
@@ -209,7 +199,7 @@ class BullSource:
                 return ("completed", job.id, token, value, keep)
             case Returned():
                 return ("returned", job.id, token)
-            case Failed(error) if isinstance(error, _MOVED_BY_THE_HANDLER):
+            case Failed(error) if isinstance(error, MOVED_BY_THE_HANDLER):
                 return None
             case Failed(RateLimitError()):
                 return ("returned", job.id, token)
@@ -321,19 +311,3 @@ def _held_up(code: int, id: str) -> WaystationError:
     return Unrecoverable(
         f"Cannot complete job {id} because it has at least one failed child. moveToFinished"
     )
-
-
-def _refusal(code: int, id: str) -> WaystationError:
-    match code:
-        case -1:
-            return NotFound(f"job {id} is gone")
-        case -2:
-            return LeaseLost(f"the lock of job {id} has run out")
-        case -6:
-            return LeaseLost(f"job {id} is held by somebody else")
-        case -4:
-            return WrongState(f"job {id} has children that are not finished")
-        case -9:
-            return WrongState(f"job {id} has children that failed")
-        case _:
-            return WrongState(f"job {id} is not active")

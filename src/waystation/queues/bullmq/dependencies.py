@@ -3,12 +3,13 @@
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from waystation.core import codec
-from waystation.core.errors import LeaseLost, Malformed, NotFound, WaystationError, WrongState
+from waystation.core.errors import LeaseLost, Malformed
 from waystation.core.store.script import Client
 
 from . import flow_scripts
 from .keys import JobKeys, QueueKeys
 from .plain import ask, ask_all
+from .refusals import refusal
 from .whole_job import WholeJob
 
 ChildKind: TypeAlias = Literal["processed", "unprocessed", "ignored", "failed"]
@@ -188,25 +189,6 @@ def place_of(job_key: str, near: QueueKeys | None = None) -> JobPlace:
         return JobPlace(QueueKeys(name, prefix=near.prefix), job_id)
     qualified, _, job_id = job_key.rpartition(":")
     return JobPlace(QueueKeys.at(qualified), job_id)
-
-
-def refusal(code: int, job_id: str) -> WaystationError:
-    """Why a step of a flow was not taken."""
-    match code:
-        case -1:
-            return NotFound(f"job {job_id} is gone")
-        case -2:
-            return LeaseLost(f"the lock of job {job_id} has run out")
-        case -5:
-            return NotFound(f"the parent of job {job_id} is gone")
-        case -6:
-            return LeaseLost(f"job {job_id} is held by somebody else")
-        case -7:
-            return WrongState(f"job {job_id} has another parent already")
-        case -9:
-            return WrongState(f"job {job_id} has children that failed")
-        case _:
-            return WrongState(f"job {job_id} is not active")
 
 
 async def hash_at(client: Client, key: str) -> dict[bytes, bytes]:

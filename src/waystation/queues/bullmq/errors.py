@@ -31,5 +31,7 @@ class RateLimitError(RateLimited):
     code = "BULLMQ_RATE_LIMITED"
 
 
-DETOURS = (DelayedError, WaitingError, WaitingChildrenError, RateLimitError)
+MOVED_BY_THE_HANDLER = (DelayedError, WaitingError, WaitingChildrenError)
+"""What a handler raises when it has found another place for its job."""
+DETOURS = (*MOVED_BY_THE_HANDLER, RateLimitError)
 """What a handler raises although its job has not failed."""

@@ -1,7 +1,7 @@
 """What can be done with one job."""
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from waystation.core import codec
 from waystation.core.errors import (
@@ -20,6 +20,7 @@ from .finishes import JobFailed, end_of
 from .keys import JobKeys, QueueKeys
 from .options import MOST_PRIORITY, at_least
 from .plain import ask, ask_all
+from .refusals import refusal
 from .states import JobState
 from .whole_job import WholeJob
 
@@ -286,18 +287,6 @@ def _lease(job: WholeJob, token: str | None) -> str:
     return held
 
 
-def _accept(job: WholeJob, code: int, *, wanted: str = "") -> None:
+def _accept(job: WholeJob, code: int, *, wanted: str = "active") -> None:
     if code < 0:
-        _refuse(job, code, wanted)
-
-
-def _refuse(job: WholeJob, code: int, wanted: str) -> NoReturn:
-    match code:
-        case -1:
-            raise NotFound(f"there is no job {job.id}")
-        case -2:
-            raise LeaseLost(f"the lock of job {job.id} has run out")
-        case -6:
-            raise LeaseLost(f"job {job.id} is held by somebody else")
-        case _:
-            raise WrongState(f"job {job.id} is not {wanted}")
+        raise refusal(code, job.id, wanted=wanted)

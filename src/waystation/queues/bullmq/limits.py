@@ -1,6 +1,8 @@
 """What holds a queue back: pauses, and limits that all its workers share."""
 
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from . import admin_scripts
 from .attached import AttachedToQueue
@@ -12,8 +14,8 @@ PUT_BACK_AT_ONCE = 7000
 _NEVER_REACHED = 2**53 - 1
 
 
-class RateLimit(NamedTuple):
-    """How many jobs may start in a stretch of time."""
+class Limit(msgspec.Struct, frozen=True):
+    """How many jobs may start in a stretch of time, over all workers of the queue."""
 
     max: int
     duration: int
@@ -55,10 +57,10 @@ class Limits(AttachedToQueue):
         """Let at most so many jobs start in that many milliseconds, over all workers."""
         await self._set(max=at_least("max", max, 1), duration=at_least("duration", duration, 1))
 
-    async def get_global_rate_limit(self) -> RateLimit | None:
+    async def get_global_rate_limit(self) -> Limit | None:
         """How many jobs may start in which time; None when there is no limit."""
         max, duration = await self._get("max", "duration")
-        return None if max is None or duration is None else RateLimit(max, duration)
+        return None if max is None or duration is None else Limit(max, duration)
 
     async def remove_global_rate_limit(self) -> None:
         """Let any number of jobs start."""

@@ -6,10 +6,10 @@ from functools import cached_property, lru_cache
 from typing import Any, TypeAlias, cast
 
 import msgspec
-import structlog
 
 from waystation.core import backoff, codec
 from waystation.core.errors import InvalidOption, Malformed
+from waystation.core.telemetry.logs import get_logger
 
 MOST_PRIORITY = 2**21 - 1
 """Beyond it a score would no longer be exact."""
@@ -17,7 +17,7 @@ MOST_KEPT_LOGS = 1000
 MANY_KEPT = 10_000
 """Keeping more finished jobs than this is slow, and worth a warning."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Backoff(msgspec.Struct, frozen=True, omit_defaults=True):

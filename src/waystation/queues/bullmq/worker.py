@@ -18,10 +18,11 @@ from waystation.core.telemetry.traces import Traces, carrier_from_text
 
 from . import schedulers, upkeep
 from .attached import AttachedToQueue
-from .claims import BullSource, ClaimOptions, Limit, Strategy
+from .claims import BullSource, ClaimOptions, Strategy
 from .errors import DETOURS, UnrecoverableError
 from .job import Job
 from .keys import PREFIX
+from .limits import Limit
 from .options import Retention
 
 JobHandler: TypeAlias = Callable[[Any], Any]
