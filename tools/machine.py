@@ -57,7 +57,8 @@ def _take_out(program: Program, link: Path) -> None:
         run([*download], why=f"downloading {program.package}", cwd=Path(aside))
         (package,) = Path(aside).glob("*.deb")
         run(["dpkg-deb", "-x", package, aside], why=f"unpacking {program.package}")
-        shutil.move(Path(aside) / "usr" / "bin" / program.name, link)
+        (found,) = Path(aside, "usr").glob(f"*bin/{program.name}")
+        shutil.move(found, link)
 
 
 def _install(program: Program, link: Path) -> None:
@@ -75,4 +76,5 @@ def _update_lists() -> None:
 PROGRAMS = (
     Program("promtool", "prometheus", "tests/core/telemetry", _take_out),
     Program("chromium", "chromium", "tests/browser", _install),
+    Program("nginx", "nginx", "tests/connectors", _take_out),
 )

@@ -1,21 +1,23 @@
 """The waiting room as a process: an HTTP server and the duties beside it."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import TypeAlias
 
 from granian.constants import Interfaces
 from granian.server.embed import Server
 
-from waystation.interfaces.api.app import App
 from waystation.interfaces.api.exchange import Receive, Scope, Send
 
 BACKLOG = 1024
 
+Site: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
 
 @asynccontextmanager
-async def serving(app: App, *, host: str, port: int) -> AsyncGenerator[None]:
-    """Answer requests for as long as the block runs."""
+async def serving(app: Site, *, host: str, port: int) -> AsyncGenerator[Callable[[], None]]:
+    """Answer requests for as long as the block runs, or until what it gives is called."""
 
     async def target(scope: Scope, receive: Receive, send: Send) -> None:
         await app(scope, receive, send)
@@ -32,7 +34,7 @@ async def serving(app: App, *, host: str, port: int) -> AsyncGenerator[None]:
     task = asyncio.create_task(server.serve())
     try:
         await _listening(host, port, task)
-        yield
+        yield server.stop
     finally:
         server.stop()
         await asyncio.wait([task], timeout=10)

@@ -1,0 +1,1 @@
+"""A small shop with a waiting room in front of its checkout."""

@@ -1,0 +1,52 @@
+"""Run the shop and its waiting room on this machine: `python -m examples.shop`."""
+
+import asyncio
+import random
+import sys
+
+from granian.constants import Interfaces
+from granian.server.embed import Server
+from pydantic import SecretStr
+
+from examples.shop.site import site
+from waystation.core.runtime.service import until_asked_to_stop
+from waystation.core.store import embedded
+from waystation.core.store.connection import connect
+from waystation.interfaces import room
+from waystation.interfaces.api.operators import Role
+from waystation.interfaces.connectors import Rule, WaitingRoomMiddleware
+from waystation.interfaces.connectors.gate import GateOptions
+from waystation.interfaces.settings.room import RoomSettings
+from waystation.queues.waitingroom import RoomOptions
+from waystation.queues.waitingroom.tokens import Keyring
+
+ROOM, SHOP = 8080, 8000
+
+
+async def main() -> None:
+    """Serve until somebody presses Ctrl-C."""
+    keys = SecretStr(Keyring.generate(random.SystemRandom()).to_json())
+    options = GateOptions(
+        rules=[Rule(queue="shop", path="/checkout*")], room_url=f"http://localhost:{ROOM}"
+    )
+    shop = WaitingRoomMiddleware(site, room=f"http://127.0.0.1:{ROOM}", options=options)
+    server = Server(shop, port=SHOP, interface=Interfaces.ASGI, log_enabled=False)
+    with embedded.ephemeral() as store_server:
+        async with (
+            await connect(store_server.url) as store,
+            room.doors(RoomSettings(port=ROOM, keys=keys), store) as app,
+        ):
+            await app.desk.rooms.of("{shop}").open(
+                RoomOptions(name="The little shop", max_active=3, admission_rate=0.2)
+            )
+            key = await app.operators.issue("you", Role.ADMIN)
+            serving = asyncio.create_task(server.serve())
+            print(f"shop      http://localhost:{SHOP}/")
+            print(f"operator  http://localhost:{ROOM}/operate/shop   key: {key}", flush=True)
+            await until_asked_to_stop()
+            server.stop()
+            await asyncio.wait([serving], timeout=5)
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

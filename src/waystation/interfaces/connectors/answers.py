@@ -1,0 +1,30 @@
+"""What a connector answers in the room's name."""
+
+import json
+
+from waystation.interfaces.connectors.gate import Refuse, Wait
+
+
+def refusal(decision: Wait | Refuse, location: str) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
+    """Status, body and headers for somebody who has to wait."""
+    common = [(b"cache-control", b"no-store"), (b"wr-location", location.encode("latin-1"))]
+    if isinstance(decision, Wait):
+        return 303, b"", [(b"location", location.encode("latin-1")), *common]
+    body = json.dumps(
+        {
+            "type": "urn:waystation:problem:waiting-room-required",
+            "title": "Waiting room required",
+            "status": 429,
+            "code": "WAITING_ROOM_REQUIRED",
+            "location": location,
+        }
+    ).encode()
+    kind = (b"content-type", b"application/problem+json")
+    return 429, body, [kind, (b"retry-after", b"5"), *common]
+
+
+def cookie_header(name: str, token: str) -> tuple[bytes, bytes]:
+    """The header that keeps a renewed session."""
+    secure = "; Secure" if name.startswith("__Host-") else ""
+    text = f"{name}={token}; Path=/; Max-Age=14400; HttpOnly; SameSite=Lax{secure}"
+    return b"set-cookie", text.encode("latin-1")

@@ -1,0 +1,102 @@
+"""Middleware for ASGI sites: Starlette, FastAPI, Django and others."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, TypeAlias
+
+from waystation.interfaces.connectors.answers import cookie_header, refusal
+from waystation.interfaces.connectors.gate import Ask, Gate, GateOptions, Pass, Refuse, Wait
+from waystation.interfaces.connectors.link import FRESH_S, Fetch, Link, http_fetch
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Site: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class WaitingRoomMiddleware:
+    """Lets those with a session through and sends the others to the waiting page.
+
+    A session is checked here, without a question to the room; the room is only asked once a
+    minute for its keys, and before a session's signature runs out.
+    """
+
+    def __init__(
+        self, app: Site, *, room: str, options: GateOptions, fetch: Fetch | None = None
+    ) -> None:
+        self._app = app
+        self.gate = Gate(options)
+        self._link = Link(self.gate, fetch or http_fetch(room))
+        self._next = float("-inf")
+        self._asking: asyncio.Task[bool] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Decide, then answer or hand on."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        await self._fresh()
+        headers = {n.decode("latin-1"): v.decode("latin-1") for n, v in scope["headers"]}
+        method = scope.get("method", "WEBSOCKET")
+        path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0]
+        query = scope.get("query_string", b"").decode("latin-1")
+        decision = self.gate.decide(method, path, query, headers)
+        renewed: str | None = None
+        if isinstance(decision, Ask) or (isinstance(decision, Pass) and decision.renew):
+            passed = decision.passed if isinstance(decision, Ask) else decision
+            renewed = await asyncio.to_thread(self._link.renew, passed.session, passed.token)
+            if isinstance(decision, Ask):
+                decision = passed if renewed else decision.otherwise
+        match decision:
+            case Pass():
+                await self._pass(decision, renewed, scope, receive, send)
+            case Wait(location=location) | Refuse(location=location):
+                if scope["type"] == "websocket":
+                    await send({"type": "websocket.close", "code": 1013})
+                    return
+                status, body, extra = refusal(decision, location)
+                await send({"type": "http.response.start", "status": status, "headers": extra})
+                await send({"type": "http.response.body", "body": body})
+
+    async def _pass(
+        self, passed: Pass, renewed: str | None, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        done: list[bool] = []
+
+        async def told(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                headers = [h for h in message.get("headers", []) if h[0].lower() != b"wr-command"]
+                command = dict(message.get("headers", [])).get(b"wr-command", b"")
+                done.append(command in (b"complete", b"revoke"))
+                if renewed and not done[0]:
+                    headers.append(cookie_header(self.gate.cookie(passed.queue), renewed))
+                message = {**message, "headers": headers}
+            await send(message)
+
+        await self._app(self._stripped(scope), receive, told if passed.queue else send)
+        if any(done):
+            await asyncio.to_thread(self._link.complete, passed.session, renewed or passed.token)
+
+    def _stripped(self, scope: Scope) -> Scope:
+        headers = list[tuple[bytes, bytes]]()
+        for name, value in scope["headers"]:
+            if name.startswith(b"wr-"):
+                continue
+            if name == b"cookie":
+                value = self.gate.without_ours(value.decode("latin-1")).encode("latin-1")
+            headers.append((name, value))
+        return {**scope, "headers": headers}
+
+    async def _fresh(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now >= self._next and self._asking is None:
+            self._next = now + (FRESH_S if self.gate.keys else 1.0)
+            self._asking = asyncio.create_task(asyncio.to_thread(self._link.refresh))
+            self._asking.add_done_callback(self._asked)
+        if self.gate.keys is None and self._asking is not None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.shield(self._asking)
+
+    def _asked(self, _: object) -> None:
+        self._asking = None

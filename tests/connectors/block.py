@@ -1,0 +1,61 @@
+"""The shop, its visitors, and what reached it."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from tests.interfaces.api.hands import QUEUE, House
+
+
+class Got(msgspec.Struct):
+    """An answer, as it came over the wire."""
+
+    status: int
+    headers: dict[str, str]
+    body: str
+
+
+class Block:
+    """A street corner with a shop, a room and nginx in front."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self.port = 0
+        self.origin = 0
+        self.close_room: Callable[[], Any] = lambda: None
+        self.seen: list[tuple[str, str, dict[str, str]]] = []
+        """Requests that came through to the shop."""
+
+    async def site(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        headers = {n.decode(): v.decode("latin-1") for n, v in scope["headers"]}
+        self.seen.append((scope["method"], scope["path"], headers))
+        kind = [(b"content-type", b"text/plain")]
+        await send({"type": "http.response.start", "status": 200, "headers": kind})
+        await send({"type": "http.response.body", "body": b"the shop"})
+
+    async def session(self) -> str:
+        """The cookie of somebody who waited and came in."""
+        visitor = self.house.visitor(f"10.9.0.{len(self.seen) % 250 + 1}")
+        await visitor.enter()
+        return f"__Host-wr_s_{QUEUE}={visitor.cookie(f's_{QUEUE}')}"
+
+    async def send(self, line: str, *headers: str, body: str = "", port: int = 0) -> Got:
+        """Send a request as raw as an attacker would: `GET /path`."""
+        version = "" if "HTTP/" in line else " HTTP/1.1"
+        head = [f"{line}{version}", "Host: shop.test", "Connection: close", *headers]
+        if body:
+            head.append(f"Content-Length: {len(body)}")
+        reader, writer = await asyncio.open_connection("127.0.0.1", port or self.port)
+        writer.write(("\r\n".join(head) + "\r\n\r\n" + body).encode("latin-1"))
+        raw = (await asyncio.wait_for(reader.read(), 20)).decode("latin-1")
+        writer.close()
+        await writer.wait_closed()
+        head_text, _, content = raw.partition("\r\n\r\n")
+        first, *rest = head_text.split("\r\n")
+        pairs = [each.partition(": ") for each in rest]
+        status = int(first.split(" ")[1]) if first else 0
+        return Got(status, {n.lower(): v for n, _, v in pairs}, content)

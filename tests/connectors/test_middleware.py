@@ -1,0 +1,186 @@
+"""Middleware in front of a Python site, deciding on its own."""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator
+from typing import Any
+from wsgiref.util import setup_testing_defaults
+
+import httpx2
+import pytest
+
+from examples.shop.site import site
+from tests.interfaces.api import hands
+from tests.interfaces.api.hands import QUEUE, House
+from waystation.core.clock import HandClock
+from waystation.core.errors import StoreUnreachable
+from waystation.interfaces.connectors import Rule, WaitingRoomMiddleware, WaitingRoomWsgi
+from waystation.interfaces.connectors.gate import GateOptions
+from waystation.interfaces.connectors.link import Fetch
+from waystation.interfaces.connectors.rules import spellings
+
+OPTIONS = GateOptions(rules=[Rule(queue=QUEUE, path="/checkout*")], room_url="https://wait.test")
+PAGE = {"accept": "text/html"}
+
+
+class Shop:
+    """A site behind the middleware, and the room it asks."""
+
+    def __init__(self, house: House, clock: HandClock, options: GateOptions = OPTIONS) -> None:
+        self.house = house
+        self.asked: list[str] = []
+        self.away = False
+        self.seen: list[dict[str, str]] = []
+        self.middleware = WaitingRoomMiddleware(
+            self._site, room="", options=options, fetch=self.fetch_from(asyncio.get_running_loop())
+        )
+        self.middleware.gate._now = lambda: clock.now_ms() / 1000  # pyright: ignore[reportPrivateUsage]
+        transport = httpx2.ASGITransport(app=self.middleware)
+        self.http = httpx2.AsyncClient(transport=transport, base_url="https://shop.test")
+
+    def fetch_from(self, loop: asyncio.AbstractEventLoop) -> Fetch:
+        def fetch(method: str, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
+            self.asked.append(path)
+            if self.away:
+                raise StoreUnreachable("away")
+            asking = self.house.visitor().http.request(method, path, headers=headers)
+            answer = asyncio.run_coroutine_threadsafe(asking, loop).result(10)
+            return answer.status_code, answer.content
+
+        return fetch
+
+    async def _site(self, scope: Any, receive: Any, send: Any) -> None:
+        self.seen.append({n.decode(): v.decode() for n, v in scope["headers"]})
+        await site(scope, receive, send)
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+async def shop(redis_url: str, clock: HandClock) -> AsyncGenerator[Shop]:
+    async with hands.house(redis_url, clock=clock) as house:
+        built = Shop(house, clock)
+        yield built
+        await built.http.aclose()
+
+
+async def _cookie(shop: Shop) -> dict[str, str]:
+    visitor = shop.house.visitor()
+    await visitor.enter()
+    return {**PAGE, "cookie": f"own=1; __Host-wr_s_{QUEUE}={visitor.cookie(f's_{QUEUE}')}"}
+
+
+async def test_a_browser_is_sent_to_wait_and_anything_else_is_told(shop: Shop) -> None:
+    page = await shop.http.get("/checkout?seat=4", headers=PAGE)
+    assert page.status_code == 303
+    assert page.headers["location"] == ("https://wait.test/wait/shop?target=%2Fcheckout%3Fseat%3D4")
+    for told in (await shop.http.post("/checkout", headers=PAGE), await shop.http.get("/checkout")):
+        assert told.status_code == 429
+        assert told.json()["code"] == "WAITING_ROOM_REQUIRED"
+    assert (await shop.http.get("/", headers=PAGE)).status_code == 200
+    assert len(shop.seen) == 1
+
+
+async def test_a_session_is_checked_without_asking_the_room(shop: Shop) -> None:
+    headers = await _cookie(shop)
+    assert (await shop.http.get("/checkout", headers=headers)).status_code == 200
+    before = len(shop.asked)
+    for _ in range(5):
+        assert (await shop.http.get("/checkout", headers=headers)).status_code == 200
+    assert len(shop.asked) == before
+    assert shop.seen[-1]["cookie"] == "own=1"
+
+
+async def test_a_session_is_signed_anew_before_and_after_it_runs_out(
+    shop: Shop, clock: HandClock
+) -> None:
+    headers = await _cookie(shop)
+    await clock.advance(100)
+    soon = await shop.http.get("/checkout", headers=headers)
+    assert soon.status_code == 200
+    assert soon.headers["set-cookie"].startswith(f"__Host-wr_s_{QUEUE}=")
+    await clock.advance(600)
+    late = await shop.http.get("/checkout", headers=headers)
+    assert late.status_code == 200
+    assert "set-cookie" in late.headers
+
+
+async def test_the_site_frees_the_seat_with_one_header(shop: Shop) -> None:
+    headers = await _cookie(shop)
+    done = await shop.http.get("/checkout/done", headers=headers)
+    assert "wr-command" not in done.headers
+    assert (await shop.house.room.pulse()).inside == 0
+
+
+async def test_what_a_visitor_says_about_itself_never_reaches_the_site(shop: Shop) -> None:
+    await shop.http.get("/", headers={"wr-visitor": "me", "cookie": "__Host-wr_v=secret; a=1"})
+    assert "wr-visitor" not in shop.seen[0]
+    assert shop.seen[0]["cookie"] == "a=1"
+
+
+async def test_without_keys_the_policy_counts_and_with_them_the_room_may_be_away(
+    shop: Shop, clock: HandClock
+) -> None:
+    headers = await _cookie(shop)
+    shop.away = True
+    assert (await shop.http.get("/checkout", headers=headers)).status_code == 303
+    open_shop = Shop(
+        shop.house,
+        clock,
+        GateOptions(rules=OPTIONS.rules, fail="open"),
+    )
+    open_shop.away = True
+    assert (await open_shop.http.get("/checkout", headers=PAGE)).status_code == 200
+    open_shop.away = False
+    open_shop.middleware._next = 0  # pyright: ignore[reportPrivateUsage]
+    assert (await open_shop.http.get("/checkout", headers=PAGE)).status_code in (200, 303)
+    open_shop.away = True
+    assert (await open_shop.http.get("/checkout", headers=headers)).status_code == 200
+    await open_shop.http.aclose()
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["//checkout", "/%63heckout", "/checkout;x=1", "/CHECKOUT", "/a/../checkout", "/./checkout",
+     "/%2563heckout", "/checkout/", "/\\checkout", "/checkout/x.js"],
+)  # fmt: skip
+def test_every_spelling_of_a_path_has_to_wait(path: str) -> None:
+    assert Rule(queue=QUEUE, path="/checkout*").fits("GET", path, {})
+    assert not Rule(queue=QUEUE, path="/cart*").fits("GET", path, {})
+    assert path.lower() in spellings(path)
+
+
+async def test_a_threaded_site_decides_the_same(shop: Shop) -> None:
+    headers = await _cookie(shop)
+    fetch = shop.fetch_from(asyncio.get_running_loop())
+    seen: list[dict[str, Any]] = []
+
+    def flask_like(environ: dict[str, Any], start: Any) -> list[bytes]:
+        seen.append(environ)
+        start("200 OK", [("content-type", "text/plain")])
+        return [b"in"]
+
+    wrapped = WaitingRoomWsgi(flask_like, room="", options=OPTIONS, fetch=fetch)
+    wrapped.gate._now = shop.middleware.gate._now  # pyright: ignore[reportPrivateUsage]
+
+    def ask(cookie: str) -> tuple[str, dict[str, str]]:
+        environ: dict[str, Any] = {"PATH_INFO": "/checkout", "HTTP_ACCEPT": "text/html"}
+        environ |= {"HTTP_COOKIE": cookie, "HTTP_WR_VISITOR": "me"}
+        setup_testing_defaults(environ)
+        told: list[Any] = []
+        list(wrapped(environ, lambda *given: told.extend(given)))  # pyright: ignore
+        return told[0], dict(told[1])
+
+    assert threading.current_thread() is threading.main_thread()
+    status, sent = await asyncio.to_thread(ask, "")
+    assert (status, sent["location"]) == (
+        "303 See Other",
+        "https://wait.test/wait/shop?target=%2Fcheckout",
+    )
+    status, _ = await asyncio.to_thread(ask, headers["cookie"])
+    assert status == "200 OK"
+    assert seen[0]["HTTP_COOKIE"] == "own=1"
+    assert "HTTP_WR_VISITOR" not in seen[0]
