@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import random
 import sys
 from typing import Any
 
@@ -38,20 +37,17 @@ asyncio.run(main())
 
 
 async def chaos(url: str) -> None:
-    """Work through a queue with workers that are killed again and again."""
-    dice = random.Random(3)
+    """Work through a queue with workers that are killed in the middle of their work."""
     async with Queue("mail", url) as queue:
         options = JobOptions(attempts=20, backoff=Backoff.fixed(10))
         await queue.add_many(("send", {"n": n}, options) for n in range(JOBS))
-        async with asyncio.timeout(50):
-            while True:
-                worker = await asyncio.create_subprocess_exec(sys.executable, "-c", WORKER, url)
-                await asyncio.sleep(dice.uniform(1.5, 3.0))
-                counts = await queue.counts("waiting", "active", "delayed")
-                worker.kill()
-                await worker.wait()
-                if sum(counts.values()) == 0:
-                    break
+        for goal in (90, 170, 290, JOBS):
+            worker = await asyncio.create_subprocess_exec(sys.executable, "-c", WORKER, url)
+            async with asyncio.timeout(100):
+                while (await queue.counts("completed"))["completed"] < goal:
+                    await asyncio.sleep(0.02)
+            worker.kill()
+            await worker.wait()
         await queue.add_many(("send", {"n": n}, options) for n in range(20))
 
 

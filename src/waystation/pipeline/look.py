@@ -39,7 +39,8 @@ def look(spark: SparkSession, options: EventOptions) -> Look:
     streams = Streams(options)
     at = now(streams.store)
     told = streams.now()
-    seen = present(spark, options, told, ended=False)
+    mine = [each for each in told if line_named(each.line).accountable]
+    seen = present(spark, options, mine, ended=False)
     # Counted now, while the instant is right; whoever uses it later must not look again.
     rows = seen.where(F.col("_corrupt").isNull()).select(*WHO).localCheckpoint()
     ends = {
@@ -48,7 +49,7 @@ def look(spark: SparkSession, options: EventOptions) -> Look:
     return Look(
         at,
         rows,
-        tuple(name for name, facts in LINES.items() if facts.state_key is not None),
+        tuple(name for name, facts in LINES.items() if facts.accountable),
         {stream: end for stream, end in ends.items() if end is not None},
     )
 

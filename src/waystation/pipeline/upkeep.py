@@ -60,11 +60,11 @@ def backfill(history: History, first: dt.date, last: dt.date, watch: Watch | Non
 
 
 def answer(history: History, watch: Watch) -> None:
-    """Bring the answers up to date without a look at the queues."""
+    """Make the answers anew without a look at the queues."""
     names = [each.table.name for each in answers.every()]
     watch.begin("answering", len(names))
     fresh = History(history.spark, history.root)
-    answers.refresh(fresh, told=lambda name: watch.reach(names.index(name)))
+    answers.refresh(fresh, everything=True, told=lambda name: watch.reach(names.index(name)))
     watch.reach(len(names))
 
 

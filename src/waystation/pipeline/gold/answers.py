@@ -59,16 +59,20 @@ def refresh(
     look: Look | None = None,
     *,
     target_ms: int = TARGET_WAIT_MS,
+    everything: bool = False,
     told: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Bring every answer up to what silver holds; `told` hears the name of each beforehand."""
+    """Bring every answer up to what silver holds; `told` hears the name of each beforehand.
+
+    Without news, only what depends on the look is made anew, unless `everything` is.
+    """
     todo = pending.read(history.root)
     hours = todo.hours
     asked = Answering(history, hours, look, target_ms)
     for answer in every():
         told(answer.table.name)
         # What nothing was told about has not changed; what can be seen may have.
-        if not hours and answer.table is not LEDGER:
+        if not (hours or everything or answer.table is LEDGER):
             continue
         put(history, answer.table, answer.rows(asked), _hours_of(asked, answer.table))
     pending.settle(history.root, todo)
@@ -122,4 +126,6 @@ def _unsettled(asked: Answering) -> Hours:
     )
     gaps = history.read(GAPS).select(F.date_trunc("hour", "before_at").alias("hour"))
     more = open_hours.select("hour").union(gaps).distinct().collect()
-    return Hours(tuple(sorted({*asked.hours.starts, *(utc(row["hour"]) for row in more)})))
+    # Whose birth was not seen counts as come at the beginning of its day.
+    days = {start.replace(hour=0) for start in asked.hours.starts}
+    return Hours(tuple(sorted({*asked.hours.starts, *days, *(utc(r["hour"]) for r in more)})))

@@ -87,5 +87,5 @@ def _missing(lost: DataFrame) -> DataFrame:
 
 
 def arrival() -> Column:
-    """The hour in which an item came to be, or was first heard of."""
-    return F.date_trunc("hour", F.coalesce("added_at", "started_at", "ended_at", "last_told_at"))
+    """The hour in which an item came to be; if that was not seen, the first one of its day."""
+    return F.date_trunc("hour", F.coalesce("added_at", F.col("date").cast("timestamp")))

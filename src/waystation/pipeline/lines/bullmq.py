@@ -124,5 +124,6 @@ FACTS = LineFacts(
         "result": "returnvalue",
     },
     entrance=Queueing(),
+    accountable=True,
     room=lambda prefix, queue: (QueueKeys(queue, prefix=prefix).meta, "opts.maxLenEvents"),
 )

@@ -108,6 +108,11 @@ class LineFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The tables that this line has besides the common ones."""
     room: Callable[[str, str], tuple[str, str]] | None = None
     """The hash and the field that say how long a queue's stream may get, from prefix and queue."""
+    accountable: bool = False
+    """Whether the states show all work that has not ended, each queue's under its own name.
+
+    Only then can the ledger say that something is lost.
+    """
     ended_states: tuple[str, ...] = ("completed", "failed")
     """Of the states, those that hold what has ended."""
     read: Callable[[str, str | bytes, Entry], Event] = lambda _, entry_id, entry: from_entry(
