@@ -28,10 +28,10 @@ TIMES = 3
 
 _DUCK = """
 with step as (
-    select line, queue, subject, told_at, seq, at, event, worker,
+    select line, queue, subject, told_at, seq, "at", event, worker,
            sum((event = 'active')::int) over w as attempt,
            last_value(case when event in ('added', 'waiting', 'retry', 'stalled')
-                      then at end ignore nulls)
+                      then "at" end ignore nulls)
                over (partition by line, queue, subject order by told_at, seq
                      rows between unbounded preceding and 1 preceding) as ready
     from read_parquet('{files}')
@@ -39,9 +39,9 @@ with step as (
     window w as (partition by line, queue, subject order by told_at, seq)
 )
 select line, queue, subject, attempt,
-       min(case when event = 'active' then at end) as started_at,
+       min(case when event = 'active' then "at" end) as started_at,
        min(case when event = 'active' then ready end) as ready_at,
-       min(case when event <> 'active' then at end) as ended_at,
+       min(case when event <> 'active' then "at" end) as ended_at,
        arg_min(event, (told_at, seq)) filter (event in ('completed', 'failed', 'retry')) as told,
        min(case when event = 'active' then worker end) as worker
 from step where attempt > 0 group by all
