@@ -41,8 +41,8 @@ async def room(redis_url: str, clock: HandClock) -> AsyncIterator[Room]:
 
 
 async def test_somebody_joins_waits_and_comes_in(room: Room, clock: HandClock) -> None:
-    """Being called and coming in are two steps: admission opens a window of two minutes, and whoever
-    comes in time gets a session. Both steps may be repeated without harm.
+    """Being called and coming in are two steps: admission opens a window of two minutes, and
+    whoever comes in time gets a session. Both steps may be repeated without harm.
     """
     await room.open(RoomOptions(max_active=100, admission_rate=1))
 
@@ -70,8 +70,8 @@ async def test_somebody_joins_waits_and_comes_in(room: Room, clock: HandClock) -
 
 
 async def test_everybody_is_told_how_long_it_takes(room: Room) -> None:
-    """The estimate knows the pace, the lane, and that people leave the line; the pipeline teaches it
-    how many do.
+    """The estimate knows the pace, the lane, and that people leave the line; the pipeline teaches
+    it how many do.
     """
     await room.open(RoomOptions(admission_rate=2, newcomers_per_minute=0))
     for number in range(19):
@@ -118,8 +118,8 @@ async def test_a_missed_turn_is_not_the_end(room: Room, clock: HandClock) -> Non
 
 
 async def test_whoever_falls_silent_makes_room(room: Room, clock: HandClock) -> None:
-    """Five minutes of silence are forgiven, because browsers let hidden tabs sleep; while the room is
-    paused, more.
+    """Five minutes of silence are forgiven, because browsers let hidden tabs sleep; while the room
+    is paused, more.
     """
     await room.open(RoomOptions(admission_rate=0, idle_s=300))
     ann = await room.join(Newcomer(key="ann", secret="hers"))
@@ -154,8 +154,8 @@ async def test_an_operator_has_the_last_word(room: Room, clock: HandClock) -> No
 
 
 async def test_lots_are_drawn_so_that_anybody_can_check(room: Room, clock: HandClock) -> None:
-    """People may gather before the room opens. The digest of a seed is published before anybody comes;
-    after the draw the seed is published, too, and gives the same order again.
+    """People may gather before the room opens. The digest of a seed is published before anybody
+    comes; after the draw the seed is published, too, and gives the same order again.
     """
     await room.open(RoomOptions(newcomers_per_minute=0))
     await Control(room).schedule(clock.now_ms() + 600_000)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 from pyspark.sql.streaming.query import StreamingQuery
 
-from waystation.pipeline import bronze, delta, writeback
+from waystation.pipeline import bronze, delta, rooms, writeback
 from waystation.pipeline.gold import answers
 from waystation.pipeline.gold.capacity import TARGET_WAIT_MS
 from waystation.pipeline.history import History
@@ -169,7 +169,7 @@ def _answered(history: History, options: RunOptions, seen: Look, watch: Watch) -
         return 0
     watch.begin("telling the queues")
     store = Store(url_of(options.events.url, options.events.url_env))
-    return writeback.advise(fresh, store, seen.at)
+    return writeback.advise(fresh, store, seen.at) + rooms.advise(fresh, store, seen.at)
 
 
 def _until_read(

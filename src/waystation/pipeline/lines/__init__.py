@@ -9,8 +9,11 @@ from .bullmq import FACTS as BULLMQ
 from .facts import LineAnswer, LineFacts
 from .files import FACTS as FILES
 from .routing import FACTS as ROUTING
+from .waitingroom import FACTS as WAITINGROOM
 
-LINES: Mapping[str, LineFacts] = {facts.line.value: facts for facts in (BULLMQ, ROUTING, FILES)}
+LINES: Mapping[str, LineFacts] = {
+    facts.line.value: facts for facts in (BULLMQ, ROUTING, FILES, WAITINGROOM)
+}
 
 
 def line_named(name: str) -> LineFacts:

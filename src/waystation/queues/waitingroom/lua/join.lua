@@ -3,7 +3,8 @@
 --- keys  normal_list elevated_list vip_list premium_list recovered admitted missed heartbeat
 --- keys  sessions sessions_expiry session position owner newcomers events stats
 --- args  queue id lane now proof visitor agent network metadata rate model
---- uses  instant_us whole tell count standing lane_length begin_session
+--- uses  instant_us whole tell count lane_length
+--- rarely  standing begin_session
 local set = redis.call('HMGET', meta, 'status', 'queueing_method', 'max_queue_size', 'phase',
   'starts_us', 'position_ttl_s', 'fail_open_us', 'newcomers_per_minute', 'missed_s', 'session_s',
   'events_cap')
@@ -26,7 +27,7 @@ end
 
 local kept = redis.call('GET', owner)
 if kept then
-  local found = standing(room, kept)
+  local found = rarely().standing(room, kept)
   if found[1] ~= 'gone' then return { 'kept', kept, unpack(found) } end
 end
 
@@ -48,7 +49,7 @@ end
 if method == 'passthrough' or (tonumber(set[7]) or 0) > us then
   ttl = tonumber(set[10]) or 3600
   describe('active')
-  local ends = begin_session(room, id)
+  local ends = rarely().begin_session(room, id)
   count(stats, 'total_passed', 1)
   tell(room, 'claimed', id, 'lane', lane, 'reason', 'passed', 'network', network)
   return { 'passed', id, whole(ends / 1000) }

@@ -61,10 +61,15 @@ class Simulation:
         crowd: Crowd,
         *,
         queue_id: str = "{simulation}",
+        learn_after: float = 0.5,
+        events_cap: int = 1000,
         progress: Callable[[int, int], None] = lambda joined, waiting: None,
     ) -> None:
         self.crowd = crowd
         self._store = store
+        self._learn_after = learn_after
+        """The share of the crowd after which the estimates learn; 1 for never."""
+        self._events_cap = events_cap
         self._progress = progress
         self._clock = VirtualClock()
         self._dice = random.Random(crowd.seed)
@@ -101,7 +106,8 @@ class Simulation:
                 break
             await self._second(coming)
             self._progress(joined, len(self._people))
-            if joined >= self.crowd.visitors // 2 and self._clock.seconds >= self._learns_s:
+            share = joined / self.crowd.visitors
+            if self._learn_after <= share < 1 and self._clock.seconds >= self._learns_s:
                 await self._learn()
         return self._verdicts()
 
@@ -125,7 +131,7 @@ class Simulation:
                 admission_rate=crowd.rate,
                 claim_window_s=CLAIM_WINDOW_S,
                 session_s=600,
-                events_cap=1000,
+                events_cap=self._events_cap,
             )
         )
 
