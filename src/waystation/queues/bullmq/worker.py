@@ -11,6 +11,7 @@ from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Claim, Refused, Settled
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.loop import Loop
+from waystation.core.runtime.tasks import end
 from waystation.core.runtime.worker import Listener, WorkerOptions
 from waystation.core.runtime.worker import Worker as CoreWorker
 from waystation.core.store.connection import Store
@@ -28,14 +29,20 @@ from .options import Retention
 JobHandler: TypeAlias = Callable[[Any], Any]
 """Takes the job, or a list of them, and returns a JSON value, or one for each."""
 
-_SWALLOWED_S = 0.1
-"""After so long without an end a task has not heard that it was cancelled."""
-
 WorkerEvent: TypeAlias = Literal["active", "completed", "failed", "refused", "lost", "error"]
 
 
 class Worker(AttachedToQueue):
-    """Runs jobs of one queue; entering starts it, leaving lets it finish what it has begun."""
+    """Runs jobs of one queue; entering starts it, leaving lets it finish what it has begun.
+
+    The handler takes a job, or there is one for each name; it runs on the loop, in a thread when it
+    is a plain function, or in a process with `process`. With `batch` it takes lists of up to so
+    many jobs; `concurrency` counts lists. Durations are milliseconds: `timeout` ends an attempt,
+    `grace` is what running jobs get when the worker closes, `drain_delay` how long it waits at an
+    empty queue before it looks again, `lock_renew_time` a third of the lock unless given. A job may
+    lose its worker `max_stalled` times and be picked up `max_started_attempts` times. Whatever a
+    job says itself about backoff and removal counts before what is said here.
+    """
 
     def __init__(
         self,
@@ -177,7 +184,7 @@ class Worker(AttachedToQueue):
         try:
             await core.run()
         finally:
-            await _ended(rounds)
+            await end([rounds])
             await source.close()
 
     def _started(self) -> CoreWorker[Job]:
@@ -226,13 +233,6 @@ class Worker(AttachedToQueue):
     def traces(self) -> Traces:
         """Where the spans of this worker's jobs go."""
         return self._traces
-
-
-async def _ended(task: asyncio.Task[None]) -> None:
-    # The store's client may swallow a cancellation: `wait_for` does so before Python 3.12.
-    while not task.done():
-        task.cancel()
-        await asyncio.wait([task], timeout=_SWALLOWED_S)
 
 
 class _ByName(Handler[Job]):
