@@ -61,7 +61,7 @@ class App:
                 *offered(self, group="operations"),
             ]
         )
-        self._openapi = openapi.document(self.table)
+        self.described = openapi.document(self.table)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -139,7 +139,7 @@ class App:
     @endpoint("GET /openapi.json")
     async def describe(self, request: Request) -> Answer:
         """The OpenAPI document."""
-        return Answer(200, self._openapi, headers=[(b"cache-control", b"public, max-age=60")])
+        return Answer(200, self.described, headers=[(b"cache-control", b"public, max-age=60")])
 
 
 async def _live(receive: Receive, send: Send) -> None:

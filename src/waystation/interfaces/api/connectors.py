@@ -57,7 +57,10 @@ class Connectors:
     @endpoint(
         "GET /v1/verify",
         gives={204: None, 303: None},
-        query={"queue": {"type": "string"}, "mode": {"type": "string", "enum": ["redirect"]}},
+        query={
+            "queue": {"type": "string", "minLength": 1},
+            "mode": {"type": "string", "enum": ["redirect"]},
+        },
         fails=(400, 401, 404, 429, 503),
     )
     async def verify(self, request: Request) -> Answer:

@@ -21,6 +21,7 @@ from waystation.queues.waitingroom.errors import InvalidToken
 from waystation.queues.waitingroom.pulse import Pulse
 from waystation.queues.waitingroom.room import PULSE_S, Room
 from waystation.queues.waitingroom.tokens import (
+    LEEWAY_S,
     Keyring,
     QueueTicket,
     SessionToken,
@@ -186,8 +187,11 @@ class Desk:
             audience=room,
             issuer=self.options.issuer,
             now_ms=self.clock.now_ms(),
-            leeway_s=30 + grace_s,
+            leeway_s=LEEWAY_S + grace_s,
         )
+        # The grace is for what ran out, not for what does not count yet.
+        if max(claims.nbf, claims.iat) - LEEWAY_S > self.now_s():
+            raise InvalidToken("the token does not count: it does not count yet")
         self._remember(token, claims)
         return claims
 

@@ -30,7 +30,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     fails: tuple[int, ...] = ()
     """The statuses of the problems that may come back instead."""
     scope: str | None = None
-    """What the operator's key has to allow."""
+    """What has to be shown: a ticket, a session, or a key that allows this; None for nothing."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,11 +12,8 @@ from waystation.interfaces.api.problems import ProblemBody
 
 _SLOT = re.compile(r"\{(\w+)\}")
 _REF = "#/components/schemas/{name}"
-_SECURITY: dict[str, list[dict[str, list[str]]]] = {
-    "visitor": [{"ticket": []}],
-    "sessions": [{"session": []}],
-    "admin": [{"operator": []}],
-}
+_SHOWN = {"ticket": "ticket", "session": "session"}
+"""What has to be shown, by scope; all others are what an operator's key allows."""
 
 
 def document(table: Table) -> bytes:
@@ -73,8 +70,8 @@ def _operation(endpoint: Endpoint, schemas: dict[Any, Any]) -> dict[str, Any]:
     }
     if endpoint.takes is not None:
         said["requestBody"] = {"content": {"application/json": {"schema": schemas[endpoint.takes]}}}
-    if security := _SECURITY.get(endpoint.group):
-        said["security"] = security
+    if endpoint.scope is not None:
+        said["security"] = [{_SHOWN.get(endpoint.scope, "operator"): list[str]()}]
     return said
 
 

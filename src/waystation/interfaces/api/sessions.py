@@ -40,25 +40,42 @@ class Sessions:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
-    @endpoint("POST /api/v1/sessions/{sid}/renew", gives={200: bodies.SessionBody}, fails=_FAILS)
+    @endpoint(
+        "POST /api/v1/sessions/{sid}/renew",
+        gives={200: bodies.SessionBody},
+        fails=_FAILS,
+        scope="session",
+    )
     async def renew(self, request: Request) -> Answer:
         """Keep a session alive and sign it anew."""
         seat = await self._seat(request)
         return await self._renewed(request, seat, views=0)
 
-    @endpoint("POST /api/v1/sessions/{sid}/activity", gives={200: bodies.SessionBody}, fails=_FAILS)
+    @endpoint(
+        "POST /api/v1/sessions/{sid}/activity",
+        gives={200: bodies.SessionBody},
+        fails=_FAILS,
+        scope="session",
+    )
     async def activity(self, request: Request) -> Answer:
         """Note that a page was seen."""
         seat = await self._seat(request)
         return await self._renewed(request, seat, views=1)
 
-    @endpoint("GET /api/v1/sessions/{sid}", gives={200: bodies.SessionBody}, fails=_FAILS)
+    @endpoint(
+        "GET /api/v1/sessions/{sid}", gives={200: bodies.SessionBody}, fails=_FAILS, scope="session"
+    )
     async def look(self, request: Request) -> Answer:
         """How a session stands."""
         seat = await self._seat(request)
         return answer(await self._body(seat))
 
-    @endpoint("POST /api/v1/sessions/{sid}/complete", gives={200: bodies.Done}, fails=_FAILS)
+    @endpoint(
+        "POST /api/v1/sessions/{sid}/complete",
+        gives={200: bodies.Done},
+        fails=_FAILS,
+        scope="session",
+    )
     async def complete(self, request: Request) -> Answer:
         """Free the seat now."""
         seat = await self._seat(request)

@@ -132,10 +132,11 @@ def _told(wait: estimate.Wait | None) -> EstimatedWait:
 
 
 def cloudflare_shape(body: PlaceBody, pulse: Pulse) -> dict[str, object]:
-    """The same in the names that other rooms' clients read."""
+    """The same, and once more in the names that other rooms' clients read."""
     wait = body.estimated_wait
     minutes = -(-int(wait.p50 or 0) // 60)
     return {
+        **msgspec.to_builtins(body),
         "cfWaitingRoom": {
             "inWaitingRoom": body.status in ("waiting", "prequeued", "returned"),
             "waitTime": minutes,
@@ -146,5 +147,4 @@ def cloudflare_shape(body: PlaceBody, pulse: Pulse) -> dict[str, object]:
             "lastUpdated": instant(pulse.now_ms),
             "refreshIntervalSeconds": body.poll_after_ms // 1000,
         },
-        "waitingRoom": msgspec.to_builtins(body),
     }

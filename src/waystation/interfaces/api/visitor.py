@@ -165,6 +165,7 @@ class Visitors:
 
     @endpoint(
         "GET /api/v1/queues/{id}/status",
+        scope="ticket",
         gives={200: PlaceBody},
         query={"format": {"type": "string", "enum": ["cf"]}},
         fails=(400, 401, 404, 410, 429, 503),
@@ -173,17 +174,21 @@ class Visitors:
         """How things stand; changes nothing."""
         room = await self.desk.room(request)
         place, _ = await self.desk.place(request, room)
+        shape = request.query.get("format")
+        if shape not in (None, "cf"):
+            raise Problem(400, "MALFORMED", "format must be cf, or not be there")
         self._polls.require(place.id)
         standing = await room.status(place)
         pulse = await self.desk.pulse(room)
         _require_here(standing)
         body = standing_body(room, place, standing, pulse)
-        if request.query.get("format") == "cf":
+        if shape == "cf":
             return answer(cloudflare_shape(body, pulse))
         return answer(body)
 
     @endpoint(
         "POST /api/v1/queues/{id}/heartbeat",
+        scope="ticket",
         takes=bodies.Beat,
         gives={200: PlaceBody},
         fails=_FAILS,
@@ -203,6 +208,7 @@ class Visitors:
 
     @endpoint(
         "POST /api/v1/queues/{id}/claim",
+        scope="ticket",
         takes=bodies.Claim,
         gives={200: bodies.SessionBegun, 202: PlaceBody},
         fails=_FAILS,
@@ -246,6 +252,7 @@ class Visitors:
 
     @endpoint(
         "POST /api/v1/queues/{id}/recover",
+        scope="ticket",
         takes=bodies.Possession,
         gives={200: PlaceBody},
         fails=_FAILS,
@@ -265,6 +272,7 @@ class Visitors:
 
     @endpoint(
         "DELETE /api/v1/queues/{id}/position",
+        scope="ticket",
         takes=bodies.Possession,
         gives={200: bodies.Done},
         fails=_FAILS,

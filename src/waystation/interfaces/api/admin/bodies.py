@@ -1,14 +1,16 @@
 """What operators say and are told, field by field."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+
+LONGEST_MINUTES = 7 * 24 * 60
 
 
 class NewRoom(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A room to be set up."""
 
-    id: str
+    id: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
     settings: dict[str, Any] = {}
     """The names of `RoomOptions`; new_users_per_minute and total_active_users count, too."""
 
@@ -88,6 +90,3 @@ class Stats(msgspec.Struct, kw_only=True):
     wait_p90: float | None
     hour: dict[str, int]
     model: str
-
-
-LONGEST_MINUTES = 7 * 24 * 60

@@ -1,0 +1,183 @@
+"""What somebody who attacks browsers or operators achieves: nothing. Numbers are the reference's."""
+
+import pytest
+
+from tests.interfaces.api.hands import QUEUE, House
+from waystation.core.errors import InvalidInput
+from waystation.interfaces.api.returns import safe_path
+
+ELSEWHERE = [
+    "//e.test",
+    "/\\e.test",
+    "/%5ce.test",
+    "/%2fe.test",
+    "/%252fe.test",
+    "https:e.test",
+    "https://e.test",
+    "\t//e.test",
+    "/\t/e.test",
+    "//e.test%00",
+    "/x%00",
+    "http://shop.test@e.test",
+    "javascript:alert(1)",
+    "/a\r\nSet-Cookie: x=1",
+    "/%0d%0aSet-Cookie:x",
+    "",
+    "e.test",
+]
+
+
+@pytest.mark.parametrize("target", ELSEWHERE)
+async def test_35_and_43_nobody_is_sent_elsewhere(house: House, target: str) -> None:
+    with pytest.raises(InvalidInput):
+        safe_path(target)
+    if not target:
+        return
+    person = house.visitor()
+    page = await person.get(f"/wait/{QUEUE}", params={"target": target})
+    assert page.status_code == 400
+    await person.arrive()
+    assert (await person.ask("POST", "enqueue", {"target": target})).status_code == 400
+    sent = await person.get(f"/v1/verify?queue={QUEUE}", headers={"x-original-uri": "/ok"})
+    assert sent.headers["wr-location"].startswith(f"/wait/{QUEUE}?r=")
+
+
+async def test_36_and_37_nothing_becomes_markup(house: House) -> None:
+    evil = "</script><script>alert(1)</script>${nonce}{{7*7}}"
+    await house.room.write({"name": evil})
+    await house.control.tell({"en": evil})
+    person = house.visitor()
+    await person.join()
+    page = await person.get(f"/wait/{QUEUE}", params={"lang": evil, "target": "/x?<script>"})
+    assert page.status_code == 200
+    assert "<script>alert" not in page.text
+    assert "49" not in page.text.partition("alert")[2][:40]
+    assert page.text.count("</script>") == 2
+
+
+async def test_38_another_site_can_do_nothing_in_a_visitor_s_name(house: House) -> None:
+    person = house.visitor()
+    await person.join()
+    for headers in ({"sec-fetch-site": "cross-site"}, {"origin": "https://evil.test"}):
+        for method, verb in (
+            ("POST", "enqueue"), ("POST", "claim"), ("DELETE", "position"), ("POST", "heartbeat"),
+        ):  # fmt: skip
+            answer = await person.ask(method, verb, {}, headers=headers)
+            assert (answer.status_code, answer.json()["code"]) == (403, "CROSS_SITE")
+        form = await person.http.post(f"/wait/{QUEUE}/leave", headers=headers)
+        assert form.status_code == 403
+    assert (await house.room.pulse()).waiting == 1
+
+
+async def test_39_and_40_no_frames_no_foreign_readers(house: House) -> None:
+    person = house.visitor()
+    page = await person.get(f"/wait/{QUEUE}", headers={"origin": "https://evil.test"})
+    assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+    assert "unsafe" not in page.headers["content-security-policy"]
+    assert page.headers["x-frame-options"] == "DENY"
+    assert "access-control-allow-origin" not in page.headers
+    for cookie in page.headers.get_list("set-cookie"):
+        assert cookie.startswith("__Host-")
+        assert all(each in cookie for each in ("Secure", "HttpOnly", "SameSite=Lax", "Path=/"))
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1/", "https://user@e.test/", "file:///etc/passwd", "https://a\\b"]
+)
+async def test_41_a_target_url_is_https_and_plain(house: House, url: str) -> None:
+    admin = await house.operator()
+    path = f"/api/v1/admin/queues/{QUEUE}"
+    answer = await admin.http.patch(path, json={"target_url": url})
+    assert answer.status_code == 422
+
+
+async def test_52_a_key_allows_its_role_and_its_rooms(house: House) -> None:
+    viewer = await house.operator("viewer")
+    operator = await house.operator("operator")
+    elsewhere = await house.operator("admin", ["other"])
+    path = f"/api/v1/admin/queues/{QUEUE}"
+    assert (await viewer.get(f"{path}/stats")).status_code == 200
+    assert (await viewer.post(f"{path}/pause")).status_code == 403
+    assert (await operator.post(f"{path}/pause")).status_code == 200
+    assert (await operator.http.patch(path, json={"max_active": 5})).status_code == 403
+    assert (await elsewhere.get(f"{path}/stats")).status_code == 403
+    assert (await house.visitor().get(f"{path}/stats")).status_code == 401
+
+
+async def test_52_a_connector_s_key_only_connects(house: House) -> None:
+    connector = await house.operator("connector")
+    assert (await connector.get(f"/api/v1/admin/queues/{QUEUE}/stats")).status_code == 403
+    sample = [{"queue": QUEUE, "latency_ms": 12.5, "status": 200}]
+    assert (await connector.post("/v1/origin-metrics", sample)).status_code == 202
+    assert (await house.visitor().post("/v1/origin-metrics", sample)).status_code == 401
+
+
+async def test_53_and_57_keys_and_addresses_are_kept_nowhere(house: House) -> None:
+    admin = await house.operator()
+    key = admin.http.headers["authorization"].partition(" ")[2]
+    agent = "Mozilla/5.0 (a very telling agent)"
+    person = house.visitor("203.0.113.77", **{"user-agent": agent})
+    begun = await person.enter()
+    await admin.post(f"/api/v1/admin/queues/{QUEUE}/pause")
+    kept = b""
+    async for name in house.store.redis.scan_iter():
+        kept += name + b" " + (await house.store.redis.dump(name) or b"") + b"\n"
+    for secret in (key, "203.0.113.77", agent, person.cookie("v"), begun["session_token"]):
+        assert secret.encode() not in kept
+
+
+async def test_54_guessing_keys_is_slow(house: House) -> None:
+    guesser = house.visitor("10.8.8.8")
+    path = f"/api/v1/admin/queues/{QUEUE}/stats"
+    codes = [
+        (await guesser.get(path, headers={"authorization": f"Bearer wrk_{n}"})).status_code
+        for n in range(15)
+    ]
+    assert codes[0] == 401
+    assert codes[-1] == 429
+    admin = await house.operator()
+    assert (await admin.get(path)).status_code == 200
+
+
+async def test_55_everything_an_operator_does_is_written_down(house: House) -> None:
+    admin = await house.operator()
+    path = f"/api/v1/admin/queues/{QUEUE}"
+    await admin.post(f"{path}/rate", {"new_users_per_minute": 120})
+    entries = (await admin.get("/api/v1/admin/audit")).json()["entries"]
+    assert entries[0]["who"] == "a admin"
+    assert (
+        entries[0]["before"] == '{"admission_rate":"0","version":"1"}'
+        or "0" in (entries[0]["before"])
+    )
+    assert '"admission_rate":"2"' in entries[0]["after"]
+
+
+async def test_58_numbers_are_not_for_everybody(house: House) -> None:
+    assert (await house.visitor("203.0.113.7").get("/metrics")).status_code == 401
+    assert (await house.visitor("127.0.0.1").get("/metrics")).status_code == 200
+
+
+async def test_60_the_seed_of_a_draw_is_secret_until_it_is_over(house: House) -> None:
+    from waystation.queues.waitingroom.lottery import Lottery, Proof, verify
+
+    admin = await house.operator()
+    starts = (await house.room.pulse()).now_ms + 60_000
+    planned = await admin.post(
+        f"/api/v1/admin/queues/{QUEUE}/event",
+        {"starts_ms": starts, "shuffle_at_event_start": True},
+    )
+    assert planned.json()["phase"] == "prequeue"
+    people = [house.visitor(f"10.7.0.{number}") for number in range(5)]
+    for person in people:
+        assert (await person.join())["status"] == "prequeued"
+    before = (await people[0].ask("GET", "fairness")).json()
+    assert before == {"method": "lottery", "commit": planned.json()["commit"]}
+    await Lottery(house.room).draw(beacon="noon")
+    await house.room.pulse()
+    told = (await people[0].ask("GET", "fairness")).json()
+    order = (await people[0].ask("GET", "fairness/order")).json()["ids"]
+    proof = Proof(
+        commitment=before["commit"], seed=told["seed"], beacon=told["beacon"], count=told["n"],
+        opened_us=told["opened_us"], digest=told["digest"],
+    )  # fmt: skip
+    verify(proof, order)
