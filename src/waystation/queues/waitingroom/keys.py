@@ -44,7 +44,6 @@ class RoomKeys(Keyspace, root=""):
     owner = String("ipmap:<name>:<visitor>", "the place that a visitor has", ttl="30 min")
     newcomers = SortedSet("ratelimit:<network>:enqueue", "new places of one network", ttl="1 min")
     revocation = String("revocation:<token>", "why a token no longer counts", ttl="its token's")
-    invite = String("invite:<name>:<token>", "how often an invitation was used", ttl="its own")
 
     tokens = String("admission:<name>:tokens", "turns that may be given now")
     last_update = String("admission:<name>:last_update", "the second they were last counted")

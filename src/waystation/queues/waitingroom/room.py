@@ -134,10 +134,16 @@ class Room(Attached):
     async def pulse(self, *, max_age_s: float = 0.0) -> Pulse:
         """How the room does, as it was at most that many seconds ago."""
         now = self._hours.monotonic()
-        if self._pulse is None or now - self._pulse[0] > max_age_s or max_age_s == 0:
-            raw = await scripts.pulse(await self._client(), self.keys, now=self.now())
-            self._pulse = (now, pulse.read(self.queue_id, raw))
-        return self._pulse[1]
+        kept = self._pulse
+        if kept is not None and 0 < max_age_s >= now - kept[0]:
+            return kept[1]
+        if kept is not None and max_age_s > 0:
+            # One looks, and the others make do with what is known until the answer is there.
+            self._pulse = (now, kept[1])
+        raw = await scripts.pulse(await self._client(), self.keys, now=self.now())
+        seen = pulse.read(self.queue_id, raw)
+        self._pulse = (now, seen)
+        return seen
 
     async def join(self, newcomer: Newcomer) -> Entry:
         """Ask for a place; whoever has one is given it again."""
