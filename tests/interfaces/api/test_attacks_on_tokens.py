@@ -1,4 +1,4 @@
-"""What somebody with forged, stolen or bent tokens achieves: nothing. Numbers are the reference's."""
+"""What forged, stolen or bent tokens achieve: nothing. Numbers are the reference's."""
 
 import base64
 import json
