@@ -374,6 +374,7 @@ FACTS = LineFacts(
     states=(State("positions", "zset"), State("admitted", "zset")),
     state_key=lambda _, queue, state: getattr(RoomKeys(queue), state),
     ended_states=(),
+    room=lambda _, queue: (RoomKeys(queue).meta, "events_cap"),
     answers=(
         LineAnswer(VISITS, lambda history, _: _visits_of(history)),
         LineAnswer(SESSIONS, lambda history, _: sessions(history.events())),

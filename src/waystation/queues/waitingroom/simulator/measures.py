@@ -1,4 +1,4 @@
-"""What a simulation says about a room: is it safe, fair, exact and honest?"""
+"""What a simulation says about a room: whether it is safe, fair, exact and honest."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
