@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -103,7 +103,7 @@ def _wrk(wrk: str, url: str, script: str | None, folder: str) -> tuple[float, st
 
 
 @contextmanager
-def _server(folder: Path) -> Iterator[int]:
+def _server(folder: Path) -> Generator[int]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -14,7 +14,7 @@ from waystation.interfaces.api.admin.office import Office
 from waystation.interfaces.api.admin.overview import Overview
 from waystation.interfaces.api.admin.rooms import RoomAdmin
 from waystation.interfaces.api.care import Care
-from waystation.interfaces.api.connectors import Connectors
+from waystation.interfaces.api.connectors import ENVOY, Connectors
 from waystation.interfaces.api.desk import Desk
 from waystation.interfaces.api.endpoints import Table, endpoint, offered
 from waystation.interfaces.api.exchange import (
@@ -47,6 +47,7 @@ class App:
         self.operators = Operators(self.store, desk.clock)
         self.visitors = Visitors(desk)
         sessions = Sessions(desk)
+        self._connectors = Connectors(desk, sessions, self.operators)
         office = Office(desk, self.operators)
         admin = (RoomAdmin(office), Controls(office), Overview(office))
         self._care = care
@@ -55,7 +56,7 @@ class App:
             [
                 *self.visitors.endpoints(),
                 *sessions.endpoints(),
-                *Connectors(desk, sessions, self.operators).endpoints(),
+                *self._connectors.endpoints(),
                 *offered(*admin, group="admin"),
                 *Pages(desk, self.visitors).endpoints(),
                 *offered(self, group="operations"),
@@ -80,6 +81,8 @@ class App:
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
         try:
             request = self._request(scope, receive)
+            if request.path.startswith(ENVOY):
+                return await self._connectors.verify_for_envoy(request)
             endpoint, slots = self.table.find(request.method, request.path)
             request.slots = slots
             given = await endpoint.handler(request)

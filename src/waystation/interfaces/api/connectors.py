@@ -1,6 +1,7 @@
 """What proxies and middleware ask: may this one pass, and with which keys do I find out myself."""
 
 import hashlib
+import secrets
 from collections.abc import Iterator
 
 import msgspec
@@ -20,6 +21,7 @@ from waystation.queues.waitingroom.errors import InvalidToken
 from waystation.queues.waitingroom.room import Room
 
 RENEW_WITHIN_S = 30
+ENVOY = "/v1/verify/envoy/"
 KEYS_FRESH = (b"cache-control", b"public, max-age=300")
 
 
@@ -65,8 +67,24 @@ class Connectors:
     )
     async def verify(self, request: Request) -> Answer:
         """May this one pass: 204, or 401 and where to wait; 303 or 429 in redirect mode."""
-        room = await self._room(request)
-        name = name_of(room.queue_id)
+        name = request.query.get("queue", "")
+        if not name:
+            raise Problem(400, "QUEUE_REQUIRED", "say which room: ?queue=name")
+        path = request.header("x-original-uri") or request.header("x-forwarded-uri")
+        method = request.header("x-original-method") or request.header("x-forwarded-method")
+        redirect = request.query.get("mode") == "redirect"
+        return await self._decide(request, name, path, method if redirect else None)
+
+    async def verify_for_envoy(self, request: Request) -> Answer:
+        """The same for Envoy, which asks with the visitor's own method behind a prefix."""
+        name, _, rest = request.path.removeprefix(ENVOY).partition("/")
+        query = f"?{request.query_string}" if request.query_string else ""
+        return await self._decide(request, name, f"/{rest}{query}", request.method)
+
+    async def _decide(
+        self, request: Request, name: str, path: str, navigates: str | None
+    ) -> Answer:
+        room = await self._desk.rooms.find(name)
         pulse = await self._desk.pulse(room)
         if pulse.fail_open:
             return self._told(
@@ -76,7 +94,7 @@ class Connectors:
         passed = await self._pass(request, name, token) if token else None
         if passed is not None:
             return self._told(name, "passed", passed)
-        return self._told(name, "queued", self._wait(request, room))
+        return self._told(name, "queued", self._wait(request, room, path, navigates))
 
     async def _pass(self, request: Request, name: str, token: str) -> Answer | None:
         try:
@@ -99,35 +117,22 @@ class Connectors:
             headers.append(self._desk.set_cookie(cookie, fresh, seat.pulse.options.session_max_s))
         return Answer(204, headers=headers)
 
-    def _wait(self, request: Request, room: Room) -> Answer:
-        name = name_of(room.queue_id)
-        host = _host(request)
+    def _wait(self, request: Request, room: Room, path: str, navigates: str | None) -> Answer:
+        name, host = name_of(room.queue_id), _host(request)
         try:
-            path = safe_path(request.header("x-original-uri") or request.header("x-forwarded-uri"))
+            back = safe_path(path)
         except InvalidInput:
-            path = "/"
-        sealed = seal_target(self._desk, room, host if is_host(host) else "", path)
-        location = f"/wait/{name}?r={sealed}"
-        headers = [(b"wr-location", location.encode()), (b"wr-queue", name.encode()), NO_STORE]
-        if request.query.get("mode") != "redirect":
-            return Answer(
-                401,
-                _REQUIRED,
-                b"application/problem+json",
-                [*headers, (b"www-authenticate", b'WaitingRoom realm="waiting room"')],
-            )
-        method = request.header("x-original-method") or request.header("x-forwarded-method")
-        if request.wants_page and (method or request.method) in ("GET", "HEAD"):
-            return Answer(303, headers=[*headers, (b"location", location.encode())])
-        return Answer(
-            429, _REQUIRED, b"application/problem+json", [*headers, (b"retry-after", b"5")]
-        )
-
-    async def _room(self, request: Request) -> Room:
-        name = request.query.get("queue", "") or request.header("wr-queue-id")
-        if not name:
-            raise Problem(400, "QUEUE_REQUIRED", "say which room: ?queue=name")
-        return await self._desk.rooms.find(name)
+            back = "/"
+        sealed = seal_target(self._desk, room, host if is_host(host) else "", back)
+        location = f"/wait/{name}?r={sealed}".encode()
+        headers = [(b"wr-location", location), (b"wr-queue", name.encode()), NO_STORE]
+        kind = b"application/problem+json"
+        if navigates is None:
+            realm = (b"www-authenticate", b'WaitingRoom realm="waiting room"')
+            return Answer(401, _required(401), kind, [*headers, realm])
+        if request.wants_page and (navigates or request.method) in ("GET", "HEAD"):
+            return Answer(303, headers=[*headers, (b"location", location)])
+        return Answer(429, _required(429), kind, [*headers, (b"retry-after", b"5")])
 
     def _told(self, name: str, result: str, given: Answer) -> Answer:
         self._desk.metrics.verified.of(name, result).inc()
@@ -193,12 +198,6 @@ def _host(request: Request) -> str:
     return request.header("x-original-host") or request.header("x-forwarded-host") or request.host
 
 
-_REQUIRED = codec.encode(
-    {
-        "type": "urn:waystation:problem:waiting-room-required",
-        "title": "Waiting room required",
-        "status": 401,
-        "code": "WAITING_ROOM_REQUIRED",
-        "detail": "there is a line; Wr-Location says where",
-    }
-)
+def _required(status: int) -> bytes:
+    detail = "there is a line; Wr-Location says where"
+    return Problem(status, "WAITING_ROOM_REQUIRED", detail).body(secrets.token_hex(8))

@@ -76,12 +76,15 @@ class Request:
         """One header as text."""
         return self.headers.get(name.encode(), default.encode()).decode("latin-1")
 
+    @property
+    def query_string(self) -> str:
+        """The query as it came."""
+        return self._scope["query_string"].decode("latin-1")
+
     @cached_property
     def query(self) -> dict[str, str]:
         """The query; the last of several counts."""
-        return dict(
-            parse_qsl(self._scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        )
+        return dict(parse_qsl(self.query_string, keep_blank_values=True))
 
     @cached_property
     def cookies(self) -> dict[str, str]:
