@@ -370,7 +370,7 @@ def _visits_of(history: "History") -> "DataFrame":
 FACTS = LineFacts(
     line=Line.WAITINGROOM,
     prefix="queue",
-    stream=lambda _, queue: RoomKeys(queue).events,
+    stream=lambda prefix, queue: f"{prefix}:{queue}:events",
     states=(State("positions", "zset"), State("admitted", "zset")),
     state_key=lambda _, queue, state: getattr(RoomKeys(queue), state),
     ended_states=(),
