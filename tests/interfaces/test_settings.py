@@ -125,8 +125,8 @@ def test_a_section_left_empty_means_its_defaults(file: Path) -> None:
             "worker.lease (FILE:1) wants a duration of at least 1s, got '30ms'",
         ),
         (
-            "store: {durability: disk}",
-            "store.durability (FILE:1) wants 'server' or 'replica', got 'disk'",
+            "telemetry: {log_format: xml}",
+            "telemetry.log_format (FILE:1) wants 'auto', 'json' or 'console', got 'xml'",
         ),
         (
             "telemetry: {tracing: {enabled: maybe}}",

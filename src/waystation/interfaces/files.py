@@ -2,8 +2,10 @@
 
 import importlib
 import os
+import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from urllib.parse import quote
 
 from waystation.core.breaker import BreakerOptions
@@ -151,8 +153,9 @@ def named_queues(settings: FilesSettings) -> Sequence[str]:
 
 
 def import_handlers(settings: FilesSettings) -> None:
-    """Import the module whose functions run for the files."""
+    """Import the module whose functions run for the files, also from the working directory."""
     name = settings.worker.handlers
+    sys.path.insert(0, str(Path.cwd()))
     try:
         importlib.import_module(name)
     except ImportError as error:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from waystation.core.errors import InvalidOption, StoreError, WorkError
+from waystation.core.errors import InvalidOption, StoreError, StoreUnsuitable, WorkError
+from waystation.core.store.connection import connect
 from waystation.core.store.embedded import Ephemeral
 from waystation.queues.bullmq import (
     Backoff,
@@ -369,6 +370,19 @@ async def test_a_worker_that_has_not_started_says_so(redis_url: str) -> None:
 def test_senseless_options_are_refused(options: dict[str, int]) -> None:
     with pytest.raises(InvalidOption, match=next(iter(options))):
         Worker("mail", print, "redis://127.0.0.1:1", **options)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_limiter_that_lets_nothing_through_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="a limiter's numbers must be at least 1"):
+        Worker("mail", print, "redis://127.0.0.1:1", limiter=Limit(0, 0))
+
+
+async def test_a_worker_refuses_a_server_that_throws_work_away(own_server: Ephemeral) -> None:
+    async with await connect(own_server.url) as store:
+        await store.redis.config_set("maxmemory-policy", "allkeys-lru")
+
+    with pytest.raises(StoreUnsuitable, match="noeviction"):
+        await Worker("mail", print, own_server.url).start()
 
 
 async def test_a_result_that_is_not_json_fails_the_job_with_a_reason(redis_url: str) -> None:

@@ -8,6 +8,7 @@ out or locked per call. Nothing is ever sent twice.
 """
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
@@ -20,6 +21,8 @@ from waystation.core.errors import StoreUnreachable
 from waystation.core.store import faults
 
 MOST_PENDING = 10_000
+
+_CLOSE_S = 1.0
 
 _NO_MORE = object()
 _LOST = "the store closed the connection; whether the call took effect is unknown"
@@ -55,8 +58,9 @@ class Pipe:
     async def close(self) -> None:
         """Give up the connection; calls still under way fail."""
         self._closed = True
-        if self._opening:
-            self._opening.cancel()
+        if opening := self._opening:
+            opening.cancel()
+            await asyncio.wait([opening], timeout=_CLOSE_S)
         if self._line:
             await self._line.close()
 
@@ -76,8 +80,14 @@ class Pipe:
 
     async def _connect(self) -> "_Line":
         connection = self._connection()
-        with faults.told():
-            await connection.connect()
+        try:
+            with faults.told():
+                await connection.connect()
+        except BaseException:
+            # Whoever gives up half-way leaves no socket behind.
+            with contextlib.suppress(Exception):
+                await connection.disconnect(nowait=True)
+            raise
         self._line = _Line(connection, self._call_timeout, self._most_pending)
         return self._line
 
@@ -140,7 +150,7 @@ class _Line(asyncio.Protocol):
     async def close(self) -> None:
         """Hang up."""
         self._transport.abort()
-        await self._gone
+        await asyncio.wait([self._gone], timeout=_CLOSE_S)
 
     def data_received(self, data: bytes) -> None:
         """Hand each answer to whoever has waited longest."""

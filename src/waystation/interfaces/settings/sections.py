@@ -26,8 +26,6 @@ class StoreSettings(Section):
     """How long to wait for an answer; calls that block on purpose have their own limit."""
     max_connections: Annotated[int, Field(ge=1)] = 50
     """How many connections one process may open; callers beyond it wait."""
-    durability: Literal["server", "replica"] = "server"
-    """Whether a producer is told "kept" by the server alone or after a replica has it too."""
 
     @field_validator("url")
     @classmethod

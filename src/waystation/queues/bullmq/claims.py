@@ -15,6 +15,7 @@ from waystation.core.backoff import HOUR_MS
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import (
     InvalidInput,
+    InvalidOption,
     StoreError,
     StoreUnreachable,
     Unrecoverable,
@@ -60,6 +61,10 @@ class ClaimOptions(msgspec.Struct, frozen=True, kw_only=True):
     remove_on_fail: Retention | None = None
     metrics_points: int | None = None
     """Minutes of metrics to keep; None records none."""
+
+    def __post_init__(self) -> None:
+        if self.limiter and min(self.limiter.max, self.limiter.duration) < 1:
+            raise InvalidOption(f"a limiter's numbers must be at least 1, got {self.limiter}")
 
 
 class BullSource:

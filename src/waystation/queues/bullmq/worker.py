@@ -15,6 +15,7 @@ from waystation.core.runtime.tasks import end
 from waystation.core.runtime.worker import Listener, WorkerOptions
 from waystation.core.runtime.worker import Worker as CoreWorker
 from waystation.core.store.connection import Store
+from waystation.core.store.server import require_suitable
 from waystation.core.telemetry.traces import Traces, carrier_from_text
 
 from . import schedulers, upkeep
@@ -122,6 +123,7 @@ class Worker(AttachedToQueue):
         """Begin to work in the background."""
         if self._running is None:
             store = await self._opened()
+            await require_suitable(store.redis)
             source = BullSource(store, self.keys, self._claims)
             await source.open()
             self._core = CoreWorker(source, self._handler, self._options, listener=self._listener)
