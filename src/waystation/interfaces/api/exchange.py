@@ -74,7 +74,8 @@ class Request:
 
     def header(self, name: str, default: str = "") -> str:
         """One header as text."""
-        return self.headers.get(name.encode(), default.encode()).decode("latin-1")
+        found = self.headers.get(name.encode())
+        return default if found is None else found.decode("latin-1")
 
     @property
     def query_string(self) -> str:

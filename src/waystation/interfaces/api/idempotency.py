@@ -2,6 +2,7 @@
 
 import hashlib
 
+from waystation.core import codec
 from waystation.core.store import faults
 from waystation.interfaces.api.desk import Desk
 from waystation.interfaces.api.exchange import Request
@@ -13,7 +14,7 @@ KEPT_S = 600
 LONGEST = 128
 
 
-async def require_same(desk: Desk, request: Request, room: Room, who: str, said: bytes) -> None:
+async def require_same(desk: Desk, request: Request, room: Room, who: str, asked: object) -> None:
     """Refuse a request that comes under the key of another; without a key everything goes."""
     key = request.header("idempotency-key")
     if not key:
@@ -21,7 +22,7 @@ async def require_same(desk: Desk, request: Request, room: Room, who: str, said:
     if len(key) > LONGEST:
         raise Problem(400, "MALFORMED", f"an Idempotency-Key may have {LONGEST} characters")
     what = hashlib.sha256(f"{who}|{key}".encode()).hexdigest()[:32]
-    digest = hashlib.sha256(request.path.encode() + b"|" + said).hexdigest()[:32]
+    digest = hashlib.sha256(request.path.encode() + b"|" + codec.encode(asked)).hexdigest()[:32]
     at = DoorKeys(room.queue_id).of(what).idempotent
     with faults.told():
         kept = await desk.rooms.store.hot.execute_command(

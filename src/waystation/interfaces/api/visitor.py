@@ -86,7 +86,7 @@ class Visitors:
         room = await self.desk.room(request)
         asked = await request.read(bodies.Enqueue)
         newcomer = await self.newcomer(request, room, asked)
-        await require_same(self.desk, request, room, newcomer.key, codec.encode(asked))
+        await require_same(self.desk, request, room, newcomer.key, asked)
         return await self.join(request, room, newcomer, asked.target)
 
     async def newcomer(self, request: Request, room: Room, asked: bodies.Enqueue) -> Newcomer:
