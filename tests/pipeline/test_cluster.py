@@ -35,6 +35,8 @@ conf = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.adaptive.enabled": "false",
+    # A busy machine may take long to start a Python process.
+    "spark.python.authenticate.socketTimeout": "120s",
     "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
 }
@@ -139,7 +141,7 @@ def test_two_workers_of_a_cluster_make_the_same_history(
         capture_output=True,
         text=True,
         timeout=360,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "SEEN 800 800 2" in done.stdout

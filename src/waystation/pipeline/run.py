@@ -113,6 +113,8 @@ def follow(
             began = time.monotonic()
             seen = _looked(history, options, watch)
             _until_read(history, seen, query, stop, watch)
+            if stop.is_set():
+                break
             told(
                 Ran(
                     _rows(query), _answered(history, options, seen, watch), time.monotonic() - began
