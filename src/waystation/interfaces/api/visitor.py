@@ -10,6 +10,7 @@ from waystation.interfaces.api.challenge import Challenges
 from waystation.interfaces.api.desk import Desk, digest_of, require_own_site
 from waystation.interfaces.api.endpoints import Endpoint, endpoint, offered
 from waystation.interfaces.api.exchange import Answer, Request, answer
+from waystation.interfaces.api.fairness import Fairness
 from waystation.interfaces.api.idempotency import require_same
 from waystation.interfaces.api.pace import Pace
 from waystation.interfaces.api.problems import Problem
@@ -24,7 +25,6 @@ from waystation.interfaces.api.telling import (
     word_of,
 )
 from waystation.queues.waitingroom.errors import InvalidToken
-from waystation.queues.waitingroom.lottery import Lottery
 from waystation.queues.waitingroom.pulse import Pulse
 from waystation.queues.waitingroom.room import (
     Begun,
@@ -70,6 +70,7 @@ class Visitors:
         self.snapshots = Snapshots(desk)
         self.challenges = Challenges(desk)
         self._streams = Streams(desk)
+        self._fairness = Fairness(desk)
         floor_s = desk.options.poll_floor_ms / 1000
         self._polls = Pace(every_s=floor_s, burst=10, clock=desk.clock)
         self._claims = Pace(every_s=floor_s, burst=20, clock=desk.clock)
@@ -290,46 +291,6 @@ class Visitors:
             raise Problem(404, "NOT_FOUND", "there was no place to give up")
         return answer(bodies.Done(status="cancelled"), 200, self.forget_ticket(room))
 
-    @endpoint(
-        "GET /api/v1/queues/{id}/fairness", gives={200: bodies.FairnessBody}, fails=(404, 409)
-    )
-    async def fairness(self, request: Request) -> Answer:
-        """What it takes to check the draw."""
-        room = await self.desk.room(request)
-        lottery = Lottery(room)
-        commitment = await lottery.commitment()
-        pulse = await self.desk.pulse(room)
-        if commitment is None:
-            return answer(bodies.FairnessBody(method=pulse.options.queueing_method.value))
-        if pulse.phase != "open":
-            return answer(bodies.FairnessBody(method="lottery", commit=commitment))
-        proof = await lottery.proof()
-        return answer(
-            bodies.FairnessBody(
-                method="lottery",
-                commit=proof.commitment,
-                seed=proof.seed,
-                beacon=proof.beacon,
-                n=proof.count,
-                opened_us=proof.opened_us,
-                digest=proof.digest,
-                proof_url=f"/api/v1/queues/{name_of(room.queue_id)}/fairness/order",
-            )
-        )
-
-    @endpoint(
-        "GET /api/v1/queues/{id}/fairness/order",
-        query={"first": {"type": "integer", "minimum": 0, "maximum": 999_999_999}},
-        fails=(400, 404),
-    )
-    async def order(self, request: Request) -> Answer:
-        """The order that was drawn, page by page."""
-        room = await self.desk.room(request)
-        first = request.query.get("first", "0")
-        if not first.isdigit() or len(first) > 9:
-            raise Problem(400, "MALFORMED", "first must be a number")
-        return answer({"first": int(first), "ids": await Lottery(room).drawn(int(first))})
-
     def session_cookie(self, room: Room, pulse: Pulse, token: str) -> tuple[bytes, bytes]:
         """The header that keeps a session token as long as the session may last."""
         name = self.desk.cookie("s", name_of(room.queue_id))
@@ -370,7 +331,8 @@ class Visitors:
 
     def endpoints(self) -> Iterator[Endpoint]:
         """The visitors' part of the table."""
-        return offered(self, self.challenges, self.snapshots, self._streams, group="visitor")
+        parts = (self, self.challenges, self.snapshots, self._streams, self._fairness)
+        return offered(*parts, group="visitor")
 
 
 def seal_target(desk: Desk, room: Room, host: str, path: str) -> str:
