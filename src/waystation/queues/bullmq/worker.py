@@ -123,9 +123,14 @@ class Worker(AttachedToQueue):
         """Begin to work in the background."""
         if self._running is None:
             store = await self._opened()
-            await require_suitable(store.redis)
             source = BullSource(store, self.keys, self._claims)
-            await source.open()
+            try:
+                await require_suitable(store.redis)
+                await source.open()
+            except BaseException:
+                await source.close()
+                await super().close()
+                raise
             self._core = CoreWorker(source, self._handler, self._options, listener=self._listener)
             self._running = asyncio.create_task(self._work(store, source, self._core))
 
@@ -175,7 +180,7 @@ class Worker(AttachedToQueue):
     async def _work(self, store: Store, source: BullSource, core: CoreWorker[Job]) -> None:
         async def recover_stalled() -> None:
             await upkeep.recover_stalled(
-                store.redis,
+                store.hot,
                 self.keys,
                 interval_ms=self._stalled_interval,
                 max_stalled=self._max_stalled,
