@@ -26,16 +26,7 @@ http {{
 """
 # A worker of root's nginx would become somebody who may not look into the test's folder.
 _USER = f"user {getpass.getuser()};" if os.geteuid() == 0 else ""
-_STRIP = """
-proxy_set_header Host $http_host;
-proxy_set_header Cookie $wr_cookies_1;
-proxy_set_header Wr-Session "";
-proxy_set_header Wr-Visitor "";
-proxy_set_header Wr-Queue "";
-proxy_set_header X-Original-URL "";
-proxy_set_header X-Rewrite-URL "";
-proxy_set_header X-Forwarded-For $remote_addr;
-"""
+STRIP = RECIPE.with_name("strip.conf")
 
 
 def free_port() -> int:
@@ -51,7 +42,7 @@ async def nginx(folder: Path, *, room: int, origin: int) -> AsyncGenerator[int]:
     program = require_program("nginx", package="nginx")
     port = free_port()
     recipe = RECIPE.read_text().replace("$listen_port", str(port))
-    (folder / "strip.conf").write_text(_STRIP)
+    (folder / "strip.conf").write_text(STRIP.read_text())
     (folder / "nginx.conf").write_text(
         _MAIN.format(user=_USER, room=room, origin=origin, recipe=recipe)
     )
