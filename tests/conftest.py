@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from hypothesis import settings
 from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
@@ -16,6 +17,10 @@ from waystation.core.store.embedded import Ephemeral
 from waystation.core.store.keyspace import Keyspace
 
 TEST_URL = "WAYSTATION_TEST_URL"
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("waystation", deadline=None)
+settings.load_profile("waystation")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -87,9 +87,7 @@ def test_a_tag_keeps_the_keys_of_a_queue_together() -> None:
     assert QueueKeys("mail").tag is None
 
 
-@pytest.mark.parametrize(
-    "name", ["", "a\nb", "a:b", "{", "}{", "{}", "{a", "{a}{b}", "x" * 513]
-)
+@pytest.mark.parametrize("name", ["", "a\nb", "a:b", "{", "}{", "{}", "{a", "{a}{b}", "x" * 513])
 def test_a_bad_name_is_refused(name: str) -> None:
     with pytest.raises(InvalidOption, match="name"):
         QueueKeys(name)

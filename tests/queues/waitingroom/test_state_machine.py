@@ -5,6 +5,7 @@ import random
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -219,6 +220,7 @@ class Rooms(RuleBasedStateMachine):
                 self.ahead[name] = standing.ahead
 
 
+@pytest.mark.timeout(300)
 def test_the_room_keeps_its_promises(redis_url: str) -> None:
     """F3, F11, F12, F16: no inversion, no ghost, no seat too many, nobody called twice."""
     Rooms.url = redis_url
