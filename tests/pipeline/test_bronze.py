@@ -178,7 +178,7 @@ def test_rows_go_into_a_queue_and_come_back(
     assert waiting.select("data").distinct().count() == 300
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 async def test_events_written_by_node_come_through_unchanged(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:

@@ -24,7 +24,7 @@ from .drill import ROWS, Driver, enqueue
 FULL = "WAYSTATION_FULL"
 """Set it to run the drills at full size, which takes minutes."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800 if os.environ.get(FULL) else 400)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800 if os.environ.get(FULL) else 900)]
 
 
 @contextmanager

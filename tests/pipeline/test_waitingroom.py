@@ -150,7 +150,7 @@ async def simulated(spark: SparkSession, crowd: Crowd) -> Evening:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 async def test_what_spark_has_learnt_makes_better_estimates_of_visits_it_has_not_seen(
     spark: SparkSession, redis_url: str
 ) -> None:
