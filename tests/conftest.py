@@ -1,6 +1,7 @@
 """A real server for every test that asks for one; async tests need no mark."""
 
 import inspect
+import logging
 import os
 from collections.abc import AsyncIterator, Iterator
 
@@ -15,6 +16,7 @@ from waystation.core.store import embedded
 from waystation.core.store.census import strays
 from waystation.core.store.embedded import Ephemeral
 from waystation.core.store.keyspace import Keyspace
+from waystation.core.telemetry import logs
 
 TEST_URL = "WAYSTATION_TEST_URL"
 
@@ -31,6 +33,16 @@ def pytest_pycollect_makeitem(
         inner = getattr(getattr(obj, "hypothesis", None), "inner_test", obj)
         if inspect.iscoroutinefunction(inner):
             pytest.mark.anyio(obj)
+
+
+@pytest.fixture(autouse=True)
+def own_logs() -> Iterator[None]:
+    """What a test says about logging holds for that test alone."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    logs.configure()
+    root.handlers, root.level = handlers, level
 
 
 @pytest.fixture(scope="session")

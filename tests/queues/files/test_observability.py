@@ -112,27 +112,24 @@ async def test_logs_are_json_with_the_canonical_keys_and_no_payload(hands: Hands
     """
     stream, rejected = io.StringIO(), list[int]()
     logs.configure(level="DEBUG", stream=stream, on_rejected=lambda: rejected.append(1))
-    try:
-        await hands.add("/secret-name-bad.txt")
-        await work_off(hands, Metrics(), ends=1)
-        log = logs.get_logger("test")
-        log.info(
-            "a file is done", job_id="7", queue=LOW, worker_id="w", request_id="r",
-            namespace="jobqueue", trace_id="t", span_id="s", password="hunter2",
-        )  # fmt: skip
-        lines = [json.loads(line) for line in stream.getvalue().splitlines()]
-        assert lines[-1].keys() == {
-            "level", "ts", "msg", "trace_id", "span_id", "job_id", "queue", "worker_id",
-            "request_id", "namespace", "logger",
-        }  # fmt: skip
-        assert len(rejected) == 1
-        assert "secret-name" not in stream.getvalue()
-        assert "hunter2" not in stream.getvalue()
-        logs.configure(stream=stream, strict=True)
-        with pytest.raises(InvalidInput, match="log keys must be in the table"):
-            log.info("a file is done", password="hunter2")
-    finally:
-        logs.configure(level="CRITICAL", stream=io.StringIO())
+    await hands.add("/secret-name-bad.txt")
+    await work_off(hands, Metrics(), ends=1)
+    log = logs.get_logger("test")
+    log.info(
+        "a file is done", job_id="7", queue=LOW, worker_id="w", request_id="r",
+        namespace="jobqueue", trace_id="t", span_id="s", password="hunter2",
+    )  # fmt: skip
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert lines[-1].keys() == {
+        "level", "ts", "msg", "trace_id", "span_id", "job_id", "queue", "worker_id",
+        "request_id", "namespace", "logger",
+    }  # fmt: skip
+    assert len(rejected) == 1
+    assert "secret-name" not in stream.getvalue()
+    assert "hunter2" not in stream.getvalue()
+    logs.configure(stream=stream, strict=True)
+    with pytest.raises(InvalidInput, match="log keys must be in the table"):
+        log.info("a file is done", password="hunter2")
 
 
 async def test_one_span_for_each_file_continues_the_producers_trace(hands: Hands) -> None:
