@@ -60,6 +60,30 @@ async def test_a_pass_that_fails_is_followed_by_the_next(failure: Exception) -> 
         assert duty.passes == 2
 
 
+@pytest.mark.parametrize("failure", [StoreUnreachable("gone"), None])
+async def test_it_ends_even_when_the_call_it_is_in_keeps_that_to_itself(
+    failure: Exception | None,
+) -> None:
+    asked, passes = asyncio.Event(), 0
+
+    async def swallow() -> None:
+        nonlocal passes
+        passes += 1
+        asked.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(3600)
+        if failure:
+            raise failure
+
+    task = asyncio.create_task(Loop(swallow, every_s=0.001).run())
+    await asked.wait()
+    task.cancel()
+    await asyncio.wait([task], timeout=5)
+
+    assert task.cancelled()
+    assert passes == 1
+
+
 @pytest.mark.parametrize(("every_s", "jitter"), [(0, 0.1), (-1, 0.1), (1, 1), (1, -0.1)])
 def test_a_senseless_rhythm_is_refused(every_s: float, jitter: float) -> None:
     with pytest.raises(InvalidOption):

@@ -9,6 +9,8 @@ from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import InvalidOption, StoreError
 from waystation.core.telemetry.logs import get_logger
 
+from .tasks import leave_if_cancelled
+
 _log = get_logger(__name__)
 
 
@@ -50,9 +52,12 @@ class Loop:
         """Make one pass; False when it failed."""
         try:
             await self._duty()
+            leave_if_cancelled()
         except asyncio.CancelledError:
             raise
         except StoreError as error:
+            # A client that is cancelled while it connects may report a lost connection instead.
+            leave_if_cancelled()
             _log.warning("a duty waits for the store", duty=self.name, error_code=error.code)
             return False
         except Exception:

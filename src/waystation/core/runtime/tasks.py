@@ -8,8 +8,8 @@ from waystation.core.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-_ASK_AGAIN_S = 0.1
-_MOST_TIMES = 50
+_ASK_AGAIN_S = 0.5
+_MOST_TIMES = 10
 
 
 async def end(tasks: Sequence[asyncio.Task[Any]]) -> None:
@@ -26,3 +26,10 @@ async def end(tasks: Sequence[asyncio.Task[Any]]) -> None:
             task.cancel()
         _, pending = await asyncio.wait(pending, timeout=_ASK_AGAIN_S)
     _log.warning("tasks do not end when cancelled, and are left behind", count=len(pending))
+
+
+def leave_if_cancelled() -> None:
+    """End the task that has been told to, when the call it was in has kept that to itself."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError

@@ -22,8 +22,12 @@ class Attached:
         self._closed = False
 
     async def close(self, force: bool = False) -> None:
-        """Let go of the store; `force` is for those who have something to wait for."""
+        """Let go of the store for good; `force` is for those who have something to wait for."""
         self._closed = True
+        await self._let_go()
+
+    async def _let_go(self) -> None:
+        """Leave the store; it is reached anew when it is needed."""
         self._store = None
         if self._opening is None:
             return

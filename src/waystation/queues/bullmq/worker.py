@@ -1,21 +1,19 @@
 """The worker: a handler over one queue, in the manner BullMQ users know."""
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Self, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from waystation.core import identity
+from waystation.core.background import BackgroundWorker, Shift
 from waystation.core.backoff import HOUR_MS
 from waystation.core.errors import InvalidOption, StoreError, WorkError
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Claim, Refused, Settled
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.loop import Loop
-from waystation.core.runtime.tasks import end
 from waystation.core.runtime.worker import Listener, WorkerOptions
 from waystation.core.runtime.worker import Worker as CoreWorker
 from waystation.core.store.connection import Store
-from waystation.core.store.server import require_suitable
 from waystation.core.telemetry.traces import Traces, carrier_from_text
 
 from . import schedulers, upkeep
@@ -33,7 +31,7 @@ JobHandler: TypeAlias = Callable[[Any], Any]
 WorkerEvent: TypeAlias = Literal["active", "completed", "failed", "refused", "lost", "error"]
 
 
-class Worker(AttachedToQueue):
+class Worker(BackgroundWorker[Job], AttachedToQueue):
     """Runs jobs of one queue; entering starts it, leaving lets it finish what it has begun.
 
     The handler takes a job, or there is one for each name; it runs on the loop, in a thread when it
@@ -106,78 +104,12 @@ class Worker(AttachedToQueue):
         self._handler = self._wrapped(
             handler, concurrency=concurrency, process=process, batch=batch
         )
-        self._running: asyncio.Task[None] | None = None
-        self._core: CoreWorker[Job] | None = None
 
     def on(self, event: WorkerEvent, callback: Callable[..., Any]) -> None:
         """Call back when something happens here; other workers' jobs are told by QueueEvents."""
         self._listener.add(event, callback)
 
-    async def run(self) -> None:
-        """Work until closed."""
-        await self.start()
-        if self._running:
-            await asyncio.shield(self._running)
-
-    async def start(self) -> None:
-        """Begin to work in the background."""
-        if self._running is None:
-            store = await self._opened()
-            source = BullSource(store, self.keys, self._claims)
-            try:
-                await require_suitable(store.redis)
-                await source.open()
-            except BaseException:
-                await source.close()
-                await super().close()
-                raise
-            self._core = CoreWorker(source, self._handler, self._options, listener=self._listener)
-            self._running = asyncio.create_task(self._work(store, source, self._core))
-
-    async def close(self, force: bool = False) -> None:
-        """Finish what was begun, or with `force` leave it to be recovered by others, and go."""
-        running, self._running = self._running, None
-        if running and self._core:
-            self._core.stop()
-            if force:
-                running.cancel()
-            await asyncio.wait([running])
-        await super().close(force)
-        if running and not running.cancelled():
-            running.result()
-
-    def pause(self) -> None:
-        """Take no more jobs until resumed; this worker only, not the queue."""
-        self._started().pause()
-
-    def resume(self) -> None:
-        """Take jobs again."""
-        self._started().resume()
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether the worker takes no jobs for now."""
-        return self._core is not None and self._core.paused
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the worker is at work."""
-        return self._running is not None and not self._running.done()
-
-    def cancel_job(self, job_id: str) -> bool:
-        """Stop the handler of one job, which then fails; False if it does not run here."""
-        return self._started().cancel(job_id)
-
-    def cancel_all_jobs(self) -> int:
-        """Stop the handlers of all jobs that run here."""
-        core = self._started()
-        return sum(core.cancel(claim.id) for claim in core.held)
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def _work(self, store: Store, source: BullSource, core: CoreWorker[Job]) -> None:
+    def _shift_at(self, store: Store) -> Shift[Job]:
         async def recover_stalled() -> None:
             await upkeep.recover_stalled(
                 store.hot,
@@ -186,18 +118,10 @@ class Worker(AttachedToQueue):
                 max_stalled=self._max_stalled,
             )
 
+        source = BullSource(store, self.keys, self._claims)
         duty = Loop(recover_stalled, every_s=self._stalled_interval / 1000, jitter=0)
-        rounds = asyncio.create_task(duty.run())
-        try:
-            await core.run()
-        finally:
-            await end([rounds])
-            await source.close()
-
-    def _started(self) -> CoreWorker[Job]:
-        if self._core is None:
-            raise WorkError(f"the worker of {self.name!r} has not been started")
-        return self._core
+        worker = CoreWorker(source, self._handler, self._options, listener=self._listener)
+        return Shift(worker, source, beside=[duty.run])
 
     def _wrapped(
         self,

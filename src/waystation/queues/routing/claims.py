@@ -17,11 +17,13 @@ from waystation.core.errors import (
     LeaseLost,
     Malformed,
     NotFound,
+    StoreError,
     WaystationError,
 )
 from waystation.core.outcome import Done, Failed, Returned
 from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
 from waystation.core.runtime.loop import Loop
+from waystation.core.runtime.tasks import end
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 
@@ -30,11 +32,13 @@ from .job import Job, rewritten, route_of
 from .keys import RoutingKeys
 from .registry import BEAT_S, Profile
 from .results import KEPT_S, about_the_dead, failure, success
-from .rounds import cancellable
 from .scripts import SERVER_TIME, Settlement
 from .wakes import Wakes
 
 Outcome = Sequence[str | bytes | int]
+
+_LEAVE_WITHIN_S = 1.0
+"""A store that does not answer keeps nobody from leaving."""
 
 
 class ClaimOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,10 +80,12 @@ class RoutingSource:
             await registry.beat(self._client, self._keys, self._profile, now=self._now())
 
     async def close(self) -> None:
-        """Leave the registry."""
+        """Leave the registry; where the store is away, the heartbeat tells by its silence."""
         await self._wakes.close()
         if self._options.announce:
-            await registry.leave(self._client, self._keys, self._profile, now=self._now())
+            with contextlib.suppress(StoreError, TimeoutError):
+                async with asyncio.timeout(_LEAVE_WITHIN_S):
+                    await registry.leave(self._client, self._keys, self._profile, now=self._now())
 
     async def settle(self, settled: Sequence[Settled[Job]], *, claim: int) -> Reply[Job]:
         """File outcomes away and claim up to `claim` more, in one round trip."""
@@ -229,13 +235,12 @@ class RoutingSource:
 
         beating = None
         if self._options.announce:
-            beating = asyncio.create_task(Loop(cancellable(beat), every_s=BEAT_S, jitter=0).run())
+            beating = asyncio.create_task(Loop(beat, every_s=BEAT_S, jitter=0).run())
         try:
             yield extend
         finally:
             if beating:
-                beating.cancel()
-                await asyncio.wait([beating])
+                await end([beating])
             await store.close()
 
     def _now(self) -> str | int:

@@ -8,6 +8,7 @@ import msgspec
 from waystation.core import identity
 from waystation.core.errors import NotLeader, StoreError
 from waystation.core.runtime.loop import Loop
+from waystation.core.runtime.tasks import leave_if_cancelled
 from waystation.core.store.attached import Attached
 from waystation.core.store.connection import Store
 from waystation.core.store.leader import Election, Term
@@ -15,7 +16,6 @@ from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import get_logger
 
 from .keys import NAMESPACE, RoutingKeys, SchedulerKeys
-from .rounds import cancellable, leave_if_cancelled
 from .upkeep import Upkeep, UpkeepOptions
 
 _log = get_logger(__name__)
@@ -80,12 +80,12 @@ class Scheduler(Attached):
         upkeep = Upkeep(client, self.keys, term, self._options.upkeep)
         options = self._options
         rounds = (
-            Loop(cancellable(upkeep.promote_due), every_s=options.tick_s),
-            Loop(cancellable(upkeep.fire_schedules), every_s=options.tick_s),
-            Loop(cancellable(upkeep.recover), every_s=options.recover_s),
-            Loop(cancellable(upkeep.reconcile), every_s=options.mend_s),
-            Loop(cancellable(upkeep.reindex), every_s=options.mend_s),
-            Loop(cancellable(upkeep.tidy), every_s=options.mend_s),
+            Loop(upkeep.promote_due, every_s=options.tick_s),
+            Loop(upkeep.fire_schedules, every_s=options.tick_s),
+            Loop(upkeep.recover, every_s=options.recover_s),
+            Loop(upkeep.reconcile, every_s=options.mend_s),
+            Loop(upkeep.reindex, every_s=options.mend_s),
+            Loop(upkeep.tidy, every_s=options.mend_s),
         )
         self._leads = True
         try:

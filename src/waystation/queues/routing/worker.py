@@ -1,15 +1,14 @@
 """A worker of this line: handlers by type, a place in the registry, a share in the upkeep."""
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 from waystation.core import identity
-from waystation.core.errors import InvalidOption, Unrecoverable, WorkError
+from waystation.core.background import BackgroundWorker, Shift
+from waystation.core.errors import InvalidOption, Unrecoverable
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.worker import Listener, WorkerOptions
 from waystation.core.runtime.worker import Worker as CoreWorker
-from waystation.core.store.attached import Attached
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.traces import Traces
 
@@ -23,7 +22,7 @@ JobHandler: TypeAlias = Callable[[Any], Any]
 """Takes the job and returns a JSON value."""
 
 
-class Worker(Attached):
+class Worker(BackgroundWorker[Job]):
     """Runs the jobs that fit it; entering starts it, leaving lets it finish what it has begun."""
 
     def __init__(
@@ -59,86 +58,28 @@ class Worker(Attached):
         self._handler = _ByType(handlers, self._options.concurrency, process=process)
         self._scheduling = scheduler
         self._listener = listener
-        self._core: CoreWorker[Job] | None = None
-        self._running: asyncio.Task[None] | None = None
 
     @property
     def server_id(self) -> str:
         """The name under which the worker is known."""
         return self.profile.server_id
 
-    async def run(self) -> None:
-        """Work until stopped."""
-        await self.start()
-        if self._running:
-            await asyncio.shield(self._running)
-
-    async def start(self) -> None:
-        """Begin to work in the background."""
-        if self._running is not None:
-            return
-        store = await self._opened()
+    def _shift_at(self, store: Store) -> Shift[Job]:
         lease_ms = round(self._options.lease_s * 1000)
         source = RoutingSource(store, self.keys, self.profile, ClaimOptions(lease_ms=lease_ms))
-        await source.open()
-        self._core = CoreWorker(source, self._handler, self._options, listener=self._listener)
-        self._running = asyncio.create_task(self._work(store, source, self._core))
+        worker = CoreWorker(source, self._handler, self._options, listener=self._listener)
+        if self._scheduling is None:
+            return Shift(worker, source)
+        scheduler = Scheduler(
+            store,
+            namespace=self.keys.namespace,
+            options=self._scheduling,
+            name=self.server_id,
+        )
+        return Shift(worker, source, beside=[scheduler.run])
 
-    def stop(self) -> None:
-        """Finish what was begun and end; `run` returns when it is done."""
-        if self._core:
-            self._core.stop()
-
-    async def close(self, force: bool = False) -> None:
-        """Finish what was begun, or with `force` leave it to be recovered by others, and go."""
-        running, self._running = self._running, None
-        if running and self._core:
-            self._core.stop()
-            if force:
-                running.cancel()
-            await asyncio.wait([running])
-        await super().close(force)
-        if running and not running.cancelled():
-            running.result()
-
-    def pause(self) -> None:
-        """Take no more jobs until resumed; this worker only."""
-        self._started().pause()
-
-    def resume(self) -> None:
-        """Take jobs again."""
-        self._started().resume()
-
-    def cancel_job(self, job_id: str) -> bool:
-        """Stop the handler of one job, which then fails; False if it does not run here."""
-        return self._started().cancel(job_id)
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def _work(self, store: Store, source: RoutingSource, core: CoreWorker[Job]) -> None:
-        upkeep = None
-        if self._scheduling is not None:
-            scheduler = Scheduler(
-                store,
-                namespace=self.keys.namespace,
-                options=self._scheduling,
-                name=self.server_id,
-            )
-            upkeep = asyncio.create_task(scheduler.run())
-        try:
-            await core.run()
-        finally:
-            if upkeep:
-                upkeep.cancel()
-                await asyncio.wait([upkeep])
-            await source.close()
-
-    def _started(self) -> CoreWorker[Job]:
-        if self._core is None:
-            raise WorkError(f"the worker {self.server_id!r} has not been started")
-        return self._core
+    def __repr__(self) -> str:
+        return f"Worker({self.server_id!r})"
 
 
 class _ByType(Handler[Job]):

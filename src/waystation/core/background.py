@@ -1,0 +1,140 @@
+"""Where store and runtime meet: a line's worker, at work in the background."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from waystation.core.errors import WorkError
+from waystation.core.runtime.tasks import end
+from waystation.core.runtime.worker import Worker
+from waystation.core.store.attached import Attached
+from waystation.core.store.connection import Store
+from waystation.core.store.server import require_suitable
+
+W = TypeVar("W")
+
+
+class Presence(Protocol):
+    """How a worker shows others that it is there."""
+
+    async def open(self) -> None:
+        """Show up."""
+
+    async def close(self) -> None:
+        """Leave."""
+
+
+class Shift(Generic[W]):
+    """What a line brings along to have its work done."""
+
+    __slots__ = ("beside", "presence", "worker")
+
+    def __init__(
+        self,
+        worker: Worker[W],
+        presence: Presence,
+        *,
+        beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
+    ) -> None:
+        self.worker = worker
+        self.presence = presence
+        self.beside = beside
+        """What goes on until the worker ends."""
+
+
+class BackgroundWorker(Attached, ABC, Generic[W]):
+    """A worker as its users hold it; entering starts it, leaving lets it finish."""
+
+    # Here and not in `__init__`, because a line's worker may be attached in a way of its own.
+    _shift: Shift[W] | None = None
+    _running: asyncio.Task[None] | None = None
+
+    @abstractmethod
+    def _shift_at(self, store: Store) -> Shift[W]:
+        """What is to be done at a store."""
+
+    async def run(self) -> None:
+        """Work until stopped."""
+        await self.start()
+        if self._running:
+            await asyncio.shield(self._running)
+
+    async def start(self) -> None:
+        """Begin to work in the background; what fails can be tried again."""
+        if self._running is not None:
+            return
+        store = await self._opened()
+        shift = self._shift_at(store)
+        try:
+            await require_suitable(store.redis)
+            await shift.presence.open()
+        except BaseException:
+            await shift.presence.close()
+            await self._let_go()
+            raise
+        self._shift = shift
+        self._running = asyncio.create_task(_work(shift))
+
+    def stop(self) -> None:
+        """Finish what was begun and end; `run` returns when it is done."""
+        if self._shift:
+            self._shift.worker.stop()
+
+    async def close(self, force: bool = False) -> None:
+        """Finish what was begun, or with `force` leave it to be recovered by others, and go."""
+        running, self._running = self._running, None
+        if running:
+            self.stop()
+            if force:
+                running.cancel()
+            await asyncio.wait([running])
+        await super().close(force)
+        if running and not running.cancelled():
+            running.result()
+
+    def pause(self) -> None:
+        """Take no more jobs until resumed; this worker only, not its queue."""
+        self._started.pause()
+
+    def resume(self) -> None:
+        """Take jobs again."""
+        self._started.resume()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the worker takes no jobs for now."""
+        return self._shift is not None and self._shift.worker.paused
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the worker is at work."""
+        return self._running is not None and not self._running.done()
+
+    def cancel_job(self, job_id: str) -> bool:
+        """Stop the handler of one job, which then fails; False if it does not run here."""
+        return self._started.cancel(job_id)
+
+    def cancel_all_jobs(self) -> int:
+        """Stop the handlers of all jobs that run here."""
+        worker = self._started
+        return sum(worker.cancel(claim.id) for claim in worker.held)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    @property
+    def _started(self) -> Worker[W]:
+        if self._shift is None:
+            raise WorkError(f"the worker {self!r} has not been started")
+        return self._shift.worker
+
+
+async def _work(shift: Shift[Any]) -> None:
+    beside = [asyncio.create_task(each()) for each in shift.beside]
+    try:
+        await shift.worker.run()
+    finally:
+        await end(beside)
+        await shift.presence.close()

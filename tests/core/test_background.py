@@ -1,0 +1,149 @@
+"""A worker in the background: begun, told what to do, ended, and begun again where it failed."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from waystation.core.background import BackgroundWorker, Shift
+from waystation.core.errors import StoreUnreachable, StoreUnsuitable, WorkError
+from waystation.core.runtime.handlers import handler_of
+from waystation.core.runtime.memory import MemorySource
+from waystation.core.runtime.worker import Worker, WorkerOptions
+from waystation.core.store.connection import Store, connect
+from waystation.core.store.embedded import Ephemeral
+
+
+class Presence:
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.failure: Exception | None = None
+
+    async def open(self) -> None:
+        self.told.append("open")
+        if self.failure:
+            raise self.failure
+
+    async def close(self) -> None:
+        self.told.append("close")
+
+
+class LineWorker(BackgroundWorker[Any]):
+    def __init__(self, url: str | Store) -> None:
+        super().__init__(url)
+        self.source = MemorySource()
+        self.presence = Presence()
+        self.begun = asyncio.Event()
+        self.beside: list[str] = []
+
+    def _shift_at(self, store: Store) -> Shift[Any]:
+        handler = handler_of(self._handle, concurrency=5)
+        worker = Worker(self.source, handler, WorkerOptions(concurrency=5, wait_s=0.05))
+        return Shift(worker, self.presence, beside=[self._go_on_beside])
+
+    async def _handle(self, work: str) -> str:
+        self.begun.set()
+        if work == "long":
+            await asyncio.sleep(3600)
+        return work
+
+    async def _go_on_beside(self) -> None:
+        self.beside.append("begins")
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            self.beside.append("ends")
+
+    def states(self) -> list[str]:
+        return [entry.state for entry in self.source.entries.values()]
+
+
+async def test_entering_starts_it_and_leaving_lets_it_finish(redis_url: str) -> None:
+    worker = LineWorker(redis_url)
+    worker.source.add("short")
+    async with worker:
+        assert worker.is_running
+        await worker.begun.wait()
+
+    assert worker.states() == ["completed"]
+    assert worker.presence.told == ["open", "close"]
+    assert worker.beside == ["begins", "ends"]
+    assert not worker.is_running
+
+
+async def test_a_paused_one_takes_nothing_until_it_is_resumed(redis_url: str) -> None:
+    async with LineWorker(redis_url) as worker:
+        worker.pause()
+        worker.source.add("short")
+        assert worker.is_paused
+        worker.resume()
+        await worker.begun.wait()
+        assert not worker.is_paused
+
+
+async def test_single_jobs_can_be_cancelled_and_all_of_them(redis_url: str) -> None:
+    async with LineWorker(redis_url) as worker:
+        first = worker.source.add("long")
+        await worker.begun.wait()
+        assert worker.cancel_job(first)
+        assert not worker.cancel_job("another")
+        worker.begun.clear()
+        worker.source.add("long")
+        await worker.begun.wait()
+        assert worker.cancel_all_jobs() == 1
+
+    assert worker.states() == ["failed", "failed"]
+
+
+async def test_stopping_ends_the_run(redis_url: str) -> None:
+    worker = LineWorker(redis_url)
+    running = asyncio.create_task(worker.run())
+    worker.source.add("short")
+    await worker.begun.wait()
+    worker.stop()
+    await running
+    await worker.close()
+
+
+async def test_one_that_is_forced_leaves_its_work_to_others(redis_url: str) -> None:
+    worker = LineWorker(redis_url)
+    await worker.start()
+    worker.source.add("long")
+    await worker.begun.wait()
+    await worker.close(force=True)
+
+    assert worker.states() == ["active"]
+    assert worker.presence.told == ["open", "close"]
+
+
+async def test_one_that_has_not_started_says_so() -> None:
+    worker = LineWorker("redis://127.0.0.1:1")
+    for step in (worker.pause, worker.resume, worker.cancel_all_jobs):
+        with pytest.raises(WorkError, match="has not been started"):
+            step()
+    assert not worker.is_paused
+
+
+async def test_a_start_that_failed_leaves_nothing_open_and_can_be_tried_again(
+    redis_url: str,
+) -> None:
+    worker = LineWorker(redis_url)
+    worker.presence.failure = StoreUnreachable("away")
+    with pytest.raises(StoreUnreachable, match="away"):
+        await worker.start()
+    assert worker.presence.told == ["open", "close"]
+    assert not worker.is_running
+
+    worker.presence.failure = None
+    async with worker:
+        assert worker.is_running
+
+
+async def test_a_server_that_throws_work_away_is_refused(own_server: Ephemeral) -> None:
+    async with await connect(own_server.url) as store:
+        await store.redis.config_set("maxmemory-policy", "allkeys-lru")
+    worker = LineWorker(own_server.url)
+
+    with pytest.raises(StoreUnsuitable, match="noeviction"):
+        await worker.start()
+    assert "open" not in worker.presence.told
