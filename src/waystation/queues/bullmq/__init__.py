@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .events import QueueEvents, QueueEventsProducer
     from .finishes import JobFailed
     from .flows import FlowJob, FlowNode, FlowProducer
+    from .gaps import Gap
     from .job import Job
     from .limits import Limit
     from .options import Backoff, Deduplication, JobOptions, Keep, Parent
@@ -31,6 +32,7 @@ __all__ = [
     "FlowJob",
     "FlowNode",
     "FlowProducer",
+    "Gap",
     "Job",
     "JobFailed",
     "JobOptions",
@@ -61,6 +63,7 @@ __getattr__ = names_of(
         "FlowJob": "flows",
         "FlowNode": "flows",
         "FlowProducer": "flows",
+        "Gap": "gaps",
         "Job": "job",
         "JobFailed": "finishes",
         "JobOptions": "options",

@@ -1,9 +1,10 @@
 """What happens in a queue, told as it happens or from any point of the past."""
 
 import asyncio
+import contextlib
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import msgspec
 
@@ -18,6 +19,7 @@ from waystation.core.store.script import Client
 from .attached import AttachedToQueue
 from .event import QueueEvent, read_event
 from .finishes import Finishes
+from .gaps import BEGINNING, Extent, Gap, Trail, extent, order
 from .keys import PREFIX
 from .marker import client_name
 
@@ -31,6 +33,7 @@ _BLOCK_S = 10.0
 _AT_ONCE = 1000
 _STOP_AGAIN_S = 0.05
 _POSITION = re.compile(r"\$|\d+(-\d+)?")
+_Entry: TypeAlias = tuple[bytes, dict[bytes, bytes]]
 _OF_THE_QUEUE = frozenset(str(name) for name in EventName)
 
 
@@ -40,53 +43,34 @@ class QueueEvents(AttachedToQueue):
     def __init__(self, name: str, url: str | Store | None = None, *, prefix: str = PREFIX) -> None:
         super().__init__(name, url, prefix=prefix)
         self._named: Store | None = None
-        self._opened_at = NOW
+        self._at_opening: Extent | None = None
         self._ending = asyncio.Event()
         self._finishes = Finishes(self, self._client)
 
     async def __aenter__(self) -> Self:
-        self._opened_at = await self.last_id()
+        self._at_opening = await extent(await self._client(), self.keys)
         return self
 
     def __aiter__(self) -> AsyncIterator[QueueEvent]:
-        return self.listen(self._opened_at)
+        found = self._at_opening
+        return self._follow(Trail.from_now(found)) if found else self.listen()
 
     async def last_id(self) -> str:
         """Where the stream ends now; what is told after it has not happened yet."""
-        client = await self._client()
-        with faults.told():
-            newest = await client.execute_command(
-                "XREVRANGE", self.keys.events, "+", "-", "COUNT", 1
-            )
-        return newest[0][0].decode() if newest else "0-0"
+        return (await extent(await self._client(), self.keys)).last or BEGINNING
 
     async def listen(self, after: str = NOW) -> AsyncGenerator[QueueEvent]:
         """Tell what happens after this position: an event's id, START or NOW.
 
-        It goes on where it was when the store has been away, and ends when this is closed.
+        It goes on where it was when the store has been away, and ends when this is closed. Events
+        that were trimmed away before they could be read are told as a `Gap`.
         """
         if not _POSITION.fullmatch(after):
             raise InvalidOption(f"a position is '$' or an event's id such as 17-0, got {after!r}")
-        if after == NOW:
-            after = await reconnecting(self.last_id)
-        client = (await self._listening_store()).blocking(_BLOCK_S)
-        reconnect = Reconnect()
-        try:
-            while True:
-                reading = asyncio.create_task(self._read(client, after))
-                if not await self._came_before_the_end(reading):
-                    return
-                try:
-                    entries = reading.result()
-                except (StoreUnreachable, StoreBusy):
-                    await reconnect.pause()
-                    continue
-                reconnect.answered()
-                for id, entry in entries:
-                    yield read_event(self.name, id, entry)
-                    after = id.decode()
-        finally:
-            await client.aclose()
+        trail = await reconnecting(lambda: self._begin(after))
+        async with contextlib.aclosing(self._follow(trail)) as told:
+            async for event in told:
+                yield event
 
     async def wait_until_finished(self, job_id: str, timeout: int | None = None) -> Any:
         """What the job returned, once it has; raises JobFailed, or TimedOut after milliseconds."""
@@ -100,13 +84,46 @@ class QueueEvents(AttachedToQueue):
             await self._named.close()
         await super().close(force)
 
-    async def _read(self, client: Client, after: str) -> Sequence[tuple[bytes, dict[bytes, bytes]]]:
+    async def _begin(self, after: str) -> Trail:
+        client = await self._client()
+        if after == NOW:
+            return Trail.from_now(await extent(client, self.keys))
+        if order(after) == order(START):
+            return Trail.from_the_start(await extent(client, self.keys))
+        return Trail.from_place(after, await extent(client, self.keys, after=after))
+
+    async def _follow(self, trail: Trail) -> AsyncGenerator[QueueEvent]:
+        client = (await self._listening_store()).blocking(_BLOCK_S)
+        reconnect = Reconnect()
+        try:
+            while True:
+                reading = asyncio.create_task(self._read(client, trail))
+                if not await self._came_before_the_end(reading):
+                    return
+                try:
+                    gap, entries = reading.result()
+                except (StoreUnreachable, StoreBusy):
+                    await reconnect.pause()
+                    continue
+                reconnect.answered()
+                if gap:
+                    yield gap
+                for id, entry in entries:
+                    yield read_event(self.name, id, entry)
+        finally:
+            await client.aclose()
+
+    async def _read(self, client: Client, trail: Trail) -> tuple[Gap | None, Sequence[_Entry]]:
         with faults.told():
             answer = await client.execute_command(
                 *("XREAD", "COUNT", _AT_ONCE, "BLOCK", int(_BLOCK_S * 1000)),
-                *("STREAMS", self.keys.events, after),
+                *("STREAMS", self.keys.events, trail.at),
             )
-        return answer[0][1] if answer else ()
+        if not answer:
+            return None, ()
+        entries = answer[0][1]
+        found = await extent(await self._client(), self.keys)
+        return trail.follow([id.decode() for id, _ in entries], found), entries
 
     async def _listening_store(self) -> Store:
         store = await self._opened()

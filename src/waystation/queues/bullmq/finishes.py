@@ -17,6 +17,7 @@ from waystation.core.errors import (
 from waystation.core.store.script import Client, script
 
 from .event import QueueEvent
+from .gaps import order
 from .keys import QueueKeys
 
 _LOOK_AGAIN_S = 5.0
@@ -116,14 +117,14 @@ class Finishes:
     async def _told_since(self, position: str, job_id: str) -> QueueEvent | None:
         """The end of a job that was not kept, told between our first look and now."""
         until = await self._stream.last_id()
-        if _place(until) <= _place(position):
+        if order(until) <= order(position):
             return None
         found: QueueEvent | None = None
         async with contextlib.aclosing(self._stream.listen(position)) as told:
             async for event in told:
                 if event.job_id == job_id and event.name in _ENDS:
                     found = event
-                if _place(event.id) >= _place(until):
+                if order(event.id) >= order(until):
                     break
         return found
 
@@ -164,7 +165,3 @@ def _outcome(job_id: str, event: QueueEvent | None) -> Any:
     if event.name == "failed":
         raise JobFailed(event.failed_reason or "")
     return event.return_value
-
-
-def _place(id: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in id.split("-"))

@@ -1,0 +1,28 @@
+--- Tell how much of the events' stream there was and is.
+--- The reply: how many were ever told (-1 where the server does not count), how many are kept, the
+--- first id kept, the last id ever given ('' for none), and how many are kept behind `after`, if
+--- one is given (-1 when they are more than `most`, which are not counted).
+--- keys  events
+--- args  after most
+if redis.call('EXISTS', events) == 0 then return { 0, 0, '', '', 0 } end
+local info, told = redis.call('XINFO', 'STREAM', events), {}
+for at = 1, #info, 2 do told[info[at]] = info[at + 1] end
+local first = told['first-entry']
+local behind = told['length']
+if after ~= '' then
+  local from = '(' .. after
+  if #redis.call('XRANGE', events, from, '+', 'COUNT', 1) == 0 then
+    behind = 0
+  elseif behind > tonumber(most) then
+    behind = -1
+  else
+    behind = #redis.call('XRANGE', events, from, '+')
+  end
+end
+return {
+  told['entries-added'] or -1,
+  told['length'],
+  first and first[1] or '',
+  told['last-generated-id'],
+  behind,
+}
