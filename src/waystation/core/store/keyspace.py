@@ -6,6 +6,7 @@ leak test read the same lines. `<part>` in a root or suffix stands for what an i
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, overload
 
 from waystation.core.errors import InvalidOption
@@ -53,14 +54,14 @@ class Key:
     def __get__(self, keys: "Keyspace | None", owner: "type[Keyspace]") -> Self | str:
         if keys is None:
             return self
-        text = _filled(self.pattern_in(owner), keys.parts)
+        text = _template(owner.root, self.suffix).format_map(keys.parts)
         # Without `__set__` the instance's own attribute wins from now on: no call, no building.
         keys.__dict__[self.name] = text
         return text
 
     def pattern_in(self, owner: "type[Keyspace]") -> str:
         """The key with its parts still open."""
-        return ":".join(part for part in (owner.root, self.suffix) if part)
+        return _pattern(owner.root, self.suffix)
 
 
 class String(Key):
@@ -135,7 +136,7 @@ class Keyspace:
         return found.group(1) if found else None
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({_filled(self.root, self.parts)!r})"
+        return f"{type(self).__name__}({_template(self.root, '').format_map(self.parts)!r})"
 
     @classmethod
     def lines(cls) -> Iterator[Key]:
@@ -171,8 +172,15 @@ class Keyspace:
 K = TypeVar("K", bound=Keyspace)
 
 
-def _filled(pattern: str, parts: dict[str, str]) -> str:
-    return _PART.sub(lambda part: str(parts[part.group(1)]), pattern)
+def _pattern(root: str, suffix: str) -> str:
+    return ":".join(part for part in (root, suffix) if part)
+
+
+@cache
+def _template(root: str, suffix: str) -> str:
+    """A pattern as `format_map` takes it: keys are built for every visitor and every job."""
+    literal = _pattern(root, suffix).replace("{", "{{").replace("}", "}}")
+    return _PART.sub(r"{\1}", literal)
 
 
 def _expression(pattern: str) -> re.Pattern[str]:

@@ -1,5 +1,6 @@
 """Where the waiting room keeps everything: the documented names, and what is added beside them."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from waystation.core.store.keyspace import Hash, Key, Keyspace, List, Set, SortedSet, Stream, String
@@ -51,6 +52,9 @@ class RoomKeys(Keyspace, root=""):
     model = Hash("model:<name>:eta", "what history says about waiting here", ttl="6 h")
     events = Stream("queue:<name>:events", "what happened to which visitor")
 
+    theirs: Sequence[str] = ()
+    """The keys of several newcomers, for the step that takes them all."""
+
     def __init__(self, queue_id: str) -> None:
         super().__init__(queue_id)
         self.node = f"{{{self.tag}}}:" if self.tag else ""
@@ -70,6 +74,12 @@ class RoomKeys(Keyspace, root=""):
         return self.within(
             RoomKeys, position=position, visitor=visitor, network=self.tagged(network)
         )
+
+    def of_newcomers(self, theirs: Sequence[str]) -> "RoomKeys":
+        """The same keys beside those of several newcomers."""
+        keys = self.within(RoomKeys)
+        keys.theirs = theirs
+        return keys
 
     def revocation_of(self, token: str) -> str:
         """Where the revocation of a token is kept."""

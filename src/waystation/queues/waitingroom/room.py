@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -13,12 +13,23 @@ from waystation.core.store import faults
 from waystation.core.store.attached import Attached
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
+from waystation.core.store.together import Together
 
 from . import estimate, pulse, scripts
 from .keys import RoomKeys, RoomsKeys
 from .options import RoomOptions
 from .pulse import Pulse
-from .visitor import Inside, Newcomer, Place, Standing, digest, network_of, new_id
+from .visitor import (
+    Inside,
+    Lane,
+    Newcomer,
+    Place,
+    Standing,
+    agent_digest,
+    digest,
+    network_digest,
+    new_id,
+)
 
 PULSE_S = 1.0
 """How old what is known about the room may be where a little doubt does no harm."""
@@ -102,6 +113,8 @@ class Room(Attached):
         self._hour = -1
         self._keys_now = self.keys
         self._pulse: tuple[float, Pulse] | None = None
+        self._joining = Together(self._join)
+        self._looking = Together(self._status)
 
     async def open(self, options: RoomOptions | None = None, *, version: int | None = None) -> int:
         """Set the room up, or anew; its version. With `version`, only if it is still at that."""
@@ -148,42 +161,46 @@ class Room(Attached):
     async def join(self, newcomer: Newcomer) -> Entry:
         """Ask for a place; whoever has one is given it again."""
         seen = await self.pulse(max_age_s=PULSE_S)
-        place = Place(
-            self.keys.tagged(new_id(self._bits)), digest(newcomer.key, pepper=seen.pepper)
-        )
-        network = ""
-        if newcomer.address:
-            network = digest(network_of(newcomer.address), pepper=seen.pepper)
-        reply = await scripts.join(
+        owner = digest(newcomer.key, pepper=seen.pepper)
+        place = Place(self.keys.tagged(new_id(self._bits)), owner)
+        network = network_digest(newcomer.address, seen.pepper) if newcomer.address else ""
+        return await self._joining.ask(_Asking(newcomer, place, network, seen))
+
+    async def _join(self, asking: Sequence["_Asking"]) -> Sequence[Entry]:
+        seen = asking[-1].seen
+        keys = self.keys_now()
+        paces = [f"{estimate.lane_pace(seen, lane):.6g}" for lane in Lane]
+        theirs = list[str]()
+        newcomers = list[str | int]()
+        for newcomer, place, network, _ in asking:
+            own = keys.of(place.id, visitor=place.owner, network=network)
+            theirs += (own.position, own.owner, own.newcomers, own.session)
+            newcomers += (
+                place.id,
+                int(newcomer.lane),
+                proof_of(newcomer.secret),
+                place.owner,
+                agent_digest(newcomer.agent),
+                network,
+                newcomer.metadata,
+                paces[newcomer.lane],
+            )
+        replies = await scripts.join(
             await self._client(),
-            self._keys(place, network=network),
+            keys.of_newcomers(theirs),
             queue=self.queue_id,
-            id=place.id,
-            lane=int(newcomer.lane),
             now=self.now(),
-            proof=proof_of(newcomer.secret),
-            visitor=place.owner,
-            agent=digest(newcomer.agent)[:8] if newcomer.agent else "",
-            network=network,
-            metadata=newcomer.metadata,
-            rate=f"{estimate.lane_pace(seen, newcomer.lane):.6g}",
             model=seen.model.version,
+            newcomers=newcomers,
         )
-        match reply:
-            case ["refused", reason, retry_ms]:
-                return Refused(reason, int(retry_ms))
-            case ["passed", id, until]:
-                return Passed(Place(id, place.owner), Inside(until_ms=int(until)))
-            case ["kept", id, *rest]:
-                return Kept(Place(id, place.owner), scripts.standing(rest))
-            case _:
-                return Joined(place, scripts.standing(reply[2:]))
+        return [_entry(each.place, reply) for each, reply in zip(asking, replies, strict=True)]
 
     async def status(self, place: Place) -> Standing:
         """How things stand for somebody; changes nothing."""
-        return await scripts.status(
-            await self._client(), self._keys(place), id=place.id, now=self.now()
-        )
+        return await self._looking.ask(place.id)
+
+    async def _status(self, ids: Sequence[str]) -> Sequence[Standing]:
+        return await scripts.status(await self._client(), self.keys, now=self.now(), ids=ids)
 
     async def heartbeat(self, place: Place, *, leaving_s: int | None = None) -> Standing:
         """Say that somebody is still there; with `leaving_s`, for that long at least."""
@@ -351,6 +368,25 @@ class Room(Attached):
     async def _ask(self, *command: Any) -> Any:
         with faults.told():
             return await (await self._client()).execute_command(*command)
+
+
+class _Asking(NamedTuple):
+    newcomer: Newcomer
+    place: Place
+    network: str
+    seen: Pulse
+
+
+def _entry(place: Place, reply: Sequence[Any]) -> Entry:
+    match reply:
+        case [b"joined", _, *rest]:
+            return Joined(place, scripts.standing_of(rest))
+        case [b"kept", id, *rest]:
+            return Kept(Place(id.decode(), place.owner), scripts.standing_of(rest))
+        case [b"passed", id, until]:
+            return Passed(Place(id.decode(), place.owner), Inside(until_ms=int(until)))
+        case _:
+            return Refused(reply[1].decode(), int(reply[2]))
 
 
 def proof_of(secret: str) -> str:

@@ -1,7 +1,7 @@
 """The atomic steps of visitors and of the room itself, one door each."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from waystation.core.store.script import Client, script
 
@@ -20,6 +20,7 @@ from .visitor import (
 
 SERVER_TIME = ""
 """The value of `now` that lets the server say what time it is; tests bring their own."""
+_LANES = tuple(Lane)
 
 
 class Round(NamedTuple):
@@ -86,8 +87,17 @@ def standing(reply: Sequence[str]) -> Standing:
             return Gone()
 
 
-def _standing(raw: Any) -> Standing:
+def standing_of(raw: Any) -> Standing:
+    """Read how things stand for somebody from a reply as it came."""
+    if raw[0] == b"waiting":
+        # Nearly everybody who asks waits, so this is read without a detour.
+        _, lane, seq, ahead, length = cast("tuple[bytes, int, bytes, int, int]", raw)
+        return Waiting(lane=_LANES[lane], seq=int(seq), ahead=ahead, length=length)
     return standing(texts(raw))
+
+
+def _standings(raw: Any) -> list[Standing]:
+    return [standing_of(each) for each in raw]
 
 
 def _round(raw: Any) -> Round:
@@ -104,34 +114,29 @@ def _renewal(raw: Any) -> Renewal | None:
     return Renewal(int(until), int(limit), int(views)) if int(until) else None
 
 
-@script(reply=texts)
+@script(reply=as_is)
 async def join(
     redis: Client,
     keys: RoomKeys,
     *,
     queue: str,
-    id: str,
-    lane: int,
     now: str | int,
-    proof: str,
-    visitor: str,
-    agent: str,
-    network: str,
-    metadata: str,
-    rate: str,
     model: str,
-) -> list[str]:
-    """Give somebody a place in line, or the one they have."""
+    newcomers: Sequence[str | int],
+) -> list[list[Any]]:
+    """Give each newcomer a place in line, or the one they have."""
     ...
 
 
-@script(reply=_standing)
-async def status(redis: Client, keys: RoomKeys, *, id: str, now: str | int) -> Standing:
-    """How things stand for somebody; changes nothing."""
+@script(reply=_standings)
+async def status(
+    redis: Client, keys: RoomKeys, *, now: str | int, ids: Sequence[str]
+) -> list[Standing]:
+    """How things stand for each of some people; changes nothing."""
     ...
 
 
-@script(reply=_standing)
+@script(reply=standing_of)
 async def beat(
     redis: Client, keys: RoomKeys, *, id: str, now: str | int, leaving_s: str | int
 ) -> Standing:

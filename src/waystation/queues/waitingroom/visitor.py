@@ -4,6 +4,7 @@ import hashlib
 import hmac
 from base64 import urlsafe_b64encode
 from enum import IntEnum
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import TypeAlias
 
@@ -118,6 +119,18 @@ def digest(text: str, *, pepper: bytes = b"") -> str:
     """A digest of 96 bits that says nothing without the pepper."""
     mac = hmac.digest(pepper, text.encode(), hashlib.sha256)
     return urlsafe_b64encode(mac[:12]).decode()
+
+
+@lru_cache(maxsize=4096)
+def agent_digest(agent: str) -> str:
+    """What is kept of a browser's name, of which there are few among many visitors."""
+    return digest(agent)[:8] if agent else ""
+
+
+@lru_cache(maxsize=16_384)
+def network_digest(address: str, pepper: bytes) -> str:
+    """What is kept of the network that an address lies in."""
+    return digest(network_of(address), pepper=pepper)
 
 
 def network_of(address: str) -> str:

@@ -1,16 +1,17 @@
 --- Points on the line, lane by lane: a score, and how many of the lane come before it.
 --- keys  positions elevated vip premium
 --- args  points
---- uses  lane_ahead lane_length whole
+--- uses  lane_ahead lane_lengths whole
 -- Whoever knows the own score finds the own place between two points, without asking the store.
 local upper = { elevated, vip, premium }
 local most = tonumber(points)
+local lengths = lane_lengths(positions, upper)
 local curve = {}
 for lane = 0, 3 do
   local set = lane > 0 and upper[lane] or positions
   local length = redis.call('ZCARD', set)
   local found, last = {}, -1
-  if lane_length(positions, upper, lane) > 0 then
+  if lengths[lane] > 0 then
     for point = 0, most - 1 do
       -- Close together at the front, where a place more or less is noticed.
       local rank = math.floor((length - 1) * (point / math.max(1, most - 1)) ^ 2)

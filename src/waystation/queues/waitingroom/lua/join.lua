@@ -1,104 +1,130 @@
---- Give somebody a place in line, or the one they have.
+--- Give each newcomer a place in line, or the one they have; in the order they stand here.
 --- keys  meta state positions elevated vip premium prequeue early_elevated early_vip early_premium
 --- keys  normal_list elevated_list vip_list premium_list recovered admitted missed heartbeat
---- keys  sessions sessions_expiry session position owner newcomers events stats
---- args  queue id lane now proof visitor agent network metadata rate model
---- uses  instant_us whole tell count lane_length
+--- keys  sessions sessions_expiry events stats theirs...
+--- args  queue now model newcomers...
+--- uses  instant_us whole tell count lane_lengths
 --- rarely  standing begin_session
 local set = redis.call('HMGET', meta, 'status', 'queueing_method', 'max_queue_size', 'phase',
   'starts_us', 'position_ttl_s', 'fail_open_us', 'newcomers_per_minute', 'missed_s', 'session_s',
   'events_cap')
 local us = instant_us(now)
-local number = tonumber(lane)
+local seconds = whole(us / 1000000)
 local room = {
   queue = queue, now = us, phase = set[4], events = events, cap = set[11],
   positions = positions, upper = { elevated, vip, premium }, prequeue = prequeue,
   early = { early_elevated, early_vip, early_premium }, recovered = recovered, admitted = admitted,
-  missed = missed, sessions = sessions, sessions_expiry = sessions_expiry, session = session,
+  missed = missed, sessions = sessions, sessions_expiry = sessions_expiry,
   missed_s = tonumber(set[9]) or 600, session_s = set[10],
   starts = set[5] and whole(set[5] / 1000),
 }
+local status, method, phase = set[1] or 'active', set[2], set[4]
+local most, per_minute = tonumber(set[3]) or 0, tonumber(set[8]) or 0
+local open_to_all = method == 'passthrough' or (tonumber(set[7]) or 0) > us
+local ttl = tonumber(set[6]) or 1800
+if phase == 'prequeue' and set[5] then
+  ttl = ttl + math.max(0, math.ceil((set[5] - us) / 1000000))
+end
 
-local function refuse(reason, retry_ms)
+local inside = redis.call('SCARD', sessions)
+local total = redis.call('ZCARD', positions) + redis.call('ZCARD', prequeue)
+local lengths = lane_lengths(positions, room.upper)
+room.lengths = lengths
+local lists = { [0] = normal_list, elevated_list, vip_list, premium_list }
+-- A clock that never stands still or steps back: nobody shares a score, nobody overtakes by it.
+local last = tonumber(redis.call('HGET', state, 'last_us') or 0)
+local before = total
+
+local function refuse(one, reason, retry_ms)
   count(stats, 'total_refused', 1)
-  tell(room, 'refused', id, 'reason', reason, 'lane', lane, 'network', network)
+  tell(room, 'refused', one.id, 'reason', reason, 'lane', one.lane, 'network', one.network)
   return { 'refused', reason, retry_ms or 0 }
 end
 
-local kept = redis.call('GET', owner)
-if kept then
-  local found = rarely().standing(room, kept)
-  if found[1] ~= 'gone' then return { 'kept', kept, unpack(found) } end
+local function describe(one, word, lasts)
+  redis.call('HSET', one.position, 'queue_id', queue, 'status', word, 'priority', one.lane,
+    'enqueued_at', seconds, 'last_heartbeat', seconds, 'ip_hash', one.visitor,
+    'ua_hash', one.agent, 'proof', one.proof)
+  if one.metadata ~= '' then redis.call('HSET', one.position, 'metadata', one.metadata) end
+  redis.call('EXPIRE', one.position, lasts)
+  redis.call('SET', one.owner, one.id, 'EX', lasts)
 end
 
-local status, method = set[1] or 'active', set[2]
-if method == 'reject' then return refuse('rejected') end
-if status == 'maintenance' or status == 'draining' or status == 'closed' then return refuse(status) end
-local seconds = math.floor(us / 1000000)
-local ttl = tonumber(set[6]) or 1800
-
-local function describe(word)
-  redis.call('HSET', position, 'queue_id', queue, 'status', word, 'priority', lane,
-    'enqueued_at', whole(seconds), 'last_heartbeat', whole(seconds), 'ip_hash', visitor,
-    'ua_hash', agent, 'proof', proof)
-  if metadata ~= '' then redis.call('HSET', position, 'metadata', metadata) end
-  redis.call('EXPIRE', position, ttl)
-  redis.call('SET', owner, id, 'EX', ttl)
-end
-
-if method == 'passthrough' or (tonumber(set[7]) or 0) > us then
-  ttl = tonumber(set[10]) or 3600
-  describe('active')
-  local ends = rarely().begin_session(room, id)
-  count(stats, 'total_passed', 1)
-  tell(room, 'claimed', id, 'lane', lane, 'reason', 'passed', 'network', network)
-  return { 'passed', id, whole(ends / 1000) }
-end
-
-local early = set[4] == 'prequeue'
-local total = redis.call('ZCARD', positions) + redis.call('ZCARD', prequeue)
-local most = tonumber(set[3]) or 0
-if most > 0 and total >= most then return refuse('full') end
-
-local per_minute = tonumber(set[8]) or 0
-if per_minute > 0 and network ~= '' then
-  redis.call('ZREMRANGEBYSCORE', newcomers, '-inf', whole(us / 1000 - 60000))
-  if redis.call('ZCARD', newcomers) >= per_minute then
-    local oldest = redis.call('ZRANGE', newcomers, 0, 0, 'WITHSCORES')[2]
-    return refuse('crowded', math.max(1, math.floor(oldest + 60000 - us / 1000)))
+-- Milliseconds until another newcomer may come from this network; nothing when one may now.
+local function crowded(one)
+  redis.call('ZREMRANGEBYSCORE', one.recent, '-inf', whole(us / 1000 - 60000))
+  if redis.call('ZCARD', one.recent) >= per_minute then
+    local oldest = redis.call('ZRANGE', one.recent, 0, 0, 'WITHSCORES')[2]
+    return math.max(1, math.floor(oldest + 60000 - us / 1000))
   end
-  redis.call('ZADD', newcomers, whole(us / 1000), id)
-  redis.call('EXPIRE', newcomers, 60)
+  redis.call('ZADD', one.recent, whole(us / 1000), one.id)
+  redis.call('EXPIRE', one.recent, 60)
 end
 
--- A clock that never stands still or steps back: nobody shares a score, nobody overtakes by it.
-local score = math.max(us, (tonumber(redis.call('HGET', state, 'last_us') or 0)) + 1)
-redis.call('HSET', state, 'last_us', whole(score))
-count(stats, 'total_enqueued', 1)
-if total + 1 > tonumber(redis.call('HGET', stats, 'peak_queue_size') or 0) then
-  redis.call('HSET', stats, 'peak_queue_size', total + 1)
+local function admit_to_line(one)
+  local kept = redis.call('GET', one.owner)
+  if kept then
+    local found = rarely().standing(room, kept)
+    if found[1] ~= 'gone' then return { 'kept', kept, unpack(found) } end
+  end
+  if method == 'reject' then return refuse(one, 'rejected') end
+  if status == 'maintenance' or status == 'draining' or status == 'closed' then
+    return refuse(one, status)
+  end
+  if open_to_all then
+    describe(one, 'active', tonumber(set[10]) or 3600)
+    room.session = one.session
+    local ends = rarely().begin_session(room, one.id)
+    count(stats, 'total_passed', 1)
+    tell(room, 'claimed', one.id, 'lane', one.lane, 'reason', 'passed', 'network', one.network)
+    return { 'passed', one.id, whole(ends / 1000) }
+  end
+  if most > 0 and total >= most then return refuse(one, 'full') end
+  if per_minute > 0 and one.network ~= '' then
+    local retry_ms = crowded(one)
+    if retry_ms then return refuse(one, 'crowded', retry_ms) end
+  end
+
+  last = math.max(us, last + 1)
+  total = total + 1
+  local score, lane = whole(last), tonumber(one.lane)
+  describe(one, 'waiting', ttl)
+  if phase == 'prequeue' then
+    redis.call('ZADD', prequeue, score, one.id)
+    if lane > 0 then redis.call('ZADD', room.early[lane], score, one.id) end
+    tell(room, 'delayed', one.id, 'lane', lane, 'seq', score, 'network', one.network,
+      'agent', one.agent)
+    return { 'joined', one.id, 'prequeued', lane, room.starts or '', total }
+  end
+  redis.call('RPUSH', lists[lane], one.id)
+  redis.call('ZADD', positions, score, one.id)
+  if lane > 0 then redis.call('ZADD', room.upper[lane], score, one.id) end
+  redis.call('ZADD', heartbeat, seconds, one.id)
+  local ahead = lengths[lane]
+  lengths[lane] = ahead + 1
+  tell(room, 'waiting', one.id, 'lane', lane, 'seq', score, 'ahead', ahead, 'waiting', total,
+    'active', inside, 'rate', one.rate, 'model', model, 'network', one.network, 'agent', one.agent)
+  if phase == 'drawing' then
+    return { 'joined', one.id, 'prequeued', lane, room.starts or '', total }
+  end
+  return { 'joined', one.id, 'waiting', lane, score, ahead, ahead + 1 }
 end
 
-if early then
-  if set[5] then ttl = ttl + math.max(0, math.ceil(set[5] / 1000000) - seconds) end
-  describe('waiting')
-  redis.call('ZADD', prequeue, whole(score), id)
-  if number > 0 then redis.call('ZADD', room.early[number], whole(score), id) end
-  tell(room, 'delayed', id, 'lane', lane, 'seq', whole(score), 'network', network, 'agent', agent)
-  return { 'joined', id, 'prequeued', number, room.starts or '', total + 1 }
+local answers = {}
+local key = theirs
+for at = newcomers, #ARGV, 8 do
+  answers[#answers + 1] = admit_to_line({
+    id = ARGV[at], lane = ARGV[at + 1], proof = ARGV[at + 2], visitor = ARGV[at + 3],
+    agent = ARGV[at + 4], network = ARGV[at + 5], metadata = ARGV[at + 6], rate = ARGV[at + 7],
+    position = KEYS[key], owner = KEYS[key + 1], recent = KEYS[key + 2], session = KEYS[key + 3],
+  })
+  key = key + 4
 end
-
-describe('waiting')
-local lists = { [0] = normal_list, elevated_list, vip_list, premium_list }
-redis.call('RPUSH', lists[number], id)
-redis.call('ZADD', positions, whole(score), id)
-if number > 0 then redis.call('ZADD', room.upper[number], whole(score), id) end
-redis.call('ZADD', heartbeat, whole(seconds), id)
-local length = lane_length(positions, room.upper, number)
-tell(room, 'waiting', id, 'lane', lane, 'seq', whole(score), 'ahead', length - 1, 'waiting', total + 1,
-  'active', redis.call('SCARD', sessions), 'rate', rate, 'model', model, 'network', network,
-  'agent', agent)
-if set[4] == 'drawing' then
-  return { 'joined', id, 'prequeued', number, room.starts or '', total + 1 }
+if total > before then
+  redis.call('HSET', state, 'last_us', whole(last))
+  count(stats, 'total_enqueued', total - before)
+  if total > tonumber(redis.call('HGET', stats, 'peak_queue_size') or 0) then
+    redis.call('HSET', stats, 'peak_queue_size', total)
+  end
 end
-return { 'joined', id, 'waiting', number, whole(score), length - 1, length }
+return answers

@@ -1,12 +1,15 @@
---- How things stand for somebody; changes nothing.
+--- How things stand for each of some people; changes nothing.
 --- keys  meta positions elevated vip premium prequeue early_elevated early_vip early_premium
 --- keys  recovered admitted missed sessions_expiry
---- args  id now
+--- args  now ids...
 --- uses  instant_us whole standing
 local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s')
-return standing({
+local room = {
   now = instant_us(now), phase = set[1], starts = set[2] and whole(set[2] / 1000),
   missed_s = tonumber(set[3]) or 600, positions = positions, upper = { elevated, vip, premium },
   prequeue = prequeue, early = { early_elevated, early_vip, early_premium },
   recovered = recovered, admitted = admitted, missed = missed, sessions_expiry = sessions_expiry,
-}, id)
+}
+local answers = {}
+for at = ids, #ARGV do answers[#answers + 1] = standing(room, ARGV[at]) end
+return answers

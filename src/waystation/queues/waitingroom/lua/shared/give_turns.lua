@@ -1,5 +1,5 @@
 --- Give turns: first to those who took one back, then lane by lane; the ids that were called.
---- uses  whole tell count choose_lanes lane_length take_first take_any record_waits
+--- uses  whole tell count choose_lanes lane_lengths take_first take_any record_waits
 local function give_turns(room, set, line, turns, only)
   local called = {}
   if turns <= 0 then return called end
@@ -22,13 +22,12 @@ local function give_turns(room, set, line, turns, only)
     call(returning[at], room.now, 'returned')
   end
 
-  local lengths, weights, credits = {}, {}, {}
+  local lengths, weights, credits = lane_lengths(line.positions, line.upper), {}, {}
   local kept = redis.call('HMGET', line.state, 'c0', 'c1', 'c2', 'c3')
   local lane = 0
   for weight in string.gmatch(set[5] or '1:2:4:8', '%d+') do
     weights[lane] = tonumber(weight)
     credits[lane] = tonumber(kept[lane + 1]) or 0
-    lengths[lane] = lane_length(line.positions, line.upper, lane)
     if only ~= '' and tonumber(only) ~= lane then lengths[lane] = 0 end
     lane = lane + 1
   end

@@ -1,7 +1,8 @@
 --- The number of the lane that somebody stands in, given the sets of the three upper lanes.
-local function lane_of(upper, id)
+local function lane_of(upper, id, lengths)
   for lane = 3, 1, -1 do
-    if redis.call('ZSCORE', upper[lane], id) then return lane end
+    local empty = lengths and lengths[lane] == 0
+    if not empty and redis.call('ZSCORE', upper[lane], id) then return lane end
   end
   return 0
 end

@@ -1,5 +1,5 @@
 --- How things stand for somebody: a word, then the numbers that belong to it.
---- uses  whole lane_of lane_ahead lane_length
+--- uses  whole lane_of lane_ahead lane_lengths
 -- Where somebody is found is the truth; what their hash says is only for readers of the hash.
 local function standing(room, id)
   local ends = redis.call('ZSCORE', room.sessions_expiry, id)
@@ -11,9 +11,12 @@ local function standing(room, id)
   end
   local score = redis.call('ZSCORE', room.positions, id)
   if score and room.phase ~= 'drawing' then
-    local lane = lane_of(room.upper, id)
-    return { 'waiting', lane, whole(score), lane_ahead(room.positions, room.upper, lane, score),
-      lane_length(room.positions, room.upper, lane) }
+    -- Counted once for all who are asked about in one call; empty lanes need no looking into.
+    room.lengths = room.lengths or lane_lengths(room.positions, room.upper)
+    local lengths = room.lengths
+    local lane = lane_of(room.upper, id, lengths)
+    return { 'waiting', lane, whole(score),
+      lane_ahead(room.positions, room.upper, lane, score, lengths), lengths[lane] }
   end
   local returned = redis.call('ZRANK', room.recovered, id)
   if returned then return { 'returned', returned } end
