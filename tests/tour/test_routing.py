@@ -67,7 +67,8 @@ async def test_what_nobody_can_do_is_not_silent(store: Store) -> None:
 async def test_how_needs_are_met(store: Store) -> None:
     """A named server decides alone. Otherwise stack, capabilities and region must each hold: in
     the mode `any` one value is enough, in the mode `all` every one is needed, and what is left out
-    always holds. A worker may offer whole families of capabilities, as in `video:*`."""
+    always holds. With the match `category-any` one of those that are given is enough. A worker may
+    offer whole families of capabilities, as in `video:*`."""
     queue = Queue(store)
     target = Target(capabilities=("video:encode",), region=("eu", "us"))
     id = await queue.dispatch("cut", {}, JobOptions(target=target))

@@ -15,20 +15,16 @@ def fits(type: str, target: Target, worker: Profile) -> bool:
         return target.server == worker.server_id
     if worker.server_id in target.avoid:
         return False
-    return (
-        _holds(target, target.stack, lambda wanted: wanted == worker.stack)
-        and _holds(target, target.region, lambda wanted: wanted == worker.region)
-        and _holds(
-            target,
-            target.capabilities,
-            lambda wanted: any(_glob(wanted, offer) for offer in worker.capabilities),
-        )
+    categories: tuple[tuple[tuple[str, ...], Callable[[str], bool]], ...] = (
+        (target.stack, lambda wanted: wanted == worker.stack),
+        (target.region, lambda wanted: wanted == worker.region),
+        (target.capabilities, lambda wanted: any(_glob(wanted, o) for o in worker.capabilities)),
     )
+    held = [_holds(target, wanted, has) for wanted, has in categories if wanted]
+    return not held or (any if target.match == "category-any" else all)(held)
 
 
 def _holds(target: Target, wanted: tuple[str, ...], has: Callable[[str], bool]) -> bool:
-    if not wanted:
-        return True
     return (all if target.mode == "all" else any)(has(value) for value in wanted)
 
 

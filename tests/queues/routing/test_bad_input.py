@@ -110,6 +110,23 @@ async def test_coverage_says_what_the_nearest_worker_lacks(hands: Hands) -> None
     ]
 
 
+async def test_coverage_tells_what_is_needed_from_what_would_do(hands: Hands) -> None:
+    """F-B11"""
+    await registry.beat(hands.redis, hands.keys, Profile(server_id="w1", types=("email",)))
+    either = Target(stack=("go", "rust"), capabilities=("gpu",), match="category-any")
+    await hands.add(target=either)
+    await hands.add("sms", target=either)
+    await hands.add(target=Target(stack=("python",), capabilities=("gpu",), match="category-any"))
+
+    rows = [(row.type, row.missing) for row in await hands.queue.coverage()]
+
+    assert rows == [
+        ("email", ("stack go or rust or capability gpu",)),
+        ("sms", ("no handler for sms", "stack go or rust or capability gpu")),
+        ("email", ()),
+    ]
+
+
 async def test_without_any_worker_coverage_says_so(hands: Hands) -> None:
     await hands.add()
 

@@ -7,6 +7,7 @@ from waystation.core.outcome import Done, Failed, Returned
 from waystation.core.runtime.claim import Settled
 from waystation.queues.routing import BackoffRule, Limit, Retry
 
+from .bridge import Bridge
 from .hands import Hands
 
 
@@ -101,6 +102,65 @@ async def test_one_limit_counts_for_every_job_of_the_type(hands: Hands) -> None:
     assert len(await hands.claim(hands.source(), 9)) == 1
     await hands.queue.limit("email", None)
     assert len(await hands.claim(hands.source(), 9)) == 1
+
+
+async def test_where_the_type_has_no_limit_the_job_brings_one(hands: Hands) -> None:
+    """F-B6 B-28 B-29"""
+    for _ in range(3):
+        await hands.add(limit=Limit(max_concurrent=1))
+    await hands.add("sms", limit=Limit(max_per_minute=2))
+    source = hands.source()
+
+    claims = await hands.claim(source, 9)
+    assert [claim.work.type for claim in claims] == ["email", "sms"]
+    assert await hands.text("bridge:ratelimit:concurrent:email") == "1"
+    assert await hands.text("bridge:ratelimit:minute:sms") == "1"
+    await hands.settle(source, claims[0])
+
+    assert await hands.text("bridge:ratelimit:concurrent:email") is None
+    assert len(await hands.claim(source, 9)) == 1
+
+
+async def test_the_limit_of_the_type_counts_before_that_of_the_job(hands: Hands) -> None:
+    """F-B6"""
+    await hands.queue.limit("email", Limit(max_concurrent=2))
+    for _ in range(3):
+        await hands.add(limit=Limit(max_concurrent=1))
+
+    assert len(await hands.claim(hands.source(), 9)) == 2
+
+
+async def test_jobs_of_one_type_with_other_limits_share_one_count(hands: Hands) -> None:
+    """F-B6"""
+    narrow = [await hands.add(limit=Limit(max_concurrent=1)) for _ in range(2)]
+    wide = [await hands.add(limit=Limit(max_concurrent=3)) for _ in range(4)]
+    free = await hands.add()
+
+    claimed = await hands.claim_ids(hands.source(), 9)
+
+    assert claimed == [narrow[0], wide[0], wide[1], free]
+    assert await hands.text("bridge:ratelimit:concurrent:email") == "3"
+
+
+async def test_a_foreign_job_brings_its_limit_in_its_json(hands: Hands) -> None:
+    """F-B6 B-10"""
+    bridge = Bridge(hands.redis)
+    for number in range(2):
+        await bridge.dispatch(f"a{number}", rateLimit={"maxConcurrent": 1})
+    await bridge.dispatch("odd", type="odd", rateLimit={"maxConcurrent": 0})
+
+    assert await hands.claim_ids(hands.source(), 9) == ["a0"]
+    (letter,) = [each async for each in await hands.queue.dead_letters()]
+    assert (letter.id, letter.reason) == ("odd", "MALFORMED")
+    assert "max_concurrent must be at least 1, got 0" in letter.error.message
+
+
+async def test_a_limit_that_cannot_be_read_stops_nobody(hands: Hands) -> None:
+    for number, config in enumerate(["garbage", "7", "[]", '{"maxConcurrent":"many"}']):
+        await hands.redis.hset(hands.keys.limits, f"t{number}", config)
+        await hands.add(f"t{number}")
+
+    assert len(await hands.claim(hands.source(), 9)) == 4
 
 
 async def test_a_paused_type_waits_and_goes_on_when_resumed(hands: Hands) -> None:

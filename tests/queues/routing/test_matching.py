@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from waystation.core import codec
-from waystation.queues.routing import Target, admin_scripts
+from waystation.queues.routing import Limit, Target, admin_scripts
 from waystation.queues.routing.keys import RoutingKeys
 from waystation.queues.routing.registry import Profile
 from waystation.queues.routing.target import signature
@@ -40,6 +40,7 @@ targets = st.tuples(
         capabilities=_some(WANTED),
         region=_some(REGIONS),
         mode=st.sampled_from(("any", "all")),
+        match=st.sampled_from(("category-all", "category-any")),
         avoid=st.just(()) | st.just(()) | _some(SERVERS, 1),
     ),
 )
@@ -63,6 +64,7 @@ def generated_target(dice: random.Random) -> tuple[str, Target]:
         capabilities=some(WANTED),
         region=some(REGIONS, 2),
         mode=dice.choice(("any", "all")),
+        match=dice.choice(("category-all", "category-any")),
         avoid=dice.choice(((), (), SERVERS[:1], SERVERS[1:])),
     )
 
@@ -152,6 +154,29 @@ async def test_a_claim_brings_exactly_what_fits_in_order(
         (Target(capabilities=("video:encode",)), ("video:*",), "node", True),
         (Target(capabilities=("video:*",)), ("video:encode",), "node", False),
         (Target(avoid=("w1",)), (), "node", False),
+        (
+            Target(stack=("go",), capabilities=("gpu",), match="category-any"),
+            ("gpu",),
+            "node",
+            True,
+        ),
+        (Target(stack=("go",), capabilities=("gpu",), match="category-any"), (), "node", False),
+        (Target(capabilities=("gpu",), match="category-any"), (), "node", False),
+        (
+            Target(stack=("node",), capabilities=("a", "b"), mode="all", match="category-any"),
+            ("a",),
+            "node",
+            True,
+        ),
+        (
+            Target(stack=("go",), capabilities=("a", "b"), mode="all", match="category-any"),
+            ("a",),
+            "node",
+            False,
+        ),
+        (Target(match="category-any"), (), "node", True),
+        (Target(stack=("node",), match="category-any", avoid=("w1",)), (), "node", False),
+        (Target(server="w2", stack=("node",), match="category-any"), (), "node", False),
     ],
 )
 async def test_the_truth_table(
@@ -171,3 +196,29 @@ def test_the_signature_is_the_same_however_the_needs_are_listed() -> None:
 
     assert signature("t", one) == signature("t", other)
     assert codec.decode(signature("t", one)) == ["t", "any", "", ["x"], ["a", "b"], [], []]
+
+
+@pytest.mark.parametrize(
+    ("target", "limit"),
+    [
+        (Target(), None),
+        (Target(server="w1"), None),
+        (Target(stack=("b", "a"), mode="all", match="category-any"), None),
+        (Target(), Limit(max_per_minute=3)),
+        (Target(match="category-any", region=("é",)), Limit(max_concurrent=2, max_per_minute=3)),
+    ],
+)
+async def test_a_job_pushed_with_plain_commands_gets_the_signature_it_would_have_had(
+    hands: Hands, target: Target, limit: Limit | None
+) -> None:
+    """B-66"""
+    id = await hands.add(target=target, limit=limit)
+    ours = await hands.asked("HGET", hands.keys.routes, id)
+    data = await hands.asked("GET", hands.keys.of(id).data)
+    await hands.redis.flushdb()
+
+    await hands.redis.set(hands.keys.of("other").data, data)
+    await hands.redis.rpush(hands.keys.waiting, "other")
+    await hands.claim(hands.source("nobody", types=["nothing"]))
+
+    assert await hands.asked("HGET", hands.keys.routes, "other") == ours

@@ -7,7 +7,8 @@ from waystation.core.lazy import names_of
 if TYPE_CHECKING:
     from .coverage import Covered
     from .job import Job, JobOptions
-    from .queue import Limit, NewJob, Queue
+    from .limits import Limit
+    from .queue import NewJob, Queue
     from .retry import BackoffRule, Retry
     from .schedule import Schedule
     from .scheduler import Scheduler, SchedulerOptions
@@ -37,7 +38,7 @@ __getattr__ = names_of(
         "Covered": "coverage",
         "Job": "job",
         "JobOptions": "job",
-        "Limit": "queue",
+        "Limit": "limits",
         "NewJob": "queue",
         "Queue": "queue",
         "Retry": "retry",

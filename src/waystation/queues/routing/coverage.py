@@ -1,5 +1,7 @@
 """Demand beside supply: what waits, who could do it, and what is missing where nobody can."""
 
+from typing import Any
+
 import msgspec
 
 from waystation.core import codec
@@ -48,10 +50,11 @@ async def coverage(client: Client, keys: RoutingKeys) -> list[Covered]:
                 count=PER_CALL,
             )
             for signature, first, waiting, workers, lacks in rows:
-                missing = _words(lacks) if alive else ("no worker is alive",)
+                needs = codec.decode(signature)
+                missing = _words(needs, lacks) if alive else ("no worker is alive",)
                 covered.append(
                     Covered(
-                        type=codec.decode(signature)[0],
+                        type=needs[0],
                         signature=signature.decode(),
                         first=first.decode(),
                         waiting=waiting,
@@ -73,6 +76,18 @@ _SENTENCES = {
 }
 
 
-def _words(lacks: bytes) -> tuple[str, ...]:
-    pairs = codec.decode(lacks, list[tuple[str, list[str]]])
-    return tuple(_SENTENCES[category].format(", ".join(values)) for category, values in pairs)
+_CATEGORIES = ("stack", "capabilities", "region")
+
+
+def _words(needs: list[Any], lacks: bytes) -> tuple[str, ...]:
+    comma = ", " if needs[1] == "all" else " or "
+    said = [
+        (category, _SENTENCES[category].format(comma.join(values)))
+        for category, values in codec.decode(lacks, list[tuple[str, list[str]]])
+    ]
+    if len(needs) < 8 or needs[7].get("match") != "category-any":
+        return tuple(words for _, words in said)
+    # Any one of the categories would do, the rest is needed besides.
+    either = " or ".join(words for category, words in said if category in _CATEGORIES)
+    others = [words for category, words in said if category not in _CATEGORIES]
+    return tuple(others + ([either] if either else []))

@@ -7,6 +7,7 @@ import msgspec
 from waystation.core import codec
 from waystation.core.errors import InvalidOption, Malformed, WrongState
 
+from .limits import Limit
 from .retry import Retry
 from .schedule import Schedule
 from .target import ANYWHERE, Target, route
@@ -24,6 +25,9 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
     """1 to 10; from 7 on a job goes before all those below 7."""
     depends_on: tuple[str, ...] = ()
     """Ids of jobs that must be completed first."""
+    limit: Limit | None = None
+    """How much of its type may run when this one starts, where the type has no limit of its own;
+    what runs without any limit is not counted."""
     metadata: dict[str, Any] = {}
     job_id: str | None = None
     idempotency_key: str | None = None
@@ -53,6 +57,7 @@ class WireJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     priority: float = DEFAULT_PRIORITY
     depends_on: tuple[str, ...] | None = ()
     target: Target | None = None
+    rate_limit: Limit | None = None
     metadata: msgspec.Raw = msgspec.Raw(b"{}")
     created_at: float = 0
     attempts: int = 0
@@ -103,6 +108,11 @@ class Job:
     def target(self) -> Target:
         """Where it may run."""
         return self._wire.target or ANYWHERE
+
+    @property
+    def limit(self) -> Limit | None:
+        """What it is limited to where its type has no limit of its own."""
+        return self._wire.rate_limit
 
     @property
     def priority(self) -> float:
@@ -167,6 +177,7 @@ def written(id: str, type: str, payload: object, options: JobOptions, created_ms
             "createdAt": created_ms,
             "attempts": 0,
         }
+        | ({"rateLimit": options.limit} if options.limit else {})
     )
 
 
@@ -183,7 +194,7 @@ def instance_of(raw: bytes, id: str, created_ms: int) -> bytes:
 
 def route_of(job: Job, target: Target | None = None) -> str:
     """The job's lane and signature, for another target when there is one."""
-    return route(job.type, target or job.target, round(job.priority))
+    return route(job.type, target or job.target, round(job.priority), job.limit)
 
 
 def checked_type(type: str) -> str:

@@ -46,11 +46,33 @@ A client may also use plain commands: write `jobs:data:<id>` and push the id ont
 The next step of ours enters it into the index. What it claims with a script of its own, taking the
 lock and removing the id from the list, is respected."""
 
+_MATCHING = """\
+## What fits
+
+What a job asks for stands in its `target`. A worker that has handlers for some types only is never
+given others.
+
+| the target gives | a worker fits when |
+| --- | --- |
+| nothing | always |
+| `server` | that is its id; nothing else is looked at |
+| `stack`, `capabilities` or `region` | every category given holds; one left out always does |
+| … with `"mode": "any"`, or without a mode | a category holds when the worker has one of its values |
+| … with `"mode": "all"` | a category holds when the worker has all of its values |
+| … with `"match": "category-any"` | one of the categories given holds |
+| `avoid` | its id is not listed there |
+
+A capability that a worker offers may hold `*` for anything and `?` for one character; one that a job
+asks for is taken as it is written.
+
+A job may bring limits along, as `"rateLimit": {"maxConcurrent": 5, "maxPerMinute": 100}`. They count
+where its type has none in `ratelimit:config`."""
+
 
 def page() -> str:
     """The page, written from the scripts' own headers."""
     made = "<!-- Written by `make docs` from the declarations in src; change those. -->"
-    parts = ["# Scripts of the routing line", made, _INTRO, "## BridgeMQ's own"]
+    parts = ["# Scripts of the routing line", made, _INTRO, _MATCHING, "## BridgeMQ's own"]
     parts += _sections(_doors(bridge_scripts))
     parts.append("## Ours")
     parts += _sections([*_doors(scripts), *_doors(admin_scripts)])

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from waystation.core import codec, identity
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.codec import PAYLOAD_LIMIT, check_size
@@ -18,6 +16,7 @@ from .coverage import Covered, coverage
 from .dead_letters import DeadLetters
 from .job import Job, JobOptions, checked_type, written
 from .keys import NAMESPACE, RoutingKeys
+from .limits import Limit
 from .registry import RegisteredWorker, registered
 from .results import KEPT_S, Progress, Result, failure
 from .schedule import next_slot
@@ -35,20 +34,6 @@ class NewJob(NamedTuple):
     type: str
     payload: object = None
     options: JobOptions = JobOptions()
-
-
-class Limit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How much of one type may run."""
-
-    max_concurrent: int | None = None
-    """At once, over all workers."""
-    max_per_minute: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("max_concurrent", "max_per_minute"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InvalidOption(f"{name} must be at least 1, got {value}")
 
 
 class CancelledByCaller(Exception):
@@ -84,7 +69,7 @@ class Queue(Attached):
     async def dispatch_many(self, jobs: Sequence[NewJob]) -> list[str]:
         """Put many jobs into the line, checked before the first one is written."""
         records = [self._record(job) for job in jobs]
-        client = (await self._opened()).hot
+        client = (await self._opened()).durable
         ids: list[str] = []
         for first in range(0, len(records), PER_CALL):
             ids += await scripts.dispatch(
@@ -113,7 +98,7 @@ class Queue(Attached):
         elif schedule.delay:
             kind, due = "delayed", f"+{schedule.delay}"
         waits_for = codec.encode(sorted(set(options.depends_on))) if options.depends_on else ""
-        where = route(job.type, options.target, options.priority)
+        where = route(job.type, options.target, options.priority, options.limit)
         return (kind, id, data, where, due, options.idempotency_key or "", KEPT_S, waits_for)
 
     # --- about one job ---------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 --- uses  learn choose take_out unindex_jobs tell whole wake queue_of
 local function claim_jobs(line, now, profile, worker, want, token, lease_ms)
   local serves, unread = learn(line, profile)
-  local locked, rooms, limited_ms = choose(line, serves, want, worker, lease_ms)
+  local locked, limited_ms = choose(line, serves, want, worker, lease_ms)
   if #locked == 0 then return {}, limited_ms, unread end
 
   local keys = {}
@@ -22,18 +22,19 @@ local function claim_jobs(line, now, profile, worker, want, token, lease_ms)
   end
 
   local claims, active, records, deadlines, states, void = {}, {}, {}, {}, {}, {}
+  local counted, metered = {}, {}
   local deadline, at_ms = whole(now + lease_ms), whole(now)
   for at, job in ipairs(locked) do
     local id, there = job.id, in_front or take_out(line, job.id)
     if there and data[at] then
-      local room = rooms[job.queue]
-      room.taken = (room.taken or 0) + 1
+      if job.counted then counted[job.queue] = (counted[job.queue] or 0) + 1 end
+      if job.metered then metered[job.queue] = (metered[job.queue] or 0) + 1 end
       claims[#claims + 1] = id
       claims[#claims + 1] = data[at]
       active[#active + 1] = id
       records[#records + 1] = id
       records[#records + 1] = table.concat({
-        token, room.counted and 1 or 0, job.turn, at_ms, worker, job.queue }, ' ')
+        token, job.counted and 1 or 0, job.turn, at_ms, worker, job.queue }, ' ')
       deadlines[#deadlines + 1] = deadline
       deadlines[#deadlines + 1] = id
       states[#states + 1] = line.status .. id
@@ -58,13 +59,10 @@ local function claim_jobs(line, now, profile, worker, want, token, lease_ms)
   end
   -- Whoever was woken for one of them may have found too little; there is more.
   for queue in pairs(left) do wake(line, queue) end
-  for queue, room in pairs(rooms) do
-    if room.taken then
-      if room.counted then redis.call('INCRBY', line.concurrent .. queue, room.taken) end
-      if room.metered
-        and redis.call('INCRBY', line.minute .. queue, room.taken) == room.taken then
-        redis.call('EXPIRE', line.minute .. queue, 60)
-      end
+  for queue, count in pairs(counted) do redis.call('INCRBY', line.concurrent .. queue, count) end
+  for queue, count in pairs(metered) do
+    if redis.call('INCRBY', line.minute .. queue, count) == count then
+      redis.call('EXPIRE', line.minute .. queue, 60)
     end
   end
   return claims, limited_ms, unread

@@ -2,7 +2,7 @@
 --- uses  glob
 local function lacking(signature, worker)
   local queue, mode, server = signature[1], signature[2], signature[3]
-  local lacks = {}
+  local lacks, given, missed = {}, 0, {}
 
   local function has(offers, wanted, patterns)
     for _, offer in ipairs(offers) do
@@ -13,6 +13,7 @@ local function lacking(signature, worker)
 
   local function check(category, wanted, offers, patterns)
     if #wanted == 0 then return end
+    given = given + 1
     local missing = {}
     for _, value in ipairs(wanted) do
       if has(offers, value, patterns) then
@@ -21,7 +22,7 @@ local function lacking(signature, worker)
         missing[#missing + 1] = value
       end
     end
-    if #missing > 0 then lacks[#lacks + 1] = { category, missing } end
+    if #missing > 0 then missed[#missed + 1] = { category, missing } end
   end
 
   if #worker.types > 0 and not has(worker.types, queue) then
@@ -35,6 +36,10 @@ local function lacking(signature, worker)
   check('stack', signature[4], worker.stack)
   check('capabilities', signature[5], worker.capabilities, true)
   check('region', signature[6], worker.region)
+  local one_will_do = signature[8] and signature[8].match == 'category-any'
+  if not one_will_do or #missed == given then
+    for _, lack in ipairs(missed) do lacks[#lacks + 1] = lack end
+  end
   if has(signature[7], worker.server) then lacks[#lacks + 1] = { 'avoid', { worker.server } } end
   return lacks
 end
