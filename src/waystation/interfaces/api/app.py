@@ -10,6 +10,8 @@ from waystation.core.telemetry.metrics import CONTENT_TYPE
 from waystation.interfaces.api import openapi
 from waystation.interfaces.api.addresses import visitor_address
 from waystation.interfaces.api.admin.controls import Controls
+from waystation.interfaces.api.admin.invitations import InvitationAdmin
+from waystation.interfaces.api.admin.looks import LooksAdmin
 from waystation.interfaces.api.admin.office import Office
 from waystation.interfaces.api.admin.overview import Overview
 from waystation.interfaces.api.admin.rooms import RoomAdmin
@@ -31,6 +33,7 @@ from waystation.interfaces.api.problems import KIND, Problem, from_error
 from waystation.interfaces.api.sessions import Sessions
 from waystation.interfaces.api.visitor import Visitors
 from waystation.interfaces.web.pages import Pages
+from waystation.interfaces.web.wardrobe import Wardrobe
 
 _log = get_logger(__name__)
 _SAFE: list[tuple[bytes, bytes]] = [(b"x-content-type-options", b"nosniff")]
@@ -49,7 +52,14 @@ class App:
         sessions = Sessions(desk)
         self._connectors = Connectors(desk, sessions, self.operators)
         office = Office(desk, self.operators)
-        admin = (RoomAdmin(office), Controls(office), Overview(office))
+        wardrobe = Wardrobe()
+        admin = (
+            RoomAdmin(office),
+            Controls(office),
+            Overview(office),
+            InvitationAdmin(office),
+            LooksAdmin(office, wardrobe),
+        )
         self._care = care
         self._snapshots = self.visitors.snapshots
         self.table = Table(
@@ -58,7 +68,7 @@ class App:
                 *sessions.endpoints(),
                 *self._connectors.endpoints(),
                 *offered(*admin, group="admin"),
-                *Pages(desk, self.visitors).endpoints(),
+                *Pages(desk, self.visitors, wardrobe).endpoints(),
                 *offered(self, group="operations"),
             ]
         )

@@ -9,7 +9,9 @@ class Enqueue(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Asks for a place in line."""
 
     ticket: str = ""
-    """A signed invitation, which alone may name a lane."""
+    """A signed invitation, which may name a lane."""
+    code: str = ""
+    """An access code, which may open one, too."""
     pow: str = ""
     """The solution of the challenge, where the room sets one."""
     target: str = ""

@@ -8,6 +8,7 @@ class DoorKeys(Keyspace, root=""):
 
     operators = Hash("admin:keys", "who may operate, by the digest of their key")
     audit = Stream("admin:audit", "who changed what, before and after")
+    looks = String("queue:<name>:looks", "how the waiting page looks")
     idempotent = String("idempotency:<name>:<what>", "what was asked under a key", ttl="10 min")
     solved = String("pow:<name>:<what>", "a challenge that was solved already", ttl="2 min")
 

@@ -9,7 +9,7 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.clock import Clock
-from waystation.core.errors import InvalidOption, RateLimited
+from waystation.core.errors import InvalidOption
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.interfaces.api.exchange import Request
@@ -96,11 +96,11 @@ class Operators:
                 "this needs an operator's key",
                 headers={"www-authenticate": 'Bearer realm="waiting room"'},
             )
-        self._wrong_allowed(request.address)
+        self._wrong.require_left(request.address, "too many wrong keys came from there")
         kept = await self._ask("HGET", self._keys.operators, _digest(key[:256]))
         who = codec.decode(kept, Operator) if kept else None
         if who is None or 0 < who.expires_ms <= self._clock.now_ms():
-            self._count_wrong(request.address)
+            self._wrong.count(request.address)
             raise Problem(
                 401,
                 "KEY_INVALID",
@@ -146,13 +146,6 @@ class Operators:
             texts = [each.decode() for each in fields]
             found.append({"id": id.decode(), **dict(zip(texts[::2], texts[1::2], strict=True))})
         return found
-
-    def _wrong_allowed(self, address: str) -> None:
-        if self._wrong.exhausted(address):
-            raise RateLimited("too many wrong keys came from there", 60_000)
-
-    def _count_wrong(self, address: str) -> None:
-        self._wrong.count(address)
 
     async def _ask(self, *command: Any) -> Any:
         with faults.told():

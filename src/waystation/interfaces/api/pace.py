@@ -25,9 +25,11 @@ class Pace:
             raise RateLimited(f"asked too often, ask again in {wait_ms} ms", wait_ms)
         self.count(who)
 
-    def exhausted(self, who: str) -> bool:
-        """Whether the next question would be refused."""
-        return self._over_s(who) > 0
+    def require_left(self, who: str, otherwise: str) -> None:
+        """Raise RateLimited if the next would be refused; counts nothing."""
+        over_s = self._over_s(who)
+        if over_s > 0:
+            raise RateLimited(otherwise, int(over_s * 1000) + 1)
 
     def count(self, who: str) -> None:
         """Take a question down."""

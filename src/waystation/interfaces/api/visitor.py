@@ -12,6 +12,7 @@ from waystation.interfaces.api.endpoints import Endpoint, endpoint, offered
 from waystation.interfaces.api.exchange import Answer, Request, answer
 from waystation.interfaces.api.fairness import Fairness
 from waystation.interfaces.api.idempotency import require_same
+from waystation.interfaces.api.invitations import Invitations
 from waystation.interfaces.api.pace import Pace
 from waystation.interfaces.api.problems import Problem
 from waystation.interfaces.api.returns import Return, safe_path
@@ -24,7 +25,6 @@ from waystation.interfaces.api.telling import (
     standing_body,
     word_of,
 )
-from waystation.queues.waitingroom.errors import InvalidToken
 from waystation.queues.waitingroom.pulse import Pulse
 from waystation.queues.waitingroom.room import (
     Begun,
@@ -35,16 +35,13 @@ from waystation.queues.waitingroom.room import (
     Refused,
     Room,
 )
-from waystation.queues.waitingroom.tokens import EnqueueTicket
 from waystation.queues.waitingroom.visitor import (
     Gone,
-    Lane,
     Late,
     Newcomer,
     Place,
     Prequeued,
     Standing,
-    network_of,
 )
 
 LEAVING_S = 120
@@ -71,6 +68,7 @@ class Visitors:
         self.challenges = Challenges(desk)
         self._streams = Streams(desk)
         self._fairness = Fairness(desk)
+        self._invitations = Invitations(desk)
         floor_s = desk.options.poll_floor_ms / 1000
         self._polls = Pace(every_s=floor_s, burst=10, clock=desk.clock)
         self._claims = Pace(every_s=floor_s, burst=20, clock=desk.clock)
@@ -107,21 +105,16 @@ class Visitors:
                 headers={"set-cookie": cookie[1].decode()},
             )
         pulse = await self.desk.pulse(room)
-        lane, identity = Lane.NORMAL, f"cookie|{key}"
-        if asked.ticket:
-            invited = self._invitation(request, room, asked.ticket, pulse)
-            lane, identity = invited.lane, f"invite|{invited.key}"
-        elif pulse.fields.get("invite_only") == "1":
-            raise Problem(403, "INVITE_REQUIRED", "this line is for those who were invited")
-        await self.challenges.require(room, pulse, key or identity, asked.pow)
+        welcome = await self._invitations.welcome(request, room, pulse, asked, key)
+        await self.challenges.require(room, pulse, key or welcome.identity, asked.pow)
         secret = asked.h or digest_of(key or "")
         if not asked.h and key is None:
             raise Problem(400, "SECRET_REQUIRED", "without a visitor key h has to be there")
         metadata = codec.encode(asked.metadata).decode() if asked.metadata else ""
         return Newcomer(
-            key=identity,
+            key=welcome.identity,
             secret=secret,
-            lane=lane,
+            lane=welcome.lane,
             address=request.address or None,
             agent=request.header("user-agent")[:256],
             metadata=metadata,
@@ -312,22 +305,6 @@ class Visitors:
         if target:
             return safe_path(target)
         return pulse.options.target_url or "/"
-
-    def _invitation(self, request: Request, room: Room, ticket: str, pulse: Pulse) -> EnqueueTicket:
-        try:
-            invited = self.desk.keyring.verify(
-                ticket,
-                EnqueueTicket,
-                audience=name_of(room.queue_id),
-                issuer=self.desk.options.issuer,
-                now_ms=self.desk.clock.now_ms(),
-                epoch=pulse.epoch,
-            )
-        except InvalidToken as error:
-            raise Problem(401, error.code, str(error)) from None
-        if invited.ip and invited.ip != network_of(request.address):
-            raise Problem(403, "WRONG_NETWORK", "this invitation is for another network")
-        return invited
 
     def endpoints(self) -> Iterator[Endpoint]:
         """The visitors' part of the table."""

@@ -36,6 +36,7 @@
 
   const join = async () => {
     const wanted = { locale: facts.lang };
+    if (facts.ticket) wanted.ticket = facts.ticket;
     const pow = await solve();
     if (pow) wanted.pow = pow;
     const { ok, told } = await ask('POST', '/enqueue', wanted);
@@ -46,10 +47,11 @@
   };
 
   const refuse = (problem) => {
-    const word = { TURN_MISSED: 'missed', PLACE_LOST: 'gone', ENDED: 'closed', QUEUE_FULL: 'full', MAINTENANCE_MODE: 'closed', DRAINING: 'closed' }[problem.code];
+    const word = { TURN_MISSED: 'missed', PLACE_LOST: 'gone', ENDED: 'closed', QUEUE_FULL: 'full', MAINTENANCE_MODE: 'closed', DRAINING: 'closed', INVITE_REQUIRED: 'invite', INVALID_TOKEN: 'invite', WRONG_NETWORK: 'invite' }[problem.code];
     if (!word) throw new Error(problem.code);
     body = { status: word, recoverable_until: problem.recoverable_until, estimated_wait: { known: false } };
     draw();
+    if (facts.ticket && word === 'invite') { facts.ticket = ''; at('banner').hidden = false; at('banner').textContent = say('code_wrong'); }
     if (word === 'full') schedule(30000);
   };
 
@@ -138,13 +140,14 @@
     const waits = ['waiting', 'returned', 'prequeued'].includes(word);
     at('headline').textContent = say(`head_${word}`);
     at('text').textContent = say(`text_${word}`);
-    for (const [id, words] of [['join', ['new', 'gone']], ['claim', ['admitted', 'active']], ['recover', ['missed']], ['leave', ['waiting', 'prequeued', 'returned', 'admitted']]]) at(id).hidden = !words.includes(word);
+    for (const [id, words] of [['join', ['new', 'gone', 'invite']], ['code-box', ['invite']], ['claim', ['admitted', 'active']], ['recover', ['missed']], ['leave', ['waiting', 'prequeued', 'returned', 'admitted']]]) at(id).hidden = !words.includes(word);
     at('numbers').hidden = !(waits || word === 'admitted');
-    at('ahead-box').hidden = body.people_ahead === undefined || body.people_ahead === null;
+    at('ahead-box').hidden = at('place-box').hidden = body.people_ahead === undefined || body.people_ahead === null;
     at('wait-box').hidden = word === 'admitted' || word === 'prequeued';
     if (Number.isFinite(body.people_ahead)) {
       shownAhead = Math.min(shownAhead, body.people_ahead);
       at('ahead').textContent = number.format(rounded(shownAhead));
+      at('place').textContent = number.format(rounded(shownAhead + 1));
     }
     at('wait').textContent = sentence(body);
     clock(word, wait);
@@ -230,7 +233,7 @@
     busy = true;
     try {
       if (document.hidden && Date.now() < beatDue) return;
-      if (['closed', 'missed', 'gone', 'active', 'pass'].includes(body.status)) return;
+      if (['closed', 'missed', 'gone', 'active', 'pass', 'invite'].includes(body.status)) return;
       lastLook = Date.now();
       if (body.status === 'full') await join();
       else if (Date.now() > beatDue || body.status !== 'waiting') await status();

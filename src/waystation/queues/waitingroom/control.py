@@ -8,6 +8,8 @@ from .room import Room
 
 LONGEST_FAIL_OPEN_S = 24 * 3600
 LONGEST_RAMP_S = 24 * 3600
+LATEST_MS = 32_503_680_000_000
+"""The year 3000: what comes after it is a slip of the pen."""
 
 
 class Control:
@@ -80,6 +82,9 @@ class Control:
 
     async def schedule(self, starts_ms: int, *, ends_ms: int | None = None) -> int:
         """Let people gather before the room opens."""
+        for name, given in (("starts_ms", starts_ms), ("ends_ms", ends_ms or 0)):
+            if not 0 <= given <= LATEST_MS:
+                raise InvalidOption(f"{name} must be 0 to {LATEST_MS}, got {given}")
         if ends_ms is not None and ends_ms <= starts_ms:
             raise InvalidOption(f"ends_ms must be after starts_ms ({starts_ms}), got {ends_ms}")
         return await self._room.write(

@@ -259,3 +259,11 @@ async def end_draw(
 async def compact(redis: Client, keys: RoomKeys, *, lane: int, most: int) -> int:
     """Make a lane's list anew when most of it are ghosts; how many it lost."""
     ...
+
+
+@script(reply=texts)
+async def redeem(
+    redis: Client, keys: RoomKeys, *, code: str, visitor: str, now: str | int
+) -> list[str]:
+    """Use an access code: once for each visitor, and for no more visitors than it allows."""
+    ...

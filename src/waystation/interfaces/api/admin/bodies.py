@@ -90,3 +90,70 @@ class Stats(msgspec.Struct, kw_only=True):
     wait_p90: float | None
     hour: dict[str, int]
     model: str
+
+
+LaneNumber = Annotated[int, msgspec.Meta(ge=0, le=3)]
+
+
+class NewInvites(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Invitations to be signed."""
+
+    keys: list[str]
+    """Whom they are for, in the words of the site: one place for each, however often it is used."""
+    lane: LaneNumber = 0
+    minutes: float = 1440
+    address: str = ""
+    """The only network it counts from, if any."""
+
+
+class Invite(msgspec.Struct, kw_only=True):
+    """One invitation."""
+
+    key: str
+    jti: str
+    ticket: str
+    url: str
+    expires_at: str
+
+
+class Invites(msgspec.Struct, kw_only=True):
+    """Invitations."""
+
+    invites: list[Invite]
+
+
+class NewCodes(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Access codes to be made."""
+
+    batch: str
+    """A name to find them by."""
+    count: int
+    uses: int = 1
+    """Visitors that each of them lets in."""
+    lane: LaneNumber = 0
+    minutes: float = 0
+    """How long they count; 0 for until they are taken back."""
+
+
+class MadeCodes(msgspec.Struct, kw_only=True):
+    """Access codes, for the only time."""
+
+    batch: str
+    codes: list[str]
+
+
+class CodeBatch(msgspec.Struct, kw_only=True):
+    """Codes that were made together."""
+
+    batch: str
+    lane: int
+    uses: int
+    codes: int
+    used: int
+    expires_at: str | None
+
+
+class Batches(msgspec.Struct, kw_only=True):
+    """All batches."""
+
+    batches: list[CodeBatch]
