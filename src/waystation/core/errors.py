@@ -11,6 +11,7 @@
     │  ├─ StoreUnreachable
     │  ├─ StoreUnsuitable
     │  ├─ StoreBusy
+    │  ├─ NotReplicated
     │  └─ ScriptFailed
     └─ WorkError             one piece of work
        ├─ NotFound
@@ -27,7 +28,8 @@ The code is the error's one name everywhere: a script replies with it, a metric 
 it, HTTP reports it, the reference lists it.
 """
 
-from typing import ClassVar
+import reprlib
+from typing import Any, ClassVar
 
 
 class WaystationError(Exception):
@@ -106,6 +108,20 @@ class StoreBusy(StoreError):
     """The store cannot take this call now; nothing happened, and it may be tried again."""
 
     code = "STORE_BUSY"
+
+
+class NotReplicated(StoreError):
+    """The store has taken it, but no replica has confirmed that in time."""
+
+    code = "NOT_REPLICATED"
+
+    def __init__(self, message: str, stored: Any = None) -> None:
+        super().__init__(message)
+        self.stored = stored
+        """What the step answered, such as the ids of what was added."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}; stored: {reprlib.repr(self.stored)}"
 
 
 class ScriptFailed(StoreError):

@@ -73,6 +73,8 @@ def store_options(settings: StoreSettings) -> StoreOptions:
         connect_timeout=settings.connect_timeout,
         call_timeout=settings.call_timeout,
         max_connections=settings.max_connections,
+        durability=settings.durability,
+        replica_timeout=settings.replica_timeout,
     )
 
 

@@ -4,11 +4,14 @@ import asyncio
 import os
 from typing import Any, Self
 
-from waystation.core.errors import StoreUnreachable
-from waystation.core.store.connection import Store, connect
+from waystation.core.errors import InvalidSetting, StoreUnreachable
+from waystation.core.store.connection import Store, StoreOptions, connect
+from waystation.core.store.durable import Durability
 
 CONFIGURED = "WAYSTATION_STORE__URL"
 """Where to look for the store when nobody says; without it the directory's own server is used."""
+DURABILITY = "WAYSTATION_STORE__DURABILITY"
+"""Where to look who must have what is added."""
 
 
 class Attached:
@@ -60,7 +63,16 @@ class Attached:
 
     async def _open(self) -> Store:
         """Reach the store; those who want to leave a mark on it do so here, too."""
-        return self._given or await connect(self._url or os.environ.get(CONFIGURED) or None)
+        return self._given or await connect(
+            self._url or os.environ.get(CONFIGURED) or None, _configured_options()
+        )
+
+
+def _configured_options() -> StoreOptions:
+    wanted = os.environ.get(DURABILITY) or Durability.PRIMARY
+    if wanted not in list(Durability):
+        raise InvalidSetting(f"{DURABILITY} must be {' or '.join(Durability)}, got {wanted!r}")
+    return StoreOptions(durability=Durability(wanted))
 
 
 def _failed(opening: asyncio.Task[Any]) -> bool:

@@ -22,6 +22,7 @@ from redis.backoff import NoBackoff
 from waystation.core.errors import InvalidOption, StoreUnreachable
 from waystation.core.store import embedded, faults
 from waystation.core.store.address import Address, Kind, parse
+from waystation.core.store.durable import Durability, Replicated
 from waystation.core.store.pipe import Pipe
 from waystation.core.store.script import Client
 
@@ -37,9 +38,13 @@ class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Callers beyond it wait for a connection."""
     client_name: str = "waystation"
     """How the server's operator sees us."""
+    durability: Durability = Durability.PRIMARY
+    """Who must have what is added before it counts as added."""
+    replica_timeout: float = 1.0
+    """Seconds until a replica that has not confirmed an addition counts as away."""
 
     def __post_init__(self) -> None:
-        for name in ("connect_timeout", "call_timeout"):
+        for name in ("connect_timeout", "call_timeout", "replica_timeout"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise InvalidOption(f"{name} must be above 0 seconds, got {getattr(self, name)}")
         if self.max_connections < 1:
@@ -71,6 +76,11 @@ class Store:
     def __init__(
         self, address: Address, options: StoreOptions, *, share: embedded.Shared | None = None
     ) -> None:
+        if address.kind is Kind.CLUSTER and options.durability is not Durability.PRIMARY:
+            raise InvalidOption(
+                f"durability={options.durability} needs one server or sentinels, got a cluster; "
+                "there, min-replicas-to-write makes the nodes themselves wait"
+            )
         self.address = address
         self.options = options
         self._share = share
@@ -90,6 +100,16 @@ class Store:
         pool: ConnectionPool = self.redis.connection_pool
         return Pipe(pool.make_connection, call_timeout=self.options.call_timeout)
 
+    @cached_property
+    def durable(self) -> Client:
+        """The client for additions, which waits for a replica when the options say so."""
+        if self.options.durability is Durability.PRIMARY:
+            return self.hot
+        pool: ConnectionPool = self.redis.connection_pool
+        patience = self.options.call_timeout + self.options.replica_timeout
+        pipe = Pipe(pool.make_connection, call_timeout=patience)
+        return Replicated(pipe, timeout=self.options.replica_timeout)
+
     def blocking(self, at_most: float) -> Redis:
         """A client of its own for calls that block up to that many seconds."""
         client = self._client(at_most + self.options.call_timeout, self.options.max_connections)
@@ -107,8 +127,9 @@ class Store:
     async def close(self) -> None:
         """Close every connection, and give up the share in an embedded server."""
         opened = self.__dict__
-        if isinstance(pipe := opened.get("hot"), Pipe):
-            await pipe.close()
+        for name in ("hot", "durable"):
+            if isinstance(client := opened.get(name), Pipe | Replicated):
+                await client.close()
         for client in [*self._blocking, *([opened["redis"]] if "redis" in opened else [])]:
             await client.aclose()
         if self._sentinel:

@@ -49,11 +49,14 @@ class Pipe:
     async def execute_command(self, *args: Any) -> Any:
         """Send one command and give back its answer."""
         line = self._line
-        if line is None or line.lost:
-            line = await self._open()
-        if line.full:
-            await line.room()
+        if line is None or line.lost or line.full:
+            line = await self._ready()
         return await line.call(args)
+
+    async def in_a_row(self, *commands: tuple[Any, ...]) -> list[Any]:
+        """Send commands behind each other on one connection; errors are among the answers."""
+        line = await self._ready()
+        return await asyncio.gather(*map(line.call, commands), return_exceptions=True)
 
     async def close(self) -> None:
         """Give up the connection; calls still under way fail."""
@@ -63,6 +66,14 @@ class Pipe:
             await asyncio.wait([opening], timeout=_CLOSE_S)
         if self._line:
             await self._line.close()
+
+    async def _ready(self) -> "_Line":
+        line = self._line
+        if line is None or line.lost:
+            line = await self._open()
+        if line.full:
+            await line.room()
+        return line
 
     async def _open(self) -> "_Line":
         if self._closed:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from redis.exceptions import NoScriptError
 
-from waystation.core.errors import InvalidInput, ScriptFailed, WaystationError
+from waystation.core.errors import InvalidInput, NotReplicated, ScriptFailed, WaystationError
 from waystation.core.store import faults
 from waystation.core.store.source import Source
 
@@ -98,6 +98,9 @@ class Door(Generic[P, R]):
                 answer = await client.execute_command("EVAL", self.source, count, *slots)
         except faults.FAULTS as error:
             raise self._failure(error) from error
+        except NotReplicated as error:
+            error.stored = self._reply(error.stored)
+            raise
         return self._reply(answer)
 
     def call_sync(self, client: SyncClient, keys: Any = None, /, **args: Any) -> R:

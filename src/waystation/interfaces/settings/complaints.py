@@ -18,6 +18,7 @@ _WANTED = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
     "dict_type": "keys with values",
+    "enum": "{expected}",
     "finite_number": "a finite number",
     "float_parsing": "a number",
     "float_type": "a number",

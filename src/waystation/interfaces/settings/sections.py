@@ -10,6 +10,7 @@ from pydantic import Field, SecretStr, field_validator
 
 from waystation.core.errors import InvalidUrl
 from waystation.core.store import address
+from waystation.core.store.durable import Durability
 from waystation.interfaces.settings.files import FilesSettings
 from waystation.interfaces.settings.room import RoomSettings
 from waystation.interfaces.settings.section import Duration, Section, wanted
@@ -26,6 +27,10 @@ class StoreSettings(Section):
     """How long to wait for an answer; calls that block on purpose have their own limit."""
     max_connections: Annotated[int, Field(ge=1)] = 50
     """How many connections one process may open; callers beyond it wait."""
+    durability: Durability = Durability.PRIMARY
+    """Who must have what is added before it counts as added: the primary, or a replica, too."""
+    replica_timeout: Annotated[float, Duration(at_least="1ms")] = 1.0
+    """How long to wait for that replica."""
 
     @field_validator("url")
     @classmethod

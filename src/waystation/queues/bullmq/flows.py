@@ -66,7 +66,7 @@ class FlowProducer(Attached):
         if store.address.kind is Kind.CLUSTER:
             _check_slot(planned)
         jobs = [part for each in planned for part in each.arguments()]
-        reply = await flow_scripts.add_flow(store.hot, planned[0].keys, jobs=jobs)
+        reply = await flow_scripts.add_flow(store.durable, planned[0].keys, jobs=jobs)
         if isinstance(reply[0], int):
             raise _refusal(reply[0], planned[int(reply[1]) - 1])
         return _as_added(store.hot, planned, [str(id) for id in reply])

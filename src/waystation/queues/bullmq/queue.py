@@ -62,7 +62,7 @@ class Queue(Getters, Administration, Limits, Scheduling):
         """
         chosen = adding.merged(options, given, self._defaults)
         packed = self._packer.pack([NewJob(name, data, chosen)])
-        [added] = await self._send(QueueRef(*await self._at_hand()), packed)
+        [added] = await self._send(await self._opened(), packed)
         if isinstance(added, WaystationError):
             raise added
         return added
@@ -73,22 +73,23 @@ class Queue(Getters, Administration, Limits, Scheduling):
         All of them are checked before the first is sent; then they go a few hundred at a time.
         """
         packed = self._packer.pack(jobs)
-        queue = QueueRef(*await self._at_hand())
-        sending = (self._send(queue, lot) for lot in adding.chunks(packed))
+        store = await self._opened()
+        sending = (self._send(store, lot) for lot in adding.chunks(packed))
         sent: list[Added] = []
         try:
-            async for added in _in_turn(sending, ahead=isinstance(queue.client, Pipe)):
+            async for added in _in_turn(sending, ahead=isinstance(store.hot, Pipe)):
                 sent += added
         except StoreError as error:
             error.add_note(f"at least {len(sent)} of {len(packed)} jobs had been added")
             raise
         return _all_of(sent)
 
-    async def _send(self, queue: QueueRef, packed: list[Packed]) -> list[Added]:
+    async def _send(self, store: Store, packed: list[Packed]) -> list[Added]:
+        queue = QueueRef(store.hot, self.keys)
         ids = await scripts.add(
-            queue.client,
-            queue.keys,
-            base=queue.keys.base,
+            store.durable,
+            self.keys,
+            base=self.keys.base,
             now=SERVER_TIME,
             jobs=[part for job in packed for part in job],
         )

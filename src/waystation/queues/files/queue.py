@@ -76,7 +76,7 @@ class Queue:
         if not entries:
             return Added([], 0)
         return await scripts.add(
-            self._store.hot,
+            self._store.durable,
             self.keys,
             now=SERVER_TIME,
             events_cap=self._options.events_max_len,

@@ -1,0 +1,43 @@
+"""Adding what must outlive the server that took it: done when a replica has it, too."""
+
+from enum import StrEnum
+from typing import Any
+
+from waystation.core.errors import NotReplicated
+from waystation.core.store.pipe import Pipe
+
+
+class Durability(StrEnum):
+    """Who must have what a producer adds before it counts as added."""
+
+    PRIMARY = "primary"
+    REPLICA = "replica"
+
+
+class Replicated:
+    """A client whose calls are answered when a replica has what they wrote.
+
+    It wants a connection of its own, because whatever is asked on one has to wait as well.
+    """
+
+    def __init__(self, pipe: Pipe, *, timeout: float) -> None:
+        self._pipe = pipe
+        self._timeout_ms = max(1, round(timeout * 1000))
+
+    async def execute_command(self, *args: Any) -> Any:
+        """Send one command and give back its answer once a replica has confirmed it."""
+        answer, replicas = await self._pipe.in_a_row(args, ("WAIT", 1, self._timeout_ms))
+        for each in (answer, replicas):
+            if isinstance(each, BaseException):
+                raise each
+        if replicas < 1:
+            raise NotReplicated(
+                f"the store has it, but no replica confirmed it within {self._timeout_ms} ms; "
+                "it is lost only if the store fails before one does, so do not add it again",
+                stored=answer,
+            )
+        return answer
+
+    async def close(self) -> None:
+        """Give up the connection."""
+        await self._pipe.close()
