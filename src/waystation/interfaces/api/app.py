@@ -14,6 +14,7 @@ from waystation.interfaces.api.admin.invitations import InvitationAdmin
 from waystation.interfaces.api.admin.looks import LooksAdmin
 from waystation.interfaces.api.admin.office import Office
 from waystation.interfaces.api.admin.overview import Overview
+from waystation.interfaces.api.admin.people import People
 from waystation.interfaces.api.admin.rooms import RoomAdmin
 from waystation.interfaces.api.care import Care
 from waystation.interfaces.api.connectors import ENVOY, Connectors
@@ -47,7 +48,7 @@ class App:
     def __init__(self, desk: Desk, *, care: Care | None = None) -> None:
         self.desk = desk
         self.store: Store = desk.rooms.store
-        self.operators = Operators(self.store, desk.clock)
+        self.operators = Operators(self.store, desk.clock, cookie=desk.cookie("o"))
         self.visitors = Visitors(desk)
         sessions = Sessions(desk)
         self._connectors = Connectors(desk, sessions, self.operators)
@@ -59,6 +60,7 @@ class App:
             Overview(office),
             InvitationAdmin(office),
             LooksAdmin(office, wardrobe),
+            People(office),
         )
         self._care = care
         self._snapshots = self.visitors.snapshots

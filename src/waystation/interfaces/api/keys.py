@@ -7,6 +7,7 @@ class DoorKeys(Keyspace, root=""):
     """The keys of the HTTP side."""
 
     operators = Hash("admin:keys", "who may operate, by the digest of their key")
+    signed_in = String("admin:session:<what>", "the key that somebody signed in with", ttl="12 h")
     audit = Stream("admin:audit", "who changed what, before and after")
     looks = String("queue:<name>:looks", "how the waiting page looks")
     idempotent = String("idempotency:<name>:<what>", "what was asked under a key", ttl="10 min")

@@ -12,12 +12,15 @@ from waystation.core.clock import Clock
 from waystation.core.errors import InvalidOption
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
+from waystation.interfaces.api.desk import require_own_site
 from waystation.interfaces.api.exchange import Request
 from waystation.interfaces.api.keys import DoorKeys
 from waystation.interfaces.api.pace import Pace
 from waystation.interfaces.api.problems import Problem
 
 AUDIT_CAP = 10_000
+SIGNED_IN_S = 12 * 3600
+_TOO_MANY = "too many wrong keys came from there"
 
 
 class Role(StrEnum):
@@ -54,7 +57,9 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
 class Operators:
     """Tells operators by their keys, and remembers what they did."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, *, cookie: str = "__Host-wr_o") -> None:
+        self.cookie = cookie
+        """The name of the cookie of those who signed in."""
         self._store = store
         self._clock = clock
         self._keys = DoorKeys()
@@ -85,30 +90,57 @@ class Operators:
         ]
         return int(await self._ask("HDEL", self._keys.operators, *gone)) if gone else 0
 
+    async def every(self) -> list[Operator]:
+        """Everybody who has a key."""
+        raw = await self._ask("HGETALL", self._keys.operators)
+        return sorted(
+            (codec.decode(each, Operator) for each in raw[1::2]), key=lambda each: each.name
+        )
+
     async def require(self, request: Request, scope: str, queue: str | None = None) -> Operator:
         """Whose key the request shows; a Problem when it does not allow what is asked."""
+        who = await self.known(request)
+        if not who.may(scope, queue):
+            raise Problem(403, "NOT_ALLOWED", f"a key for {who.role} does not allow this")
+        return who
+
+    async def known(self, request: Request) -> Operator:
+        """Who asks: by a key, or by the cookie of somebody who signed in with one."""
         scheme, _, shown = request.header("authorization").partition(" ")
         key = shown.strip() if scheme.lower() == "bearer" else request.header("x-admin-key")
-        if not key:
-            raise Problem(
-                401,
-                "KEY_REQUIRED",
-                "this needs an operator's key",
-                headers={"www-authenticate": 'Bearer realm="waiting room"'},
-            )
-        self._wrong.require_left(request.address, "too many wrong keys came from there")
-        kept = await self._ask("HGET", self._keys.operators, _digest(key[:256]))
+        if key:
+            return await self._owner(request, _digest(key[:256]))
+        cookie = request.cookies.get(self.cookie, "")
+        if not cookie:
+            raise _unknown("KEY_REQUIRED", "this needs an operator's key")
+        # A browser sends a cookie whoever wrote the page; a key is only sent on purpose.
+        if request.method not in ("GET", "HEAD"):
+            require_own_site(request)
+        self._wrong.require_left(request.address, _TOO_MANY)
+        kept = await self._ask("GET", self._keys.of(_digest(cookie[:256])).signed_in)
+        return await self._owner(request, kept.decode() if kept else "")
+
+    async def sign_in(self, request: Request, key: str) -> tuple[Operator, str]:
+        """Whose key this is, and the text of a cookie that stands for it."""
+        digest = _digest(key[:256])
+        who = await self._owner(request, digest)
+        token = secrets.token_urlsafe(32)
+        at = self._keys.of(_digest(token)).signed_in
+        await self._ask("SET", at, digest, "EX", SIGNED_IN_S)
+        return who, token
+
+    async def sign_out(self, request: Request) -> None:
+        """Let the cookie of a request count no longer."""
+        token = request.cookies.get(self.cookie, "")
+        await self._ask("DEL", self._keys.of(_digest(token[:256])).signed_in)
+
+    async def _owner(self, request: Request, digest: str) -> Operator:
+        self._wrong.require_left(request.address, _TOO_MANY)
+        kept = await self._ask("HGET", self._keys.operators, digest) if digest else None
         who = codec.decode(kept, Operator) if kept else None
         if who is None or 0 < who.expires_ms <= self._clock.now_ms():
             self._wrong.count(request.address)
-            raise Problem(
-                401,
-                "KEY_INVALID",
-                "the key does not count",
-                headers={"www-authenticate": 'Bearer realm="waiting room"'},
-            )
-        if not who.may(scope, queue):
-            raise Problem(403, "NOT_ALLOWED", f"a key for {who.role} does not allow this")
+            raise _unknown("KEY_INVALID", "the key does not count")
         return who
 
     async def note(
@@ -150,6 +182,11 @@ class Operators:
     async def _ask(self, *command: Any) -> Any:
         with faults.told():
             return await self._store.hot.execute_command(*command)
+
+
+def _unknown(code: str, detail: str) -> Problem:
+    asks = {"www-authenticate": 'Bearer realm="waiting room"'}
+    return Problem(401, code, detail, headers=asks)
 
 
 def _digest(key: str) -> str:

@@ -157,3 +157,43 @@ class Batches(msgspec.Struct, kw_only=True):
     """All batches."""
 
     batches: list[CodeBatch]
+
+
+class SignIn(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A key, shown once for a cookie."""
+
+    key: str
+
+
+class Who(msgspec.Struct, kw_only=True):
+    """Somebody who may operate."""
+
+    name: str
+    role: str
+    queues: list[str]
+    """The only rooms; empty for all."""
+    expires_at: str | None
+
+
+class Everybody(msgspec.Struct, kw_only=True):
+    """All who may operate."""
+
+    operators: list[Who]
+
+
+class NewKey(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A key to be made."""
+
+    name: str
+    role: str = "operator"
+    """connector, viewer, operator or admin."""
+    queues: list[str] = []
+    days: float = 90
+
+
+class MadeKey(msgspec.Struct, kw_only=True):
+    """A key, for the only time."""
+
+    name: str
+    role: str
+    key: str

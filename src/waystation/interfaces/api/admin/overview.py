@@ -1,18 +1,26 @@
 """What operators look at: numbers, sessions, and who did what."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
 import msgspec
 
-from waystation.core.errors import NotFound
+from waystation.core.errors import NotFound, StoreError
 from waystation.interfaces.api.admin import bodies
 from waystation.interfaces.api.admin.office import FAILS, ROOT, Office
 from waystation.interfaces.api.endpoints import endpoint
 from waystation.interfaces.api.exchange import Answer, Request, answer
+from waystation.interfaces.api.streams import EVERY_S, LONGEST_S, Stream
 from waystation.interfaces.api.telling import instant, serving_state
 from waystation.queues.waitingroom import estimate
 from waystation.queues.waitingroom.pulse import Pulse
+from waystation.queues.waitingroom.room import Room
 from waystation.queues.waitingroom.visitor import Lane, Waiting
 
 MOST_ENTRIES = 200
+MOST_STREAMS = 50
+"""Operators who may watch one process at a time."""
 
 
 class Overview:
@@ -20,6 +28,7 @@ class Overview:
 
     def __init__(self, office: Office) -> None:
         self._office = office
+        self._watching = 0
 
     @endpoint(
         f"GET {ROOT}/{{id}}/status", gives={200: bodies.RoomStatus}, fails=FAILS, scope="viewer"
@@ -43,27 +52,31 @@ class Overview:
     async def stats(self, request: Request) -> Answer:
         """The numbers of this instant and of this hour."""
         room, _ = await self._office.allowed(request, "viewer")
-        pulse, hour = await room.pulse(), await room.statistics()
-        wait = _wait_of_the_last(pulse)
-        return answer(
-            bodies.Stats(
-                now=instant(pulse.now_ms),
-                serving_state=serving_state(pulse),
-                waiting=list(pulse.lanes),
-                prequeued=pulse.early,
-                returned=pulse.returned,
-                called=pulse.called,
-                missed=pulse.late,
-                active=pulse.inside,
-                max_active=pulse.options.max_active,
-                rate_per_minute=round(pulse.rate * 60, 3),
-                admission_rate_actual=None if pulse.flow is None else round(pulse.flow * 60, 3),
-                wait_p50=wait.p50 if wait else None,
-                wait_p90=wait.p90 if wait else None,
-                hour=hour,
-                model=pulse.model.version,
-            )
-        )
+        return answer(await _numbers(room))
+
+    @endpoint(
+        f"GET {ROOT}/{{id}}/stats/stream", gives={200: None, 204: None}, fails=FAILS, scope="viewer"
+    )
+    async def stats_stream(self, request: Request) -> Answer:
+        """The same once a second, as server-sent events."""
+        room, _ = await self._office.allowed(request, "viewer")
+        if self._watching >= MOST_STREAMS:
+            return Answer(204, headers=[(b"retry-after", b"30")])
+        return Stream(events=self._watch(room))
+
+    async def _watch(self, room: Room) -> AsyncIterator[tuple[str, Any]]:
+        clock = self._office.desk.clock
+        until = clock.monotonic() + LONGEST_S
+        self._watching += 1
+        try:
+            while clock.monotonic() < until:
+                yield "stats", await _numbers(room)
+                await asyncio.sleep(EVERY_S)
+        except StoreError:
+            # The browser asks again by itself, and by then the store may be back.
+            return
+        finally:
+            self._watching -= 1
 
     @endpoint(f"GET {ROOT}/{{id}}/sessions/{{sid}}", fails=FAILS, scope="viewer")
     async def session(self, request: Request) -> Answer:
@@ -100,6 +113,28 @@ class Overview:
         """Who did what, the latest first."""
         await self._office.operators.require(request, "admin")
         return answer({"entries": await self._office.operators.audit(MOST_ENTRIES)})
+
+
+async def _numbers(room: Room) -> bodies.Stats:
+    pulse, hour = await room.pulse(), await room.statistics()
+    wait = _wait_of_the_last(pulse)
+    return bodies.Stats(
+        now=instant(pulse.now_ms),
+        serving_state=serving_state(pulse),
+        waiting=list(pulse.lanes),
+        prequeued=pulse.early,
+        returned=pulse.returned,
+        called=pulse.called,
+        missed=pulse.late,
+        active=pulse.inside,
+        max_active=pulse.options.max_active,
+        rate_per_minute=round(pulse.rate * 60, 3),
+        admission_rate_actual=None if pulse.flow is None else round(pulse.flow * 60, 3),
+        wait_p50=wait.p50 if wait else None,
+        wait_p90=wait.p90 if wait else None,
+        hour=hour,
+        model=pulse.model.version,
+    )
 
 
 def _wait_of_the_last(pulse: Pulse) -> estimate.Wait | None:
