@@ -13,8 +13,11 @@ from waystation.core.runtime.worker import WorkerOptions
 from waystation.core.store.connection import StoreOptions
 from waystation.core.store.embedded import Ephemeral
 from waystation.interfaces import compose
+from waystation.interfaces.cli.routing_work import scheduler_options
 from waystation.interfaces.settings import Settings
 from waystation.interfaces.settings.sections import StoreSettings, TelemetrySettings
+from waystation.queues.routing import SchedulerOptions
+from waystation.queues.routing.keys import NAMESPACE
 
 SENDS_ONE_SPAN = """
 import asyncio, sys
@@ -107,6 +110,8 @@ def test_the_defaults_are_those_of_the_core() -> None:
     settings = Settings()
     assert compose.worker_options(settings.worker) == WorkerOptions()
     assert compose.store_options(settings.store) == StoreOptions()
+    assert scheduler_options(settings.routing.scheduler) == SchedulerOptions()
+    assert settings.routing.namespace == NAMESPACE
 
 
 async def _get(host: str, port: int) -> bytes:

@@ -132,6 +132,16 @@ def test_a_section_left_empty_means_its_defaults(file: Path) -> None:
             "telemetry: {tracing: {enabled: maybe}}",
             "telemetry.tracing.enabled (FILE:1) wants true or false, got 'maybe'",
         ),
+        (
+            "routing: {server_id: active}",
+            "routing.server_id (FILE:1) wants a name without spaces, colons and quotes, "
+            "other than active and heartbeat, got 'active'",
+        ),
+        (
+            "routing: {namespace: 'a:b'}",
+            "routing.namespace (FILE:1) wants a name without colons, "
+            "and braces around one part at most, got 'a:b'",
+        ),
         ("store: 5", "store (FILE:1) wants a section with keys of its own, got a single value"),
         (
             "worker: {lease: [1s]}",

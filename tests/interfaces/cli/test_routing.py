@@ -1,6 +1,10 @@
 """`waystation routing`, run in this process: what it prints and how it ends."""
 
+import asyncio
 import json
+import os
+import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -8,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from waystation.interfaces.cli.root import run
+from waystation.queues.routing import JobOptions, Queue, Target
 
 
 class Ended(NamedTuple):
@@ -56,7 +61,10 @@ def test_what_is_where_can_be_seen_and_changed(routing: Routing) -> None:
 
     assert json.loads(routing("stats", "--json").out)["waiting"] == 1
     assert routing("pause", "email").out == "paused\n"
-    assert routing("limit", "email", "--concurrent", "2").out == "limited\n"
+    assert routing("limit", "email").out == "email has no limit\n"
+    assert routing("limit", "email", "--concurrent", "2").out == "2 at once\n"
+    assert routing("limit", "email").out == "2 at once\n"
+    assert routing("limit", "email", "--lift").out == "email has no limit\n"
     shown = json.loads(routing("show", id).out)
     assert (shown["status"], shown["job"]["type"]) == ("waiting", "email")
     assert routing("cancel", id).out == "1 stopped\n"
@@ -64,8 +72,9 @@ def test_what_is_where_can_be_seen_and_changed(routing: Routing) -> None:
     assert "paused    email" in routing("stats").out
     assert routing("resume", "email").out == "resumed\n"
     assert routing("dead").out == ""
-    assert routing("requeue").out == "0 back in line\n"
-    assert routing("purge", "--yes").out == "0 removed\n"
+    assert routing("dead", "--json").out == "[]\n"
+    assert routing("requeue", "--all").out == "0 back in line\n"
+    assert routing("purge", "--error", "OSError", "--yes").out == "0 removed\n"
     assert routing("workers").out == ""
 
 
@@ -76,7 +85,15 @@ def test_what_is_where_can_be_seen_and_changed(routing: Routing) -> None:
         (("dispatch", "t", "{"), "the payload must be JSON"),
         (("dispatch", "t", "--priority", "11"), "priority must be 1 to 10, got 11"),
         (("limit", "t", "--concurrent", "0"), "max_concurrent must be at least 1, got 0"),
+        (("limit", "t", "--concurrent", "1", "--lift"), "either set limits or --lift them"),
         (("script", "steal_job"), "wanted one of claim_job"),
+        (("dispatch", "t", "--match", "any"), "match must be category-all or category-any"),
+        (("requeue",), "say which dead jobs"),
+        (("purge", "--yes"), "say which dead jobs"),
+        (("requeue", "some-id", "--all"), "say which dead jobs"),
+        (("work", "json:dumps"), "a single function needs --type"),
+        (("work", "json:dumps", "--type", "t", "--server-id", "a:b"), "must not hold colons"),
+        (("work", "json:absent"), "must be a function"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(
@@ -89,5 +106,63 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert len(refused.err.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (("dispatch", "t", "--after", "nobody"), "depends on job nobody, which is unknown"),
+        (("show", "nobody"), "no job nobody is known in 'bridge'"),
+    ],
+)
+def test_what_is_not_there_is_one_line_and_exit_code_1(
+    routing: Routing, args: tuple[str, ...], sentence: str
+) -> None:
+    refused = routing(*args)
+
+    assert refused.code == 1
+    assert sentence in refused.err
+    assert len(refused.err.splitlines()) == 1
+
+
 def test_scripts_are_printed_ready_to_load(routing: Routing) -> None:
+    listed = [line.split()[0] for line in routing("script").out.splitlines()]
+    assert listed[:4] == ["claim_job", "process_delayed", "process_cron", "release_lock"]
+    for name in listed:
+        assert "redis.call" in routing("script", name).out
     assert "local waiting = KEYS[1]" in routing("script", "claim_job").out
+
+
+def test_the_namespace_of_the_settings_counts_unless_another_is_said(
+    routing: Routing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAYSTATION_ROUTING__NAMESPACE", "mine")
+    routing("dispatch", "email")
+
+    assert json.loads(routing("stats", "--json").out)["waiting"] == 1
+    assert json.loads(routing("--namespace", "bridge", "stats", "--json").out)["waiting"] == 0
+
+
+async def test_a_worker_is_seen_works_and_ends_when_asked(redis_url: str, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("handlers = {'cut': lambda job: job.payload['n'] + 1}")
+    (tmp_path / "waystation.yaml").write_text("routing: {server_id: w1, capabilities: [gpu]}")
+    worker = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "waystation", "routing", "work", "shop:handlers", "--region", "eu"),
+        cwd=tmp_path,
+        env={**os.environ, "WAYSTATION_STORE__URL": redis_url},
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    target = Target(capabilities=("gpu",), region=("eu",), mode="all")
+    try:
+        async with Queue(redis_url) as queue:
+            id = await queue.dispatch("cut", {"n": 1}, JobOptions(target=target))
+            async with asyncio.timeout(30):
+                while (result := await queue.result(id)) is None:
+                    await asyncio.sleep(0.05)
+            assert result.data == 2
+            assert (await queue.stats()).workers == {"w1": True}
+            worker.send_signal(signal.SIGTERM)
+            assert await worker.wait() == 0
+            assert (await queue.stats()).workers == {}
+    finally:
+        if worker.returncode is None:
+            worker.kill()
+            await worker.wait()

@@ -1,76 +1,50 @@
 """`waystation routing`: look after jobs that ask for a kind of worker."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, cast
 
 import msgspec
 import typer
 
 from waystation.core.codec import decode
-from waystation.core.errors import InvalidOption, Malformed
-from waystation.core.runtime.service import until_asked_to_stop
-from waystation.interfaces import compose
+from waystation.core.errors import InvalidOption, Malformed, NotFound
+from waystation.interfaces.cli import routing_dead, routing_work, working
 from waystation.interfaces.cli.loading import loaded
-from waystation.interfaces.settings import Settings
-from waystation.queues.routing import (
-    JobOptions,
-    Limit,
-    Queue,
-    Schedule,
-    Scheduler,
-    Target,
-    bridge_scripts,
-)
+from waystation.interfaces.cli.routing_queue import AsJson, Given, on_the_queue
+from waystation.queues.routing import JobOptions, Limit, Queue, Retry, Schedule, Target, pages
 from waystation.queues.routing.coverage import Covered
-from waystation.queues.routing.keys import NAMESPACE
 from waystation.queues.routing.registry import RegisteredWorker
-from waystation.queues.routing.results import DeadLetter
 from waystation.queues.routing.stats import Stats
-
-T = TypeVar("T")
 
 EXAMPLES = """\b
 Examples:
-  waystation routing stats
-  waystation routing coverage
   waystation routing dispatch resize '{"file": "a.png"}' --capability gpu
+  waystation routing work shop:handlers --capability gpu --region eu
+  waystation routing coverage
   waystation routing dead --error TimeoutError
   waystation routing requeue --error TimeoutError
   waystation routing limit email --concurrent 5 --per-minute 100
 """
 
-SCRIPTS = {
-    door.name: door
-    for door in (
-        bridge_scripts.claim_job,
-        bridge_scripts.process_delayed,
-        bridge_scripts.process_cron,
-        bridge_scripts.release_lock,
-    )
-}
-
 app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLES)
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-OfError = Annotated[str | None, typer.Option("--error", help="Only those that died of it.")]
-
-
-class Given(msgspec.Struct, frozen=True):
-    """What the options before a verb say."""
-
-    settings: Settings
-    namespace: str
+OfType = Annotated[str, typer.Argument(metavar="TYPE", help="A type of job, such as email.")]
 
 
 @app.callback()
 def routing(
     context: typer.Context,
-    namespace: Annotated[str, typer.Option(help="What every key starts with.")] = NAMESPACE,
+    namespace: Annotated[
+        str | None,
+        typer.Option(help="What every key starts with; else the setting routing.namespace."),
+    ] = None,
 ) -> None:
-    """Look after jobs that ask for a kind of worker."""
-    context.obj = Given(loaded(context).settings, namespace)
+    """Send jobs to the workers that can do them, and look after both.
+
+    A job says what it needs, a worker what it offers. `coverage` tells what nobody can do.
+    """
+    settings = loaded(context).settings
+    context.obj = Given(settings, namespace or settings.routing.namespace)
 
 
 @app.command()
@@ -80,7 +54,7 @@ def stats(context: typer.Context, as_json: AsJson = False) -> None:
     async def ask(queue: Queue) -> Stats:
         return await queue.stats()
 
-    found = _on_the_queue(context, ask)
+    found = on_the_queue(context, ask)
     if as_json:
         typer.echo(msgspec.json.encode(found).decode())
         return
@@ -110,7 +84,7 @@ def coverage(
     async def ask(queue: Queue) -> list[Covered]:
         return await queue.coverage()
 
-    found = _on_the_queue(context, ask)
+    found = on_the_queue(context, ask)
     unserved = [row for row in found if not row.served]
     shown = found if everything else unserved
     if as_json:
@@ -136,7 +110,7 @@ def workers(context: typer.Context, as_json: AsJson = False) -> None:
     async def ask(queue: Queue) -> list[RegisteredWorker]:
         return await queue.workers()
 
-    found = _on_the_queue(context, ask)
+    found = on_the_queue(context, ask)
     if as_json:
         typer.echo(msgspec.json.encode(found).decode())
         return
@@ -148,16 +122,34 @@ def workers(context: typer.Context, as_json: AsJson = False) -> None:
 @app.command()
 def dispatch(
     context: typer.Context,
-    type: Annotated[str, typer.Argument(help="The type of the job.")],
-    payload: Annotated[str, typer.Argument(help="JSON.")] = "{}",
-    capability: Annotated[list[str] | None, typer.Option(help="What it needs.")] = None,
+    type: OfType,
+    payload: Annotated[str, typer.Argument(help="What its handler gets, as JSON.")] = "{}",
+    capability: Annotated[
+        list[str] | None, typer.Option(help="What its worker must be able to do.")
+    ] = None,
     region: Annotated[list[str] | None, typer.Option(help="Where it may run.")] = None,
     stack: Annotated[list[str] | None, typer.Option(help="On what it may run.")] = None,
-    server: Annotated[str | None, typer.Option(help="The one that shall run it.")] = None,
+    server: Annotated[str | None, typer.Option(help="The one worker that shall run it.")] = None,
+    mode: Annotated[
+        str, typer.Option(help="Whether any or all of the values given are needed.")
+    ] = "any",
+    match: Annotated[
+        str,
+        typer.Option(help="category-all or category-any: whether all of the above must fit."),
+    ] = "category-all",
     priority: Annotated[int, typer.Option(help="1 to 10; from 7 on it goes first.")] = 5,
     delay: Annotated[int | None, typer.Option(help="Milliseconds from now.")] = None,
-    cron: Annotated[str | None, typer.Option(help="Again and again.")] = None,
-    timezone: Annotated[str | None, typer.Option(help="In which the schedule is meant.")] = None,
+    cron: Annotated[str | None, typer.Option(help="Again and again, as in '*/5 * * * *'.")] = None,
+    timezone: Annotated[
+        str | None, typer.Option(help="Where the clock of --cron hangs, as in Europe/Vienna.")
+    ] = None,
+    attempts: Annotated[int, typer.Option(help="Tries in all.")] = 3,
+    after: Annotated[
+        list[str] | None, typer.Option(help="Id of a job that must be completed first.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="For a day, a second job with this key is not made.")
+    ] = None,
 ) -> None:
     """Put a job into the line, and print its id."""
     try:
@@ -170,31 +162,41 @@ def dispatch(
             capabilities=tuple(capability or ()),
             region=tuple(region or ()),
             stack=tuple(stack or ()),
+            mode=cast(Any, mode),
+            match=cast(Any, match),
         ),
         schedule=Schedule(delay=delay, cron=cron, timezone=timezone),
+        retry=Retry(attempts=attempts),
         priority=priority,
+        depends_on=tuple(after or ()),
+        idempotency_key=key,
     )
 
     async def put(queue: Queue) -> str:
         return await queue.dispatch(type, data, options)
 
-    typer.echo(_on_the_queue(context, put))
+    typer.echo(on_the_queue(context, put))
 
 
 @app.command()
-def show(context: typer.Context, job_id: str) -> None:
+def show(
+    context: typer.Context, job_id: Annotated[str, typer.Argument(help="The job's id.")]
+) -> None:
     """Print what is known about one job, as JSON."""
 
     async def ask(queue: Queue) -> dict[str, Any]:
+        status = await queue.status(job_id)
+        if status is None:
+            raise NotFound(f"no job {job_id} is known in {queue.keys.namespace!r}")
         job = await queue.job(job_id)
         return {
-            "status": await queue.status(job_id),
+            "status": status,
             "result": await queue.result(job_id),
             "progress": await queue.progress(job_id),
             "job": msgspec.Raw(job.raw) if job else None,
         }
 
-    typer.echo(msgspec.json.encode(_on_the_queue(context, ask)).decode())
+    typer.echo(msgspec.json.encode(on_the_queue(context, ask)).decode())
 
 
 @app.command()
@@ -204,135 +206,132 @@ def cancel(context: typer.Context, job_ids: list[str]) -> None:
     async def stop(queue: Queue) -> int:
         return await queue.cancel(*job_ids)
 
-    typer.echo(f"{_on_the_queue(context, stop):,} stopped")
+    typer.echo(f"{on_the_queue(context, stop):,} stopped")
+
+
+app.command()(routing_dead.dead)
+app.command()(routing_dead.requeue)
+app.command()(routing_dead.purge)
 
 
 @app.command()
-def dead(
-    context: typer.Context,
-    error: OfError = None,
-    count: Annotated[int, typer.Option("--count", "-n", min=1)] = 20,
-) -> None:
-    """Print the jobs that failed for good, the newest first."""
-
-    async def ask(queue: Queue) -> list[DeadLetter]:
-        found: list[DeadLetter] = []
-        async for letter in await queue.dead_letters():
-            if error is None or letter.error.name == error:
-                found.append(letter)
-            if len(found) == count:
-                break
-        return found
-
-    for letter in _on_the_queue(context, ask):
-        typer.echo(f"{letter.id}  {letter.reason}  {letter.error.name}: {letter.error.message}")
-
-
-@app.command()
-def requeue(
-    context: typer.Context,
-    job_ids: Annotated[list[str] | None, typer.Argument()] = None,
-    error: OfError = None,
-) -> None:
-    """Try dead jobs again: those named, all of one error, or all."""
-
-    async def again(queue: Queue) -> int:
-        letters = await queue.dead_letters()
-        return await (letters.requeue(*job_ids) if job_ids else letters.requeue_all(error=error))
-
-    typer.echo(f"{_on_the_queue(context, again):,} back in line")
-
-
-@app.command()
-def purge(
-    context: typer.Context,
-    job_ids: Annotated[list[str] | None, typer.Argument()] = None,
-    error: OfError = None,
-    yes: Yes = False,
-) -> None:
-    """Remove dead jobs for good: those named, all of one error, or all."""
-    if not yes:
-        typer.confirm("Remove these dead jobs for good?", abort=True)
-
-    async def remove(queue: Queue) -> int:
-        letters = await queue.dead_letters()
-        return await (letters.purge(*job_ids) if job_ids else letters.purge_all(error=error))
-
-    typer.echo(f"{_on_the_queue(context, remove):,} removed")
-
-
-@app.command()
-def pause(context: typer.Context, type: str) -> None:
+def pause(context: typer.Context, type: OfType) -> None:
     """Hand out no more jobs of a type."""
 
     async def stop(queue: Queue) -> bool:
         return await queue.pause(type)
 
-    typer.echo("paused" if _on_the_queue(context, stop) else "was paused already")
+    typer.echo("paused" if on_the_queue(context, stop) else "was paused already")
 
 
 @app.command()
-def resume(context: typer.Context, type: str) -> None:
+def resume(context: typer.Context, type: OfType) -> None:
     """Hand out jobs of a type again."""
 
     async def go_on(queue: Queue) -> bool:
         return await queue.resume(type)
 
-    typer.echo("resumed" if _on_the_queue(context, go_on) else "was not paused")
+    typer.echo("resumed" if on_the_queue(context, go_on) else "was not paused")
 
 
 @app.command()
 def limit(
     context: typer.Context,
-    type: str,
-    concurrent: Annotated[int | None, typer.Option(help="At once, over all workers.")] = None,
-    per_minute: Annotated[int | None, typer.Option(help="Started in a minute.")] = None,
+    type: OfType,
+    concurrent: Annotated[
+        int | None, typer.Option(help="How many may run at once, over all workers.")
+    ] = None,
+    per_minute: Annotated[int | None, typer.Option(help="How many may start in a minute.")] = None,
+    lift: Annotated[bool, typer.Option("--lift", help="No limit any more.")] = False,
 ) -> None:
-    """Set the limits of a type; without any, lift them."""
-    chosen = None
-    if concurrent is not None or per_minute is not None:
-        chosen = Limit(max_concurrent=concurrent, max_per_minute=per_minute)
+    """Set or lift the limits of a type; without options, print them."""
+    wanted = concurrent is not None or per_minute is not None
+    if wanted and lift:
+        raise InvalidOption("either set limits or --lift them")
 
-    async def put(queue: Queue) -> None:
-        await queue.limit(type, chosen)
+    async def put(queue: Queue) -> Limit | None:
+        if wanted or lift:
+            chosen = Limit(max_concurrent=concurrent, max_per_minute=per_minute)
+            await queue.limit(type, chosen if wanted else None)
+        return (await queue.limits()).get(type)
 
-    _on_the_queue(context, put)
-    typer.echo("limited" if chosen else "no limit")
+    found = on_the_queue(context, put)
+    if found is None:
+        typer.echo(f"{type} has no limit")
+        return
+    if found.max_concurrent is not None:
+        typer.echo(f"{found.max_concurrent:,} at once")
+    if found.max_per_minute is not None:
+        typer.echo(f"{found.max_per_minute:,} in a minute")
+
+
+@app.command()
+def work(
+    context: typer.Context,
+    handlers: Annotated[
+        str, typer.Argument(metavar="MODULE:HANDLERS", help="A dictionary of functions by type.")
+    ],
+    type: Annotated[
+        list[str] | None, typer.Option(help="Take only these types; else all that are there.")
+    ] = None,
+    capability: Annotated[
+        list[str] | None, typer.Option(help="What it can do, as in gpu or 'video:*'.")
+    ] = None,
+    region: Annotated[str | None, typer.Option(help="Where it is.")] = None,
+    stack: Annotated[str | None, typer.Option(help="What it runs on.")] = None,
+    server_id: Annotated[str | None, typer.Option(help="The name it is known by.")] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(help="Jobs at once; else the setting worker.concurrency.")
+    ] = None,
+    process: Annotated[bool, typer.Option("--process", help="Run them in processes.")] = False,
+) -> None:
+    """Work until asked to stop; what is not said here comes from the settings under routing.
+
+    A single function will do, too, when --type says what jobs it is for.
+    """
+    given = cast(Given, context.obj)
+    said = {
+        "namespace": given.namespace,
+        "capabilities": tuple(capability) if capability else None,
+        "region": region,
+        "stack": stack,
+        "server_id": server_id,
+    }
+    offered = given.settings.routing.model_copy(
+        update={name: value for name, value in said.items() if value is not None}
+    )
+    asyncio.run(
+        routing_work.run(
+            working.handler_at(handlers),
+            given.settings,
+            offered,
+            types=type or (),
+            concurrency=concurrency,
+            process=process,
+        )
+    )
 
 
 @app.command()
 def scheduler(context: typer.Context) -> None:
-    """Stand for election and do the upkeep while elected, until asked to stop."""
+    """Do the upkeep until asked to stop; of any number that run, one does it.
+
+    Workers do it themselves, unless the setting routing.scheduler.enabled says otherwise.
+    """
     given = cast(Given, context.obj)
-
-    async def run() -> None:
-        async with (
-            compose.store(given.settings) as store,
-            compose.telemetry(given.settings.telemetry),
-        ):
-            candidate = asyncio.create_task(Scheduler(store, namespace=given.namespace).run())
-            await until_asked_to_stop()
-            candidate.cancel()
-            await asyncio.wait([candidate])
-
-    asyncio.run(run())
+    asyncio.run(routing_work.schedule(given.settings, namespace=given.namespace))
 
 
 @app.command()
 def script(
-    name: Annotated[str, typer.Argument(help="One of BridgeMQ's four scripts.")],
+    name: Annotated[str | None, typer.Argument(help="One of those that are listed.")] = None,
 ) -> None:
-    """Print a script, ready for SCRIPT LOAD from any language."""
-    if name not in SCRIPTS:
-        raise InvalidOption(f"wanted one of {', '.join(SCRIPTS)}, got {name!r}")
-    typer.echo(SCRIPTS[name].source)
-
-
-def _on_the_queue(context: typer.Context, step: Callable[[Queue], Coroutine[Any, Any, T]]) -> T:
-    given = cast(Given, context.obj)
-
-    async def run() -> T:
-        async with compose.store(given.settings) as store:
-            return await step(Queue(store, namespace=given.namespace))
-
-    return asyncio.run(run())
+    """Print a script, ready for SCRIPT LOAD from any language; without a name, list them."""
+    sources = pages.sources()
+    if name is None:
+        for each, source in sources.items():
+            typer.echo(f"{each:<16}  {source.summary}")
+    elif name in sources:
+        typer.echo(sources[name].text)
+    else:
+        raise InvalidOption(f"wanted one of {', '.join(sources)}, got {name!r}")

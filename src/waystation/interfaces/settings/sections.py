@@ -13,6 +13,7 @@ from waystation.core.store import address
 from waystation.core.store.durable import Durability
 from waystation.interfaces.settings.files import FilesSettings
 from waystation.interfaces.settings.room import RoomSettings
+from waystation.interfaces.settings.routing import RoutingSettings
 from waystation.interfaces.settings.section import Duration, Section, wanted
 
 
@@ -94,5 +95,6 @@ class Settings(Section):
     worker: WorkerSettings = WorkerSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     pipeline: PipelineSettings = PipelineSettings()
+    routing: RoutingSettings = RoutingSettings()
     files: FilesSettings = FilesSettings()
     room: RoomSettings = RoomSettings()

@@ -1,7 +1,7 @@
 """The page that tells clients in other languages how to use the scripts."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from waystation.core.store.script import Door
 
@@ -57,16 +57,16 @@ given others.
 | nothing | always |
 | `server` | that is its id; nothing else is looked at |
 | `stack`, `capabilities` or `region` | every category given holds; one left out always does |
-| … with `"mode": "any"`, or without a mode | a category holds when the worker has one of its values |
+| … with `"mode": "any"`, or without | a category holds when the worker has one of its values |
 | … with `"mode": "all"` | a category holds when the worker has all of its values |
 | … with `"match": "category-any"` | one of the categories given holds |
 | `avoid` | its id is not listed there |
 
-A capability that a worker offers may hold `*` for anything and `?` for one character; one that a job
-asks for is taken as it is written.
+A capability that a worker offers may hold `*` for anything and `?` for one character; one that a
+job asks for is taken as it is written.
 
-A job may bring limits along, as `"rateLimit": {"maxConcurrent": 5, "maxPerMinute": 100}`. They count
-where its type has none in `ratelimit:config`."""
+A job may bring limits along, as `"rateLimit": {"maxConcurrent": 5, "maxPerMinute": 100}`. They
+count where its type has none in `ratelimit:config`."""
 
 
 def page() -> str:
@@ -77,6 +77,19 @@ def page() -> str:
     parts.append("## Ours")
     parts += _sections([*_doors(scripts), *_doors(admin_scripts)])
     return "\n\n".join(parts) + "\n"
+
+
+class Source(NamedTuple):
+    """A script as it is loaded."""
+
+    summary: str
+    text: str
+
+
+def sources() -> dict[str, Source]:
+    """Every script of the line by its name, BridgeMQ's own first."""
+    doors = [door for module in (bridge_scripts, scripts, admin_scripts) for door in _doors(module)]
+    return {door.name: Source(door.header.summary, door.source) for door in doors}
 
 
 def _doors(module: Any) -> list[Door[Any, Any]]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from waystation.core import codec, identity
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.codec import PAYLOAD_LIMIT, check_size
-from waystation.core.errors import InvalidOption
+from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.store import faults
 from waystation.core.store.attached import Attached
 from waystation.core.store.connection import Store
@@ -175,6 +175,14 @@ class Queue(Attached):
             (await self._opened()).hot, self.keys, queue=checked_type(type), config=config
         )
 
+    async def limits(self) -> dict[str, Limit]:
+        """The limits of every type that has some; what cannot be read limits nothing."""
+        with faults.told():
+            found = await (await self._opened()).hot.execute_command("HGETALL", self.keys.limits)
+        pairs = zip(found[::2], found[1::2], strict=True)
+        read = {type.decode(): _limit(config) for type, config in pairs}
+        return {type: limit for type, limit in read.items() if limit is not None}
+
     async def stats(self) -> Stats:
         """How much is where, and who works."""
         return await stats((await self._opened()).hot, self.keys)
@@ -195,3 +203,10 @@ class Queue(Attached):
 
     def _now(self) -> str | int:
         return self._clock.now_ms() if self._clock else SERVER_TIME
+
+
+def _limit(config: bytes) -> Limit | None:
+    try:
+        return codec.decode(config, Limit)
+    except InvalidInput:
+        return None

@@ -1,0 +1,44 @@
+"""What every `work` command shares: the handler it names, and a process that ends when asked."""
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+from waystation.core.background import BackgroundWorker
+from waystation.core.errors import InvalidOption
+from waystation.core.runtime.service import calling_on_signals
+from waystation.core.runtime.watch import Watchdog
+
+JobHandler: TypeAlias = Callable[[Any], Any]
+
+
+async def work(
+    worker: BackgroundWorker[Any], ready: Callable[[], None], *, watchdog_s: float
+) -> None:
+    """Work until the first signal, then finish what was begun; a second one ends it at once."""
+    async with Watchdog(watchdog_s), worker, calling_on_signals(worker.stop):
+        ready()
+        await worker.run()
+
+
+def handler_at(place: str) -> JobHandler | Mapping[str, JobHandler]:
+    """Import what `module:name` names, also from the directory that the command runs in."""
+    module_name, _, name = place.partition(":")
+    if not module_name or not name:
+        raise InvalidOption(f"a handler is given as module:name, got {place!r}")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found: Any = getattr(importlib.import_module(module_name), name, None)
+    except ModuleNotFoundError as error:
+        raise InvalidOption(f"{module_name!r} cannot be imported ({error})") from error
+    if isinstance(found, Mapping):
+        handlers = cast(Mapping[str, Any], found)
+        if handlers and all(callable(each) for each in handlers.values()):
+            return handlers
+    elif callable(found):
+        return found
+    raise InvalidOption(
+        f"{place} must be a function, or functions by the name of the job, got {found!r}"
+    )
