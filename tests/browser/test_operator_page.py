@@ -66,15 +66,37 @@ async def test_a_viewer_may_look_and_not_touch(street: Street) -> None:
     assert (await street.house.room.pulse()).options.status == "active"
 
 
-async def test_lanes_and_the_start_of_the_sale_are_set_here(street: Street) -> None:
+async def test_lanes_events_and_codes_are_set_here(street: Street) -> None:
     page = await _opened(street)
     await expect(page.locator("#w3")).to_have_value("8")
     await page.fill("#w0", "3")
     await page.click("#weights-form button")
     await page.wait_for_selector("text=The lanes are set.")
     assert (await street.house.room.pulse()).options.lane_weights == (3, 2, 4, 8)
+    await page.fill("#event-name", "Gala")
+    await page.fill("#gathers", "2020-01-01T10:00")
     await page.fill("#starts", "2030-01-01T10:00")
+    await page.fill("#ends", "2030-01-01T23:00")
     await page.click("#event-form button")
-    await page.wait_for_selector("text=The start is planned.")
+    await page.wait_for_selector("#events li:has-text('gathering, commitment')")
     pulse = await street.house.room.pulse()
     assert (pulse.phase, bool(pulse.fields["commitment"])) == ("prequeue", True)
+    await page.fill("#batch", "press")
+    await page.click("#codes-form button")
+    await page.wait_for_selector("#batches li:has-text('press: 10 codes for lane 2')")
+    assert len((await page.input_value("#codes")).split()) == 10
+    await page.wait_for_selector("#audit td:has-text('make-codes')")
+    assert await complaints(page) == []
+
+
+async def test_signing_out_leaves_nothing_behind(street: Street) -> None:
+    page = await _opened(street)
+    assert "wrk_" not in str(await page.evaluate("[{...sessionStorage}, {...localStorage}]"))
+    assert "wr_o" not in await page.evaluate("document.cookie")
+    await page.reload()
+    await page.wait_for_selector("#board:not([hidden])")
+    await page.click("#sign-out")
+    await page.wait_for_selector("#login:not([hidden])")
+    await page.reload()
+    await page.wait_for_selector("#login:not([hidden])")
+    assert await page.is_hidden("#board")

@@ -7,6 +7,7 @@ import pytest
 from tests.interfaces.api.hands import QUEUE, House
 from waystation.core.errors import InvalidInput
 from waystation.interfaces.api.returns import safe_path
+from waystation.interfaces.api.telling import instant
 
 ELSEWHERE = [
     "//e.test",
@@ -164,17 +165,23 @@ async def test_60_the_seed_of_a_draw_is_secret_until_it_is_over(house: House) ->
     from waystation.queues.waitingroom.lottery import Lottery, Proof, verify
 
     admin = await house.operator()
-    starts = (await house.room.pulse()).now_ms + 60_000
+    now_ms = (await house.room.pulse()).now_ms
+    root = f"/api/v1/admin/queues/{QUEUE}"
     planned = await admin.post(
-        f"/api/v1/admin/queues/{QUEUE}/event",
-        {"starts_ms": starts, "shuffle_at_event_start": True},
-    )
-    assert planned.json()["phase"] == "prequeue"
+        f"{root}/events",
+        {
+            "prequeue_start_time": instant(now_ms - 1000), "shuffle_at_event_start": True,
+            "event_start_time": instant(now_ms + 60_000),
+            "event_end_time": instant(now_ms + 3_600_000),
+        },
+    )  # fmt: skip
+    assert planned.json()["status"] == "gathering"
+    commit = (await admin.get(root)).json()["commit"]
     people = [house.visitor(f"10.7.0.{number}") for number in range(5)]
     for person in people:
         assert (await person.join())["status"] == "prequeued"
     before = (await people[0].ask("GET", "fairness")).json()
-    assert before == {"method": "lottery", "commit": planned.json()["commit"]}
+    assert before == {"method": "lottery", "commit": commit}
     await Lottery(house.room).draw(beacon="noon")
     await house.room.pulse()
     told = (await people[0].ask("GET", "fairness")).json()

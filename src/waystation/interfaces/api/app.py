@@ -10,6 +10,7 @@ from waystation.core.telemetry.metrics import CONTENT_TYPE
 from waystation.interfaces.api import openapi
 from waystation.interfaces.api.addresses import visitor_address
 from waystation.interfaces.api.admin.controls import Controls
+from waystation.interfaces.api.admin.events import EventAdmin
 from waystation.interfaces.api.admin.invitations import InvitationAdmin
 from waystation.interfaces.api.admin.looks import LooksAdmin
 from waystation.interfaces.api.admin.office import Office
@@ -58,6 +59,7 @@ class App:
             RoomAdmin(office),
             Controls(office),
             Overview(office),
+            EventAdmin(office),
             InvitationAdmin(office),
             LooksAdmin(office, wardrobe),
             People(office),

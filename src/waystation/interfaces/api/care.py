@@ -9,6 +9,7 @@ from waystation.interfaces.api.rooms import Rooms, name_of
 from waystation.queues.waitingroom.admission import Admission
 from waystation.queues.waitingroom.lottery import Lottery
 from waystation.queues.waitingroom.room import Room
+from waystation.queues.waitingroom.schedule import Schedule
 from waystation.queues.waitingroom.upkeep import Upkeep
 from waystation.queues.waitingroom.visitor import Lane
 
@@ -65,8 +66,9 @@ class Care:
             await upkeep.compact()
 
     async def open_due(self) -> None:
-        """Hold the draw of every room whose start has come."""
+        """Begin and end what is planned, and hold the draw of every room whose start has come."""
         for room in await self._all():
+            await Schedule(room).keep()
             pulse = await room.pulse()
             due = pulse.phase == "prequeue" and (pulse.starts_ms or 0) <= pulse.now_ms
             if due or pulse.phase == "drawing":

@@ -1,16 +1,18 @@
 'use strict';
 (() => {
   const { queue } = JSON.parse(document.getElementById('facts').textContent);
-  const base = `/api/v1/admin/queues/${queue}`;
+  const admin = '/api/v1/admin', base = `${admin}/queues/${queue}`;
   const at = (id) => document.getElementById(id);
   const number = new Intl.NumberFormat();
+  const clock = new Intl.DateTimeFormat([], { hour: '2-digit', minute: '2-digit' });
+  const day = new Intl.DateTimeFormat([], { dateStyle: 'medium', timeStyle: 'short' });
   const history = [];
-  let key = sessionStorage.getItem('operator') || '', stats = null, touched = false;
+  let stats = null, touched = false, live = null;
 
   const ask = async (method, path, content) => {
-    const answer = await fetch(base + path, {
-      method, cache: 'no-store',
-      headers: { authorization: `Bearer ${key}`, ...(content === undefined ? {} : { 'content-type': 'application/json' }) },
+    const answer = await fetch(path, {
+      method, cache: 'no-store', credentials: 'same-origin',
+      headers: content === undefined ? {} : { 'content-type': 'application/json' },
       body: content === undefined ? undefined : JSON.stringify(content),
     });
     const told = answer.status === 204 ? {} : await answer.json();
@@ -19,45 +21,36 @@
   };
 
   const minutes = (seconds) => seconds === null ? '–' : seconds < 60 ? '< 1 min' : `${number.format(Math.round(seconds / 60))} min`;
+  const inLine = () => stats.waiting.reduce((a, b) => a + b, 0) + stats.returned;
 
-  const look = async () => {
-    try {
-      stats = await ask('GET', '/stats');
-      at('login').hidden = true; at('board').hidden = false; at('trouble').textContent = '';
-      draw();
-    } catch (error) {
-      at('trouble').textContent = error.message;
-      if (error.status === 401 || error.status === 403) { sessionStorage.removeItem('operator'); key = ''; at('login').hidden = false; at('board').hidden = true; return; }
-    }
-    setTimeout(look, 1000);
+  // The numbers come by themselves; the browser asks for them again when they stop.
+  const watch = () => {
+    live = new EventSource(`${base}/stats/stream`);
+    live.addEventListener('stats', (event) => { stats = JSON.parse(event.data); at('trouble').textContent = ''; draw(); });
+    live.onerror = () => { at('state').textContent = 'not connected'; at('state').dataset.state = ''; if (live.readyState === EventSource.CLOSED) setTimeout(() => { if (live) watch(); }, 5000); };
   };
 
   const draw = () => {
-    const waiting = stats.waiting.reduce((a, b) => a + b, 0) + stats.prequeued + stats.returned;
-    at('state').textContent = stats.serving_state;
-    at('waiting').textContent = number.format(waiting);
+    at('state').textContent = stats.serving_state.replace('_', ' ');
+    at('state').dataset.state = stats.serving_state;
+    at('waiting').textContent = number.format(inLine() + stats.prequeued);
     at('called').textContent = number.format(stats.called);
     at('active').textContent = `${number.format(stats.active)} / ${number.format(stats.max_active)}`;
     at('last-wait').textContent = minutes(stats.wait_p50);
-    at('empty').textContent = emptyAt(stats.rate_per_minute, waiting);
+    at('empty').textContent = emptyAt(stats.rate_per_minute, inLine() + stats.prequeued);
+    at('pause').disabled = stats.serving_state === 'paused';
+    at('resume').disabled = stats.serving_state === 'running';
+    stats.waiting.forEach((count, lane) => { at(`lane${lane}`).textContent = number.format(count); });
     if (!touched) { at('rate').value = stats.rate_per_minute; preview(); }
     history.push({ at: Date.now(), in: stats.hour.total_enqueued || 0, out: stats.hour.total_admitted || 0, active: stats.active });
     while (history.length > 900) history.shift();
     chart();
-    const names = ['normal', 'elevated', 'VIP', 'premium'];
-    at('lanes').replaceChildren(...stats.waiting.map((count, lane) => row(names[lane], number.format(count), at(`w${lane}`).value || '–')).reverse());
-  };
-
-  const row = (...cells) => {
-    const line = document.createElement('tr');
-    for (const text of cells) { const cell = document.createElement('td'); cell.textContent = text; line.append(cell); }
-    return line;
   };
 
   const emptyAt = (rate, waiting) => {
     if (!waiting) return 'now';
     if (!(rate > 0) || stats.serving_state !== 'running') return 'never';
-    return new Date(Date.now() + waiting / rate * 60000).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
+    return clock.format(new Date(Date.now() + waiting / rate * 60000));
   };
 
   // Per minute, over the last ten seconds, so that the line is neither a comb nor a memory.
@@ -68,51 +61,101 @@
   };
 
   const chart = () => {
-    const arrivals = history.map((_, index) => pace('in', index)), admissions = history.map((_, index) => pace('out', index)), active = history.map((each) => each.active);
-    at('flow').textContent = number.format(Math.round(admissions[admissions.length - 1] || 0));
-    const top = Math.max(10, ...arrivals, ...admissions, ...active);
-    const plot = (id, values) => at(id).setAttribute('points', values.map((value, index) => `${(600 * index / Math.max(60, history.length - 1)).toFixed(1)},${(175 - 170 * value / top).toFixed(1)}`).join(' '));
-    plot('line-arrivals', arrivals); plot('line-admissions', admissions); plot('line-active', active);
-    at('scale').textContent = `top of the chart: ${number.format(Math.ceil(top))}`;
-    if (!at('grid').childNodes.length) for (const y of [5, 47.5, 90, 132.5, 175]) {
+    const lines = { arrivals: history.map((_, index) => pace('in', index)), admissions: history.map((_, index) => pace('out', index)), active: history.map((each) => each.active) };
+    at('flow').textContent = number.format(Math.round(lines.admissions.at(-1) || 0));
+    const top = round(Math.max(10, ...lines.arrivals, ...lines.admissions, ...lines.active)), span = Math.max(60, history.length - 1);
+    for (const [name, values] of Object.entries(lines)) {
+      const point = (value, index) => `${(600 - 600 * (history.length - 1 - index) / span).toFixed(1)},${(175 - 165 * value / top).toFixed(1)}`;
+      at(`line-${name}`).setAttribute('points', values.map(point).join(' '));
+    }
+    at('scale').textContent = number.format(top);
+    if (!at('grid').childNodes.length) for (const y of [10, 51, 92.5, 134, 175]) {
       const line = document.createElementNS('http://www.w3.org/2000/svg', 'line');
       for (const [name, value] of [['x1', 0], ['x2', 600], ['y1', y], ['y2', y]]) line.setAttribute(name, value);
       at('grid').append(line);
     }
   };
+  const round = (value) => { const unit = 10 ** Math.floor(Math.log10(value)); return Math.ceil(value / unit) * unit; };
 
   const preview = () => {
     at('rate-shown').textContent = number.format(at('rate').value);
     if (!stats) return;
-    const waiting = stats.waiting.reduce((a, b) => a + b, 0) + stats.returned;
-    at('preview').textContent = !waiting ? '' : `The line would be empty at ${emptyAt(Number(at('rate').value), waiting)} instead of ${emptyAt(stats.rate_per_minute, waiting)}.`;
+    const waiting = inLine(), now = emptyAt(stats.rate_per_minute, waiting), then = emptyAt(Number(at('rate').value), waiting);
+    at('preview').textContent = !waiting || now === then ? '' : `The line would be empty at ${then} instead of ${now}.`;
+  };
+
+  const made = (name, text) => { const element = document.createElement(name); element.textContent = text; return element; };
+  const entry = (text, word, label, step) => {
+    const line = document.createElement('li'), button = made('button', word);
+    button.type = 'button'; button.className = 'quiet'; button.setAttribute('aria-label', label);
+    button.addEventListener('click', step);
+    line.append(made('span', text), button);
+    return line;
   };
 
   const act = async (sentence, method, path, content) => {
-    at('done').textContent = '';
-    try { await ask(method, path, content); at('done').textContent = sentence; at('trouble').textContent = ''; }
-    catch (error) { at('trouble').textContent = error.message; }
+    at('done').textContent = at('trouble').textContent = '';
+    try {
+      const told = await ask(method, path, content);
+      at('done').textContent = sentence;
+      await lists();
+      return told;
+    } catch (error) { at('trouble').textContent = error.message; if (error.status === 401) leave(); }
   };
+
+  const lists = async () => {
+    const room = await ask('GET', base), { events } = await ask('GET', `${base}/events`), { batches } = await ask('GET', `${base}/codes`);
+    room.settings.lane_weights.forEach((weight, lane) => { if (document.activeElement !== at(`w${lane}`)) at(`w${lane}`).value = weight; });
+    at('events').replaceChildren(...events.map((each) => {
+      const name = each.name || 'Event', word = each.status === 'planned' ? 'Call off' : 'End';
+      const lots = each.shuffle_at_event_start ? ', by lot' : '', commit = each.status === 'gathering' && room.commit ? `, commitment ${room.commit.slice(0, 16)}…` : '';
+      return entry(`${name}: ${day.format(new Date(each.event_start_time))} to ${day.format(new Date(each.event_end_time))}${lots} (${each.status}${commit})`, word, `${word} ${name}`, () => act('It is off.', 'DELETE', `${base}/events/${each.id}`));
+    }));
+    at('batches').replaceChildren(...batches.map((each) => entry(`${each.batch}: ${number.format(each.codes)} codes for lane ${each.lane}, used ${number.format(each.used)} of ${number.format(each.codes * each.uses)} times`, 'Take back', `Take back ${each.batch}`, () => act('The codes count no longer.', 'DELETE', `${base}/codes/${each.batch}`))));
+    try {
+      const { entries } = await ask('GET', `${admin}/audit`);
+      at('audit-box').hidden = false;
+      at('audit').replaceChildren(...entries.filter((each) => each.queue === queue).slice(0, 50).map((each) => {
+        const line = document.createElement('tr');
+        line.append(made('td', day.format(new Date(Number(each.at)))), made('td', `${each.who} (${each.role})`), made('td', each.action), made('td', change(each)));
+        return line;
+      }));
+    } catch { at('audit-box').hidden = true; }
+  };
+
+  const change = ({ before, after }) => {
+    const told = JSON.parse(after === 'null' ? before : after);
+    if (told === null || typeof told !== 'object') return String(told ?? '');
+    return Object.entries(told).filter(([name]) => !['version', 'updated_at'].includes(name)).map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`).join(', ');
+  };
+
+  const enter = (who) => {
+    at('login').hidden = true; at('board').hidden = at('me').hidden = false; at('trouble').textContent = '';
+    at('name').textContent = `${who.name}, ${who.role}`;
+    watch();
+    lists().catch((error) => { at('trouble').textContent = error.message; });
+  };
+  const leave = () => { if (live) live.close(); live = null; at('login').hidden = false; at('board').hidden = at('me').hidden = true; at('key').focus(); };
+
   const on = (id, event, step) => at(id).addEventListener(event, (happened) => { happened.preventDefault(); step(); });
+  const time = (id) => at(id).value ? new Date(at(id).value).toISOString() : null;
 
-  const settings = async () => {
-    const room = await ask('GET', '');
-    room.settings.lane_weights.forEach((weight, lane) => { at(`w${lane}`).value = weight; });
-    at('planned').textContent = room.event_start_time ? `Planned for ${new Date(room.event_start_time).toLocaleString()}${room.commit ? `, commitment ${room.commit.slice(0, 16)}…` : ''}` : '';
-  };
-  const open = async () => { await look(); try { await settings(); } catch { /* the board says what is wrong */ } };
+  on('login', 'submit', async () => { const key = at('key').value.trim(); at('key').value = ''; try { enter(await ask('POST', `${admin}/sign-in`, { key })); } catch (error) { at('trouble').textContent = error.message; } });
+  on('sign-out', 'click', async () => { await ask('DELETE', `${admin}/sign-in`); leave(); });
+  on('pause', 'click', () => act('Paused: everybody keeps their place.', 'POST', `${base}/pause`));
+  on('resume', 'click', () => act('People are called in again.', 'POST', `${base}/resume`));
+  on('drain', 'click', () => act('Draining: nobody joins any more.', 'POST', `${base}/drain`));
+  at('rate').addEventListener('input', () => { touched = true; preview(); });
+  on('rate-form', 'submit', async () => { await act('The rate is set.', 'POST', `${base}/rate`, { new_users_per_minute: Number(at('rate').value), ramp_seconds: Number(at('ramp').value) }); touched = false; });
+  on('message-form', 'submit', () => act('Everybody is told.', 'POST', `${base}/message`, { text: { [at('message-lang').value]: at('message').value }, level: at('message-warning').checked ? 'warning' : 'info' }));
+  on('message-clear', 'click', () => { at('message').value = ''; act('The message is gone.', 'POST', `${base}/message`, { text: {} }); });
+  on('admit-form', 'submit', () => act('They are called.', 'POST', `${base}/admit`, { count: Number(at('admit').value) }));
+  on('weights-form', 'submit', () => act('The lanes are set.', 'PATCH', base, { lane_weights: [0, 1, 2, 3].map((lane) => Number(at(`w${lane}`).value)) }));
+  on('event-form', 'submit', () => act('It is planned.', 'POST', `${base}/events`, { name: at('event-name').value, event_start_time: time('starts'), event_end_time: time('ends'), prequeue_start_time: time('gathers'), shuffle_at_event_start: Boolean(time('gathers')) && at('shuffle').checked }));
+  on('codes-form', 'submit', async () => {
+    const told = await act('These codes are shown this once.', 'POST', `${base}/codes`, { batch: at('batch').value, count: Number(at('count').value), uses: Number(at('uses').value), lane: Number(at('codes-lane').value) });
+    if (told) { at('codes').hidden = false; at('codes').value = told.codes.join('\n'); at('codes').focus(); }
+  });
 
-  on('login', 'submit', () => { key = at('key').value.trim(); sessionStorage.setItem('operator', key); open(); });
-  on('pause', 'click', () => act('Paused: everybody keeps their place.', 'POST', '/pause'));
-  on('resume', 'click', () => act('People are called in again.', 'POST', '/resume'));
-  on('drain', 'click', () => act('Draining: nobody joins any more.', 'POST', '/drain'));
-  on('rate', 'input', () => { touched = true; preview(); });
-  on('rate-form', 'submit', async () => { await act('The rate is set.', 'POST', '/rate', { new_users_per_minute: Number(at('rate').value), ramp_seconds: Number(at('ramp').value) }); touched = false; });
-  on('message-form', 'submit', () => act('Everybody is told.', 'POST', '/message', { text: { [at('message-lang').value]: at('message').value }, level: at('message-warning').checked ? 'warning' : 'info' }));
-  on('message-clear', 'click', () => { at('message').value = ''; act('The message is gone.', 'POST', '/message', { text: {} }); });
-  on('admit-form', 'submit', () => act('They are called.', 'POST', '/admit', { count: Number(at('admit').value) }));
-  on('weights-form', 'submit', () => act('The lanes are set.', 'PATCH', '', { lane_weights: [0, 1, 2, 3].map((lane) => Number(at(`w${lane}`).value)) }));
-  on('event-form', 'submit', async () => { await act('The start is planned.', 'POST', '/event', { starts_ms: new Date(at('starts').value).getTime(), shuffle_at_event_start: at('shuffle').checked }); await settings(); });
-
-  if (key) open();
+  ask('GET', `${admin}/sign-in`).then(enter).catch(() => at('key').focus());
 })();

@@ -44,6 +44,7 @@ class RoomKeys(Keyspace, root=""):
     session = Hash("session:<position>", "one visitor inside", ttl="session length")
     owner = String("ipmap:<name>:<visitor>", "the place that a visitor has", ttl="30 min")
     newcomers = SortedSet("ratelimit:<network>:enqueue", "new places of one network", ttl="1 min")
+    schedule = Hash("queue:<name>:schedule", "events that are planned, by id")
     codes = Hash("queue:<name>:codes", "access codes by digest: lane, uses, end and batch")
     redeemed = Hash("queue:<name>:codes:used", "how often each code was used, and by whom")
     revocation = String("revocation:<token>", "why a token no longer counts", ttl="its token's")

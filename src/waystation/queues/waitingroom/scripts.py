@@ -267,3 +267,9 @@ async def redeem(
 ) -> list[str]:
     """Use an access code: once for each visitor, and for no more visitors than it allows."""
     ...
+
+
+@script(reply=bool)
+async def forget_draw(redis: Client, keys: RoomKeys) -> bool:
+    """Forget the last draw once it is over, so that another one may be held."""
+    ...

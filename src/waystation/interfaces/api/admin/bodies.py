@@ -1,5 +1,6 @@
 """What operators say and are told, field by field."""
 
+from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -54,19 +55,48 @@ class Confirm(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     confirm: str
 
 
-class Schedule(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """When the room opens."""
+Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 
-    starts_ms: int
-    ends_ms: int | None = None
+
+class NewEvent(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Something planned for a room."""
+
+    event_start_time: Instant
+    event_end_time: Instant
+    name: str = ""
+    prequeue_start_time: Instant | None = None
+    """From when people may gather; nothing to open without a pre-queue."""
     shuffle_at_event_start: bool = False
-    """Whether those who came before are drawn by lot."""
+    """Whether those who gathered are drawn by lot."""
+    settings: dict[str, Any] = {}
+    """What is different while it lasts, in the names of a room's settings."""
+
+
+class PlannedEvent(msgspec.Struct, kw_only=True):
+    """An event, and how the room is set up while it lasts."""
+
+    id: str
+    name: str
+    status: str
+    """planned, gathering or running."""
+    event_start_time: str
+    event_end_time: str
+    prequeue_start_time: str | None
+    shuffle_at_event_start: bool
+    settings: dict[str, Any]
+
+
+class Events(msgspec.Struct, kw_only=True):
+    """What is planned."""
+
+    events: list[PlannedEvent]
 
 
 class RoomStatus(msgspec.Struct, kw_only=True):
     """How a room does, in the names of other rooms."""
 
     status: str
+    event_id: str | None
     estimated_queued_users: int
     estimated_total_active_users: int
     max_estimated_time_minutes: float | None

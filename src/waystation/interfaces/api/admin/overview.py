@@ -42,6 +42,7 @@ class Overview:
         return answer(
             bodies.RoomStatus(
                 status="event_prequeueing" if pulse.phase == "prequeue" else word,
+                event_id=pulse.fields.get("event"),
                 estimated_queued_users=pulse.waiting + pulse.early,
                 estimated_total_active_users=pulse.inside,
                 max_estimated_time_minutes=round(wait.p90 / 60, 1) if wait else None,

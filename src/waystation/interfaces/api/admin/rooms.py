@@ -1,4 +1,4 @@
-"""Rooms set up, changed, planned and taken away."""
+"""Rooms set up, changed and taken away."""
 
 from typing import Any
 
@@ -8,25 +8,19 @@ from waystation.core import codec
 from waystation.core.errors import InvalidOption, WrongState
 from waystation.core.store import faults
 from waystation.interfaces.api.admin import bodies
+from waystation.interfaces.api.admin.merging import OWN, merged
 from waystation.interfaces.api.admin.office import FAILS, MOST_BODY, ROOT, Office
-from waystation.interfaces.api.challenge import checked_bits
 from waystation.interfaces.api.connectors import Rule, rules_of
 from waystation.interfaces.api.endpoints import endpoint
 from waystation.interfaces.api.exchange import Answer, Request, answer
+from waystation.interfaces.api.keys import DoorKeys
 from waystation.interfaces.api.problems import Problem
 from waystation.interfaces.api.rooms import is_name, name_of
 from waystation.interfaces.api.telling import instant, serving_state
-from waystation.queues.waitingroom.control import Control
 from waystation.queues.waitingroom.keys import RoomsKeys
-from waystation.queues.waitingroom.lottery import Lottery
 from waystation.queues.waitingroom.options import RoomOptions
 from waystation.queues.waitingroom.pulse import Pulse
 from waystation.queues.waitingroom.room import Room
-
-OWN = ("pow_bits", "invite_only", "fail_policy", "page_status")
-"""What the doors keep in a room's `meta` beside its options."""
-_SAME = {"total_active_users": "max_active", "max_active_users": "max_active"}
-"""What others call an option of ours."""
 
 
 class RoomAdmin:
@@ -41,7 +35,7 @@ class RoomAdmin:
         """All rooms that the key may see."""
         who = await self._office.operators.require(request, "viewer", request.query.get("queue"))
         rooms = [
-            self._room_body(room, await room.pulse())
+            room_body(room, await room.pulse())
             for id in await self._desk.rooms.look()
             if who.may("viewer", name_of(id)) and (room := self._desk.rooms.of(id))
         ]
@@ -58,19 +52,19 @@ class RoomAdmin:
             raise Problem(409, "EXISTS", "there is a room of that name")
         # The braces keep all keys of a room on one node of a cluster.
         room = self._desk.rooms.of(f"{{{asked.id}}}")
-        options, own = self._merged(RoomOptions(), asked.settings)
+        options, own = merged(RoomOptions(), asked.settings)
         await room.open(options)
         if own:
             await room.write(own)
         await self._office.note(who, "create", room, before=None, after=asked.settings)
         self._desk.rooms.forget()
-        return self._versioned(room, await room.pulse(), 201)
+        return _versioned(room, await room.pulse(), 201)
 
     @endpoint(f"GET {ROOT}/{{id}}", fails=FAILS, scope="viewer")
     async def read_room(self, request: Request) -> Answer:
         """How a room is set up."""
         room, _ = await self._office.allowed(request, "viewer")
-        return self._versioned(room, await room.pulse())
+        return _versioned(room, await room.pulse())
 
     @endpoint(f"PATCH {ROOT}/{{id}}", takes=dict, fails=FAILS, scope="admin")
     async def change(self, request: Request) -> Answer:
@@ -81,7 +75,7 @@ class RoomAdmin:
         version = _version_in(request)
         if version is not None and version != before.version:
             raise Problem(412, "CHANGED_MEANWHILE", f"the room is at version {before.version}")
-        options, own = self._merged(before.options, asked)
+        options, own = merged(before.options, asked)
         changed = {
             name: value
             for name, value in options.to_fields().items()
@@ -93,11 +87,11 @@ class RoomAdmin:
             raise Problem(412, "CHANGED_MEANWHILE", str(error)) from None
         after = await room.pulse()
         await self._office.note_change(who, "change", room, before, after)
-        return self._versioned(room, after)
+        return _versioned(room, after)
 
     @endpoint(f"DELETE {ROOT}/{{id}}", gives={204: None}, fails=FAILS, scope="admin")
     async def delete(self, request: Request) -> Answer:
-        """Take a closed room off the list; what it holds runs out by itself or is removed."""
+        """Take an empty room off the list, with its codes, its plans and its looks."""
         room, who = await self._office.allowed(request, "admin")
         pulse = await room.pulse()
         if pulse.waiting or pulse.inside:
@@ -105,22 +99,11 @@ class RoomAdmin:
         with faults.told():
             client = await room.client()
             await client.execute_command("SREM", RoomsKeys().every, room.queue_id)
+            own = (room.keys.codes, room.keys.redeemed, room.keys.schedule)
+            await client.execute_command("UNLINK", *own, DoorKeys(room.queue_id).looks)
         self._desk.rooms.forget()
         await self._office.note_change(who, "delete", room, pulse, pulse)
         return Answer(204)
-
-    @endpoint(f"POST {ROOT}/{{id}}/event", takes=bodies.Schedule, fails=FAILS, scope="admin")
-    async def schedule(self, request: Request) -> Answer:
-        """Let people gather until an instant, with a draw if wanted."""
-        room, who = await self._office.allowed(request, "admin")
-        asked = await request.read(bodies.Schedule)
-        before = await room.pulse()
-        if asked.shuffle_at_event_start:
-            await Lottery(room).announce()
-        await Control(room).schedule(asked.starts_ms, ends_ms=asked.ends_ms)
-        after = await room.pulse()
-        await self._office.note_change(who, "schedule", room, before, after)
-        return answer(self._room_body(room, after))
 
     @endpoint(f"GET {ROOT}/{{id}}/rules", fails=FAILS, scope="viewer")
     async def rules(self, request: Request) -> Answer:
@@ -149,61 +132,29 @@ class RoomAdmin:
             await self._office.note_change(who, "rules", room, before, await room.pulse())
         return answer({"rules": asked})
 
-    def _merged(
-        self, options: RoomOptions, asked: dict[str, Any]
-    ) -> tuple[RoomOptions, dict[str, str]]:
-        own = {name: asked[name] for name in OWN if name in asked}
-        plain = {name: value for name, value in asked.items() if name not in OWN}
-        if "new_users_per_minute" in plain:
-            plain["admission_rate"] = _number(plain.pop("new_users_per_minute")) / 60
-        plain = {_SAME.get(name, name): value for name, value in plain.items()}
-        if plain.get("target_url", "") and not _is_https(plain["target_url"]):
-            raise InvalidOption("target_url must be an https address without a user in it")
-        if "pow_bits" in own:
-            own["pow_bits"] = checked_bits(int(_number(own["pow_bits"])))
-        return options.changed(**plain), {name: _field(value) for name, value in own.items()}
 
-    def _room_body(self, room: Room, pulse: Pulse) -> dict[str, Any]:
-        own = {name: pulse.fields[name] for name in OWN if name in pulse.fields}
-        return {
-            "id": name_of(room.queue_id),
-            "version": pulse.version,
-            "epoch": pulse.epoch,
-            "phase": pulse.phase,
-            "serving_state": serving_state(pulse),
-            "event_start_time": instant(pulse.starts_ms) if pulse.starts_ms else None,
-            "event_end_time": instant(pulse.ends_ms) if pulse.ends_ms else None,
-            "commit": pulse.fields.get("commitment"),
-            "settings": {**msgspec.to_builtins(pulse.options), **own},
-        }
+def room_body(room: Room, pulse: Pulse) -> dict[str, Any]:
+    """How a room is set up, as operators see it."""
+    own = {name: pulse.fields[name] for name in OWN if name in pulse.fields}
+    return {
+        "id": name_of(room.queue_id),
+        "version": pulse.version,
+        "epoch": pulse.epoch,
+        "phase": pulse.phase,
+        "serving_state": serving_state(pulse),
+        "event_id": pulse.fields.get("event"),
+        "event_start_time": instant(pulse.starts_ms) if pulse.starts_ms else None,
+        "event_end_time": instant(pulse.ends_ms) if pulse.ends_ms else None,
+        "commit": pulse.fields.get("commitment"),
+        "settings": {**msgspec.to_builtins(pulse.options), **own},
+    }
 
-    def _versioned(self, room: Room, pulse: Pulse, status: int = 200) -> Answer:
-        tag = (b"etag", f'"{pulse.version}"'.encode())
-        return answer(self._room_body(room, pulse), status, tag)
+
+def _versioned(room: Room, pulse: Pulse, status: int = 200) -> Answer:
+    tag = (b"etag", f'"{pulse.version}"'.encode())
+    return answer(room_body(room, pulse), status, tag)
 
 
 def _version_in(request: Request) -> int | None:
     told = request.header("if-match").strip('"')
     return int(told) if told.isdigit() else None
-
-
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidOption(f"wanted a number, got {value!r}")
-    return float(value)
-
-
-def _field(value: object) -> str:
-    if isinstance(value, bool):
-        return str(int(value))
-    if not isinstance(value, str | int | float):
-        raise InvalidOption(f"wanted a plain value, got {type(value).__name__}")
-    return str(value)
-
-
-def _is_https(text: object) -> bool:
-    return (
-        isinstance(text, str)
-        and text.startswith("https://")
-        and not any(each in text for each in "@\\ \t\r\n")
-    )

@@ -1,0 +1,48 @@
+"""Settings of a room as operators write them, in our names or in those of other rooms."""
+
+from typing import Any
+
+from waystation.core.errors import InvalidOption
+from waystation.interfaces.api.challenge import checked_bits
+from waystation.queues.waitingroom.options import RoomOptions
+
+OWN = ("pow_bits", "invite_only", "fail_policy", "page_status")
+"""What the doors keep in a room's `meta` beside its options."""
+_SAME = {"total_active_users": "max_active", "max_active_users": "max_active"}
+"""What others call an option of ours."""
+
+
+def merged(options: RoomOptions, asked: dict[str, Any]) -> tuple[RoomOptions, dict[str, str]]:
+    """Options with what was asked for, and the doors' own fields."""
+    own = {name: asked[name] for name in OWN if name in asked}
+    plain = {name: value for name, value in asked.items() if name not in OWN}
+    if "new_users_per_minute" in plain:
+        plain["admission_rate"] = _number(plain.pop("new_users_per_minute")) / 60
+    plain = {_SAME.get(name, name): value for name, value in plain.items()}
+    if plain.get("target_url", "") and not _is_https(plain["target_url"]):
+        raise InvalidOption("target_url must be an https address without a user in it")
+    if "pow_bits" in own:
+        own["pow_bits"] = checked_bits(int(_number(own["pow_bits"])))
+    return options.changed(**plain), {name: _field(value) for name, value in own.items()}
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidOption(f"wanted a number, got {value!r}")
+    return float(value)
+
+
+def _field(value: object) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    if not isinstance(value, str | int | float):
+        raise InvalidOption(f"wanted a plain value, got {type(value).__name__}")
+    return str(value)
+
+
+def _is_https(text: object) -> bool:
+    return (
+        isinstance(text, str)
+        and text.startswith("https://")
+        and not any(each in text for each in "@\\ \t\r\n")
+    )
