@@ -213,6 +213,34 @@ def test_no_single_change_survives(place: int, char: str) -> None:
         verify(changed)
 
 
+def test_a_place_in_line_is_read_with_the_secret_that_signed_it_and_no_other() -> None:
+    """Only the room reads it, so it is signed with a secret that is never published."""
+    ticket = QueueTicket(iss="room", aud="shop", iat=NOW_S, exp=NOW_S + 99, jti="p", owner="o")
+    settings: dict[str, Any] = {"audience": "shop", "issuer": "room", "now_ms": NOW_S * 1000}
+    token = RING.sign(ticket)
+    assert RING.verify(token, QueueTicket, **settings) == ticket
+    head, payload, _ = token.split(".")
+    header = json.loads(base64.urlsafe_b64decode(head + "=="))
+    guessed = OctKey.import_key(b"-" * 32)
+    forged = jws.serialize_compact(header, b"{}", guessed, algorithms=["HS256"])
+    for wrong in (forged, f"{head}.{payload}.{'A' * 43}", f"{head}.{payload}.{'A' * 86}"):
+        with pytest.raises(InvalidToken, match="signature"):
+            RING.verify(wrong, QueueTicket, **settings)
+    assert header["kid"] not in {key["kid"] for key in RING.jwks()["keys"]}
+
+
+def test_a_header_that_names_another_algorithm_than_its_key_is_refused() -> None:
+    with pytest.raises(InvalidToken, match="algorithm"):
+        verify(with_header(alg="HS256"))
+
+
+def test_a_short_secret_is_refused() -> None:
+    kept = json.loads(RING.to_json())
+    kept[Kind.QUEUE.value]["current"]["k"] = "a" * 28
+    with pytest.raises(InvalidInput, match="32 bytes"):
+        Keyring.from_json(json.dumps(kept))
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"wr-session+jwt": {"current": {}}}'])
 def test_keys_that_are_none_are_refused(text: str) -> None:
     """F31: better not to start than to start with a default secret."""

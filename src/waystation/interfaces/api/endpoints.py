@@ -8,6 +8,9 @@ import msgspec
 from waystation.interfaces.api.exchange import Answer, Request
 from waystation.interfaces.api.problems import Problem
 
+MOST_KNOWN = 1024
+"""Paths whose endpoint is remembered; nearly all visitors ask for the same few."""
+
 Handler: TypeAlias = Callable[[Request], Awaitable[Answer]]
 Method = TypeVar("Method", bound=Callable[..., Awaitable[Answer]])
 
@@ -101,6 +104,7 @@ class Table:
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:
         self._endpoints = list(endpoints)
         self._root: dict[str, Any] = {}
+        self._known: dict[tuple[str, str], tuple[Endpoint, Mapping[str, str]]] = {}
         for each in self._endpoints:
             self._add(each)
 
@@ -116,8 +120,17 @@ class Table:
             node = node.setdefault(part, {})
         node.setdefault(_HERE, {})[endpoint.method] = (endpoint, names)
 
-    def find(self, method: str, path: str) -> tuple[Endpoint, dict[str, str]]:
+    def find(self, method: str, path: str) -> tuple[Endpoint, Mapping[str, str]]:
         """The endpoint, and what its varying parts are; a Problem when there is none."""
+        known = self._known.get((method, path))
+        if known is None:
+            known = self._look_up(method, path)
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[method, path] = known
+        return known
+
+    def _look_up(self, method: str, path: str) -> tuple[Endpoint, Mapping[str, str]]:
         values = list[str]()
         node = self._root
         for part in path[1:].split("/"):

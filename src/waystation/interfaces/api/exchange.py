@@ -1,7 +1,6 @@
 """One request and its answer, as plain as ASGI gives them."""
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import parse_qsl
 
@@ -66,11 +65,9 @@ class Request:
         self._scope = scope
         self._receive = receive
         self._raw: list[tuple[bytes, bytes]] = scope["headers"]
-
-    @cached_property
-    def headers(self) -> dict[bytes, bytes]:
+        self.headers: dict[bytes, bytes] = dict(self._raw)
         """The headers by lower-case name; the last of several counts."""
-        return dict(self._raw)
+        self._cookies: dict[str, str] | None = None
 
     def header(self, name: str, default: str = "") -> str:
         """One header as text."""
@@ -82,14 +79,20 @@ class Request:
         """The query as it came."""
         return self._scope["query_string"].decode("latin-1")
 
-    @cached_property
+    @property
     def query(self) -> dict[str, str]:
         """The query; the last of several counts."""
-        return dict(parse_qsl(self.query_string, keep_blank_values=True))
+        asked = self.query_string
+        return dict(parse_qsl(asked, keep_blank_values=True)) if asked else {}
 
-    @cached_property
+    @property
     def cookies(self) -> dict[str, str]:
         """The cookies; two of one name are refused, because proxies disagree which one counts."""
+        if self._cookies is None:
+            self._cookies = self._read_cookies() if b"cookie" in self.headers else {}
+        return self._cookies
+
+    def _read_cookies(self) -> dict[str, str]:
         found: dict[str, str] = {}
         for name, value in self._raw:
             if name != b"cookie":

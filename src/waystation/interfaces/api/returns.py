@@ -63,7 +63,7 @@ class Seal:
         """The seal that belongs to a keyring; it turns with the keys of the queue tickets."""
         ring = json.loads(keyring.to_json())[Kind.QUEUE]
         names = ("current", "previous", "next")
-        return cls([ring[name]["d"].encode() for name in names if name in ring])
+        return cls([ring[name]["k"].encode() for name in names if name in ring])
 
     def close(self, back: Return) -> str:
         """The text for the query."""

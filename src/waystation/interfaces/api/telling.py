@@ -1,6 +1,7 @@
 """How a standing is told to its visitor."""
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 import msgspec
 
@@ -83,6 +84,7 @@ def word_of(standing: Standing) -> str:
     return _WORDS[type(standing)]
 
 
+@lru_cache(maxsize=64)
 def serving_state(pulse: Pulse) -> str:
     """What the room does, in one word."""
     if pulse.fail_open:
@@ -100,6 +102,7 @@ def serving_state(pulse: Pulse) -> str:
             return "paused"
 
 
+@lru_cache(maxsize=64)
 def notice(pulse: Pulse) -> Notice | None:
     """What the operator says, while it counts."""
     if not pulse.message:
@@ -127,8 +130,9 @@ def instant(ms: int) -> str:
 def _told(wait: estimate.Wait | None) -> EstimatedWait:
     if wait is None:
         return EstimatedWait(known=False)
-    p10, p50, p90 = (round(each, 1) for each in (wait.p10, wait.p50, wait.p90))
-    return EstimatedWait(known=True, p10=p10, p50=p50, p90=p90)
+    return EstimatedWait(
+        known=True, p10=round(wait.p10, 1), p50=round(wait.p50, 1), p90=round(wait.p90, 1)
+    )
 
 
 def cloudflare_shape(body: PlaceBody, pulse: Pulse) -> dict[str, object]:

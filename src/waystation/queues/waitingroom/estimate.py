@@ -1,5 +1,7 @@
 """How long somebody will wait, said as honestly as it is known."""
 
+from functools import lru_cache
+
 import msgspec
 
 from .model import closed_form
@@ -29,6 +31,7 @@ def pace(pulse: Pulse) -> float:
     return allowed
 
 
+@lru_cache(maxsize=256)
 def lane_pace(pulse: Pulse, lane: int) -> float:
     """People of one lane called in per second, while the lanes wait that wait now."""
     options = pulse.options

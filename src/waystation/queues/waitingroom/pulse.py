@@ -11,8 +11,8 @@ from .model import Model
 from .options import RoomOptions
 
 
-class Pulse(msgspec.Struct, frozen=True, kw_only=True):
-    """A room at one instant."""
+class Pulse(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A room at one instant; each look is one of its own, so that what follows can be kept."""
 
     now_ms: int
     options: RoomOptions
