@@ -5,7 +5,8 @@ first, last = tonumber(first), tonumber(last)
 
 local function from_list(key)
   if asc ~= '1' then return redis.call('LRANGE', key, first, last) end
-  local found, ids = redis.call('LRANGE', key, -(last + 1), -(first + 1)), {}
+  -- Not -(last + 1): that may be -0, which is no number to Redis 7.
+  local found, ids = redis.call('LRANGE', key, -1 - last, -1 - first), {}
   for place = #found, 1, -1 do ids[#ids + 1] = found[place] end
   return ids
 end
