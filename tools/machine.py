@@ -68,6 +68,11 @@ def _install(program: Program, link: Path) -> None:
     link.symlink_to(Path("/usr/bin") / program.name)
 
 
+def _install_redis(program: Program, link: Path) -> None:
+    # One program under several names; installed as redis-server it would start itself as well.
+    _install(program._replace(name="redis-check-rdb"), link)
+
+
 def _update_lists() -> None:
     # A fresh container has no lists, stale ones name packages that are gone.
     subprocess.run(["apt-get", "-q", "update"], capture_output=True, check=False)
@@ -77,4 +82,5 @@ PROGRAMS = (
     Program("promtool", "prometheus", "tests/core/telemetry", _take_out),
     Program("chromium", "chromium", "tests/browser", _install),
     Program("nginx", "nginx", "tests/connectors", _take_out),
+    Program("redis-server", "redis-tools", "tests/servers", _install_redis),
 )

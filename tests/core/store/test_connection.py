@@ -1,10 +1,10 @@
 import asyncio
-import socket
 import time
 
 import pytest
 from redis.asyncio import Redis
 
+from tests.support.ports import free_port
 from waystation.core.clock import HandClock
 from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable, StoreUnsuitable
 from waystation.core.store import embedded, faults
@@ -15,12 +15,6 @@ from waystation.core.store.pipe import Pipe
 from waystation.core.store.reconnect import Reconnect, reconnecting
 
 QUICK = StoreOptions(connect_timeout=0.5, call_timeout=0.5)
-
-
-def closed_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def test_a_store_answers_in_bytes_under_our_name(redis_url: str) -> None:
@@ -39,7 +33,7 @@ async def test_the_database_of_the_url_is_the_one_used(own_server: Ephemeral) ->
 
 
 async def test_a_closed_port_is_told_in_one_sentence() -> None:
-    url = f"redis://me:hunter2@127.0.0.1:{closed_port()}"
+    url = f"redis://me:hunter2@127.0.0.1:{free_port()}"
     with pytest.raises(StoreUnreachable, match=r"no store answers at redis://me:\*\*\*@") as told:
         await connect(url)
     assert "\n" not in str(told.value)
@@ -184,7 +178,7 @@ async def test_a_step_is_repeated_until_the_store_answers() -> None:
 
 
 async def test_a_loop_that_waits_for_the_store_leaves_the_processor_alone() -> None:
-    store = Store(parse(f"redis://127.0.0.1:{closed_port()}"), QUICK)
+    store = Store(parse(f"redis://127.0.0.1:{free_port()}"), QUICK)
     loops = [asyncio.create_task(reconnecting(store.check)) for _ in range(20)]
     started, spent = time.monotonic(), time.process_time()
     await asyncio.sleep(1.5)

@@ -39,17 +39,19 @@ def shared(home: Path | None = None) -> "Shared":
     return Shared(home or Path(os.environ.get(HOME, ".waystation")))
 
 
-def ephemeral(settings: Mapping[str, str] | None = None) -> "Ephemeral":
-    """Start a server that lives in memory and ends with its owner."""
+def ephemeral(
+    settings: Mapping[str, str] | None = None, *, program: str | None = None
+) -> "Ephemeral":
+    """Start a server that lives in memory and ends with its owner; `program` is which one."""
     wanted = _SAFE | {"save": "", "appendonly": "no"} | dict(settings or {})
     for _ in range(MOST_PORTS):
         try:
-            return Ephemeral(wanted)
+            return Ephemeral(wanted, program=program)
         except StoreUnreachable as error:
             # Between our finding a free port and the server's using it somebody may be quicker.
             if PORT_TAKEN not in str(error):
                 raise
-    return Ephemeral(wanted)
+    return Ephemeral(wanted, program=program)
 
 
 def cluster_node() -> "Ephemeral":
@@ -57,9 +59,16 @@ def cluster_node() -> "Ephemeral":
     return ephemeral({"cluster-enabled": "yes", "cluster-port": str(_free_port())})
 
 
-def sentinel(service: str, *, of: "Ephemeral") -> "Ephemeral":
-    """Start a sentinel that watches a server."""
-    return Ephemeral({}, watching=f"sentinel monitor {service} 127.0.0.1 {of.port} 1")
+def sentinel(
+    service: str, *, of: "Ephemeral", quorum: int = 1, down_after_ms: int = 30_000
+) -> "Ephemeral":
+    """Start a sentinel that watches a server, and replaces it when enough of them miss it."""
+    rules = (
+        f"monitor {service} 127.0.0.1 {of.port} {quorum}",
+        f"down-after-milliseconds {service} {down_after_ms}",
+        f"failover-timeout {service} {10 * down_after_ms}",
+    )
+    return Ephemeral({}, watching="\n".join(f"sentinel {rule}" for rule in rules))
 
 
 def server_binary() -> str:
@@ -119,7 +128,7 @@ class Shared:
             "appendfsync": "everysec",
             "logfile": str(self.directory / "server.log"),
         }
-        _keep("respawn", self.directory, settings).wait()
+        _keep("respawn", self.directory, settings, server_binary()).wait()
         try:
             _wait_until_up(self._socket, self.directory)
         except StoreUnreachable:
@@ -130,11 +139,14 @@ class Shared:
 class Ephemeral:
     """A server in memory, by socket and by port; tests may kill, freeze and restart it."""
 
-    def __init__(self, settings: Mapping[str, str], *, watching: str = "") -> None:
+    def __init__(
+        self, settings: Mapping[str, str], *, watching: str = "", program: str | None = None
+    ) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="waystation-"))
         self.socket = self.directory / "s"
         self.port = _free_port()
         self._watching = watching
+        self._program = program or server_binary()
         self._settings = {
             "port": str(self.port),
             "bind": "127.0.0.1",
@@ -195,7 +207,9 @@ class Ephemeral:
         self.close()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        keeper = _keep("once", self.directory, self._settings, watching=self._watching)
+        keeper = _keep(
+            "once", self.directory, self._settings, self._program, watching=self._watching
+        )
         try:
             _wait_until_up(self.socket, self.directory, keeper)
         except StoreUnreachable:
@@ -207,13 +221,13 @@ class Ephemeral:
 
 
 def _keep(
-    mode: str, directory: Path, settings: Mapping[str, str], *, watching: str = ""
+    mode: str, directory: Path, settings: Mapping[str, str], program: str, *, watching: str = ""
 ) -> subprocess.Popen[bytes]:
     config = directory / "server.conf"
     config.touch(mode=0o600)
     lines = [f"{name} {_quoted(value)}" for name, value in settings.items()]
     config.write_text("\n".join([*lines, watching, ""]))
-    server = [server_binary(), str(config), *(["--sentinel"] if watching else [])]
+    server = [program, str(config), *(["--sentinel"] if watching else [])]
     return subprocess.Popen(  # noqa: S603 (our own program)
         [sys.executable, "-I", "-S", str(_KEEPER), mode, str(directory / "users.lock"), *server],
         stdin=subprocess.DEVNULL,

@@ -1,0 +1,117 @@
+"""Three nodes that share the slots among them; a queue with a hash tag lies on one of them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from waystation.core.errors import InvalidInput
+from waystation.core.store import embedded
+from waystation.core.store.embedded import Ephemeral
+from waystation.queues import routing
+from waystation.queues.bullmq import FlowNode, FlowProducer, Job, Queue, QueueEvents, Worker
+
+SLOTS = 16384
+NODES = 3
+PREFIX = "{shop}"
+
+
+@pytest.fixture
+async def cluster_url() -> AsyncIterator[str]:
+    """The address of three nodes, each with a third of the slots."""
+    with ExitStack() as running:
+        nodes = [running.enter_context(embedded.cluster_node()) for _ in range(NODES)]
+        clients: list[Any] = [Redis.from_url(node.url, protocol=2) for node in nodes]
+        try:
+            await share_slots(nodes, clients)
+        finally:
+            for client in clients:
+                await client.aclose()
+        yield "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in nodes)
+
+
+async def share_slots(nodes: list[Ephemeral], clients: list[Any]) -> None:
+    for number, client in enumerate(clients):
+        first, last = number * SLOTS // NODES, (number + 1) * SLOTS // NODES - 1
+        await client.execute_command("CLUSTER", "ADDSLOTSRANGE", first, last)
+        await client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+    for node in nodes[1:]:
+        bus = await clients[nodes.index(node)].config_get("cluster-port")
+        await clients[0].execute_command(
+            "CLUSTER", "MEET", "127.0.0.1", node.port, bus["cluster-port"]
+        )
+    for client in clients:
+        while not await knows_everybody(client):
+            await asyncio.sleep(0.05)
+
+
+async def knows_everybody(client: Any) -> bool:
+    told = await client.execute_command("CLUSTER", "INFO")
+    return b"cluster_state:ok" in told and b"cluster_known_nodes:%d" % NODES in told
+
+
+async def test_jobs_are_added_worked_on_and_told(cluster_url: str) -> None:
+    async def double(job: Job) -> int:
+        return job.data * 2
+
+    async with (
+        Queue("sums", cluster_url, prefix=PREFIX) as queue,
+        QueueEvents("sums", cluster_url, prefix=PREFIX) as events,
+        Worker("sums", double, cluster_url, prefix=PREFIX, concurrency=10),
+        asyncio.timeout(60),
+    ):
+        jobs = await queue.add_many([("double", n) for n in range(300)])
+        later = await queue.add("double", 1000, delay=50)
+        results = [await events.wait_until_finished(job.id) for job in (*jobs, later)]
+    assert results == [2 * n for n in range(300)] + [2000]
+
+
+async def test_a_flow_runs_over_queues_that_share_a_hash_tag(cluster_url: str) -> None:
+    order: list[str] = []
+
+    async def work(job: Job) -> str:
+        order.append(job.name)
+        return job.name
+
+    children = [FlowNode(name=name, queue="paper") for name in ("cut", "fold")]
+    async with (
+        FlowProducer(cluster_url, prefix=PREFIX) as flows,
+        Worker("paper", work, cluster_url, prefix=PREFIX),
+        Worker("mail", work, cluster_url, prefix=PREFIX),
+        asyncio.timeout(60),
+    ):
+        tree = await flows.add(FlowNode(name="send", queue="mail", children=children))
+        assert await tree.job.wait_until_finished() == "send"
+        values = await tree.job.children_values()
+    assert order == ["cut", "fold", "send"]
+    assert sorted(values.values()) == ["cut", "fold"]
+
+
+async def test_a_flow_over_several_slots_is_refused_before_anything_is_written(
+    cluster_url: str,
+) -> None:
+    async with FlowProducer(cluster_url) as flows:
+        child = FlowNode(name="cut", queue="paper")
+        with pytest.raises(InvalidInput, match="must share a hash tag"):
+            await flows.add(FlowNode(name="send", queue="mail", children=[child]))
+    async with Queue("mail", cluster_url, prefix=PREFIX) as queue:
+        assert await queue.count() == 0
+
+
+async def test_a_job_finds_its_kind_of_worker(cluster_url: str) -> None:
+    rendered = asyncio.Event()
+
+    async def render(job: routing.Job) -> None:
+        rendered.set()
+
+    async with (
+        routing.Queue(cluster_url, namespace=PREFIX) as queue,
+        routing.Worker({"render": render}, cluster_url, namespace=PREFIX, capabilities=["gpu"]),
+        asyncio.timeout(60),
+    ):
+        target = routing.Target(capabilities=("gpu",))
+        await queue.dispatch("render", {"scene": 7}, routing.JobOptions(target=target))
+        await rendered.wait()
