@@ -70,6 +70,31 @@ def test_an_hourly_slot_fires_every_hour_of_real_time(zone: str) -> None:
         assert gaps == {1_800_000}
 
 
+@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("night", ["forward", "back"])
+async def test_a_scheduler_that_ticks_through_the_night_fires_each_day_once(
+    hands: Hands, zone: str, night: str
+) -> None:
+    """B-25 B-51"""
+    forward, back, at = ZONES[zone]
+    hour, minute = at.split(":")
+    eve = ms(f"{forward if night == 'forward' else back} 12:00", zone)
+    await hands.clock.advance((eve - hands.clock.now_ms()) / 1000)
+    daily = f"{int(minute)} {int(hour)} * * *"
+    await hands.add(schedule=Schedule(cron=daily, timezone=zone, missed="all"))
+    upkeep = await hands.upkeep()
+
+    fired: list[str] = []
+    for _ in range(4 * 60):
+        await hands.clock.advance(15 * 60)
+        fired += await upkeep.fire_schedules()
+
+    slots = [int(instance.rpartition(":")[2]) / 1000 for instance in fired]
+    days = [datetime.fromtimestamp(slot, ZoneInfo(zone)).date() for slot in slots]
+    after = datetime.fromtimestamp(eve / 1000, ZoneInfo(zone)).date()
+    assert [(day - after).days for day in days] == [1, 2]
+
+
 def test_a_bad_expression_is_quoted_in_the_error() -> None:
     with pytest.raises(InvalidOption, match='Invalid cron expression "every day": '):
         next_slot("every day", None, 0)
