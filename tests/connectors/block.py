@@ -1,12 +1,17 @@
 """The shop, its visitors, and what reached it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 
+from tests.connectors.nginx import free_port
 from tests.interfaces.api.hands import QUEUE, House
+from waystation.interfaces.api.server import serving
+from waystation.interfaces.connectors import Rule, WaitingRoomMiddleware
+from waystation.interfaces.connectors.gate import GateOptions
 
 
 class Got(msgspec.Struct):
@@ -24,6 +29,7 @@ class Block:
         self.house = house
         self.port = 0
         self.origin = 0
+        self.room = 0
         self.close_room: Callable[[], Any] = lambda: None
         self.seen: list[tuple[str, str, dict[str, str]]] = []
         """Requests that came through to the shop."""
@@ -36,6 +42,17 @@ class Block:
         kind = [(b"content-type", b"text/plain")]
         await send({"type": "http.response.start", "status": 200, "headers": kind})
         await send({"type": "http.response.body", "body": b"the shop"})
+
+    @asynccontextmanager
+    async def guarded(self) -> AsyncGenerator[int]:
+        """The same shop with the middleware in it; the port that it listens on."""
+        options = GateOptions(rules=[Rule(queue=QUEUE, path="/checkout*")])
+        shop = WaitingRoomMiddleware(
+            self.site, room=f"http://127.0.0.1:{self.room}", options=options
+        )
+        port = free_port()
+        async with serving(shop, host="127.0.0.1", port=port):
+            yield port
 
     async def session(self) -> str:
         """The cookie of somebody who waited and came in."""

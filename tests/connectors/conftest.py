@@ -23,5 +23,6 @@ async def block(redis_url: str, tmp_path: Path) -> AsyncGenerator[Block]:
             serving(built.site, host="127.0.0.1", port=origin),
             nginx(tmp_path, room=room, origin=origin) as port,
         ):
-            built.port, built.origin, built.close_room = port, origin, closing
+            built.port, built.origin, built.room = port, origin, room
+            built.close_room = closing
             yield built

@@ -121,3 +121,17 @@ async def test_the_questions_of_nginx_cannot_be_asked_from_outside(block: Block)
     assert (await block.send("GET /_wr_verify")).status == 404
     assert (await block.send("GET /api/v1/admin/queues")).body.find("queues") == -1
     assert block.seen[-1][1] == "/api/v1/admin/queues"
+
+
+async def test_a_site_behind_the_middleware_is_not_to_be_had_around_the_proxy(block: Block) -> None:
+    """Attack 23: whoever finds the origin's own port waits like everybody else."""
+    assert (await block.send("GET /checkout", PAGE, port=block.origin)).status == 200
+    async with block.guarded() as port:
+        block.seen.clear()
+        assert (await block.send("GET /checkout", PAGE, port=port)).status == 303
+        assert (await block.send("POST /checkout", PAGE, port=port)).status == 429
+        assert block.seen == []
+        session = await block.session()
+        got = await block.send("GET /checkout", PAGE, f"Cookie: {session}", port=port)
+        assert got.status == 200
+        assert len(block.seen) == 1

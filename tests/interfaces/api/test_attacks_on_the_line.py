@@ -1,7 +1,10 @@
 """What somebody who wants to jump the line achieves: nothing. Numbers are the reference's."""
 
 import asyncio
+import base64
 import hashlib
+import json
+from typing import Any
 
 import pytest
 
@@ -56,6 +59,21 @@ async def test_14_an_invitation_for_one_network_counts_only_there(house: House) 
     assert (await person.ask("POST", "enqueue", {"ticket": ticket})).status_code == 403
 
 
+async def test_15_a_place_cannot_be_edited(house: House) -> None:
+    first, person = house.visitor(), house.visitor("10.1.1.2")
+    await first.join()
+    ticket = (await person.join())["token"]
+    head, body, signature = ticket.split(".")
+    said = json.loads(base64.urlsafe_b64decode(body + "=="))
+    for change in ({"seq": 1}, {"jti": "x"}, {"lane": 3}, {"iat": 1}, {"epoch": 99}):
+        edited = base64.urlsafe_b64encode(json.dumps({**said, **change}).encode()).rstrip(b"=")
+        bearer = {"authorization": f"Bearer {head}.{edited.decode()}.{signature}"}
+        stranger = house.visitor("10.1.1.3")
+        assert (await stranger.ask("GET", "status", headers=bearer)).status_code == 401
+    assert (await person.ask("POST", "enqueue", {"seq": 1})).status_code == 400
+    assert (await person.status())["people_ahead"] == 1
+
+
 async def test_16_a_turn_cannot_be_taken_before_it_came(house: House) -> None:
     person = house.visitor()
     await person.join()
@@ -101,6 +119,15 @@ async def test_19_and_44_many_keys_from_one_network_are_limited(house: House) ->
         await person.arrive()
         codes.append((await person.ask("POST", "enqueue", {})).status_code)
     assert codes == [201] * 5 + [429] * 3
+
+
+async def test_20_whoever_left_stands_at_the_back(house: House) -> None:
+    first, second = house.visitor(), house.visitor("10.1.1.2")
+    await first.join()
+    await second.join()
+    assert (await first.ask("DELETE", "position", {})).status_code == 200
+    assert (await first.join())["people_ahead"] == 1
+    assert (await second.status())["people_ahead"] == 0
 
 
 async def test_21_the_clock_of_the_doors_does_not_move_anybody(redis_url: str) -> None:
@@ -193,6 +220,29 @@ async def test_48_streams_are_few(redis_url: str) -> None:
         await person.join()
         answer = await person.ask("GET", "events")
         assert (answer.status_code, answer.headers["retry-after"]) == (204, "30")
+
+
+async def test_49_ghosts_and_ended_sessions_hold_up_no_call(redis_url: str) -> None:
+    clock = HandClock()
+    async with hands.house(redis_url, clock=clock, newcomers_per_minute=0, session_s=60) as house:
+        operator = await house.operator("operator")
+        redis: Any = house.store.redis
+        for number in range(600):
+            await redis.zadd(house.room.keys.sessions_expiry, {f"{{shop}}:old{number}": 1})
+            await redis.sadd(house.room.keys.sessions, f"{{shop}}:old{number}")
+        for _ in range(10):
+            await redis.rpush(house.room.keys.normal_list, *("{shop}:ghost",) * 10_000)
+        person = house.visitor()
+        await person.join()
+        path, asked = f"/api/v1/admin/queues/{QUEUE}/admit", {"count": 1}
+        left: list[int] = []
+        while not left or left[-1]:
+            left.append((await operator.post(path, asked)).json()["waiting"])
+            assert len(left) < 40
+        # Each call did a bounded part of the work, and the one alive person was found.
+        assert len(left) > 2
+        assert (await person.status())["status"] == "admitted"
+        assert (await house.room.pulse()).inside == 0
 
 
 @pytest.mark.parametrize("name", ["x" * 65, "a:b", "a b", "{shop}", "..", "sh\u00f6p"])

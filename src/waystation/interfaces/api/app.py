@@ -16,6 +16,7 @@ from waystation.interfaces.api.admin.looks import LooksAdmin
 from waystation.interfaces.api.admin.office import Office
 from waystation.interfaces.api.admin.overview import Overview
 from waystation.interfaces.api.admin.people import People
+from waystation.interfaces.api.admin.reports import Reports
 from waystation.interfaces.api.admin.rooms import RoomAdmin
 from waystation.interfaces.api.care import Care
 from waystation.interfaces.api.connectors import ENVOY, Connectors
@@ -63,6 +64,7 @@ class App:
             InvitationAdmin(office),
             LooksAdmin(office, wardrobe),
             People(office),
+            Reports(office),
         )
         self._care = care
         self._snapshots = self.visitors.snapshots

@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import msgspec
 
+from waystation.queues.waitingroom.hours import Hour
+
 LONGEST_MINUTES = 7 * 24 * 60
 
 
@@ -227,3 +229,10 @@ class MadeKey(msgspec.Struct, kw_only=True):
     name: str
     role: str
     key: str
+
+
+class Analytics(msgspec.Struct, kw_only=True):
+    """The last hours of a room."""
+
+    queue: str
+    hours: list[Hour]

@@ -1,4 +1,4 @@
-"""What operators look at: numbers, sessions, and who did what."""
+"""What operators look at: numbers, places and sessions."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +18,6 @@ from waystation.queues.waitingroom.pulse import Pulse
 from waystation.queues.waitingroom.room import Room
 from waystation.queues.waitingroom.visitor import Lane, Waiting
 
-MOST_ENTRIES = 200
 MOST_STREAMS = 50
 """Operators who may watch one process at a time."""
 
@@ -108,12 +107,6 @@ class Overview:
             raise NotFound("there is nobody in line with that id")
         await self._office.note(who, "remove", room, before=place.id, after=None)
         return Answer(204)
-
-    @endpoint("GET /api/v1/admin/audit", fails=(400, 401, 403, 429, 503), scope="admin")
-    async def audit(self, request: Request) -> Answer:
-        """Who did what, the latest first."""
-        await self._office.operators.require(request, "admin")
-        return answer({"entries": await self._office.operators.audit(MOST_ENTRIES)})
 
 
 async def _numbers(room: Room) -> bodies.Stats:
