@@ -10,7 +10,9 @@ import msgspec
 
 from waystation.core.outcome import Done
 from waystation.core.runtime.claim import Settled
+from waystation.core.runtime.metered import Metered
 from waystation.core.store.connection import Store, connect
+from waystation.core.telemetry.metrics import Metrics
 from waystation.queues import bullmq
 from waystation.queues.files import FileWorkerOptions, Handlers, Job, Layout, Producer, Queue
 from waystation.queues.files import Worker as FileWorker
@@ -64,7 +66,7 @@ async def drain(store: Store, options: argparse.Namespace) -> dict[str, float]:
 
 
 async def bullmq_drain(store: Store, options: argparse.Namespace) -> dict[str, float]:
-    """The same over a BullMQ queue."""
+    """The same over a BullMQ queue; both count what they do, as the processes that people run."""
     name, count, done = f"beside-{time.time_ns()}", 0, asyncio.Event()
     async with bullmq.Queue(name, store) as queue:
         for first in range(0, options.jobs, 1000):
@@ -77,7 +79,10 @@ async def bullmq_drain(store: Store, options: argparse.Namespace) -> dict[str, f
         if count == options.jobs:
             done.set()
 
-    async with bullmq.Worker(name, nothing, store, concurrency=options.concurrency):
+    listener = Metered(Metrics(), line="bullmq", queue=name)
+    async with bullmq.Worker(
+        name, nothing, store, concurrency=options.concurrency, listener=listener
+    ):
         began = time.perf_counter()
         await done.wait()
     return {"result": options.jobs / (time.perf_counter() - began)}

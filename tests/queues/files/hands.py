@@ -103,8 +103,9 @@ class Hands:
         for worker in await self.redis.smembers(self.keys.workers):
             await self.redis.delete(self.keys.of(worker.decode()).heartbeat)
 
-    def reaper(self, **options: Any) -> Reaper:
-        return Reaper(self.redis, self.keys, self.options, clock=self.clock, **options)
+    def reaper(self, *, client: Any = None, **options: Any) -> Reaper:
+        client = client or self.redis
+        return Reaper(client, self.keys, self.options, clock=self.clock, **options)
 
     async def lapse(self) -> int:
         """Let every worker count as dead, and take back what it holds."""

@@ -200,6 +200,6 @@ async def test_a_worker_that_leaves_takes_its_name_along(hands: Hands) -> None:
     source = hands.source(worker="w1")
     await source.open()
     await source.close()
-    assert await scripts.promote(hands.redis, hands.keys, now="", most=10) == 0
+    assert await scripts.promote(hands.redis, hands.keys, now="", events_cap=100, most=10) == 0
     assert await hands.redis.keys("*worker*w1*") == []
     assert await hands.redis.scard(hands.keys.workers) == 0

@@ -6,6 +6,7 @@ worker's list, and every failure changes them, so whoever comes late finds nothi
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from itertools import groupby
 from typing import Any, cast
@@ -13,7 +14,7 @@ from typing import Any, cast
 from waystation.core import identity
 from waystation.core.breaker import BreakerOptions, Permit
 from waystation.core.clock import Clock, SystemClock
-from waystation.core.errors import LeaseLost, Malformed, StoreError, StoreUnreachable
+from waystation.core.errors import LeaseLost, Malformed, StoreError
 from waystation.core.outcome import Done, Failed, Returned
 from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
 from waystation.core.runtime.tasks import end
@@ -66,7 +67,8 @@ class FileSource:
         self._store = store
         self._client: Client = store.hot
         self._keys = keys.of(self.worker)
-        self._options = options or WorkOptions()
+        self._options = options = options or WorkOptions()
+        self._ttl_ms = round(options.heartbeat_ttl_s * 1000)
         # Only tests bring a clock; otherwise the server says what time it is.
         self._clock = clock
         self._meter = meter
@@ -78,12 +80,11 @@ class FileSource:
             meter=meter,
         )
         self._wake = Wake(store, self._keys.wake)
-        self._held: dict[bytes, None] = {}
+        self._held: set[FileClaim] = set()
         self._found: list[bytes] = []
         self._poison: list[Record] = []
         self._under_way = 0
         self._quiet = asyncio.Event()
-        self._quiet.set()
         self._finding = asyncio.Lock()
         self._in_doubt = False
         self._look_again = False
@@ -124,10 +125,10 @@ class FileSource:
             settlement, claims = await self._call([*poison, *records], claim)
         except StoreError:
             self._poison = poison + self._poison
+            self._held.difference_update(found)
             self._found = [each.raw for each in found] + self._found
             raise
-        for each in mine:
-            self._held.pop(cast(FileClaim, each.claim).raw, None)
+        self._held.difference_update(cast(FileClaim, each.claim) for each in mine)
         codes = settlement.codes[len(poison) :]
         refused += self._told(mine, records, codes)
         return Reply([*found, *claims], refused)
@@ -152,10 +153,14 @@ class FileSource:
         store = Store(self._store.address, self._store.options)
 
         async def extend(claims: Sequence[Claim[Any]]) -> Sequence[Claim[Any]]:
-            listed = set(await self._renew(store.redis))
-            lost = [each for each in claims if cast(FileClaim, each).raw not in listed]
-            for each in lost:
-                self._held.pop(cast(FileClaim, each).raw, None)
+            listed = Counter(await self._renew(store.redis))
+            lost: list[Claim[Any]] = []
+            for each in claims:
+                raw = cast(FileClaim, each).raw
+                listed[raw] -= 1
+                if listed[raw] < 0:
+                    lost.append(each)
+            self._held.difference_update(cast(list[FileClaim], lost))
             return lost
 
         async def beat() -> None:
@@ -179,25 +184,25 @@ class FileSource:
     ) -> tuple[Settlement, list[FileClaim]]:
         plan = self.gates.plan(want)
         self._under_way += 1
-        self._quiet.clear()
         try:
             settlement = await self._send(self._keys, self.worker, records, want, plan)
-        except StoreUnreachable:
+        except StoreError:
             # It may have fetched something that we were never told of.
             self._in_doubt = self._in_doubt or want > 0
             plan.release()
             raise
         finally:
             self._under_way -= 1
-            if not self._under_way:
+            if self._in_doubt and not self._under_way:
                 self._quiet.set()
         claims = [
             each
             for lane, raws in enumerate(settlement.fetched, 1)
+            if raws
             for each in self._read(raws, lane)
         ]
+        self._held.update(claims)
         for each in claims:
-            self._held[each.raw] = None
             each.permit = self.gates.permit(each.lane, plan)
         plan.release()
         self._due_ms = settlement.due_ms
@@ -213,7 +218,7 @@ class FileSource:
             keys,
             now=self._now,
             worker=worker,
-            ttl_ms=round(options.heartbeat_ttl_s * 1000),
+            ttl_ms=self._ttl_ms,
             completed_cap=options.completed_max_len,
             events_cap=options.events_max_len,
             want=want,
@@ -234,7 +239,7 @@ class FileSource:
             self._keys,
             now=self._now,
             worker=self.worker,
-            ttl_ms=round(self._options.heartbeat_ttl_s * 1000),
+            ttl_ms=self._ttl_ms,
         )
 
     async def _find_lost_claims(self) -> None:
@@ -244,11 +249,18 @@ class FileSource:
         async with self._finding:
             if not self._in_doubt:
                 return
-            await self._quiet.wait()
-            known = {*self._held, *self._found}
+            while self._under_way:
+                self._quiet.clear()
+                await self._quiet.wait()
             listed = await self._renew(self._client)
+            # Counted, because the same bytes may have been put in line twice.
+            known = Counter(each.raw for each in self._held)
+            known.update([*self._found, *(cast(bytes, record[1]) for record in self._poison)])
             self._in_doubt = False
-            self._found += [raw for raw in reversed(listed) if raw not in known]
+            for raw in reversed(listed):
+                known[raw] -= 1
+                if known[raw] < 0:
+                    self._found.append(raw)
 
     @property
     def _now(self) -> str | int:
@@ -261,8 +273,7 @@ class FileSource:
             return []
         raws, self._found = self._found[:most], self._found[most:]
         claims = self._read(raws)
-        for each in claims:
-            self._held[each.raw] = None
+        self._held.update(claims)
         return claims
 
     def _read(self, raws: Iterable[bytes], lane: int = 0) -> list[FileClaim]:
@@ -319,7 +330,7 @@ def _by_holder(
     settled: Sequence[Settled[Job]], worker: str
 ) -> tuple[Sequence[Settled[Job]], list[list[Settled[Job]]]]:
     """What we hold ourselves, and what each other worker holds."""
-    if all(each.claim.token == worker for each in settled):
+    if not [each for each in settled if each.claim.token != worker]:
         return settled, []
     by_holder = groupby(
         sorted(settled, key=lambda each: each.claim.token), key=lambda each: each.claim.token

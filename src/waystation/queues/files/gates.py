@@ -28,6 +28,7 @@ class Gates:
         self._meter = meter
         self._weights = weights
         self._carried = [0.0] * len(queues)
+        self._unhindered: dict[int, Plan] = {}
         self.breakers = [
             Breaker(breaker, clock, on_change=self._teller(queue)) if breaker else None
             for queue in queues
@@ -35,15 +36,18 @@ class Gates:
 
     def plan(self, want: int) -> "Plan":
         """Say for each queue what its share is and how much it may give."""
-        limits: list[int] = []
+        limits = [want] * len(self.breakers)
         probes: dict[int, list[Permit]] = {}
         for place, breaker in enumerate(self.breakers):
-            if breaker is None or breaker.state is State.CLOSED:
-                limits.append(want)
-                continue
-            probes[place] = _probes(breaker, want)
-            limits.append(len(probes[place]))
-        return Plan(self._shares(want), limits, probes)
+            if breaker is not None and breaker.state is not State.CLOSED:
+                probes[place] = _probes(breaker, want)
+                limits[place] = len(probes[place])
+        if probes or self._weights:
+            return Plan(self._shares(want), limits, probes)
+        # Nearly always the same few, so they are kept.
+        if want not in self._unhindered:
+            self._unhindered[want] = Plan(self._shares(want), limits, probes)
+        return self._unhindered[want]
 
     def permit(self, lane: int, plan: "Plan") -> Permit | None:
         """The permit for a job that was fetched."""

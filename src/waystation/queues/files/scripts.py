@@ -54,8 +54,8 @@ async def reap(
     worker: str,
     events_cap: int,
     taken: Sequence[str | bytes | int],
-) -> int:
-    """Take jobs back from a silent worker; how many, or -1 when it is alive."""
+) -> list[int] | None:
+    """Take jobs back from a silent worker: 1 for each still there; None when it is alive."""
     ...
 
 
@@ -114,7 +114,9 @@ async def recall(
 
 
 @script(reply=raw)
-async def promote(redis: Client, keys: FileKeys, *, now: str | int, most: int) -> int:
+async def promote(
+    redis: Client, keys: FileKeys, *, now: str | int, events_cap: int, most: int
+) -> int:
     """Put jobs whose pause is over back into their queues; how many there were."""
     ...
 

@@ -85,7 +85,7 @@ class Reaper:
                     "LRANGE", keys.processing, -self._options.count, -1
                 )
             taken = [self._record(raw) for raw in reversed(held)]
-            count = await scripts.reap(
+            there = await scripts.reap(
                 self._client,
                 keys,
                 now=self._clock.now_ms() if self._clock else SERVER_TIME,
@@ -93,11 +93,12 @@ class Reaper:
                 events_cap=self._work.events_max_len,
                 taken=[part for record in taken for part in record],
             )
-            if count > 0:
-                moved += count
-                self._count(taken[:count])
-            # A negative count means that it is alive after all.
-            if count < 0 or len(held) < self._options.count or self._timer() >= deadline:
+            if there is None:
+                return moved  # It is alive after all.
+            ours = [record for record, was_there in zip(taken, there, strict=True) if was_there]
+            moved += len(ours)
+            self._count(ours)
+            if len(held) < self._options.count or self._timer() >= deadline:
                 return moved
 
     def _record(self, raw: bytes) -> Record:
@@ -110,7 +111,7 @@ class Reaper:
         return abandoned(raw, job, lane, keys.queues[lane - 1], self._work.max_retries)
 
     def _count(self, records: list[Record]) -> None:
-        if self._metrics is None:
+        if self._metrics is None or not records:
             return
         self._metrics.reaper_jobs_moved.of().inc(len(records))
         for record in records:
@@ -122,12 +123,15 @@ class Reaper:
             after.of(queue).inc()
 
 
-async def promote_due(client: Client, keys: FileKeys, *, now_ms: int | None = None) -> int:
-    """Put retries whose pause is over back into their queues, also when no worker asks."""
-    promoted = moved = 0
+async def promote_due(
+    client: Client, keys: FileKeys, work: WorkOptions | None = None, *, now_ms: int | None = None
+) -> int:
+    """Put retries whose pause is over back into their queues, however busy the workers are."""
+    now = SERVER_TIME if now_ms is None else now_ms
+    cap = (work or WorkOptions()).events_max_len
+    promoted = 0
     while True:
-        now = SERVER_TIME if now_ms is None else now_ms
-        moved = await scripts.promote(client, keys, now=now, most=100)
+        moved = await scripts.promote(client, keys, now=now, events_cap=cap, most=100)
         promoted += moved
         if moved < 100:
             return promoted

@@ -99,7 +99,7 @@ class Worker:
         reaper = Reaper(client, keys, options.work, options.reaper, metrics=self.metrics)
 
         async def promote_due() -> None:
-            await upkeep.promote_due(client, keys)
+            await upkeep.promote_due(client, keys, options.work)
 
         async def sample_lengths() -> None:
             await upkeep.sample_lengths(client, keys, self.metrics)

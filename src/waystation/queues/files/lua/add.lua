@@ -7,20 +7,28 @@
 --- uses  instant_ms tell rouse turn_page
 now, remember_ms, rate = instant_ms(now), tonumber(remember_ms), tonumber(rate)
 turn_page(seen, seen_before, remember_ms)
+local scene = { events = events, events_cap = events_cap, at = string.format('%.0f', now) }
 
 -- A token is counted as a thousand parts, so that a millisecond brings whole ones.
 local full, level = burst * 1000, 0
 if rate > 0 then
-  local kept = redis.call('HMGET', rate_limit, 'parts', 'at')
+  local kept = redis.pcall('HMGET', rate_limit, 'parts', 'at')
+  if kept.err then
+    -- The counter of another kind of producer; ours begins anew.
+    redis.call('DEL', rate_limit)
+    kept = {}
+  end
   local before = tonumber(kept[2] or now)
   now = math.max(now, before)
   level = math.min(full, tonumber(kept[1] or full) + (now - before) * rate)
 end
 
-local codes, ready, added, refused = {}, {}, 0, 0
+local codes, payloads, new, refused = {}, {}, {}, 0
+local in_this_call = {}
 for at = jobs, #ARGV, 6 do
-  local digest, lane, id = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2]
-  local is_known = digest ~= '' and (redis.call('SISMEMBER', seen, digest) == 1
+  local digest, lane = ARGV[at], tonumber(ARGV[at + 1])
+  local is_known = digest ~= '' and (in_this_call[digest]
+    or redis.call('SISMEMBER', seen, digest) == 1
     or redis.call('SISMEMBER', seen_before, digest) == 1)
   if is_known then
     redis.call('SADD', seen, digest)
@@ -30,25 +38,30 @@ for at = jobs, #ARGV, 6 do
     refused = refused + 1
   else
     level = level - 1000
-    if digest ~= '' then redis.call('SADD', seen, digest) end
     codes[#codes + 1] = 1
-    added = added + 1
-    ready[lane] = ready[lane] or {}
-    ready[lane][#ready[lane] + 1] = ARGV[at + 3]
-    tell(events, now, KEYS[lanes + 2 * (lane - 1)], 'waiting', id, 1, '',
-      'path', ARGV[at + 4], 'size', ARGV[at + 5])
+    in_this_call[digest] = true
+    new[#new + 1] = at
+    payloads[lane] = payloads[lane] or {}
+    payloads[lane][#payloads[lane] + 1] = ARGV[at + 3]
   end
 end
-for lane, payloads in pairs(ready) do
-  for first = 1, #payloads, 1000 do
+for lane, ready in pairs(payloads) do
+  for first = 1, #ready, 1000 do
     redis.call('LPUSH', KEYS[lanes + 2 * (lane - 1)],
-      unpack(payloads, first, math.min(first + 999, #payloads)))
+      unpack(ready, first, math.min(first + 999, #ready)))
   end
+end
+-- Only now: what is remembered must be in line.
+for _, at in ipairs(new) do
+  if ARGV[at] ~= '' then redis.call('SADD', seen, ARGV[at]) end
+  tell(scene, KEYS[lanes + 2 * (ARGV[at + 1] - 1)], 'waiting', ARGV[at + 2], 1, '',
+    'path', ARGV[at + 4], 'size', ARGV[at + 5])
 end
 turn_page(seen, seen_before, remember_ms)
+
 local wait_ms = 0
 if rate > 0 then
-  if added > 0 then
+  if #new > 0 then
     redis.call('HSET', rate_limit, 'parts', string.format('%.0f', level),
       'at', string.format('%.0f', now))
     -- A bucket that is full again is the same as none.
@@ -58,8 +71,5 @@ if rate > 0 then
   local wanted = math.min(refused * 1000, math.max(1000, full / 2))
   if refused > 0 then wait_ms = math.max(1, math.ceil((wanted - level) / rate)) end
 end
-if added > 0 then
-  rouse(wake)
-  redis.call('XTRIM', events, 'MAXLEN', '~', events_cap)
-end
+if #new > 0 then rouse(wake) end
 return { codes, wait_ms }

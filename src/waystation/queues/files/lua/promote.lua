@@ -1,11 +1,12 @@
 --- Put jobs whose pause is over back into their queues.
 --- keys  events wake lanes...
---- args  now most
+--- args  now events_cap most
 --- uses  instant_ms promote_due rouse
 now = instant_ms(now)
+local scene = { events = events, events_cap = events_cap, at = string.format('%.0f', now) }
 local promoted = 0
 for lane = lanes, #KEYS, 2 do
-  promoted = promoted + promote_due(KEYS[lane + 1], KEYS[lane], events, now, tonumber(most))
+  promoted = promoted + promote_due(scene, lane, now, tonumber(most))
 end
 if promoted > 0 then rouse(wake) end
 return promoted

@@ -3,11 +3,13 @@
 --- args  now events_cap most queue
 --- uses  instant_ms tell name_and_tries
 now = instant_ms(now)
+local scene = { events = events, events_cap = events_cap, at = string.format('%.0f', now) }
 local thrown = redis.call('RPOP', dead_letter, most) or {}
 for _, raw in ipairs(thrown) do
   local id, try = name_and_tries(raw)
   redis.call('HDEL', dead_letter_meta, id)
-  tell(events, now, queue, 'removed', id, try, '')
+  tell(scene, queue, 'removed', id, try, '')
 end
-if #thrown > 0 then redis.call('XTRIM', events, 'MAXLEN', '~', events_cap) end
+-- A reason may be kept under a name that its letter does not tell.
+if redis.call('LLEN', dead_letter) == 0 then redis.call('UNLINK', dead_letter_meta) end
 return #thrown

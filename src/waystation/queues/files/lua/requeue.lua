@@ -4,18 +4,16 @@
 --- args  now events_cap letters...
 --- uses  instant_ms tell rouse
 now = instant_ms(now)
+local scene = { events = events, events_cap = events_cap, at = string.format('%.0f', now) }
 local moved = 0
 for at = letters, #ARGV, 4 do
   local id, queue = ARGV[at + 1], KEYS[lanes + 2 * (ARGV[at + 2] - 1)]
   if redis.call('LREM', dead_letter, -1, ARGV[at]) == 1 then
     redis.call('HDEL', dead_letter_meta, id)
     redis.call('LPUSH', queue, ARGV[at + 3])
-    tell(events, now, queue, 'redriven', id, 1, '')
+    tell(scene, queue, 'redriven', id, 1, '')
     moved = moved + 1
   end
 end
-if moved > 0 then
-  rouse(wake)
-  redis.call('XTRIM', events, 'MAXLEN', '~', events_cap)
-end
+if moved > 0 then rouse(wake) end
 return moved

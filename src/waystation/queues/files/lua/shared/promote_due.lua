@@ -1,6 +1,7 @@
 --- Put jobs whose pause is over back into their queue, a bounded number at a time.
 --- uses  tell name_and_tries
-local function promote_due(scheduled, queue, events, now, most)
+local function promote_due(scene, lane, now, most)
+  local queue, scheduled = KEYS[lane], KEYS[lane + 1]
   local due = redis.call('ZRANGEBYSCORE', scheduled, '-inf', string.format('%.0f', now),
     'LIMIT', 0, most)
   if #due == 0 then return 0 end
@@ -8,7 +9,7 @@ local function promote_due(scheduled, queue, events, now, most)
   redis.call('LPUSH', queue, unpack(due))
   for _, raw in ipairs(due) do
     local id, try = name_and_tries(raw)
-    tell(events, now, queue, 'waiting', id, try, '')
+    tell(scene, queue, 'waiting', id, try, '')
   end
   return #due
 end
