@@ -123,6 +123,22 @@ async def test_work_that_arrives_later_is_found(line: Line) -> None:
         await until(line, [id], "completed")
 
 
+async def test_a_paused_worker_leaves_to_others_what_wakes_it(line: Line) -> None:
+    """It was the first to wait, so it is the first to be woken."""
+    sleepy = Blocked()
+    async with working(line, sleepy, wait_s=60) as paused:
+        await asyncio.sleep(0.1)
+        paused.pause()
+
+        async def handle(work: Any) -> None: ...
+
+        async with working(line, handle, wait_s=60):
+            await asyncio.sleep(0.1)
+            async with asyncio.timeout(4):
+                await until(line, [await line.add()], "completed")
+    assert not sleepy.begun.is_set()
+
+
 async def test_a_stopped_worker_finishes_what_it_has_begun(line: Line) -> None:
     id = await line.add()
     handler = Blocked()

@@ -71,7 +71,10 @@ class Source(Protocol[W]):
     """
 
     async def settle(self, settled: Sequence[Settled[W]], *, claim: int) -> Reply[W]:
-        """File outcomes away and claim up to `claim` more, in one round trip."""
+        """File outcomes away and claim up to `claim` more, in one round trip.
+
+        With neither it says that whatever ended the last `wait` is for somebody else.
+        """
         ...
 
     async def wait(self, at_most: float) -> None:

@@ -325,6 +325,8 @@ class Worker(Generic[W]):
             self._quiet.clear()
             try:
                 await self._source.wait(self._options.wait_s)
+                if self._paused:
+                    await self._source.settle((), claim=0)
                 tries = 0
             except StoreError as error:
                 self._trouble(error)

@@ -104,10 +104,13 @@ class BullSource:
         await self._marker.close()
         with contextlib.suppress(StoreError, TimeoutError):
             async with asyncio.timeout(_LEAVE_WITHIN_S):
-                await scripts.leave(self._client, self._keys)
+                await scripts.leave(self._client, self._keys, stays=0)
 
     async def settle(self, settled: Sequence[Settled[Job]], *, claim: int) -> Reply[Job]:
         """File outcomes away and claim up to `claim` more, in one round trip."""
+        if not settled and not claim:
+            await scripts.leave(self._client, self._keys, stays=1)
+            return Reply()
         outcomes: list[str | bytes | int] = []
         filed: list[Claim[Job]] = []
         for each in settled:

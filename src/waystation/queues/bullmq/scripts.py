@@ -99,6 +99,6 @@ async def recover_stalled(
 
 
 @script(reply=_as_is)
-async def leave(redis: Client, keys: QueueKeys) -> int:
-    """Wake another worker when jobs wait; 1 when there were any."""
+async def leave(redis: Client, keys: QueueKeys, *, stays: int) -> int:
+    """Wake another worker when jobs wait, or will if this one `stays`; 1 when there are any."""
     ...
