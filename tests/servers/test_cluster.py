@@ -14,6 +14,8 @@ from waystation.core.store.embedded import Ephemeral
 from waystation.queues import routing
 from waystation.queues.bullmq import FlowNode, FlowProducer, Job, Queue, QueueEvents, Worker
 
+pytestmark = pytest.mark.timeout(180)
+
 SLOTS = 16384
 NODES = 3
 PREFIX = "{shop}"
