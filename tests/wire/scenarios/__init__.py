@@ -1,0 +1,38 @@
+"""What both sides are put through; each scenario has queues of its own."""
+
+from collections.abc import Mapping, Sequence
+
+from tests.wire.scenario import Step
+
+from .adding import ADDS, DELAYS, PRIORITIES
+from .calendar import CALENDAR, SCHEDULERS
+from .clearing import CLEANING, REMOVAL
+from .endings import AGAIN, DETOURS, OUTCOMES, RETENTION, RETENTION_BY_THE_WORKER, TELLING
+from .holding import LIMITED, LIMITS, PAUSING, STALLS, TURNS
+from .likeness import DEDUPLICATION, DEDUPLICATION_MEETS_WORK
+from .ties import FAMILIES, FLOWS
+
+SCENARIOS: Mapping[str, Sequence[Step]] = {
+    "adds": ADDS,
+    "priorities": PRIORITIES,
+    "delays": DELAYS,
+    "flows": FLOWS,
+    "deduplication": DEDUPLICATION,
+    "schedulers": SCHEDULERS,
+    "outcomes": OUTCOMES,
+    "detours": DETOURS,
+    "retention": RETENTION,
+    "telling": TELLING,
+    "pausing": PAUSING,
+    "limits": LIMITS,
+    "removal": REMOVAL,
+    "cleaning": CLEANING,
+    "stalls": STALLS,
+    "deduplication meets work": DEDUPLICATION_MEETS_WORK,
+    "limited": LIMITED,
+    "turns": TURNS,
+    "again": AGAIN,
+    "retention by the worker": RETENTION_BY_THE_WORKER,
+    "families": FAMILIES,
+    "calendar": CALENDAR,
+}
