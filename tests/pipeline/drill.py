@@ -18,10 +18,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from waystation.pipeline import bronze
+from waystation.pipeline import bronze, scan
 from waystation.pipeline.bronze_sink import BronzeOptions, BronzeSink, BronzeStream
+from waystation.pipeline.listing import Rules
 from waystation.pipeline.session import SessionOptions, build
 from waystation.pipeline.sources.options import parse
+from waystation.queues.files.producer import ProducerOptions
+from waystation.queues.files.scan import ScanOptions
 
 from .conftest import SMALL
 
@@ -31,6 +34,7 @@ DIES = "WAYSTATION_DRILL_DIES"
 """When the driver is to die: `before` or `after` the commit of a batch, as in `before 3`."""
 GROUP = "WAYSTATION_DRILL_GROUP"
 ROWS = 20_000
+FILES = 4_000
 
 
 class Driver:
@@ -142,6 +146,22 @@ def follow(root: str) -> None:
     bronze.follow(session(), root, every="0 seconds", perTrigger="1000").awaitTermination()
 
 
+def plant(tree: Path) -> int:
+    """Make a tree of files that have settled; how many."""
+    for number in range(FILES):
+        file = tree / f"{number % 40}" / f"{number}.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+        os.utime(file, (1, 1))
+    return FILES
+
+
+def scan_tree(spark: SparkSession, tree: str, url: str) -> None:
+    """Put a tree in line."""
+    rules = Rules(url=url, producer=ProducerOptions(scan=ScanOptions(scan_dir=tree)))
+    scan.tree(spark, rules)
+
+
 def enqueue(spark: SparkSession, batch: str, url: str) -> None:
     """Add rows to a queue, every one of them twice."""
     rows = spark.range(0, ROWS, 1, 4).selectExpr("concat('k', id) AS key", "'send' AS name")
@@ -154,6 +174,8 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["follow", root]:
             follow(root)
+        case ["scan", tree]:
+            scan_tree(session(), tree, os.environ[URL])
         case ["enqueue", batch]:
             enqueue(session(), batch, os.environ[URL])
         case _:

@@ -88,6 +88,22 @@ def test_compacting_and_retaining_lose_nothing_that_is_young(
     assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"n": 10}
 
 
+def test_a_folder_is_scanned_and_a_receipt_given(
+    home: Path, store: Redis, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a.txt", "b.pdf", "c.log"):
+        file = home / "in" / name
+        file.parent.mkdir(exist_ok=True)
+        file.touch()
+        os.utime(file, (1, 1))
+    assert called("scan", "in", "--queue", "low", "--exclude", "*.log") == 0
+    told = capsys.readouterr().out
+    assert "2 files found: 2 put in line, 0 were there before" in told
+    assert "1 left out: excluded" in told
+    assert "receipt scan-" in told
+    assert store.llen("jobqueue:high_priority") == store.llen("jobqueue:low_priority") == 1
+
+
 @pytest.mark.timeout(600)
 def test_ctrl_c_ends_a_run_after_its_batch(store: Redis, redis_url: str, tmp_path: Path) -> None:
     tell(store, 10)
@@ -111,6 +127,8 @@ def test_ctrl_c_ends_a_run_after_its_batch(store: Redis, redis_url: str, tmp_pat
         (("retain", "0"), "at least one day"),
         (("report", "--to", "/no/such/folder/report.html"), "can be written"),
         (("forget", ""), "the key of a subject"),
+        (("scan", "nowhere"), "wanted a directory, or a listing"),
+        (("scan", ".", "--queue", "none"), "default_priority must be one of high, low"),
     ],
 )
 def test_bad_input_is_one_line_and_two(

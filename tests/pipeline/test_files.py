@@ -12,6 +12,7 @@ from waystation.core.errors import InvalidInput
 from waystation.pipeline.lines import line_named
 from waystation.pipeline.lines.files import FACTS, FILES, Entering, by_kind
 from waystation.pipeline.sources.adding import BatchAdding
+from waystation.queues.files.keys import FileKeys
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 
@@ -43,7 +44,7 @@ def test_a_listing_sent_again_adds_nothing(store: Redis) -> None:
 @pytest.mark.parametrize("row", [{"path": ""}, {"path": 7}, {"path": "/a", "size": -1}])
 def test_a_row_that_is_no_file_is_refused(row: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="a file"):
-        Entering().job(row)
+        Entering().job(FileKeys(), row)
 
 
 def test_the_line_is_known_to_the_pipeline() -> None:

@@ -40,7 +40,7 @@ async def _reached(settings: RedisSettings) -> Store:
     patience = Reconnect()
     for tries_left in range(settings.max_retries, -1, -1):
         try:
-            return await connect(_url(settings), _store_options(settings))
+            return await connect(url_of(settings), _store_options(settings))
         except StoreUnreachable:
             if not tries_left:
                 raise
@@ -48,7 +48,8 @@ async def _reached(settings: RedisSettings) -> Store:
     raise AssertionError("the last try returns or raises")
 
 
-def _url(settings: RedisSettings) -> str:
+def url_of(settings: RedisSettings) -> str:
+    """The address of the line's own server."""
     password = settings.password.get_secret_value() if settings.password else ""
     who = f"{quote(settings.username, safe='')}:{quote(password, safe='')}@"
     return f"redis://{who if settings.username or password else ''}{settings.addr}/{settings.db}"

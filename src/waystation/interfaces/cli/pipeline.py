@@ -16,12 +16,17 @@ from rich.table import Table
 from rich.text import Text
 
 from waystation.core.errors import InvalidInput
-from waystation.core.store import embedded
 from waystation.interfaces.cli.loading import loaded
+from waystation.interfaces.cli.pipeline_scan import scan
+from waystation.interfaces.cli.pipeline_session import (
+    HISTORY,
+    MASTER,
+    kept_history,
+    store_url,
+)
 from waystation.interfaces.cli.watching import watching
-from waystation.interfaces.settings import Settings
-from waystation.pipeline import quiet, session, upkeep
 from waystation.pipeline import run as runs
+from waystation.pipeline import upkeep
 from waystation.pipeline.history import History
 from waystation.pipeline.look import present
 from waystation.pipeline.report.console import shown
@@ -32,13 +37,6 @@ from waystation.pipeline.sources.streams import EventOptions, Streams
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
 QUEUES = Annotated[str, typer.Option(help="Names and patterns, separated by commas.")]
-MASTER = Annotated[
-    str | None, typer.Option(help="The Spark master; else pipeline.master.", show_default=False)
-]
-HISTORY = Annotated[
-    str | None,
-    typer.Option(help="Where the tables lie; else pipeline.history.", show_default=False),
-]
 DAY = Annotated[dt.datetime | None, typer.Option(formats=["%Y-%m-%d"], show_default=False)]
 
 
@@ -60,7 +58,7 @@ def run(
     history: HISTORY = None,
 ) -> None:
     """Follow the streams and keep the answers up to date, until Ctrl-C or once."""
-    with _store(context) as url, _history(context, master, history) as kept:
+    with store_url(loaded(context).settings) as url, kept_history(context, master, history) as kept:
         events = EventOptions(url=url, queues=queues, trim=trim)
         options = runs.RunOptions(
             events=events, target_ms=target, every_s=every, answer_every_s=answer_every
@@ -77,7 +75,7 @@ def run(
 @app.command()
 def rebuild(context: typer.Context, master: MASTER = None, history: HISTORY = None) -> None:
     """Make every table anew from the events that are kept."""
-    with _history(context, master, history) as kept, watching() as watch:
+    with kept_history(context, master, history) as kept, watching() as watch:
         upkeep.rebuild(kept, watch)
 
 
@@ -92,7 +90,7 @@ def backfill(
     """Make the answers of some days anew, of today and yesterday unless told otherwise."""
     today = dt.datetime.now(dt.UTC).date()
     begin = first.date() if first else today - dt.timedelta(days=1)
-    with _history(context, master, history) as kept, watching() as watch:
+    with kept_history(context, master, history) as kept, watching() as watch:
         upkeep.backfill(kept, begin, last.date() if last else today, watch)
 
 
@@ -107,7 +105,7 @@ def report(
     """Say what happened: on the console, and as a page of its own."""
     if to is not None and not (to.parent.is_dir() and os.access(to.parent, os.W_OK)):
         raise InvalidInput(f"wanted a file in a folder that can be written to, got {to}")
-    with _history(context, master, history) as kept:
+    with kept_history(context, master, history) as kept:
         with watching() as watch:
             watch.begin("reading the answers")
             facts = gather(kept, dt.datetime.now(dt.UTC))
@@ -131,7 +129,7 @@ def sql(
     history: HISTORY = None,
 ) -> None:
     """Ask in SQL, over what is kept and, as `jobs`, over what is in the queues now."""
-    with _store(context) as url, _history(context, master, history) as kept:
+    with store_url(loaded(context).settings) as url, kept_history(context, master, history) as kept:
         kept.show_views()
         if live:
             events = EventOptions(url=url)
@@ -153,7 +151,7 @@ def sql(
 @app.command()
 def compact(context: typer.Context, master: MASTER = None, history: HISTORY = None) -> None:
     """Make few large files of many small ones."""
-    with _history(context, master, history) as kept:
+    with kept_history(context, master, history) as kept:
         with watching() as watch:
             freed = upkeep.compact(kept, watch)
         for each in freed:
@@ -169,7 +167,7 @@ def retain(
 ) -> None:
     """Delete what is older than some days."""
     since = upkeep.first_day_kept(days, dt.datetime.now(dt.UTC).date())
-    with _history(context, master, history) as kept, watching() as watch:
+    with kept_history(context, master, history) as kept, watching() as watch:
         watch.begin("deleting")
         gone = upkeep.retain(kept, since)
     _tell_gone(gone)
@@ -183,32 +181,13 @@ def forget(
     history: HISTORY = None,
 ) -> None:
     """Delete every row about one subject, and the files that held them."""
-    with _history(context, master, history) as kept, watching() as watch:
+    with kept_history(context, master, history) as kept, watching() as watch:
         watch.begin("forgetting")
         gone = upkeep.forget(kept, key)
     _tell_gone(gone)
 
 
-@contextmanager
-def _history(context: typer.Context, master: str | None, place: str | None) -> Generator[History]:
-    settings = loaded(context).settings.pipeline
-    if not quiet.is_running():
-        typer.echo("Spark starts, which takes a few seconds", err=True)
-    options = session.SessionOptions(
-        master=master or settings.master, conf={"spark.log.level": "ERROR"}
-    )
-    with quiet.spark(options) as spark:
-        yield History(spark, place or str(settings.history))
-
-
-@contextmanager
-def _store(context: typer.Context) -> Generator[str]:
-    settings: Settings = loaded(context).settings
-    if settings.store.url is not None:
-        yield settings.store.url.get_secret_value()
-        return
-    with embedded.shared() as server:
-        yield server.url
+app.command()(scan)
 
 
 @contextmanager

@@ -29,7 +29,11 @@ class Queueing:
         """The queue's base, and that the server says what time it is."""
         return keys.base, scripts.SERVER_TIME
 
-    def job(self, row: Mapping[str, Any]) -> Sequence[str | bytes]:
+    def set_up(self, setup: str) -> "Queueing":
+        """Refuse it: nothing about a queue can be set but its prefix."""
+        raise InvalidOption(f"wanted no setup for a queue of bullmq, got {setup}")
+
+    def job(self, keys: QueueKeys, row: Mapping[str, Any]) -> Sequence[str | bytes]:
         """Name, data, options, and what else the job wants."""
         get = row.get
         asked = (get("job_id"), get("delay"), get("priority"), get("attempts"), get("lifo"))

@@ -71,8 +71,12 @@ class Entrance(Protocol):
         """The script's arguments before the jobs."""
         ...
 
-    def job(self, row: Mapping[str, Any]) -> Sequence[str | bytes]:
+    def job(self, keys: Any, row: Mapping[str, Any]) -> Sequence[str | bytes]:
         """One row as the script's arguments for one job; refuses what cannot be one."""
+        ...
+
+    def set_up(self, setup: str) -> "Entrance":
+        """The same for a line that is set up as this JSON says; refused where there is no such."""
         ...
 
 

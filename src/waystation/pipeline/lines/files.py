@@ -1,11 +1,14 @@
 """Files: one stream for all priorities, its own add script, and a table by kind of file."""
 
+import os
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from pyspark.sql import functions as F
 
-from waystation.core.errors import InvalidInput
+from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.events import EventName, Line
 from waystation.pipeline.tables import INSTANT, LONG, REAL, TEXT, Column, Layer, Table
 from waystation.queues.files import scripts
@@ -53,6 +56,13 @@ FILES = Table(
 )
 
 
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    """How a line of files is set up."""
+
+    layout: Layout = Layout()
+    options: QueueOptions = QueueOptions()
+
+
 class Entering:
     """A row with a path becomes a job; a file that was put in line before is left out."""
 
@@ -60,31 +70,40 @@ class Entering:
     columns = ("path", "size", "mtime_ns", "priority")
     width = 6
 
+    def __init__(self, setup: Setup | None = None) -> None:
+        self._setup = setup
+
+    def set_up(self, setup: str) -> "Entering":
+        """The same for a line with its own names and caps."""
+        try:
+            return Entering(msgspec.json.decode(setup, type=Setup))
+        except msgspec.MsgspecError as error:
+            raise InvalidOption(f"wanted the setup of a line of files, got {setup}: {error}") from (
+                error
+            )
+
     def keys(self, queue: str, prefix: str) -> FileKeys:
         """The keys of the line; the queue is chosen by each row's priority."""
-        return FileKeys(Layout(namespace=prefix))
+        return FileKeys(self._setup.layout if self._setup else Layout(namespace=prefix))
 
     def leading(self, keys: FileKeys) -> Sequence[str]:
         """The server's time, the caps, and no rate: Spark decides how fast it goes."""
-        options = QueueOptions()
+        options = self._setup.options if self._setup else QueueOptions()
         remember_ms = round(options.remember_s * 1000)
         return scripts.SERVER_TIME, str(options.events_max_len), str(remember_ms), "0", "1"
 
-    def job(self, row: Mapping[str, Any]) -> Sequence[Any]:
-        """Digest, lane, id, JSON, path and size."""
+    def job(self, keys: FileKeys, row: Mapping[str, Any]) -> Sequence[Any]:
+        """Digest, lane, id, JSON, path and size; a path in bytes may be no text."""
         path, size = row.get("path"), row.get("size") or 0
+        if isinstance(path, bytes):
+            path = os.fsdecode(path)
         if not isinstance(path, str) or not path:
             raise InvalidInput(f"a file needs a path, got {path!r}")
         if not isinstance(size, int) or size < 0:
             raise InvalidInput(f"a file's size must be a number of bytes, got {size!r}")
-        mtime_ns = int(row.get("mtime_ns") or 0)
-        return entry(
-            _KEYS, Found(path, size, mtime_ns), priority=row.get("priority") or "low",
-            now_ns=mtime_ns,
-        )  # fmt: skip
-
-
-_KEYS = FileKeys()
+        found = Found(path, size, int(row.get("mtime_ns") or 0))
+        priority = row.get("priority") or keys.layout.priorities[-1]
+        return entry(keys, found, priority=priority, now_ns=time.time_ns())
 
 
 def by_kind(waiting: "DataFrame", items: "DataFrame") -> "DataFrame":

@@ -69,7 +69,8 @@ class BatchAdding:
 
     def add(self, client: Redis, rows: Iterable[Mapping[str, Any]], *, chunk: int) -> Added:
         """Send rows, so many in a call; those whose keys are known are left out by the server."""
-        connection: AbstractConnection = client.connection_pool.get_connection()
+        with faults.told():
+            connection: AbstractConnection = client.connection_pool.get_connection()
         under_way: deque[list[Any]] = deque()
         added = Added()
         try:
@@ -100,7 +101,7 @@ class BatchAdding:
             for row in some:
                 arguments.append(_key(row.get("key")))
                 try:
-                    arguments += self._entrance.job(row)
+                    arguments += self._entrance.job(self._queue_keys, row)
                 except WaystationError as error:
                     raise type(error)(f"the row with the key {row['key']!r}: {error}") from None
             yield arguments

@@ -66,6 +66,8 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     prefix: str = ""
     chunk: int = 200
     """Rows in one call; the server does nothing else meanwhile."""
+    setup: str = ""
+    """How the line itself is set up, as JSON; only files can be."""
     keep: int = 7 * DAY_S
     """Seconds that a batch is remembered after it was last written to."""
 
@@ -74,7 +76,7 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         at_least("chunk", self.chunk, 1)
         if self.chunk > 1000:
             raise InvalidOption(f"chunk must be at most 1000, got {self.chunk}")
-        entrance_of(self.line)
+        entrance_of(self.line, self.setup)
         batch_keys(self.queue, self.prefix or "-", self.batch)
 
 
@@ -149,7 +151,7 @@ class Writing:
     def _adding(self) -> BatchAdding:
         options = self._options
         return BatchAdding(
-            entrance_of(options.line),
+            entrance_of(options.line, options.setup),
             options.queue,
             self._prefix,
             options.batch,
@@ -189,12 +191,12 @@ class JobsStream(DataSourceStreamArrowWriter):
         """The keys stay remembered: a later batch may hold them again."""
 
 
-def entrance_of(line: str) -> Entrance:
-    """How rows become work of a line; refused where they cannot."""
+def entrance_of(line: str, setup: str = "") -> Entrance:
+    """How rows become work of a line, set up as it is; refused where they cannot."""
     entrance = line_named(line).entrance
     if entrance is None:
         raise InvalidOption(f"rows cannot be written into the line {line}")
-    return entrance
+    return entrance.set_up(setup) if setup else entrance
 
 
 def _writing(given: Mapping[str, str], schema: StructType, overwrite: bool) -> Writing:

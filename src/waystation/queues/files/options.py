@@ -1,15 +1,12 @@
 """What can be set about the files line, apart from where the settings are written."""
 
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from waystation.core.backoff import Backoff, Growth
 from waystation.core.errors import InvalidOption
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 NAMESPACE = "jobqueue"
 PRIORITIES = ("high", "low")
@@ -21,7 +18,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = NAMESPACE
     priorities: tuple[str, ...] = PRIORITIES
     """The most urgent first."""
-    queues: "Mapping[str, str]" = MappingProxyType({})
+    queues: Mapping[str, str] = MappingProxyType({})
     """The key of each priority's queue."""
     processing_list_pattern: str = ""
     heartbeat_key_pattern: str = ""

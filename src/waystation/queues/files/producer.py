@@ -15,6 +15,7 @@ from waystation.core.telemetry.logs import get_logger
 from waystation.core.telemetry.metrics import Metrics
 
 from .inotify import Inotify
+from .options import Layout
 from .queue import Entry, Queue, entry
 from .scan import Found, ScanOptions, Skip, Walk, root_of
 from .scripts import KNOWN, NEW, WAITS
@@ -46,6 +47,25 @@ class ProducerOptions(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
+class Priorities:
+    """Which priority a file gets; the same for a producer and for a bulk load."""
+
+    def __init__(self, options: ProducerOptions, layout: Layout) -> None:
+        if options.default_priority not in layout.priorities:
+            raise InvalidOption(
+                f"default_priority must be one of {', '.join(layout.priorities)}, "
+                f"got {options.default_priority!r}"
+            )
+        self._urgent = frozenset(ext.lower() for ext in options.high_priority_exts)
+        self._first = layout.priorities[0]
+        self._default = options.default_priority
+
+    def of(self, path: str) -> str:
+        """The priority that a file's ending gives it."""
+        is_urgent = os.path.splitext(path)[1].lower() in self._urgent
+        return self._first if is_urgent else self._default
+
+
 class Tally(msgspec.Struct):
     """What a scan came to."""
 
@@ -72,13 +92,7 @@ class Producer:
         self._metrics = metrics
         self._on_progress = on_progress
         self._dice = random.Random()
-        self._urgent = frozenset(ext.lower() for ext in self._options.high_priority_exts)
-        priorities = queue.keys.layout.priorities
-        if self._options.default_priority not in priorities:
-            raise InvalidOption(
-                f"default_priority must be one of {', '.join(priorities)}, "
-                f"got {self._options.default_priority!r}"
-            )
+        self._priorities = Priorities(self._options, queue.keys.layout)
         self.tally = Tally()
 
     async def scan(self) -> Tally:
@@ -146,7 +160,7 @@ class Producer:
     async def _put(self, files: Sequence[Found]) -> None:
         now_ns = time.time_ns()
         left = [
-            entry(self._queue.keys, file, priority=self.priority_of(file.path), now_ns=now_ns)
+            entry(self._queue.keys, file, priority=self._priorities.of(file.path), now_ns=now_ns)
             for file in files
         ]
         while left:
@@ -163,12 +177,6 @@ class Producer:
         for (_, lane, *_), code in zip(entries, codes, strict=True):
             if code == NEW and self._metrics:
                 self._metrics.jobs_produced.of(self._queue.keys.queues[lane - 1]).inc()
-
-    def priority_of(self, path: str) -> str:
-        """The priority that a file's ending gives it."""
-        if os.path.splitext(path)[1].lower() in self._urgent:
-            return self._queue.keys.layout.priorities[0]
-        return self._options.default_priority
 
 
 def _chunk(walk: Iterator[Found | Skip]) -> list[Found | Skip]:

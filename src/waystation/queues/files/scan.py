@@ -82,6 +82,13 @@ class Walk:
 
     def under(self, directory: str) -> Iterator[Found | Skip]:
         """Walk one directory of the tree, and what is in it."""
+        return self._walk(directory, deep=True)
+
+    def directly_in(self, directory: str) -> Iterator[Found | Skip]:
+        """Look at the files of one directory, and leave its own directories to others."""
+        return self._walk(directory, deep=False)
+
+    def _walk(self, directory: str, *, deep: bool) -> Iterator[Found | Skip]:
         entered: list[Entries] = []
         try:
             yield from _enter(directory, entered)
@@ -91,8 +98,9 @@ class Walk:
                     entered.pop().close()
                     if entry:
                         yield entry
-                elif _is_directory(entry):
-                    yield from _enter(entry.path, entered)
+                elif is_directory(entry):
+                    if deep:
+                        yield from _enter(entry.path, entered)
                 else:
                     yield self._file(entry)
         finally:
@@ -143,7 +151,8 @@ def _next(entries: Entries) -> "os.DirEntry[str] | Skip | None":
         return Skip.UNREADABLE
 
 
-def _is_directory(entry: "os.DirEntry[str]") -> bool:
+def is_directory(entry: "os.DirEntry[str]") -> bool:
+    """Whether a walk goes into it."""
     # A link to a directory is not followed: it may lead out of the tree, or round in it.
     try:
         return entry.is_dir(follow_symlinks=False)

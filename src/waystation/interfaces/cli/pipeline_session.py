@@ -1,0 +1,57 @@
+"""What the pipeline's commands need before they can begin: a store, and Spark."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from waystation.core.store import embedded
+from waystation.interfaces.cli.loading import loaded
+from waystation.interfaces.settings import Settings
+from waystation.pipeline import quiet, session
+from waystation.pipeline.complaints import in_our_words
+from waystation.pipeline.history import History
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MASTER = Annotated[
+    str | None, typer.Option(help="The Spark master; else pipeline.master.", show_default=False)
+]
+HISTORY = Annotated[
+    str | None,
+    typer.Option(help="Where the tables lie; else pipeline.history.", show_default=False),
+]
+
+
+@contextmanager
+def spark_session(context: typer.Context, master: str | None) -> "Generator[SparkSession]":
+    """Spark for as long as the command takes."""
+    settings = loaded(context).settings.pipeline
+    if not quiet.is_running():
+        typer.echo("Spark starts, which takes a few seconds", err=True)
+    options = session.SessionOptions(
+        master=master or settings.master, conf={"spark.log.level": "ERROR"}
+    )
+    with quiet.spark(options) as spark, in_our_words():
+        yield spark
+
+
+@contextmanager
+def kept_history(
+    context: typer.Context, master: str | None, place: str | None
+) -> Generator[History]:
+    """The history that the command is about."""
+    with spark_session(context, master) as spark:
+        yield History(spark, place or str(loaded(context).settings.pipeline.history))
+
+
+@contextmanager
+def store_url(settings: Settings) -> Generator[str]:
+    """Where the store is: as it is set, or one of our own."""
+    if settings.store.url is not None:
+        yield settings.store.url.get_secret_value()
+        return
+    with embedded.shared() as server:
+        yield server.url

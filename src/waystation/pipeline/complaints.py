@@ -1,0 +1,42 @@
+"""What Spark complains about, in our words: the error a task raised, not the way it came here."""
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from waystation.core.errors import WaystationError
+
+_OURS = re.compile(r"^waystation\.[\w.]+\.(\w+): (.*)$", re.MULTILINE)
+_RAISED = re.compile(r"^\w[\w.]*(?:Error|Exception): .*$", re.MULTILINE)
+_HEAD = re.compile(r"^(?:[\w.$]+(?:Exception|Error): )+")
+
+
+class SparkFailed(WaystationError):
+    """Spark could not finish what it was asked; its own words say why."""
+
+    code = "SPARK_FAILED"
+
+
+@contextmanager
+def in_our_words() -> Generator[None]:
+    """Let whatever Spark complains about inside be told in one sentence."""
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        raise meaning(error) from error
+
+
+def meaning(error: Exception) -> WaystationError:
+    """The error that a task or a source of ours raised; else what Spark says first."""
+    text = str(error)
+    kinds = {kind.__name__: kind for kind in WaystationError.by_code.values()}
+    for name, sentence in reversed(_OURS.findall(text)):
+        if name in kinds:
+            return kinds[name](sentence)
+    lines = [line for each in text.splitlines() if (line := each.strip())]
+    # A task's traceback ends with what was raised; Spark's own words begin with it.
+    raised = _RAISED.findall(text) if "Traceback" in text else lines[:1]
+    return SparkFailed(f"Spark did not finish: {_HEAD.sub('', raised[-1] if raised else text)}")
