@@ -12,6 +12,7 @@ from waystation.core.telemetry.metrics import Metrics
 from waystation.interfaces.api.app import App
 from waystation.interfaces.api.care import Care
 from waystation.interfaces.api.desk import Desk, DeskOptions
+from waystation.interfaces.api.hooks.courier import courier_of
 from waystation.interfaces.api.metrics import RoomMetrics
 from waystation.interfaces.api.rooms import Rooms
 from waystation.interfaces.api.server import serving
@@ -27,8 +28,9 @@ async def doors(
     numbers = RoomMetrics(metrics)
     rooms = Rooms(store)
     desk = Desk(rooms, keyring(settings), desk_options(settings), metrics=numbers)
-    async with Care(rooms, numbers) as care:
-        app = App(desk, care=care)
+    courier = courier_of(desk)
+    async with Care(rooms, numbers, courier=courier) as care:
+        app = App(desk, care=care, courier=courier)
         try:
             async with serving(app, host=settings.host, port=settings.port):
                 yield app
@@ -42,6 +44,7 @@ def desk_options(settings: RoomSettings) -> DeskOptions:
         issuer=settings.issuer,
         secure_cookies=settings.secure_cookies,
         trusted_proxies=settings.trusted_proxies,
+        webhook_networks=settings.webhook_networks,
         poll_floor_ms=round(settings.poll_floor * 1000),
         front=settings.front,
     )

@@ -11,6 +11,7 @@ from waystation.interfaces.api import openapi
 from waystation.interfaces.api.addresses import visitor_address
 from waystation.interfaces.api.admin.controls import Controls
 from waystation.interfaces.api.admin.events import EventAdmin
+from waystation.interfaces.api.admin.hooks import HookAdmin
 from waystation.interfaces.api.admin.invitations import InvitationAdmin
 from waystation.interfaces.api.admin.looks import LooksAdmin
 from waystation.interfaces.api.admin.office import Office
@@ -31,6 +32,7 @@ from waystation.interfaces.api.exchange import (
     Send,
     answer,
 )
+from waystation.interfaces.api.hooks.courier import Courier, courier_of
 from waystation.interfaces.api.operators import Operators
 from waystation.interfaces.api.problems import KIND, Problem, from_error
 from waystation.interfaces.api.sessions import Sessions
@@ -47,7 +49,9 @@ ADMIT_LAG_S = 3.0
 class App:
     """Everything the waiting room answers over HTTP."""
 
-    def __init__(self, desk: Desk, *, care: Care | None = None) -> None:
+    def __init__(
+        self, desk: Desk, *, care: Care | None = None, courier: Courier | None = None
+    ) -> None:
         self.desk = desk
         self.store: Store = desk.rooms.store
         self.operators = Operators(self.store, desk.clock, cookie=desk.cookie("o"))
@@ -62,6 +66,7 @@ class App:
             Overview(office),
             EventAdmin(office),
             InvitationAdmin(office),
+            HookAdmin(office, courier or courier_of(desk)),
             LooksAdmin(office, wardrobe),
             People(office),
             Reports(office),

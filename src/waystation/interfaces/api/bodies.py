@@ -45,6 +45,13 @@ class Possession(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     secret: str = ""
 
 
+class Handle(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How the site reaches a visitor."""
+
+    handle: str
+    """Something that means a person to the site alone, such as the id of an order."""
+
+
 class EstimatedWait(msgspec.Struct, kw_only=True):
     """Seconds; `known` is false when nobody can say."""
 

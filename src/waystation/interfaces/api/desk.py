@@ -46,6 +46,8 @@ class DeskOptions(msgspec.Struct, frozen=True, kw_only=True):
     ticket_s: int = 86_400
     session_token_s: int = 120
     """How long a connector believes a session without asking."""
+    webhook_networks: Sequence[str] = ()
+    """Networks of our own that webhooks may go to, also without TLS."""
     front: int = 100
     """How many at the front of a lane may follow their place live."""
     streams: int = 1000
@@ -53,6 +55,7 @@ class DeskOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         networks(self.trusted_proxies)
+        networks(self.webhook_networks)
         if not 10 <= self.session_token_s <= 3600:
             raise InvalidOption(f"session_token_s must be 10 to 3600, got {self.session_token_s}")
 
@@ -76,6 +79,7 @@ class Desk:
         self.metrics = metrics or RoomMetrics()
         self.seal = Seal.of(keyring)
         self.trusted = networks(self.options.trusted_proxies)
+        self.inside = networks(self.options.webhook_networks)
         self.bits = random.SystemRandom()
         self._checked: dict[str, QueueTicket | SessionToken] = {}
 

@@ -10,6 +10,8 @@ class DoorKeys(Keyspace, root=""):
     signed_in = String("admin:session:<what>", "the key that somebody signed in with", ttl="12 h")
     audit = Stream("admin:audit", "who changed what, before and after")
     looks = String("queue:<name>:looks", "how the waiting page looks")
+    hooks = Hash("queue:<name>:webhooks", "who is told what happens, by id")
+    hook_states = Hash("queue:<name>:webhooks:state", "how far each of them has been told")
     idempotent = String("idempotency:<name>:<what>", "what was asked under a key", ttl="10 min")
     solved = String("pow:<name>:<what>", "a challenge that was solved already", ttl="2 min")
 

@@ -13,6 +13,7 @@ from waystation.interfaces.api.exchange import Answer, Request, answer
 from waystation.interfaces.api.fairness import Fairness
 from waystation.interfaces.api.idempotency import require_same
 from waystation.interfaces.api.invitations import Invitations
+from waystation.interfaces.api.notify import Notify
 from waystation.interfaces.api.pace import Pace
 from waystation.interfaces.api.problems import Problem
 from waystation.interfaces.api.returns import Return, safe_path
@@ -69,6 +70,7 @@ class Visitors:
         self._streams = Streams(desk)
         self._fairness = Fairness(desk)
         self._invitations = Invitations(desk)
+        self._notify = Notify(desk)
         floor_s = desk.options.poll_floor_ms / 1000
         self._polls = Pace(every_s=floor_s, burst=10, clock=desk.clock)
         self._claims = Pace(every_s=floor_s, burst=20, clock=desk.clock)
@@ -308,7 +310,7 @@ class Visitors:
 
     def endpoints(self) -> Iterator[Endpoint]:
         """The visitors' part of the table."""
-        parts = (self, self.challenges, self.snapshots, self._streams, self._fairness)
+        parts = (self, self.challenges, self.snapshots, self._streams, self._fairness, self._notify)
         return offered(*parts, group="visitor")
 
 

@@ -25,12 +25,14 @@ class RoomSettings(Section):
     """Off only to try things out without TLS from another machine."""
     trusted_proxies: tuple[str, ...] = ()
     """Networks whose word about a visitor's address is believed, such as 10.0.0.0/8."""
+    webhook_networks: tuple[str, ...] = ()
+    """Networks of your own that webhooks may go to, also without TLS; all others must be public."""
     poll_floor: Annotated[float, Duration()] = 1.0
     """Visitors who ask more often than this, beyond a few times, are asked to slow down."""
     front: Annotated[int, Field(ge=0)] = 100
     """How many at the front of a lane may follow their place live."""
 
-    @field_validator("trusted_proxies")
+    @field_validator("trusted_proxies", "webhook_networks")
     @classmethod
     def _are_networks(cls, texts: tuple[str, ...]) -> tuple[str, ...]:
         from waystation.interfaces.api.addresses import networks

@@ -273,3 +273,9 @@ async def redeem(
 async def forget_draw(redis: Client, keys: RoomKeys) -> bool:
     """Forget the last draw once it is over, so that another one may be held."""
     ...
+
+
+@script(reply=bool)
+async def notify(redis: Client, keys: RoomKeys, *, handle: str) -> bool:
+    """Remember how to reach somebody when it is their turn, if they are still here."""
+    ...

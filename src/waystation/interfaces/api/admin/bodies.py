@@ -236,3 +236,45 @@ class Analytics(msgspec.Struct, kw_only=True):
 
     queue: str
     hours: list[Hour]
+
+
+class NewWebhook(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Somebody to be told."""
+
+    url: str
+    events: list[str] = []
+    """What they want to know; nothing for everything."""
+
+
+class MadeWebhook(msgspec.Struct, kw_only=True):
+    """A webhook, and its secret for the only time."""
+
+    id: str
+    url: str
+    events: list[str]
+    secret: str
+
+
+class Webhook(msgspec.Struct, kw_only=True):
+    """A webhook, and how it goes."""
+
+    id: str
+    url: str
+    events: list[str]
+    delivered: int
+    failures: int
+    last_error: str
+    next_try_at: str | None
+
+
+class Webhooks(msgspec.Struct, kw_only=True):
+    """All webhooks of a room."""
+
+    webhooks: list[Webhook]
+
+
+class Tried(msgspec.Struct, kw_only=True):
+    """What came of trying a webhook out."""
+
+    taken: bool
+    error: str

@@ -1,0 +1,1 @@
+"""Webhooks: what happens in a room, told to a site that wants to know."""
