@@ -17,7 +17,7 @@ from waystation.queues.bullmq import Backoff, JobOptions, Queue
 
 from .account import Account
 from .cashier import QUEUE
-from .purchases import cashier
+from .crew import at_work
 from .stage import Show, Stage
 
 TITLE: str = "The history"
@@ -47,7 +47,11 @@ async def run(stage: Stage) -> Account:
 
 
 async def _sell(stage: Stage, url: str) -> None:
-    async with Queue(QUEUE, url) as queue, cashier(url, "ada") as ada, cashier(url, "ben"):
+    async with (
+        Queue(QUEUE, url) as queue,
+        at_work("cashier", url, "ada") as ada,
+        at_work("cashier", url, "ben"),
+    ):
         await queue.add_many(("charge", {"seat": number}, OPTIONS) for number in range(PURCHASES))
         with stage.progress("purchases settled", PURCHASES) as show:
             await _until(queue, PURCHASES // 3, show)

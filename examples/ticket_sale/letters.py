@@ -1,12 +1,8 @@
 """The letters: a folder turned into work, scanned twice, read by two, one of whom is killed."""
 
 import asyncio
-import contextlib
-import sys
 import tempfile
-from asyncio.subprocess import Process
 from collections import Counter
-from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import msgspec
@@ -16,6 +12,7 @@ from waystation.core.store.connection import Store, connect
 from waystation.queues import files
 
 from .account import Account
+from .crew import at_work
 from .stage import Show, Stage
 
 TITLE: str = "The letters"
@@ -47,22 +44,10 @@ async def run(stage: Stage) -> Account:
 
 async def _read(stage: Stage, store: Store, queue: files.Queue, url: str) -> None:
     with stage.progress("letters done with", LETTERS) as show:
-        async with _reader(url) as doomed, _reader(url):
+        async with at_work("reader", url) as doomed, at_work("reader", url):
             await _until(store, queue, LETTERS // 2, show)
             doomed.kill()
             await _until(store, queue, LETTERS, show)
-
-
-@contextlib.asynccontextmanager
-async def _reader(url: str) -> AsyncGenerator[Process]:
-    command = (sys.executable, "-m", "examples.ticket_sale.reader", url)
-    process = await asyncio.create_subprocess_exec(*command)
-    try:
-        yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-        await process.wait()
 
 
 async def _until(store: Store, queue: files.Queue, count: int, show: Show) -> None:

@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import sys
-from asyncio.subprocess import Process
 from collections import Counter
 from collections.abc import AsyncGenerator
 
@@ -12,6 +10,7 @@ from waystation.queues.bullmq import Backoff, JobOptions, Queue, QueueEvents
 
 from .account import Account
 from .cashier import QUEUE
+from .crew import at_work
 from .stage import Show, Stage
 
 TITLE: str = "The purchases"
@@ -59,8 +58,8 @@ async def run(stage: Stage) -> Account:
             Queue(QUEUE, server.url) as queue,
             QueueEvents(QUEUE, server.url) as events,
             _following(ledger, events),
-            cashier(server.url, "ada") as ada,
-            cashier(server.url, "ben"),
+            at_work("cashier", server.url, "ada") as ada,
+            at_work("cashier", server.url, "ben"),
         ):
             await queue.add_many(
                 ("charge", {"seat": number}, OPTIONS) for number in range(PURCHASES)
@@ -82,19 +81,6 @@ async def _following(ledger: Ledger, events: QueueEvents) -> AsyncGenerator[None
         yield
     finally:
         following.cancel()
-
-
-@contextlib.asynccontextmanager
-async def cashier(url: str, name: str) -> AsyncGenerator[Process]:
-    """A cashier at work."""
-    program = (sys.executable, "-m", "examples.ticket_sale.cashier", url, name)
-    process = await asyncio.create_subprocess_exec(*program)
-    try:
-        yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-        await process.wait()
 
 
 async def _until(ledger: Ledger, count: int, show: Show) -> None:
