@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from tests.support.listening import blocked_on
 from waystation.core.errors import InvalidOption, InvalidSetting, NotReplicated, ScriptFailed
 from waystation.core.store import embedded
 from waystation.core.store.address import parse
@@ -131,8 +132,7 @@ async def test_a_producer_that_waits_for_a_replica_keeps_nobody_else_waiting(
     async with await connect(primary.url, ON_TWO) as store:
         adding = asyncio.create_task(add_a_job(store))
         async with client(primary) as redis:
-            while not (await redis.info("clients"))["blocked_clients"]:
-                await asyncio.sleep(0.005)
+            await blocked_on(redis)
         assert await store.hot.execute_command("PING") == b"PONG"
         assert not adding.done()
         adding.cancel()

@@ -1,23 +1,13 @@
 """Events told by one side and heard by the other."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 from redis.asyncio import Redis
 
-from waystation.queues.bullmq import QueueEvent, QueueEvents, QueueEventsProducer
+from tests.support.listening import blocked_on, first
+from waystation.queues.bullmq import QueueEvents, QueueEventsProducer
 
 from .node import NodePeer
-
-
-async def first(told: AsyncIterator[QueueEvent], many: int) -> list[QueueEvent]:
-    found: list[QueueEvent] = []
-    async with asyncio.timeout(20):
-        async for event in told:
-            found.append(event)
-            if len(found) == many:
-                break
-    return found
 
 
 async def test_we_hear_everything_that_happens_to_a_job_of_node(
@@ -75,7 +65,6 @@ async def test_node_counts_our_listener(node6: NodePeer, redis: Redis, redis_url
     async with QueueEvents("mail", redis_url) as events:
         listening = asyncio.create_task(first(aiter(events), 1))
         async with asyncio.timeout(10):
-            while (await redis.info("clients"))["blocked_clients"] < 1:
-                await asyncio.sleep(0.01)
+            await blocked_on(redis)
         assert len(await queue.call("getQueueEvents")) == 1
         listening.cancel()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from tests.support.listening import blocked_on, first
 from waystation.core.errors import InvalidOption, NotFound, StoreError, StoreUnreachable, TimedOut
 from waystation.core.store import embedded
 from waystation.core.store.connection import StoreOptions, connect
@@ -30,23 +31,6 @@ async def events(redis_url: str) -> AsyncIterator[QueueEvents]:
 async def tell(redis: Redis, event: str, **fields: Any) -> str:
     id: Any = await redis.xadd(KEYS.events, {"event": event, **fields})
     return id.decode()
-
-
-async def first(told: AsyncIterator[QueueEvent], many: int) -> list[QueueEvent]:
-    found: list[QueueEvent] = []
-    async with asyncio.timeout(10):
-        async for event in told:
-            found.append(event)
-            if len(found) == many:
-                break
-    return found
-
-
-async def blocked_on(redis: Redis, many: int = 1) -> None:
-    """Wait until that many clients block on the store."""
-    async with asyncio.timeout(10):
-        while (await redis.info("clients"))["blocked_clients"] < many:
-            await asyncio.sleep(0.005)
 
 
 def names(told: list[QueueEvent]) -> list[str]:

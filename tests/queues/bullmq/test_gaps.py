@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from waystation.queues.bullmq.event import QueueEvent
+from tests.support.listening import blocked_on, first
 from waystation.queues.bullmq.events import NOW, START, QueueEvents
 from waystation.queues.bullmq.gaps import Extent, Gap, Trail
 from waystation.queues.bullmq.keys import QueueKeys
@@ -32,20 +32,15 @@ async def tell(redis: Redis, many: int, *, keep: int | None = None) -> list[str]
     return [id.decode() for id in ids]
 
 
-async def take(told: AsyncIterator[QueueEvent], many: int) -> list[QueueEvent]:
-    async with asyncio.timeout(10):
-        return [await anext(told) for _ in range(many)]
-
-
 async def test_what_was_trimmed_before_it_was_read_is_told_as_a_gap(
     redis: Redis, events: QueueEvents
 ) -> None:
     async with contextlib.aclosing(events.listen(START)) as told:
         before = await tell(redis, 3)
-        await take(told, 3)
+        await first(told, 3)
         after = await tell(redis, 10, keep=4)
 
-        gap, *rest = await take(told, 5)
+        gap, *rest = await first(told, 5)
 
     assert isinstance(gap, Gap)
     assert (gap.name, gap.after, gap.before, gap.lost) == ("gap", before[-1], after[6], 6)
@@ -56,7 +51,7 @@ async def test_events_lost_since_the_listener_was_opened_are_counted(
     redis: Redis, events: QueueEvents
 ) -> None:
     await tell(redis, 20, keep=5)
-    gap, *rest = await take(aiter(events), 6)
+    gap, *rest = await first(aiter(events), 6)
     assert isinstance(gap, Gap)
     assert gap.lost == 15
     assert len(rest) == 5
@@ -84,10 +79,10 @@ async def test_every_event_is_told_or_counted_however_short_the_stream_is(
 async def test_trimming_behind_the_listener_is_no_gap(redis: Redis, events: QueueEvents) -> None:
     async with contextlib.aclosing(events.listen(START)) as told:
         await tell(redis, 5)
-        await take(told, 5)
+        await first(told, 5)
         await redis.xtrim(KEYS.events, maxlen=0, approximate=False)
         ids = await tell(redis, 2)
-        assert [event.id for event in await take(told, 2)] == ids
+        assert [event.id for event in await first(told, 2)] == ids
 
 
 @pytest.mark.parametrize("position", [START, NOW])
@@ -97,13 +92,12 @@ async def test_what_was_gone_before_the_listening_began_is_no_gap(
     kept = await tell(redis, 9, keep=3)
     async with contextlib.aclosing(events.listen(position)) as told:
         if position == NOW:
-            waiting = asyncio.create_task(take(told, 1))
-            while not (await redis.info("clients"))["blocked_clients"]:
-                await asyncio.sleep(0.005)
+            waiting = asyncio.create_task(first(told, 1))
+            await blocked_on(redis)
             [kept] = [await tell(redis, 1)]
             assert [event.id for event in await waiting] == kept
         else:
-            assert [event.id for event in await take(told, 3)] == kept[-3:]
+            assert [event.id for event in await first(told, 3)] == kept[-3:]
 
 
 async def test_a_remembered_place_inside_the_stream_counts_exactly(
@@ -111,9 +105,9 @@ async def test_a_remembered_place_inside_the_stream_counts_exactly(
 ) -> None:
     ids = await tell(redis, 10)
     async with contextlib.aclosing(events.listen(ids[3])) as told:
-        await take(told, 6)
+        await first(told, 6)
         await tell(redis, 8, keep=3)
-        [gap] = await take(told, 1)
+        [gap] = await first(told, 1)
     assert isinstance(gap, Gap)
     assert gap.lost == 5
 
@@ -123,12 +117,12 @@ async def test_a_remembered_place_that_is_gone_is_a_gap_of_unknown_size(
 ) -> None:
     ids = await tell(redis, 10, keep=4)
     async with contextlib.aclosing(events.listen(ids[1])) as told:
-        gap, first = await take(told, 2)
+        gap, event = await first(told, 2)
     assert isinstance(gap, Gap)
     assert (gap.after, gap.before, gap.lost) == (ids[1], ids[6], None)
-    assert first.id == ids[6]
+    assert event.id == ids[6]
     async with contextlib.aclosing(events.listen(gap.id)) as told:
-        assert [event.id for event in await take(told, 4)] == ids[6:]
+        assert [event.id for event in await first(told, 4)] == ids[6:]
 
 
 async def test_a_stream_that_began_anew_is_a_gap_of_unknown_size(
@@ -136,10 +130,10 @@ async def test_a_stream_that_began_anew_is_a_gap_of_unknown_size(
 ) -> None:
     async with contextlib.aclosing(events.listen(START)) as told:
         await tell(redis, 5)
-        await take(told, 5)
+        await first(told, 5)
         await redis.delete(KEYS.events)
         ids = await tell(redis, 2)
-        gap, *rest = await take(told, 3)
+        gap, *rest = await first(told, 3)
     assert isinstance(gap, Gap)
     assert gap.lost is None
     assert [event.id for event in rest] == ids

@@ -6,14 +6,10 @@ from contextlib import AsyncExitStack
 import pytest
 from redis.asyncio import Redis
 
+from tests.support.listening import blocked_on
 from waystation.queues.bullmq import Job, Queue, Worker
 
 LONG = 60_000
-
-
-async def waiting_at_the_marker(redis: Redis, many: int) -> None:
-    while (await redis.info("clients"))["blocked_clients"] < many:
-        await asyncio.sleep(0.005)
 
 
 @pytest.mark.parametrize(("leaving", "delay"), [("paused", 0), ("paused", 300), ("closed", 0)])
@@ -31,10 +27,10 @@ async def test_a_worker_that_leaves_keeps_no_job_from_the_others(
     async with AsyncExitStack() as opened, asyncio.timeout(8):
         queue = await opened.enter_async_context(Queue("mail", redis_url))
         first = await opened.enter_async_context(Worker("mail", never, redis_url, drain_delay=LONG))
-        await waiting_at_the_marker(redis, 1)
+        await blocked_on(redis, 1)
         first.pause()
         await opened.enter_async_context(Worker("mail", work, redis_url, drain_delay=LONG))
-        await waiting_at_the_marker(redis, 2)
+        await blocked_on(redis, 2)
         await queue.add("send", delay=delay)
         if leaving == "closed":
             await first.close()

@@ -1,0 +1,29 @@
+"""Waiting for what is told, and for those who wait to be told."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TypeVar
+
+from redis.asyncio import Redis
+
+T = TypeVar("T")
+
+_PATIENCE_S = 20
+
+
+async def first(told: AsyncIterator[T], many: int) -> list[T]:
+    """The first so many of what is told; fewer when it ends before."""
+    found: list[T] = []
+    async with asyncio.timeout(_PATIENCE_S):
+        async for each in told:
+            found.append(each)
+            if len(found) == many:
+                break
+    return found
+
+
+async def blocked_on(redis: Redis, many: int = 1) -> None:
+    """Wait until that many clients block on the store."""
+    async with asyncio.timeout(_PATIENCE_S):
+        while (await redis.info("clients"))["blocked_clients"] < many:
+            await asyncio.sleep(0.005)
