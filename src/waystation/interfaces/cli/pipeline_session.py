@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,9 +12,6 @@ from waystation.interfaces.settings import Settings
 from waystation.pipeline import quiet, session
 from waystation.pipeline.complaints import in_our_words
 from waystation.pipeline.history import History
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 MASTER = Annotated[
     str | None, typer.Option(help="The Spark master; else pipeline.master.", show_default=False)
@@ -26,7 +23,7 @@ HISTORY = Annotated[
 
 
 @contextmanager
-def spark_session(context: typer.Context, master: str | None) -> "Generator[SparkSession]":
+def spark_session(context: typer.Context, master: str | None) -> Generator[session.SparkSession]:
     """Spark for as long as the command takes."""
     settings = loaded(context).settings.pipeline
     if not quiet.is_running():
