@@ -16,7 +16,7 @@ from waystation.core.telemetry.metrics import Metrics
 
 from .inotify import Inotify
 from .options import Layout
-from .queue import Entry, Queue, entry
+from .queue import Entry, Queue, burst_of, entry
 from .scan import Found, ScanOptions, Skip, Walk, root_of
 from .scripts import KNOWN, NEW, WAITS
 
@@ -163,13 +163,18 @@ class Producer:
             entry(self._queue.keys, file, priority=self._priorities.of(file.path), now_ns=now_ns)
             for file in files
         ]
+        rate = self._options.rate_limit_per_sec
+        # More than the allowance ever holds would only travel to be refused.
+        most = burst_of(rate) if rate else len(left)
         while left:
-            added = await self._queue.add(left, rate=self._options.rate_limit_per_sec)
-            self._count(left, added.codes)
-            left = [each for each, code in zip(left, added.codes, strict=True) if code == WAITS]
+            asked, later = left[:most], left[most:]
+            added = await self._queue.add(asked, rate=rate)
+            self._count(asked, added.codes)
+            left = [each for each, code in zip(asked, added.codes, strict=True) if code == WAITS]
             if left:
                 # Not all producers at the same instant.
                 await asyncio.sleep(added.wait_ms / 1000 * self._dice.uniform(1.0, 1.1))
+            left += later
 
     def _count(self, entries: Sequence[Entry], codes: Sequence[int]) -> None:
         self.tally.enqueued += codes.count(NEW)

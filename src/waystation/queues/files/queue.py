@@ -61,6 +61,11 @@ def entry(keys: FileKeys, file: Found, *, priority: str, now_ns: int) -> Entry:
     return (jobs.digest(*file), lane, id, payload, path, file.size)
 
 
+def burst_of(rate: int) -> int:
+    """What may be put in line at once: a twentieth of a second's worth, so that a second holds."""
+    return max(1, rate // 20)
+
+
 class Queue:
     """The queues of one line of files, one for each priority."""
 
@@ -82,7 +87,7 @@ class Queue:
             events_cap=self._options.events_max_len,
             remember_ms=self._remember_ms,
             rate=rate,
-            burst=max(1, rate // 20),
+            burst=burst_of(rate),
             jobs=[part for entry in entries for part in entry],
         )
 
