@@ -9,7 +9,7 @@ import itertools
 import os
 import signal
 import sys
-from typing import Any
+from typing import Any, cast
 
 from redis.asyncio import Redis
 
@@ -21,7 +21,7 @@ OPTIONS = SchedulerOptions(tick_s=0.05, recover_s=0.2, mend_s=0.5, term_ms=600)
 def die_at(step: int) -> None:
     """Count the commands from here on, and end in the middle of them."""
     taken = itertools.count(1)
-    send: Any = Redis.execute_command
+    send = cast(Any, Redis).execute_command
 
     async def counted(self: Redis, *args: Any, **options: Any) -> Any:
         this = next(taken)

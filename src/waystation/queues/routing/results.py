@@ -53,13 +53,11 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 def success(value: object, now_ms: int, took_s: float) -> bytes:
     """The JSON of an attempt that ended well."""
-    return codec.encode(
-        {
-            "success": True,
-            "data": value,
-            "completedAt": now_ms,
-            "processingTime": round(took_s * 1000),
-        }
+    # One is written for every job, so only the part that is not ours is looked through.
+    return b'{"success":true,"data":%b,"completedAt":%d,"processingTime":%d}' % (
+        codec.encode(value),
+        now_ms,
+        round(took_s * 1000),
     )
 
 
