@@ -59,5 +59,10 @@ def test_links_between_pages_lead_somewhere(file: Path) -> None:
     assert [link for link in links if not (file.parent / link).exists()] == []
 
 
+def test_every_picture_is_shown_on_some_page() -> None:
+    pages_with_pictures = "".join(file.read_text() for file in tracked("*.md"))
+    assert [p.name for p in tracked("docs/pictures") if p.name not in pages_with_pictures] == []
+
+
 def test_generated_pages_are_what_the_code_says() -> None:
     assert pages.stale() == [], "`make docs` writes them anew"
