@@ -41,11 +41,11 @@ class Hands:
         priority: str = "low",
         digest: bytes = b"",
         size: int = 1,
+        id: str | None = None,
     ) -> str:
         lane = self.keys.layout.priorities.index(priority) + 1
-        id, raw = jobs.write(
-            path, size, priority=priority, queue=self.keys.queues[lane - 1], now_ns=0
-        )
+        queue = self.keys.queues[lane - 1]
+        id, raw = jobs.write(path, size, priority=priority, queue=queue, now_ns=0, id=id)
         await scripts.add(
             self.redis,
             self.keys,

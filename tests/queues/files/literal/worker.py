@@ -54,14 +54,16 @@ class LiteralWorker:
         await self.redis.delete(self.heartbeat)
 
 
-async def literal_reap(redis: Any, *, pages: int = 10_000, count: int = 1) -> int:
+async def literal_reap(
+    redis: Any, *, pages: int = 10_000, count: int = 1, heartbeat: str = HEARTBEAT
+) -> int:
     """SCAN for processing lists; without a heartbeat, move the entry back to the queue."""
     cursor, moved = 0, 0
     for _ in range(pages):
         cursor, keys = await redis.scan(cursor, match="jobqueue:worker:*:processing", count=count)
         for key in keys:
             name = key.decode().split(":")[2]
-            if await redis.exists(HEARTBEAT.format(name)):
+            if await redis.exists(heartbeat.format(name)):
                 continue
             while payload := await redis.rpop(key):
                 await redis.lpush(json.loads(payload).get("origin_queue", QUEUES[1]), payload)
