@@ -6,7 +6,7 @@ from rich.table import Table
 from waystation.core.clock import HandClock
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, connect
-from waystation.queues.waitingroom import Newcomer, Room, RoomOptions, lottery
+from waystation.queues.waitingroom import Lane, Newcomer, Room, RoomOptions, lottery
 from waystation.queues.waitingroom.control import Control
 from waystation.queues.waitingroom.lottery import Lottery
 from waystation.queues.waitingroom.simulator import Crowd, Mood, Simulation, Verdict
@@ -54,10 +54,13 @@ async def _draw_lots(stage: Stage, store: Store) -> None:
 
 
 def _table(verdicts: list[Verdict]) -> Table:
-    table = Table(box=box.SIMPLE, show_header=False)
-    for each in verdicts:
-        if "overtaken" in each.name or "share" in each.name:
-            table.add_row(each.name, each.seen, f"[dim]wanted {each.wanted}[/]")
+    seen = {each.name: each for each in verdicts}
+    table = Table("lane", "overtaken", "share of the turns", "wanted", box=box.SIMPLE)
+    for lane in Lane:
+        name = lane.name.lower()
+        share = seen[f"share of the {name} lane"]
+        overtaken = seen[f"people overtaken in the {name} lane"]
+        table.add_row(name, overtaken.seen, share.seen, f"[dim]{share.wanted}[/]")
     return table
 
 
