@@ -139,6 +139,16 @@ async def test_a_producer_that_waits_for_a_replica_keeps_nobody_else_waiting(
         await asyncio.wait([adding])
 
 
+async def test_many_who_add_at_once_wait_together(primary: Ephemeral, replica: Ephemeral) -> None:
+    store = await connect(primary.url, ON_TWO)
+    async with store, client(primary) as redis, bullmq.Queue("mail", store) as queue:
+        before = (await redis.info("commandstats"))["cmdstat_wait"]["calls"]
+        await asyncio.gather(*(queue.add("send", number) for number in range(200)))
+        after = (await redis.info("commandstats"))["cmdstat_wait"]["calls"]
+        assert await queue.count() == 200
+    assert after - before < 50
+
+
 async def test_a_refusal_is_told_before_anything_about_replicas(primary: Ephemeral) -> None:
     async with await connect(primary.url, IMPATIENT) as store:
         await store.hot.execute_command("SET", "bull:mail:wait", "not a list")
