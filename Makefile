@@ -34,7 +34,7 @@ check: ## Read the code without running it: style, types, who imports whom
 	@.venv/bin/lint-imports
 
 bench: ## Measure; BENCH=runtime picks one
-	$(READY) test
+	$(READY) bench
 	@.venv/bin/python -m benchmarks $(BENCH)
 
 docs: ## Write the pages that come from the code: docs/reference and docs/tour

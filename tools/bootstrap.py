@@ -19,7 +19,7 @@ TOOLS = ROOT / ".tools"
 STAMP = "ready"
 OLDEST_PYTHON = (3, 11)
 
-SETS = {"demo": ("demo", "test"), "test": ("test",)}
+SETS = {"demo": ("demo", "test"), "test": ("test",), "bench": ("test",)}
 """What a command may need, and the sets of packages that hold it, the smallest first."""
 
 
@@ -46,9 +46,8 @@ def make_ready(what: str) -> None:
     with (TOOLS / "lock").open("w") as alone:
         fcntl.flock(alone, fcntl.LOCK_EX)
         if not is_ready(what):
-            _install(what)
-        if what == "test":
-            machine.provide(TOOLS / "bin")
+            _install(SETS[what][0])
+        machine.provide(TOOLS / "bin", what)
 
 
 def is_ready(what: str) -> bool:

@@ -1,6 +1,6 @@
-"""Programs that only a distribution brings, fetched for the tests that use them.
+"""Programs that only a distribution brings, fetched for the commands that use them.
 
-Where they cannot be had nothing fails here: the tests that want them say so.
+Where they cannot be had nothing fails here: the tests and measurements that want them say so.
 """
 
 import os
@@ -15,25 +15,27 @@ from tools.step import ROOT, Unready, run, say
 
 
 class Program(NamedTuple):
-    """A program, the Debian package it is in, the tests that use it, and how to get it."""
+    """A program, the Debian package it is in, who uses it, and how to get it."""
 
     name: str
     package: str
+    command: str
     used_by: str
     fetch: "Callable[[Program, Path], None]"
 
 
-def provide(folder: Path) -> None:
-    """Put a link to each program that some test uses into the folder, if it can be had."""
+def provide(folder: Path, command: str) -> None:
+    """Put a link to each program that the command uses into the folder, if it can be had."""
     folder.mkdir(parents=True, exist_ok=True)
+    can_fetch = os.geteuid() == 0 and shutil.which("apt-get")
     for program in PROGRAMS:
-        if _is_wanted(program, folder) and os.geteuid() == 0 and shutil.which("apt-get"):
+        if can_fetch and program.command == command and _is_wanted(program, folder):
             _try_to_fetch(program, folder)
 
 
 def _is_wanted(program: Program, folder: Path) -> bool:
     there = (folder / program.name).exists() or shutil.which(program.name)
-    return not there and any((ROOT / program.used_by).glob("test_*.py"))
+    return not there and any((ROOT / program.used_by).glob("*.py"))
 
 
 def _try_to_fetch(program: Program, folder: Path) -> None:
@@ -79,8 +81,9 @@ def _update_lists() -> None:
 
 
 PROGRAMS = (
-    Program("promtool", "prometheus", "tests/core/telemetry", _take_out),
-    Program("chromium", "chromium", "tests/browser", _install),
-    Program("nginx", "nginx", "tests/connectors", _take_out),
-    Program("redis-server", "redis-tools", "tests/servers", _install_redis),
+    Program("promtool", "prometheus", "test", "tests/core/telemetry", _take_out),
+    Program("chromium", "chromium", "test", "tests/browser", _install),
+    Program("nginx", "nginx", "test", "tests/connectors", _take_out),
+    Program("wrk", "wrk", "bench", "benchmarks/room", _install),
+    Program("redis-server", "redis-tools", "test", "tests/servers", _install_redis),
 )

@@ -75,4 +75,4 @@ def test_a_wrong_word_is_an_error_of_one_line() -> None:
         [sys.executable, "-m", "tools.bootstrap", "lunch"], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 2
-    assert done.stderr == "waystation is not ready: wanted one of demo, test, got 'lunch'\n"
+    assert done.stderr == "waystation is not ready: wanted one of demo, test, bench, got 'lunch'\n"

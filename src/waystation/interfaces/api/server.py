@@ -1,10 +1,11 @@
 """The waiting room as a process: an HTTP server and the duties beside it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import uvloop
 from granian.constants import Interfaces
 from granian.server.embed import Server
 
@@ -13,6 +14,12 @@ from waystation.interfaces.api.exchange import Receive, Scope, Send
 BACKLOG = 1024
 
 Site: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def run(process: Coroutine[Any, Any, None]) -> None:
+    """Run a process that serves, on the loop that serves most."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(process)
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ from waystation.core.runtime.service import until_asked_to_stop
 from waystation.core.telemetry.logs import get_logger
 from waystation.interfaces import compose
 from waystation.interfaces import room as composed
+from waystation.interfaces.api import server
 from waystation.interfaces.api.operators import Operators, Role
 from waystation.interfaces.cli.loading import loaded
 from waystation.interfaces.settings import Settings
@@ -31,7 +32,7 @@ def serve(
     settings = loaded(context).settings
     given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     doors = RoomSettings.model_validate({**settings.room.model_dump(), **given})
-    asyncio.run(_serve(settings, doors, room or []))
+    server.run(_serve(settings, doors, room or []))
 
 
 def key(
