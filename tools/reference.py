@@ -8,6 +8,7 @@ import waystation
 from waystation.core.errors import WaystationError
 from waystation.core.store.keyspace import Keyspace
 from waystation.core.telemetry import metrics
+from waystation.interfaces.api.metrics import RoomMetrics
 from waystation.interfaces.settings import reference as settings
 from waystation.pipeline import tables
 from waystation.pipeline.lines import tables_of_all_lines
@@ -88,6 +89,17 @@ def history_tables() -> str:
 
 def instruments() -> str:
     """Every number for Prometheus."""
+    return _page(
+        "Metrics",
+        "What a process tells Prometheus. A label takes at most fifty values; the rest is `other`.",
+        _instruments(metrics.Metrics),
+        "## The waiting room",
+        "What `waystation room serve` tells beside these.",
+        _instruments(RoomMetrics),
+    )
+
+
+def _instruments(table: type) -> str:
     rows = [
         (
             f"`{each.name}`",
@@ -95,13 +107,9 @@ def instruments() -> str:
             ", ".join(f"`{label}`" for label in each.labels) or "none",
             each.meaning,
         )
-        for each in metrics.declared()
+        for each in metrics.declared(table)
     ]
-    return _page(
-        "Metrics",
-        "What a process tells Prometheus. A label takes at most fifty values; the rest is `other`.",
-        _table(("name", "kind", "labels", "meaning"), rows),
-    )
+    return _table(("name", "kind", "labels", "meaning"), rows)
 
 
 def import_everything() -> None:

@@ -120,9 +120,9 @@ class Metrics:
         return generate_latest(_WithoutBirthdays(self.registry))
 
 
-def declared() -> Iterator[Instrument[Any]]:
-    """The table, line by line."""
-    for line in vars(Metrics).values():
+def declared(table: type = Metrics) -> Iterator[Instrument[Any]]:
+    """A table of instruments, line by line."""
+    for line in vars(table).values():
         if isinstance(line, Instrument):
             yield cast(Instrument[Any], line)
 

@@ -3,7 +3,7 @@
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from waystation.core.telemetry.instruments import Instrument
-from waystation.core.telemetry.metrics import Metrics
+from waystation.core.telemetry.metrics import Metrics, declared
 
 _WAITS = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14_400)
 _CALLS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5)
@@ -74,9 +74,8 @@ class RoomMetrics:
     def __init__(self, house: Metrics | None = None) -> None:
         self.house = house or Metrics()
         registry: CollectorRegistry = self.house.registry
-        for line in vars(RoomMetrics).values():
-            if isinstance(line, Instrument):
-                line.install(self, registry, {})
+        for line in declared(RoomMetrics):
+            line.install(self, registry, {})
 
     def expose(self) -> bytes:
         """All numbers in Prometheus' text format."""
