@@ -1,23 +1,26 @@
 """The settings of the waiting room's doors made into running things."""
 
-import os
-import random
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from waystation.core.errors import InvalidSetting
+from waystation.core.runtime.loop import Loop
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.metrics import Metrics
 from waystation.interfaces.api.app import App
 from waystation.interfaces.api.care import Care
 from waystation.interfaces.api.desk import Desk, DeskOptions
 from waystation.interfaces.api.hooks.courier import courier_of
+from waystation.interfaces.api.keyfile import KeyFile
 from waystation.interfaces.api.metrics import RoomMetrics
 from waystation.interfaces.api.rooms import Rooms
 from waystation.interfaces.api.server import serving
 from waystation.interfaces.settings.room import RoomSettings
 from waystation.queues.waitingroom.tokens import Keyring
+
+KEYS_EVERY_S = 5.0
+"""How often a process looks whether another has changed the signing keys."""
 
 
 @asynccontextmanager
@@ -27,10 +30,20 @@ async def doors(
     """Answer requests and look after all rooms for as long as the block runs."""
     numbers = RoomMetrics(metrics)
     rooms = Rooms(store)
-    desk = Desk(rooms, keyring(settings), desk_options(settings), metrics=numbers)
+    file = KeyFile(settings.keys_file)
+    given = settings.keys
+    keys = file.read() if given is None else Keyring.from_json(given.get_secret_value())
+    desk = Desk(rooms, keys, desk_options(settings), metrics=numbers)
     courier = courier_of(desk)
-    async with Care(rooms, numbers, courier=courier) as care:
-        app = App(desk, care=care, courier=courier)
+
+    async def look_at_keys() -> None:
+        """Take over the keys that another process has changed."""
+        if given is None and (changed := await asyncio.to_thread(file.changed)):
+            desk.adopt(changed)
+
+    beside = (Loop(courier.carry, every_s=1.0), Loop(look_at_keys, every_s=KEYS_EVERY_S))
+    async with Care(rooms, numbers, beside=beside) as care:
+        app = App(desk, care=care, courier=courier, keys=file if given is None else None)
         try:
             async with serving(app, host=settings.host, port=settings.port):
                 yield app
@@ -48,28 +61,3 @@ def desk_options(settings: RoomSettings) -> DeskOptions:
         poll_floor_ms=round(settings.poll_floor * 1000),
         front=settings.front,
     )
-
-
-def keyring(settings: RoomSettings) -> Keyring:
-    """The signing keys: those of the setting, those of the file, or new ones kept in the file."""
-    if settings.keys is not None:
-        return Keyring.from_json(settings.keys.get_secret_value())
-    path = settings.keys_file
-    if not path.exists():
-        _write_new(path)
-    return Keyring.from_json(path.read_bytes())
-
-
-def _write_new(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_suffix(f".{os.getpid()}")
-    made = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(made, "w") as file:
-            file.write(Keyring.generate(random.SystemRandom()).to_json())
-        # Whoever comes first wins; the others read what is there then.
-        os.link(aside, path)
-    except FileExistsError:
-        pass
-    finally:
-        aside.unlink()

@@ -19,6 +19,7 @@ from waystation.interfaces.api.admin.overview import Overview
 from waystation.interfaces.api.admin.people import People
 from waystation.interfaces.api.admin.reports import Reports
 from waystation.interfaces.api.admin.rooms import RoomAdmin
+from waystation.interfaces.api.admin.signing import Signing
 from waystation.interfaces.api.care import Care
 from waystation.interfaces.api.connectors import ENVOY, Connectors
 from waystation.interfaces.api.desk import Desk
@@ -33,6 +34,7 @@ from waystation.interfaces.api.exchange import (
     answer,
 )
 from waystation.interfaces.api.hooks.courier import Courier, courier_of
+from waystation.interfaces.api.keyfile import KeyFile
 from waystation.interfaces.api.operators import Operators
 from waystation.interfaces.api.problems import KIND, Problem, from_error
 from waystation.interfaces.api.sessions import Sessions
@@ -50,7 +52,12 @@ class App:
     """Everything the waiting room answers over HTTP."""
 
     def __init__(
-        self, desk: Desk, *, care: Care | None = None, courier: Courier | None = None
+        self,
+        desk: Desk,
+        *,
+        care: Care | None = None,
+        courier: Courier | None = None,
+        keys: KeyFile | None = None,
     ) -> None:
         self.desk = desk
         self.store: Store = desk.rooms.store
@@ -70,6 +77,7 @@ class App:
             LooksAdmin(office, wardrobe),
             People(office),
             Reports(office),
+            Signing(office, keys),
         )
         self._care = care
         self._snapshots = self.visitors.snapshots

@@ -1,10 +1,10 @@
 """What a room needs done all the time: people called in, the silent taken out, the draw held."""
 
 import asyncio
+from collections.abc import Sequence
 
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.runtime.loop import Loop
-from waystation.interfaces.api.hooks.courier import Courier
 from waystation.interfaces.api.metrics import RoomMetrics
 from waystation.interfaces.api.rooms import Rooms, name_of
 from waystation.queues.waitingroom.admission import Admission
@@ -26,25 +26,24 @@ class Care:
         rooms: Rooms,
         metrics: RoomMetrics,
         *,
-        courier: Courier | None = None,
+        beside: Sequence[Loop] = (),
         clock: Clock | None = None,
     ) -> None:
         self._rooms = rooms
-        self._courier = courier
+        self._beside = beside
         self._metrics = metrics
         self._clock = clock or SystemClock()
         self._admitted = self._clock.monotonic()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> "Care":
-        loops = [
+        loops = (
             Loop(self.admit, every_s=ADMIT_EVERY_S),
             Loop(self.sweep, every_s=SWEEP_EVERY_S),
             Loop(self.open_due, every_s=0.5),
             Loop(self.measure, every_s=1.0),
-        ]
-        if self._courier is not None:
-            loops.append(Loop(self._courier.carry, every_s=1.0))
+            *self._beside,
+        )
         self._tasks = [asyncio.create_task(loop.run(), name=loop.name) for loop in loops]
         return self
 

@@ -5,7 +5,6 @@ solution costs one digest, and each solution counts once.
 """
 
 import hashlib
-import hmac
 import secrets
 
 from waystation.core.errors import InvalidOption
@@ -42,7 +41,6 @@ class Challenges:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._key = hashlib.sha256(b"pow|" + desk.keyring.to_json().encode()).digest()
 
     @endpoint(
         "GET /api/v1/queues/{id}/challenge",
@@ -88,13 +86,13 @@ class Challenges:
     def _challenge(self, room: Room, key: str, bits: int) -> str:
         until = int(self._desk.now_s()) + LIFE_S
         text = f"{until}.{bits}.{secrets.token_urlsafe(12)}"
-        return f"{text}.{self._signature(room, key, text)}"
+        return f"{text}.{self._desk.seal.stamp(_told(room, key, text))}"
 
     def _is_solved(self, room: Room, key: str, bits: int, challenge: str, solution: str) -> bool:
         text, _, signature = challenge.rpartition(".")
         if len(challenge) > 256 or len(solution) > 32 or text.count(".") != 2:
             return False
-        if not hmac.compare_digest(signature.encode(), self._signature(room, key, text).encode()):
+        if not self._desk.seal.stamped(_told(room, key, text), signature):
             return False
         until, set_bits, _ = text.split(".")
         if int(until) <= self._desk.now_s() or int(set_bits) < bits:
@@ -102,6 +100,6 @@ class Challenges:
         digest = hashlib.sha256(f"{challenge}:{solution}".encode()).digest()
         return int.from_bytes(digest) >> (256 - bits) == 0
 
-    def _signature(self, room: Room, key: str, text: str) -> str:
-        told = f"{name_of(room.queue_id)}|{key}|{text}"
-        return hmac.new(self._key, told.encode(), hashlib.sha256).hexdigest()[:32]
+
+def _told(room: Room, key: str, text: str) -> str:
+    return f"pow|{name_of(room.queue_id)}|{key}|{text}"

@@ -1,10 +1,12 @@
 """Where visitors go back to, sealed so that nobody sends them elsewhere."""
 
 import hashlib
+import hmac
 import json
 import os
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
 from typing import Self
 from urllib.parse import unquote
 
@@ -52,10 +54,22 @@ def safe_path(text: str) -> str:
     return text
 
 
+def split_target(text: str, hosts: Sequence[str]) -> tuple[str, str]:
+    """The host, if one is named that may be gone back to, and the path on it."""
+    scheme, colon, rest = text.partition("://")
+    if not colon or scheme not in ("http", "https"):
+        return "", text
+    host, slash, path = rest.partition("/")
+    if not is_host(host) or host not in hosts:
+        raise InvalidInput("a target must be a path, or on a host that the room goes back to")
+    return host, slash + path or "/"
+
+
 class Seal:
     """Writes and reads sealed returns; every process with the same keys reads the others'."""
 
     def __init__(self, secrets: list[bytes]) -> None:
+        self._stamps = [hashlib.sha256(b"stamp|" + each).digest() for each in secrets]
         self._boxes = [AESGCM(hashlib.sha256(b"return|" + each).digest()) for each in secrets]
 
     @classmethod
@@ -64,6 +78,16 @@ class Seal:
         ring = json.loads(keyring.to_json())[Kind.QUEUE]
         names = ("current", "previous", "next")
         return cls([ring[name]["k"].encode() for name in names if name in ring])
+
+    def stamp(self, text: str) -> str:
+        """A mark that only this installation can make."""
+        return _stamp(self._stamps[0], text)
+
+    def stamped(self, text: str, mark: str) -> bool:
+        """Whether a mark was made here, with a key that counts."""
+        return any(
+            hmac.compare_digest(mark.encode(), _stamp(key, text).encode()) for key in self._stamps
+        )
 
     def close(self, back: Return) -> str:
         """The text for the query."""
@@ -89,3 +113,7 @@ class Seal:
             safe_path(back.path)
             return back
         raise InvalidInput("the return address was not sealed here for this room")
+
+
+def _stamp(key: bytes, text: str) -> str:
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:32]

@@ -23,6 +23,8 @@ from .visitor import Lane
 
 LONGEST_TOKEN = 4096
 LEEWAY_S = 30
+CONFIG = "wr-config+jwt"
+"""The `typ` of what connectors are told; nobody takes it for a token."""
 _COMPACT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 
 
@@ -168,6 +170,11 @@ class Keyring:
         """Let tokens of the key before count no longer."""
         self._rings[kind] = self._rings[kind].retired()
 
+    def ids(self, kind: Kind) -> tuple[str, str, str | None]:
+        """The ids of the next, the current and the previous key of one kind."""
+        ring = self._rings[kind]
+        return ring.next.id, ring.current.id, ring.previous.id if ring.previous else None
+
     def jwks(self) -> dict[str, list[dict[str, Any]]]:
         """The public keys that connectors check sessions with, the one to come among them."""
         ring = self._rings[Kind.SESSION]
@@ -184,6 +191,13 @@ class Keyring:
         ring = self._rings[kind]
         told = ring.head(kind) + b"." + _text(msgspec.json.encode(claims))
         return (told + b"." + _text(ring.current.sign(told))).decode()
+
+    def sign_config(self, told: bytes) -> str:
+        """Sign what connectors are told, with the key that they check sessions with."""
+        key = self._rings[Kind.SESSION].current
+        said = {"alg": key.algorithms[0], "kid": key.id, "typ": CONFIG}
+        text = _text(msgspec.json.encode(said)) + b"." + _text(told)
+        return (text + b"." + _text(key.sign(text))).decode()
 
     def verify(
         self,

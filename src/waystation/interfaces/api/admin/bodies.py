@@ -1,7 +1,7 @@
 """What operators say and are told, field by field."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -278,3 +278,27 @@ class Tried(msgspec.Struct, kw_only=True):
 
     taken: bool
     error: str
+
+
+class KeyChange(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Which keys to change."""
+
+    kind: Literal["invitations", "tickets", "sessions"]
+    emergency: bool = False
+    """Whether not to wait until everybody knows the new key, because the old one is known."""
+
+
+class KeyIds(msgspec.Struct, kw_only=True):
+    """The keys of one kind of token, by their ids."""
+
+    kind: str
+    next: str
+    current: str
+    previous: str | None
+    rotated_at: str | None
+
+
+class SigningKeys(msgspec.Struct, kw_only=True):
+    """All keys, by their ids."""
+
+    keys: list[KeyIds]
