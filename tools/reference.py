@@ -8,6 +8,7 @@ import waystation
 from waystation.core.errors import WaystationError
 from waystation.core.store.keyspace import Keyspace
 from waystation.core.telemetry import metrics
+from waystation.interfaces.api import reference as http
 from waystation.interfaces.api.metrics import RoomMetrics
 from waystation.interfaces.settings import reference as settings
 from waystation.pipeline import tables
@@ -21,6 +22,7 @@ def pages() -> dict[str, str]:
     import_everything()
     writers: dict[str, Callable[[], str]] = {
         "errors": errors,
+        "http": http.page,
         "keys": keys,
         "metrics": instruments,
         "settings": settings.page,

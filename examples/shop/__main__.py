@@ -27,7 +27,9 @@ async def main() -> None:
     """Serve until somebody presses Ctrl-C."""
     keys = SecretStr(Keyring.generate(random.SystemRandom()).to_json())
     options = GateOptions(
-        rules=[Rule(queue="shop", path="/checkout*")], room_url=f"http://localhost:{ROOM}"
+        rules=[Rule(queue="shop", path="/checkout*")],
+        room_url=f"http://localhost:{ROOM}",
+        site_url=f"http://localhost:{SHOP}",
     )
     shop = WaitingRoomMiddleware(site, room=f"http://127.0.0.1:{ROOM}", options=options)
     server = Server(shop, port=SHOP, interface=Interfaces.ASGI, log_enabled=False)
@@ -36,9 +38,9 @@ async def main() -> None:
             await connect(store_server.url) as store,
             room.doors(RoomSettings(port=ROOM, keys=keys), store) as app,
         ):
-            await app.desk.rooms.of("{shop}").open(
-                RoomOptions(name="The little shop", max_active=3, admission_rate=0.2)
-            )
+            line = app.desk.rooms.of("{shop}")
+            await line.open(RoomOptions(name="The little shop", max_active=3, admission_rate=0.2))
+            await line.write({"return_hosts": f"localhost:{SHOP}"})
             key = await app.operators.issue("you", Role.ADMIN)
             serving = asyncio.create_task(server.serve())
             print(f"shop      http://localhost:{SHOP}/")

@@ -7,7 +7,9 @@ import pytest
 
 from tests.connectors.block import Block
 from tests.connectors.nginx import free_port, nginx
+from tests.connectors.shop import Shop
 from tests.interfaces.api import hands
+from waystation.core.clock import HandClock
 from waystation.interfaces.api.desk import DeskOptions
 from waystation.interfaces.api.server import serving
 
@@ -26,3 +28,16 @@ async def block(redis_url: str, tmp_path: Path) -> AsyncGenerator[Block]:
             built.port, built.origin, built.room = port, origin, room
             built.close_room = closing
             yield built
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+async def shop(redis_url: str, clock: HandClock) -> AsyncGenerator[Shop]:
+    async with hands.house(redis_url, clock=clock) as house:
+        built = Shop(house, clock)
+        yield built
+        await built.http.aclose()

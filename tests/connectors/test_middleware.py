@@ -2,75 +2,16 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator
 from typing import Any
 from wsgiref.util import setup_testing_defaults
 
-import httpx2
 import pytest
 
-from examples.shop.site import site
-from tests.interfaces.api import hands
-from tests.interfaces.api.hands import QUEUE, House
+from tests.connectors.shop import OPTIONS, PAGE, Shop
+from tests.interfaces.api.hands import QUEUE
 from waystation.core.clock import HandClock
-from waystation.core.errors import StoreUnreachable
-from waystation.interfaces.connectors import Rule, WaitingRoomMiddleware, WaitingRoomWsgi
-from waystation.interfaces.connectors.gate import GateOptions
-from waystation.interfaces.connectors.link import Fetch
+from waystation.interfaces.connectors import Rule, WaitingRoomWsgi
 from waystation.interfaces.connectors.rules import spellings
-
-OPTIONS = GateOptions(rules=[Rule(queue=QUEUE, path="/checkout*")], room_url="https://wait.test")
-PAGE = {"accept": "text/html"}
-
-
-class Shop:
-    """A site behind the middleware, and the room it asks."""
-
-    def __init__(self, house: House, clock: HandClock, options: GateOptions = OPTIONS) -> None:
-        self.house = house
-        self.asked: list[str] = []
-        self.away = False
-        self.seen: list[dict[str, str]] = []
-        self.middleware = WaitingRoomMiddleware(
-            self._site, room="", options=options, fetch=self.fetch_from(asyncio.get_running_loop())
-        )
-        self.middleware.gate._now = lambda: clock.now_ms() / 1000  # pyright: ignore[reportPrivateUsage]
-        transport = httpx2.ASGITransport(app=self.middleware)
-        self.http = httpx2.AsyncClient(transport=transport, base_url="https://shop.test")
-
-    def fetch_from(self, loop: asyncio.AbstractEventLoop) -> Fetch:
-        def fetch(method: str, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
-            self.asked.append(path)
-            if self.away:
-                raise StoreUnreachable("away")
-            asking = self.house.visitor().http.request(method, path, headers=headers)
-            answer = asyncio.run_coroutine_threadsafe(asking, loop).result(10)
-            return answer.status_code, answer.content
-
-        return fetch
-
-    async def _site(self, scope: Any, receive: Any, send: Any) -> None:
-        self.seen.append({n.decode(): v.decode() for n, v in scope["headers"]})
-        await site(scope, receive, send)
-
-
-@pytest.fixture
-def clock() -> HandClock:
-    return HandClock()
-
-
-@pytest.fixture
-async def shop(redis_url: str, clock: HandClock) -> AsyncGenerator[Shop]:
-    async with hands.house(redis_url, clock=clock) as house:
-        built = Shop(house, clock)
-        yield built
-        await built.http.aclose()
-
-
-async def _cookie(shop: Shop) -> dict[str, str]:
-    visitor = shop.house.visitor()
-    await visitor.enter()
-    return {**PAGE, "cookie": f"own=1; __Host-wr_s_{QUEUE}={visitor.cookie(f's_{QUEUE}')}"}
 
 
 async def test_a_browser_is_sent_to_wait_and_anything_else_is_told(shop: Shop) -> None:
@@ -85,7 +26,7 @@ async def test_a_browser_is_sent_to_wait_and_anything_else_is_told(shop: Shop) -
 
 
 async def test_a_session_is_checked_without_asking_the_room(shop: Shop) -> None:
-    headers = await _cookie(shop)
+    headers = await shop.session()
     assert (await shop.http.get("/checkout", headers=headers)).status_code == 200
     before = len(shop.asked)
     for _ in range(5):
@@ -97,7 +38,7 @@ async def test_a_session_is_checked_without_asking_the_room(shop: Shop) -> None:
 async def test_a_session_is_signed_anew_before_and_after_it_runs_out(
     shop: Shop, clock: HandClock
 ) -> None:
-    headers = await _cookie(shop)
+    headers = await shop.session()
     await clock.advance(100)
     soon = await shop.http.get("/checkout", headers=headers)
     assert soon.status_code == 200
@@ -109,7 +50,7 @@ async def test_a_session_is_signed_anew_before_and_after_it_runs_out(
 
 
 async def test_the_site_frees_the_seat_with_one_header(shop: Shop) -> None:
-    headers = await _cookie(shop)
+    headers = await shop.session()
     done = await shop.http.get("/checkout/done", headers=headers)
     assert "wr-command" not in done.headers
     assert (await shop.house.room.pulse()).inside == 0
@@ -119,27 +60,6 @@ async def test_what_a_visitor_says_about_itself_never_reaches_the_site(shop: Sho
     await shop.http.get("/", headers={"wr-visitor": "me", "cookie": "__Host-wr_v=secret; a=1"})
     assert "wr-visitor" not in shop.seen[0]
     assert shop.seen[0]["cookie"] == "a=1"
-
-
-async def test_without_keys_the_policy_counts_and_with_them_the_room_may_be_away(
-    shop: Shop, clock: HandClock
-) -> None:
-    headers = await _cookie(shop)
-    shop.away = True
-    assert (await shop.http.get("/checkout", headers=headers)).status_code == 303
-    open_shop = Shop(
-        shop.house,
-        clock,
-        GateOptions(rules=OPTIONS.rules, fail="open"),
-    )
-    open_shop.away = True
-    assert (await open_shop.http.get("/checkout", headers=PAGE)).status_code == 200
-    open_shop.away = False
-    open_shop.middleware._next = 0  # pyright: ignore[reportPrivateUsage]
-    assert (await open_shop.http.get("/checkout", headers=PAGE)).status_code in (200, 303)
-    open_shop.away = True
-    assert (await open_shop.http.get("/checkout", headers=headers)).status_code == 200
-    await open_shop.http.aclose()
 
 
 @pytest.mark.parametrize(
@@ -154,7 +74,7 @@ def test_every_spelling_of_a_path_has_to_wait(path: str) -> None:
 
 
 async def test_a_threaded_site_decides_the_same(shop: Shop) -> None:
-    headers = await _cookie(shop)
+    headers = await shop.session()
     fetch = shop.fetch_from(asyncio.get_running_loop())
     seen: list[dict[str, Any]] = []
 

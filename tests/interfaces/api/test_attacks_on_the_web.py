@@ -45,6 +45,27 @@ async def test_35_and_43_nobody_is_sent_elsewhere(house: House, target: str) -> 
     assert sent.headers["wr-location"].startswith(f"/wait/{QUEUE}?r=")
 
 
+async def test_35_a_room_goes_back_only_to_hosts_that_its_operator_named(house: House) -> None:
+    admin = await house.operator()
+    path = f"/api/v1/admin/queues/{QUEUE}"
+    hosts = {"return_hosts": "shop.test,localhost:8000"}
+    assert (await admin.http.patch(path, json=hosts)).status_code == 200
+    await house.room.pulse()
+    person = house.visitor()
+    page = await person.get(f"/wait/{QUEUE}?target=http://localhost:8000/checkout?seat=4")
+    assert "//localhost:8000/checkout?seat=4" in page.text
+    assert "form-action 'self' localhost:8000" in page.headers["content-security-policy"]
+    for evil in (
+        "https://evil.test/", "https://shop.test@evil.test/", "https://shop.test.evil.test/",
+        "https://shop.test//evil.test", "ftp://shop.test/", "https://shop.test\\@evil.test/",
+        "https://SHOP.test:99999/", "https:///evil.test",
+    ):  # fmt: skip
+        answer = await person.get(f"/wait/{QUEUE}", params={"target": evil})
+        assert answer.status_code == 400, evil
+    wrong = await admin.http.patch(path, json={"return_hosts": "a b,c"})
+    assert wrong.status_code == 422
+
+
 async def test_36_and_37_nothing_becomes_markup(house: House) -> None:
     evil = "</script><script>alert(1)</script>${nonce}{{7*7}}"
     await house.room.write({"name": evil})

@@ -9,6 +9,8 @@ import pytest
 
 from tests.connectors.nginx import free_port
 from tests.interfaces.api.hands import QUEUE, House
+from waystation.interfaces.api.endpoints import declared
+from waystation.interfaces.api.reference import PARTS
 from waystation.interfaces.api.server import serving
 
 PROGRAM = Path(sys.executable).with_name("schemathesis")
@@ -19,6 +21,8 @@ async def test_every_endpoint_is_described(house: House) -> None:
     told = (await house.visitor().get("/openapi.json")).json()
     said = {(m.upper(), path) for path, each in told["paths"].items() for m in each}
     assert said == {(e.method, e.path) for e in house.app.table if e.group != "pages"}
+    listed = {(e.method, e.path) for part in PARTS.values() for k in part for e, _ in declared(k)}
+    assert listed == {(e.method, e.path) for e in house.app.table}
     ids = [o["operationId"] for each in told["paths"].values() for o in each.values()]
     assert len(ids) == len(set(ids))
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -23,6 +23,7 @@ from waystation.queues.waitingroom.room import Room
 RENEW_WITHIN_S = 30
 ENVOY = "/v1/verify/envoy/"
 KEYS_FRESH = (b"cache-control", b"public, max-age=300")
+CONFIG_FRESH = (b"cache-control", b"public, max-age=5")
 
 
 class Rule(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -145,26 +146,36 @@ class Connectors:
 
     @endpoint("GET /v1/connector-config", gives={200: dict, 304: None}, fails=(503,))
     async def config(self, request: Request) -> Answer:
-        """Which requests each room stands in front of."""
+        """Which requests each room stands in front of; a signed copy for `application/jose`."""
         queues = list[dict[str, object]]()
         for id in await self._desk.rooms.look():
             pulse = await self._desk.pulse(self._desk.rooms.of(id))
+            until_ms = pulse.fail_open_until_ms or 0
             queues.append(
                 {
                     "id": name_of(id),
                     "wait_url": f"/wait/{name_of(id)}",
                     "epoch": pulse.epoch,
-                    "fail_policy": pulse.fields.get("fail_policy", "closed"),
+                    "fail_policy": pulse.fields.get("fail_policy", ""),
                     "fail_open": pulse.fail_open,
+                    "fail_open_until": until_ms // 1000 if pulse.fail_open else 0,
                     "rules": rules_of(pulse.fields.get("rules", "")),
                 }
             )
-        raw = codec.encode({"issuer": self._desk.options.issuer, "queues": queues})
+        told = {"issuer": self._desk.options.issuer, "queues": queues}
+        if request.header("accept") == "application/jose":
+            return self._signed(told)
+        raw = codec.encode(told)
         tag = b'"' + hashlib.sha256(raw).hexdigest()[:16].encode() + b'"'
-        headers = [(b"cache-control", b"public, max-age=60"), (b"etag", tag)]
+        headers = [CONFIG_FRESH, (b"etag", tag)]
         if request.headers.get(b"if-none-match") == tag:
             return Answer(304, headers=headers)
         return Answer(200, raw, headers=headers)
+
+    def _signed(self, told: Mapping[str, object]) -> Answer:
+        claims = codec.encode({**told, "iat": int(self._desk.now_s())})
+        token = self._desk.keyring.sign_config(claims)
+        return Answer(200, token.encode(), b"application/jose", [NO_STORE])
 
     @endpoint(
         "POST /v1/origin-metrics",

@@ -76,6 +76,13 @@ def endpoint(
     return declare
 
 
+def declared(kind: type) -> Iterator[tuple[Asked, str]]:
+    """Every endpoint that a class declares, and what it is for."""
+    for member in vars(kind).values():
+        for said in getattr(member, _DECLARED, ()):
+            yield said, (member.__doc__ or "").partition("\n")[0].rstrip(".")
+
+
 def offered(*by: object, group: str) -> Iterator[Endpoint]:
     """Every endpoint that these declare, in the order of their methods."""
     for each in by:

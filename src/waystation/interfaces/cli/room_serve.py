@@ -12,6 +12,7 @@ from waystation.interfaces import compose
 from waystation.interfaces import room as composed
 from waystation.interfaces.api import server
 from waystation.interfaces.api.operators import Operators, Role
+from waystation.interfaces.api.rooms import Rooms
 from waystation.interfaces.cli.loading import loaded
 from waystation.interfaces.settings import Settings
 from waystation.interfaces.settings.room import RoomSettings
@@ -55,12 +56,14 @@ async def _serve(settings: Settings, doors: RoomSettings, names: list[str]) -> N
     async with (
         compose.telemetry(settings.telemetry) as seen,
         compose.store(settings) as store,
-        composed.doors(doors, store, metrics=seen.metrics) as app,
     ):
-        known = await app.desk.rooms.look()
-        for name in names:
-            if f"{{{name}}}" not in known:
-                await app.desk.rooms.of(f"{{{name}}}").open(RoomOptions(name=name))
-        _log.info("the doors are open", port=doors.port, line="waitingroom")
-        await until_asked_to_stop()
-        _log.info("the doors close", line="waitingroom")
+        # Before the doors open, so that nobody is told that there is no such room.
+        rooms = Rooms(store)
+        known = await rooms.look()
+        for id in (f"{{{name}}}" for name in names):
+            if id not in known:
+                await rooms.of(id).open(RoomOptions(name=id.strip("{}")))
+        async with composed.doors(doors, store, metrics=seen.metrics):
+            _log.info("the doors are open", port=doors.port, line="waitingroom")
+            await until_asked_to_stop()
+            _log.info("the doors close", line="waitingroom")

@@ -2,11 +2,25 @@
 
 import json
 
-from waystation.interfaces.connectors.gate import Refuse, Wait
+from waystation.interfaces.connectors.gate import Down, Forbid, Refuse, Wait
+
+_PLAIN = [(b"content-type", b"text/plain; charset=utf-8"), (b"cache-control", b"no-store")]
 
 
-def refusal(decision: Wait | Refuse, location: str) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
-    """Status, body and headers for somebody who has to wait."""
+def refusal(
+    decision: Wait | Refuse | Down | Forbid,
+) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
+    """Status, body and headers for somebody who does not get through."""
+    match decision:
+        case Down():
+            return 503, b"The waiting room is not reachable.\n", [*_PLAIN, (b"retry-after", b"5")]
+        case Forbid():
+            return 403, b"This is not for you.\n", [*_PLAIN]
+        case Wait(location=location) | Refuse(location=location):
+            return _line(decision, location)
+
+
+def _line(decision: Wait | Refuse, location: str) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
     common = [(b"cache-control", b"no-store"), (b"wr-location", location.encode("latin-1"))]
     if isinstance(decision, Wait):
         return 303, b"", [(b"location", location.encode("latin-1")), *common]

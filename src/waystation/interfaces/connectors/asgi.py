@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
 from waystation.interfaces.connectors.answers import cookie_header, refusal
-from waystation.interfaces.connectors.gate import Ask, Gate, GateOptions, Pass, Refuse, Wait
-from waystation.interfaces.connectors.link import FRESH_S, Fetch, Link, http_fetch
+from waystation.interfaces.connectors.gate import Ask, Gate, GateOptions, Pass
+from waystation.interfaces.connectors.link import Fetch, Link, http_fetch
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -18,8 +18,8 @@ Site: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 class WaitingRoomMiddleware:
     """Lets those with a session through and sends the others to the waiting page.
 
-    A session is checked here, without a question to the room; the room is only asked once a
-    minute for its keys, and before a session's signature runs out.
+    A session is checked here, without a question to the room; the room is only asked now and then
+    for its keys and settings, and before a session's signature runs out.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class WaitingRoomMiddleware:
         self.gate = Gate(options)
         self._link = Link(self.gate, fetch or http_fetch(room))
         self._next = float("-inf")
-        self._asking: asyncio.Task[bool] | None = None
+        self._asking: asyncio.Task[float] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Decide, then answer or hand on."""
@@ -48,16 +48,14 @@ class WaitingRoomMiddleware:
             renewed = await asyncio.to_thread(self._link.renew, passed.session, passed.token)
             if isinstance(decision, Ask):
                 decision = passed if renewed else decision.otherwise
-        match decision:
-            case Pass():
-                await self._pass(decision, renewed, scope, receive, send)
-            case Wait(location=location) | Refuse(location=location):
-                if scope["type"] == "websocket":
-                    await send({"type": "websocket.close", "code": 1013})
-                    return
-                status, body, extra = refusal(decision, location)
-                await send({"type": "http.response.start", "status": status, "headers": extra})
-                await send({"type": "http.response.body", "body": body})
+        if isinstance(decision, Pass):
+            await self._pass(decision, renewed, scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1013})
+        else:
+            status, body, extra = refusal(decision)
+            await send({"type": "http.response.start", "status": status, "headers": extra})
+            await send({"type": "http.response.body", "body": body})
 
     async def _pass(
         self, passed: Pass, renewed: str | None, scope: Scope, receive: Receive, send: Send
@@ -91,12 +89,14 @@ class WaitingRoomMiddleware:
     async def _fresh(self) -> None:
         now = asyncio.get_running_loop().time()
         if now >= self._next and self._asking is None:
-            self._next = now + (FRESH_S if self.gate.keys else 1.0)
             self._asking = asyncio.create_task(asyncio.to_thread(self._link.refresh))
             self._asking.add_done_callback(self._asked)
-        if self.gate.keys is None and self._asking is not None:
+        # Only the first answer is worth waiting for; a room that is away must hold up nobody.
+        if self.gate.keys is None and self.gate.away_since is None and self._asking is not None:
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.shield(self._asking)
 
-    def _asked(self, _: object) -> None:
+    def _asked(self, done: asyncio.Task[float]) -> None:
         self._asking = None
+        if not done.cancelled():
+            self._next = asyncio.get_running_loop().time() + done.result()

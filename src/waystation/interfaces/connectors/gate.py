@@ -1,23 +1,18 @@
-"""The decision of every connector: pass, wait here, or be told to wait."""
+"""The decision that all connectors share: let through, send to wait, or turn away."""
 
-import json
 import time
-from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from waystation.core.errors import InvalidOption
 from waystation.interfaces.connectors.rules import Rule
+from waystation.interfaces.connectors.signed import LONGEST_SESSION, SESSION, Keys
 
-TYPE = "wr-session+jwt"
 LEEWAY_S = 30
 RENEW_WITHIN_S = 30
-LONGEST_TOKEN = 4096
 
 
 class Pass(msgspec.Struct, frozen=True):
@@ -49,38 +44,52 @@ class Refuse(msgspec.Struct, frozen=True):
     location: str
 
 
-Decision: TypeAlias = Pass | Ask | Wait | Refuse
+class Down(msgspec.Struct, frozen=True):
+    """Say that nobody can be let in, because the room does not answer."""
+
+
+class Forbid(msgspec.Struct, frozen=True):
+    """Say that this is not for anybody."""
+
+
+Decision: TypeAlias = Pass | Ask | Wait | Refuse | Down | Forbid
 
 
 class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a connector behaves."""
 
-    rules: Sequence[Rule]
+    rules: Sequence[Rule] = ()
+    """Which requests have to wait; none for those that the room's operator has set."""
     room_url: str = ""
     """Where the waiting page is; empty when it is on the same host."""
+    site_url: str = ""
+    """Where this site is, when the waiting page is elsewhere; one of the room's `return_hosts`."""
     issuer: str = "waystation"
     fail: Literal["open", "closed"] = "closed"
-    """What happens to those without a session while the room's keys cannot be had."""
+    """What happens to those without a session while the room is away, unless its operator said."""
+    open_at_most_s: int = 900
+    """How long everybody is let in at most while it is away; after that nobody new is."""
+    grace_s: int = 900
+    """How long those inside stay inside while nobody can sign their sessions anew."""
     secure_cookies: bool = True
 
     def __post_init__(self) -> None:
-        if not self.rules:
-            raise InvalidOption("a connector needs at least one rule, got none")
+        for name in ("open_at_most_s", "grace_s"):
+            if getattr(self, name) < 0:
+                raise InvalidOption(f"{name} must be at least 0, got {getattr(self, name)}")
 
 
-class Keys:
-    """The public keys of a room, by their ids."""
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What a room has told its connectors."""
 
-    def __init__(self, jwks: Mapping[str, Any]) -> None:
-        self._keys = {
-            str(key["kid"]): Ed25519PublicKey.from_public_bytes(_bytes(str(key["x"])))
-            for key in jwks["keys"]
-            if key.get("kty") == "OKP" and key.get("crv") == "Ed25519"
-        }
-
-    def get(self, kid: str) -> Ed25519PublicKey | None:
-        """The key of this id."""
-        return self._keys.get(kid)
+    issued: int = 0
+    epochs: Mapping[str, int] = {}
+    """Tokens of an earlier epoch of a room no longer count."""
+    policies: Mapping[str, str] = {}
+    """What its operator wants while the room is away."""
+    open_until: Mapping[str, int] = {}
+    """Until when everybody is let in, because its operator says so."""
+    rules: Sequence[Rule] = ()
 
 
 class Gate:
@@ -90,25 +99,28 @@ class Gate:
         self._options = options
         self._now = now
         self.keys: Keys | None = None
-        self.epochs: dict[str, int] = {}
-        """Tokens of an earlier epoch of a room no longer count."""
+        self.told = Told()
+        self.away_since: float | None = None
+        """Since when the room has not answered; None while it does."""
 
     def decide(self, method: str, path: str, query: str, headers: Mapping[str, str]) -> Decision:
         """What to do with a request; header names are lower case."""
-        rule = next(
-            (each for each in self._options.rules if each.fits(method, path, headers)), None
-        )
-        if rule is None:
+        rules = self._options.rules or self.told.rules
+        rule = next((each for each in rules if each.fits(method, path, headers)), None)
+        if rule is None or rule.action == "bypass":
             return Pass()
-        if self.keys is None and self._options.fail == "open":
+        if rule.action == "block":
+            return Forbid()
+        if self._is_open(rule.queue):
             return Pass()
-        target = quote(path + (f"?{query}" if query else ""), safe="/?&=%")
-        location = f"{self._options.room_url}/wait/{rule.queue}?target={quote(target, safe='')}"
-        browser = method in ("GET", "HEAD") and "text/html" in headers.get("accept", "")
-        shown = browser and "upgrade" not in headers
-        otherwise = Wait(location) if shown else Refuse(location)
+        otherwise = self._otherwise(rule.queue, method, path, query, headers)
         token = self._shown(rule.queue, headers)
-        return self._read(token, rule.queue, otherwise) if token else otherwise
+        found = self._read(token, rule.queue, otherwise) if token else otherwise
+        return found if self.away_since is None else self._without_room(found, rule.queue)
+
+    def now(self) -> float:
+        """The second it is."""
+        return self._now()
 
     def cookie(self, queue: str) -> str:
         """The name of the cookie that a session is in."""
@@ -119,6 +131,31 @@ class Gate:
         pairs = [each.strip() for each in cookies.split(";")]
         ours = ("__Host-wr_", "wr_")
         return "; ".join(each for each in pairs if not each.startswith(ours))
+
+    def _is_open(self, queue: str) -> bool:
+        return self.told.open_until.get(queue, 0) > self._now()
+
+    def _without_room(self, found: Decision, queue: str) -> Decision:
+        """Those inside stay for a while; for the others it is as the operator wants it."""
+        away_s = self._now() - (self.away_since or 0)
+        if isinstance(found, Pass):
+            return found
+        if isinstance(found, Ask) and away_s <= self._options.grace_s:
+            return msgspec.structs.replace(found.passed, renew=False)
+        policy = self.told.policies.get(queue) or self._options.fail
+        if policy == "open" and away_s <= self._options.open_at_most_s:
+            return Pass()
+        return Down()
+
+    def _otherwise(
+        self, queue: str, method: str, path: str, query: str, headers: Mapping[str, str]
+    ) -> Wait | Refuse:
+        asked = quote(path + (f"?{query}" if query else ""), safe="/?&=%")
+        target = self._options.site_url.rstrip("/") + asked
+        location = f"{self._options.room_url}/wait/{queue}?target={quote(target, safe='')}"
+        browser = method in ("GET", "HEAD") and "text/html" in headers.get("accept", "")
+        shown = browser and "upgrade" not in headers
+        return Wait(location) if shown else Refuse(location)
 
     def _shown(self, queue: str, headers: Mapping[str, str]) -> str:
         name = self.cookie(queue)
@@ -140,28 +177,12 @@ class Gate:
             return otherwise
         if not isinstance(iat, int) or iat - LEEWAY_S > now:
             return otherwise
-        if int(claims.get("epoch", 0)) < self.epochs.get(queue, 0):
+        if int(claims.get("epoch", 0)) < self.told.epochs.get(queue, 0):
             return otherwise
         passed = Pass(queue, str(claims.get("sub", "")), token, exp - now < RENEW_WITHIN_S)
         return passed if exp + LEEWAY_S > now else Ask(passed, otherwise)
 
     def _claims(self, token: str) -> dict[str, Any] | None:
-        if len(token) > LONGEST_TOKEN or token.count(".") != 2 or self.keys is None:
+        if len(token) > LONGEST_SESSION or self.keys is None:
             return None
-        head, payload, signature = token.split(".")
-        try:
-            header = json.loads(_bytes(head))
-            if header.keys() != {"alg", "kid", "typ"} or header["typ"] != TYPE:
-                return None
-            key = self.keys.get(str(header["kid"]))
-            if key is None or header["alg"] not in ("Ed25519", "EdDSA"):
-                return None
-            key.verify(_bytes(signature), f"{head}.{payload}".encode())
-            claims = json.loads(_bytes(payload))
-        except (ValueError, InvalidSignature, AttributeError):
-            return None
-        return cast("dict[str, Any]", claims) if isinstance(claims, dict) else None
-
-
-def _bytes(text: str) -> bytes:
-    return urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        return self.keys.read(token, SESSION)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from fnmatch import translate
 from functools import cached_property
+from typing import Literal
 from urllib.parse import unquote
 
 import msgspec
@@ -23,10 +24,18 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Empty for all."""
     headers: Mapping[str, str] = {}
     """Only those with these headers, each holding this text."""
+    cookie: str = ""
+    """Only those whose cookies hold this text."""
+    agent: str = ""
+    """Only those whose browser's name holds this text."""
+    action: Literal["queue", "bypass", "block"] = "queue"
+    """The first rule that fits counts: wait, go by, or be turned away."""
 
     def __post_init__(self) -> None:
         if not self.path.startswith("/"):
             raise InvalidOption(f"a rule's path must start with /, got {self.path!r}")
+        if self.action not in ("queue", "bypass", "block"):
+            raise InvalidOption(f"a rule must queue, bypass or block, got {self.action!r}")
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
@@ -37,6 +46,10 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.methods and method not in self.methods:
             return False
         if any(text not in headers.get(name.lower(), "") for name, text in self.headers.items()):
+            return False
+        if self.cookie not in headers.get("cookie", ""):
+            return False
+        if self.agent not in headers.get("user-agent", ""):
             return False
         return any(self._pattern.fullmatch(each) for each in spellings(path))
 

@@ -9,7 +9,7 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from waystation.interfaces.connectors.answers import cookie_header, refusal
 from waystation.interfaces.connectors.gate import Ask, Gate, GateOptions, Pass
-from waystation.interfaces.connectors.link import FRESH_S, Fetch, Link, http_fetch
+from waystation.interfaces.connectors.link import Fetch, Link, http_fetch
 
 
 class WaitingRoomWsgi:
@@ -48,7 +48,7 @@ class WaitingRoomWsgi:
                 decision = passed if renewed else decision.otherwise
         if isinstance(decision, Pass):
             return self._pass(decision, renewed, environ, start_response)
-        status, body, extra = refusal(decision, decision.location)
+        status, body, extra = refusal(decision)
         told = [(name.decode(), value.decode("latin-1")) for name, value in extra]
         start_response(f"{status} {HTTPStatus(status).phrase}", told)
         return [body]
@@ -79,11 +79,12 @@ class WaitingRoomWsgi:
 
     def _fresh(self) -> None:
         now = time.monotonic()
-        if now < self._next or not self._lock.acquire(blocking=self.gate.keys is None):
+        # Only the first answer is worth waiting for; a room that is away must hold up nobody.
+        first = self.gate.keys is None and self.gate.away_since is None
+        if now < self._next or not self._lock.acquire(blocking=first):
             return
         try:
             if time.monotonic() >= self._next:
-                self._link.refresh()
-                self._next = time.monotonic() + (FRESH_S if self.gate.keys else 1.0)
+                self._next = time.monotonic() + self._link.refresh()
         finally:
             self._lock.release()

@@ -8,6 +8,7 @@ from waystation.interfaces.api.desk import Desk, require_own_site
 from waystation.interfaces.api.endpoints import Endpoint, endpoint, offered
 from waystation.interfaces.api.exchange import NO_STORE, Answer, Request
 from waystation.interfaces.api.problems import Problem
+from waystation.interfaces.api.returns import split_target
 from waystation.interfaces.api.rooms import name_of
 from waystation.interfaces.api.telling import instant, serving_state, standing_body
 from waystation.interfaces.api.visitor import Visitors, seal_target
@@ -125,7 +126,7 @@ class Pages:
             pulse=pulse,
             looks=looks,
             lang=_language(request, looks),
-            sealed=self._sealed(request, room),
+            sealed=self._sealed(request, room, pulse),
             status="new",
             ticket=request.query.get("ticket", ""),
             trouble="code_wrong" if request.query.get("trouble") == "code" else "",
@@ -156,13 +157,14 @@ class Pages:
             shown.status = shown.body.status
         return shown
 
-    def _sealed(self, request: Request, room: Room) -> str:
+    def _sealed(self, request: Request, room: Room, pulse: Pulse) -> str:
         sealed = request.query.get("r", "")
         if sealed:
             self._desk.seal.open(sealed, queue=name_of(room.queue_id), now_s=self._desk.now_s())
             return sealed
         target = request.query.get("target", "")
-        return seal_target(self._desk, room, "", target) if target else ""
+        host, path = split_target(target, pulse.fields.get("return_hosts", "").split(","))
+        return seal_target(self._desk, room, host, path) if target else ""
 
     def _destination(self, pulse: Pulse, room: Room, sealed: str) -> str:
         return self._visitors.redirect_url(pulse, "", sealed, room)

@@ -4,12 +4,18 @@ from typing import Any
 
 from waystation.core.errors import InvalidOption
 from waystation.interfaces.api.challenge import checked_bits
+from waystation.interfaces.api.returns import is_host
 from waystation.queues.waitingroom.options import RoomOptions
 
-OWN = ("pow_bits", "invite_only", "fail_policy", "page_status")
+OWN = ("pow_bits", "invite_only", "fail_policy", "page_status", "return_hosts")
 """What the doors keep in a room's `meta` beside its options."""
 _SAME = {"total_active_users": "max_active", "max_active_users": "max_active"}
 """What others call an option of ours."""
+_AMONG = {
+    "fail_policy": ("open", "closed"),
+    "invite_only": ("0", "1"),
+    "page_status": ("200", "202", "429", "503"),
+}
 
 
 def merged(options: RoomOptions, asked: dict[str, Any]) -> tuple[RoomOptions, dict[str, str]]:
@@ -21,6 +27,12 @@ def merged(options: RoomOptions, asked: dict[str, Any]) -> tuple[RoomOptions, di
     plain = {_SAME.get(name, name): value for name, value in plain.items()}
     if plain.get("target_url", "") and not _is_https(plain["target_url"]):
         raise InvalidOption("target_url must be an https address without a user in it")
+    for name, among in _AMONG.items():
+        if name in own and _field(own[name]) not in among:
+            raise InvalidOption(f"{name} must be one of {', '.join(among)}, got {own[name]!r}")
+    hosts = _field(own.get("return_hosts", ""))
+    if hosts and not all(is_host(each) for each in hosts.split(",")):
+        raise InvalidOption("return_hosts must be hosts with commas in between")
     if "pow_bits" in own:
         own["pow_bits"] = checked_bits(int(_number(own["pow_bits"])))
     return options.changed(**plain), {name: _field(value) for name, value in own.items()}

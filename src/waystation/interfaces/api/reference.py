@@ -1,0 +1,68 @@
+"""The page that lists what can be asked for over HTTP."""
+
+from collections.abc import Iterator
+
+from waystation.interfaces.api.admin.controls import Controls
+from waystation.interfaces.api.admin.events import EventAdmin
+from waystation.interfaces.api.admin.hooks import HookAdmin
+from waystation.interfaces.api.admin.invitations import InvitationAdmin
+from waystation.interfaces.api.admin.looks import LooksAdmin
+from waystation.interfaces.api.admin.overview import Overview
+from waystation.interfaces.api.admin.people import People
+from waystation.interfaces.api.admin.reports import Reports
+from waystation.interfaces.api.admin.rooms import RoomAdmin
+from waystation.interfaces.api.admin.signing import Signing
+from waystation.interfaces.api.app import App
+from waystation.interfaces.api.challenge import Challenges
+from waystation.interfaces.api.connectors import Connectors
+from waystation.interfaces.api.endpoints import declared
+from waystation.interfaces.api.fairness import Fairness
+from waystation.interfaces.api.notify import Notify
+from waystation.interfaces.api.sessions import Sessions
+from waystation.interfaces.api.snapshots import Snapshots
+from waystation.interfaces.api.streams import Streams
+from waystation.interfaces.api.visitor import Visitors
+from waystation.interfaces.web.pages import Pages
+
+PARTS: dict[str, tuple[type, ...]] = {
+    "Visitors": (Visitors, Notify, Challenges, Snapshots, Streams, Fairness),
+    "Sessions": (Sessions,),
+    "Proxies and middleware": (Connectors,),
+    "Rooms": (RoomAdmin,),
+    "The hand on a running room": (Controls,),
+    "Numbers": (Overview, Reports),
+    "Events": (EventAdmin,),
+    "Invitations and access codes": (InvitationAdmin,),
+    "How the waiting page looks": (LooksAdmin,),
+    "Webhooks": (HookAdmin,),
+    "Operators": (People,),
+    "Signing keys": (Signing,),
+    "Operations": (App,),
+    "Pages": (Pages,),
+}
+_INTRO = """What the waiting room answers. `/openapi.json` says the same, field by field.
+
+*Needs* is what has to be shown: a `ticket` or a `session` is what a visitor was given, as a cookie
+or as `Authorization: Bearer` or `Wr-Session`; the others are roles of an operator's key, shown as
+`Authorization: Bearer` or by the cookie of somebody who signed in. A key may do what the roles
+before it may: viewer, operator, admin. Whatever goes wrong is told as `application/problem+json`,
+with one name for it in `code`."""
+_HEAD = ("| endpoint | needs | what for |", "|---|---|---|")
+
+
+def page() -> str:
+    """The page as Markdown."""
+    made = "<!-- Written by `make docs` from the declarations in src; change those. -->"
+    return "\n\n".join(["# HTTP", made, _INTRO, *_tables()]) + "\n"
+
+
+def _tables() -> Iterator[str]:
+    for title, kinds in PARTS.items():
+        rows = [
+            f"| `{said.method} {said.path}` | {said.scope or 'nothing'} | {summary} |"
+            for kind in kinds
+            for said, summary in declared(kind)
+        ]
+        yield "\n".join(
+            [f"## {title}", "", "| endpoint | needs | what for |", "|---|---|---|", *rows]
+        )
