@@ -13,6 +13,7 @@ from .node import NodePeer
 from .steps import Steps, one_start
 
 Side: TypeAlias = Literal["node", "ours"]
+LISTED = [70_000, 20_000]
 FAILING = {"do": [["throw", "no"]]}
 
 
@@ -20,7 +21,7 @@ async def fail_once(side: Side, node: NodePeer, store: Store, made: int) -> None
     """Let a worker of this side end one attempt of the job, and go."""
     remote = node.queue("q")
     if side == "node":
-        worker = node.worker("q", backoff=[70, 20])
+        worker = node.worker("q", backoff=LISTED)
         await remote.poll("getJob", "1", gives={"attemptsMade": made})
         await worker.close()
         return
@@ -29,8 +30,8 @@ async def fail_once(side: Side, node: NodePeer, store: Store, made: int) -> None
 
 
 async def listed(made: int, _: str, __: BaseException, ___: Job) -> int:
-    """The waits that the Node worker above has."""
-    return [70, 20][made - 1]
+    """The waits that the Node worker above has, too."""
+    return LISTED[made - 1]
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ async def listed(made: int, _: str, __: BaseException, ___: Job) -> int:
         ({"type": "fixed", "delay": 70_000}, [70_000, 70_000]),
         (70_000, [70_000, 70_000]),
         ({"type": "exponential", "delay": 70_000}, [70_000, 140_000]),
-        ({"type": "listed"}, [70, 20]),
+        ({"type": "listed"}, LISTED),
     ],
     ids=["fixed", "a number", "exponential", "custom"],
 )
