@@ -38,6 +38,17 @@ class End(NamedTuple):
     state: str
     value: bytes
 
+    @property
+    def finished(self) -> bool:
+        """Whether it has ended, and how is known."""
+        return self.state in ("completed", "failed")
+
+    def result(self) -> Any:
+        """What the job returned; raises JobFailed if it failed."""
+        if self.state == "failed":
+            raise JobFailed(self.value.decode("utf-8", "replace"))
+        return codec.decode(self.value)
+
 
 def _end(raw: Any) -> End:
     state, value = raw
@@ -99,15 +110,11 @@ class Finishes:
         with self._awaiting(job_id, position) as ended:
             while not ended.done():
                 end = await self._look(job_id)
-                match end.state:
-                    case "completed":
-                        return codec.decode(end.value)
-                    case "failed":
-                        raise JobFailed(end.value.decode("utf-8", "replace"))
-                    case "missing":
-                        return _outcome(job_id, await self._told_since(position, job_id))
-                    case _:
-                        await asyncio.wait([ended], timeout=_LOOK_AGAIN_S)
+                if end.finished:
+                    return end.result()
+                if end.state == "missing":
+                    return _outcome(job_id, await self._told_since(position, job_id))
+                await asyncio.wait([ended], timeout=_LOOK_AGAIN_S)
             return _outcome(job_id, ended.result())
 
     async def _look(self, job_id: str) -> End:

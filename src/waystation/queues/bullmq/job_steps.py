@@ -16,7 +16,7 @@ from waystation.core.store.script import Client
 
 from . import job_scripts, scripts
 from .admin_scripts import state_of
-from .finishes import JobFailed, end_of
+from .finishes import end_of
 from .keys import JobKeys, QueueKeys
 from .options import MOST_PRIORITY, at_least
 from .plain import ask, ask_all
@@ -257,16 +257,12 @@ async def _ask_until_finished(job: WholeJob) -> Any:
     pause = _FIRST_LOOK_S
     while True:
         end = await end_of(client, keys, base=keys.base, id=job.id)
-        match end.state:
-            case "completed":
-                return codec.decode(end.value)
-            case "failed":
-                raise JobFailed(end.value.decode("utf-8", "replace"))
-            case "missing":
-                raise NotFound(f"job {job.id} is gone, and how it ended was not kept")
-            case _:
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, _LAST_LOOK_S)
+        if end.finished:
+            return end.result()
+        if end.state == "missing":
+            raise NotFound(f"job {job.id} is gone, and how it ended was not kept")
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, _LAST_LOOK_S)
 
 
 def _progress(progress: Any, message: str | None) -> Any:
