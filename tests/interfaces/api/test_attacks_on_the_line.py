@@ -152,6 +152,7 @@ async def test_22_one_idempotency_key_means_one_request(house: House) -> None:
 
 
 async def test_26_a_forged_address_is_ignored_and_a_proxy_s_word_believed(redis_url: str) -> None:
+    """F30: only what a proxy of ours says about a visitor counts."""
     options = DeskOptions(poll_floor_ms=0, trusted_proxies=["10.0.0.0/8"])
     async with hands.house(redis_url, options, newcomers_per_minute=1) as house:
         codes: list[int] = []

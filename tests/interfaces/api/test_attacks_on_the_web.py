@@ -32,6 +32,7 @@ ELSEWHERE = [
 
 @pytest.mark.parametrize("target", ELSEWHERE)
 async def test_35_and_43_nobody_is_sent_elsewhere(house: House, target: str) -> None:
+    """F34: where to go on is checked wherever it is said."""
     with pytest.raises(InvalidInput):
         safe_path(target)
     if not target:
@@ -94,6 +95,7 @@ async def test_38_another_site_can_do_nothing_in_a_visitor_s_name(house: House) 
 
 
 async def test_39_and_40_no_frames_no_foreign_readers(house: House) -> None:
+    """F32, F35: a link from a mail keeps the place, and no other site reads anything."""
     person = house.visitor()
     page = await person.get(f"/wait/{QUEUE}", headers={"origin": "https://evil.test"})
     assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
@@ -116,6 +118,7 @@ async def test_41_a_target_url_is_https_and_plain(house: House, url: str) -> Non
 
 
 async def test_52_a_key_allows_its_role_and_its_rooms(house: House) -> None:
+    """F35: no key opens everything."""
     viewer = await house.operator("viewer")
     operator = await house.operator("operator")
     elsewhere = await house.operator("admin", ["other"])

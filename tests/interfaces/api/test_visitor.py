@@ -158,3 +158,17 @@ async def test_those_far_behind_do_not(redis_url: str) -> None:
         visitor = house.visitor()
         await visitor.join()
         assert (await visitor.ask("GET", "events")).status_code == 204
+
+
+async def test_a_phone_that_changes_its_network_keeps_place_and_seat(house: House) -> None:
+    """F33: nothing is bound to an address."""
+    person = house.visitor("203.0.113.5")
+    joined = await person.join()
+    moved = house.visitor("2001:db8::7")
+    moved.http.cookies = person.http.cookies
+    assert (await moved.status())["position_id"] == joined["position_id"]
+    await house.admission.admit_now(1)
+    assert (await moved.claim()).status_code == 200
+    back = house.visitor("198.51.100.9")
+    back.http.cookies = moved.http.cookies
+    assert (await back.get(f"/v1/verify?queue={QUEUE}")).status_code == 204
