@@ -31,7 +31,7 @@ class Bridge:
         """Save the data, then push the id, as the document's producer does."""
         data: dict[str, Any] = {"jobId": id, "type": type, "payload": {}, "priority": priority}
         data |= job
-        await self._run(
+        await self.run(
             "dispatch",
             [f"{self._jobs}data:", f"{self._jobs}waiting"],
             [id, json.dumps(data), priority],
@@ -48,7 +48,7 @@ class Bridge:
         now: int = 1_700_000_000_000,
         ttl: int = 30,
     ) -> dict[str, Any] | None:
-        raw = await self._run(
+        raw = await self.run(
             "claim_job",
             [f"{self._jobs}waiting", f"{self._jobs}active", f"{self._namespace}:queues:paused"],
             [
@@ -65,11 +65,11 @@ class Bridge:
 
     async def process_delayed(self, now: int, batch: int = 100) -> int:
         keys = [f"{self._jobs}delayed", f"{self._jobs}waiting"]
-        return await self._run("process_delayed", keys, [now, batch])
+        return await self.run("process_delayed", keys, [now, batch])
 
     async def process_cron(self, now: int, batch: int = 100) -> bytes:
         keys = [f"{self._jobs}cron", f"{self._jobs}waiting", f"{self._jobs}data:"]
-        return await self._run("process_cron", keys, [now, batch])
+        return await self.run("process_cron", keys, [now, batch])
 
     async def release(self, id: str, worker: str = "w1", type: str = "email") -> int:
         keys = [
@@ -77,9 +77,9 @@ class Bridge:
             f"{self._jobs}active",
             f"{self._namespace}:ratelimit:concurrent:{type}",
         ]
-        return await self._run("release_lock", keys, [worker, id])
+        return await self.run("release_lock", keys, [worker, id])
 
-    async def _run(self, name: str, keys: list[str], args: list[Any]) -> Any:
+    async def run(self, name: str, keys: list[str], args: list[Any]) -> Any:
         source = self._scripts.get(name) or _LITERAL[name]
         sha: Any = await self.redis.script_load(source)
         result: Any = self.redis.evalsha(sha, len(keys), *keys, *args)

@@ -117,6 +117,31 @@ async def test_a_job_deep_in_a_long_list_leaves_it_without_anybody_falling_back(
     await hands.redis.flushdb()
 
 
+async def test_returned_jobs_stand_where_the_index_says_however_many_came_in_between(
+    hands: Hands,
+) -> None:
+    """F-B9"""
+    model, source = Model(), hands.source("w1", capabilities=["a"])
+    for id, kind, priority in (("n", "b", 5), ("y", "a", 9), ("z", "a", 9), ("x", "b", 9)):
+        target = Target(capabilities=(kind,))
+        await hands.add("t", job_id=id, target=target, priority=priority)
+        model.add(id, kind, priority)
+    held = await hands.claim(source, 2)
+    for claim in held:
+        del model.jobs[claim.id]
+    # So many that new ones are put at the head of the list, down to the turns that were given out.
+    many = JobOptions(target=Target(capabilities=("b",)), priority=9)
+    for id in await hands.queue.dispatch_many([NewJob("t", None, many)] * 110):
+        model.add(id, "b", 9)
+
+    await source.settle([Settled(claim, Returned()) for claim in held], claim=0)
+
+    for claim in held:
+        model.add(claim.id, "a", 9)
+    await check(hands, model)
+    assert await hands.claim_ids(source, 9) == [claim.id for claim in held]
+
+
 async def test_near_either_end_the_order_of_the_list_is_kept(hands: Hands) -> None:
     absent = JobOptions(target=Target(server="absent"))
     ids = await hands.queue.dispatch_many([NewJob("t", None, absent)] * 50)

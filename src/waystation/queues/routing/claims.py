@@ -37,6 +37,9 @@ from .wakes import Wakes
 
 Outcome = Sequence[str | bytes | int]
 
+PER_CALL = 1_000
+"""Jobs in one step; a script can take only so many values in hand at once."""
+
 _LEAVE_WITHIN_S = 1.0
 """A store that does not answer keeps nobody from leaving."""
 
@@ -89,6 +92,10 @@ class RoutingSource:
 
     async def settle(self, settled: Sequence[Settled[Job]], *, claim: int) -> Reply[Job]:
         """File outcomes away and claim up to `claim` more, in one round trip."""
+        if len(settled) > PER_CALL:
+            first = await self.settle(settled[:PER_CALL], claim=0)
+            rest = await self.settle(settled[PER_CALL:], claim=claim)
+            return Reply(rest.claims, [*first.refused, *rest.refused])
         outcomes = [part for each in settled for part in self._record(each)]
         token, settlement = await self._call(outcomes, claim)
         refused = [
@@ -222,16 +229,20 @@ class RoutingSource:
             await registry.beat(store.redis, self._keys, self._profile, now=self._now())
 
         async def extend(claims: Sequence[Claim[Any]]) -> Sequence[Claim[Any]]:
-            lost: list[int] = await scripts.extend(
-                store.redis,
-                self._keys,
-                namespace=self._keys.namespace,
-                now=self._now(),
-                lease_ms=self._options.lease_ms,
-                worker=self._profile.server_id,
-                held=[text for claim in claims for text in (claim.id, claim.token)],
-            )
-            return [claims[place - 1] for place in lost]
+            lost: list[Claim[Any]] = []
+            for first in range(0, len(claims), PER_CALL):
+                page = claims[first : first + PER_CALL]
+                places = await scripts.extend(
+                    store.redis,
+                    self._keys,
+                    namespace=self._keys.namespace,
+                    now=self._now(),
+                    lease_ms=self._options.lease_ms,
+                    worker=self._profile.server_id,
+                    held=[text for claim in page for text in (claim.id, claim.token)],
+                )
+                lost += [page[place - 1] for place in places]
+            return lost
 
         beating = None
         if self._options.announce:

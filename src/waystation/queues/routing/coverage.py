@@ -37,7 +37,7 @@ class Covered(msgspec.Struct, frozen=True, kw_only=True):
 async def coverage(client: Client, keys: RoutingKeys) -> list[Covered]:
     """Hold every set of needs that waits against every live worker."""
     alive = [worker for worker in await registered(client, keys) if worker.alive]
-    profiles = b"[" + b",".join(worker.profile.matched() for worker in alive) + b"]"
+    profiles = b"[" + b",".join(worker.matched() for worker in alive) + b"]"
     covered: list[Covered] = []
     with faults.told():
         while True:

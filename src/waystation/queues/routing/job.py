@@ -5,6 +5,7 @@ from typing import Any, Protocol
 import msgspec
 
 from waystation.core import codec
+from waystation.core.backoff import LONGEST_MS
 from waystation.core.errors import InvalidOption, Malformed, WrongState
 
 from .limits import Limit
@@ -122,7 +123,7 @@ class Job:
     @property
     def attempts(self) -> int:
         """Attempts that have failed so far."""
-        return self._wire.attempts
+        return min(max(self._wire.attempts, 0), LONGEST_MS)
 
     @property
     def created_ms(self) -> float:

@@ -1,7 +1,7 @@
 """How jobs get in, and what can be asked about them."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from waystation.core import codec, identity
 from waystation.core.clock import Clock, SystemClock
@@ -36,6 +36,31 @@ class NewJob(NamedTuple):
     options: JobOptions = JobOptions()
 
 
+Record: TypeAlias = tuple[str | bytes | int, ...]
+"""A job as the script that puts it into the line takes it."""
+
+
+def record(job: NewJob, *, now_ms: int, payload_limit: int = PAYLOAD_LIMIT) -> Record:
+    """Make a job ready for the script, checked; the same for a producer and for a bulk load."""
+    options, schedule = job.options, job.options.schedule
+    id = options.job_id or identity.ordered_id(now_ms)
+    data = written(id, checked_type(job.type), job.payload, options, now_ms)
+    check_size(len(data), payload_limit)
+    kind, due = "waiting", ""
+    if schedule.cron is not None:
+        slot = next_slot(schedule.cron, schedule.timezone, now_ms)
+        if slot is None:
+            raise InvalidOption(f'Invalid cron expression "{schedule.cron}": it never fires')
+        kind, due = "cron", str(slot)
+    elif schedule.run_at is not None:
+        kind, due = "delayed", str(schedule.run_at)
+    elif schedule.delay:
+        kind, due = "delayed", f"+{schedule.delay}"
+    waits_for = codec.encode(sorted(set(options.depends_on))) if options.depends_on else ""
+    where = route(job.type, options.target, options.priority, options.limit)
+    return (kind, id, data, where, due, options.idempotency_key or "", KEPT_S, waits_for)
+
+
 class CancelledByCaller(Exception):
     """What the result of a job says that somebody stopped."""
 
@@ -68,7 +93,8 @@ class Queue(Attached):
 
     async def dispatch_many(self, jobs: Sequence[NewJob]) -> list[str]:
         """Put many jobs into the line, checked before the first one is written."""
-        records = [self._record(job) for job in jobs]
+        now_ms = (self._clock or SystemClock()).now_ms()
+        records = [record(job, now_ms=now_ms, payload_limit=self._payload_limit) for job in jobs]
         client = (await self._opened()).durable
         ids: list[str] = []
         for first in range(0, len(records), PER_CALL):
@@ -80,26 +106,6 @@ class Queue(Attached):
                 jobs=[part for record in records[first : first + PER_CALL] for part in record],
             )
         return ids
-
-    def _record(self, job: NewJob) -> tuple[str | bytes | int, ...]:
-        options, schedule = job.options, job.options.schedule
-        now_ms = (self._clock or SystemClock()).now_ms()
-        id = options.job_id or identity.ordered_id(now_ms)
-        data = written(id, checked_type(job.type), job.payload, options, now_ms)
-        check_size(len(data), self._payload_limit)
-        kind, due = "waiting", ""
-        if schedule.cron is not None:
-            slot = next_slot(schedule.cron, schedule.timezone, now_ms)
-            if slot is None:
-                raise InvalidOption(f'Invalid cron expression "{schedule.cron}": it never fires')
-            kind, due = "cron", str(slot)
-        elif schedule.run_at is not None:
-            kind, due = "delayed", str(schedule.run_at)
-        elif schedule.delay:
-            kind, due = "delayed", f"+{schedule.delay}"
-        waits_for = codec.encode(sorted(set(options.depends_on))) if options.depends_on else ""
-        where = route(job.type, options.target, options.priority, options.limit)
-        return (kind, id, data, where, due, options.idempotency_key or "", KEPT_S, waits_for)
 
     # --- about one job ---------------------------------------------------------------------------
 

@@ -37,15 +37,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
     def matched(self) -> bytes:
         """The profile as the scripts match it."""
-        return codec.encode(
-            {
-                "server": self.server_id,
-                "stack": [self.stack] if self.stack else [],
-                "capabilities": sorted(self.capabilities),
-                "region": [self.region] if self.region else [],
-                "types": sorted(self.types),
-            }
-        )
+        return _matched(self)
 
     def described(self) -> bytes:
         """The registry's JSON; `lastSeen` is filled in by the server."""
@@ -77,16 +69,21 @@ class RegisteredWorker(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     alive: bool = False
     """Whether its heartbeat is there."""
 
-    @property
-    def profile(self) -> Profile:
-        """What it offers."""
-        return Profile(
-            server_id=self.server_id,
-            stack=self.stack,
-            region=self.region,
-            capabilities=self.capabilities,
-            types=self.types,
-        )
+    def matched(self) -> bytes:
+        """What it offers, as the scripts match it."""
+        return _matched(self)
+
+
+def _matched(worker: Profile | RegisteredWorker) -> bytes:
+    return codec.encode(
+        {
+            "server": worker.server_id,
+            "stack": [worker.stack] if worker.stack else [],
+            "capabilities": sorted(worker.capabilities),
+            "region": [worker.region] if worker.region else [],
+            "types": sorted(worker.types),
+        }
+    )
 
 
 async def beat(
@@ -134,5 +131,5 @@ def _read(
             worker = codec.decode(entry or b"", RegisteredWorker)
         except Malformed:
             worker = RegisteredWorker(server_id=id)
-        workers.append(msgspec.structs.replace(worker, alive=heard is not None))
+        workers.append(msgspec.structs.replace(worker, server_id=id, alive=heard is not None))
     return workers

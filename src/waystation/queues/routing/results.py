@@ -63,7 +63,7 @@ def success(value: object, now_ms: int, took_s: float) -> bytes:
 
 def failure(error: BaseException, now_ms: int, took_s: float, *, trace: str = "") -> bytes:
     """The JSON of an attempt that did not."""
-    told = {"message": _printable(str(error)), "stack": _printable(trace), "name": _name(error)}
+    told = {"message": _message(error), "stack": _printable(trace), "name": _name(error)}
     return codec.encode(
         {
             "success": False,
@@ -80,12 +80,19 @@ def about_the_dead(error: BaseException, attempts: int, now_ms: int, worker: str
     return codec.encode(
         {
             "reason": reason,
-            "error": {"name": _name(error), "message": _printable(str(error))[:1000]},
+            "error": {"name": _name(error), "message": _message(error)[:1000]},
             "attempts": attempts,
             "at": now_ms,
             "worker": worker,
         }
     )
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return _printable(str(error))
+    except Exception:
+        return "an error that cannot say what it is"
 
 
 def _name(error: BaseException) -> str:

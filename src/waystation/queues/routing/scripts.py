@@ -1,5 +1,6 @@
 """The atomic steps of a worker and a producer, one door each."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -30,7 +31,8 @@ class Settlement(NamedTuple):
 
 def _settlement(raw: Any) -> Settlement:
     codes, claims, limited_ms, due, woken, unread = raw
-    due_ms = int(float(due)) if due else None
+    # A job that others have put off for ever is never due.
+    due_ms = int(float(due)) if due and math.isfinite(float(due)) else None
     return Settlement(codes, claims, int(limited_ms), due_ms, woken.decode(), bool(unread))
 
 

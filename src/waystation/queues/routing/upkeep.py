@@ -69,7 +69,7 @@ class Upkeep:
             found = await self._client.execute_command(
                 "ZRANGEBYSCORE", self._keys.cron, 0, now_ms, "WITHSCORES", "LIMIT", 0, BATCH
             )
-        due = [(found[at].decode(), int(float(found[at + 1]))) for at in range(0, len(found), 2)]
+        due = [(found[at].decode(), found[at + 1]) for at in range(0, len(found), 2)]
         if not due:
             return []
         with faults.told():
@@ -77,8 +77,8 @@ class Upkeep:
                 "MGET", *(self._keys.of(id).data for id, _ in due)
             )
         records: list[str | bytes | int] = []
-        for (id, due_ms), raw in zip(due, texts, strict=True):
-            records += self._turn(id, due_ms, raw, now_ms)
+        for (id, score), raw in zip(due, texts, strict=True):
+            records += self._turn(id, score, raw, now_ms)
         return await admin_scripts.fire_cron(
             self._client,
             self._keys,
@@ -89,8 +89,10 @@ class Upkeep:
         )
 
     def _turn(
-        self, id: str, due_ms: int, raw: bytes | None, now_ms: int
+        self, id: str, score: bytes, raw: bytes | None, now_ms: int
     ) -> Sequence[str | bytes | int]:
+        # Others may have written half a millisecond; a slot is a whole one.
+        due_ms = int(float(score))
         try:
             job = codec.decode(raw or b"", WireJob)
             schedule = codec.decode(bytes(job.schedule), Schedule)
@@ -98,13 +100,13 @@ class Upkeep:
         except InvalidInput as error:
             # It cannot be fired, now or later; it leaves the set and its data tells why.
             _log.warning("a schedule cannot be read and is set aside", error_code=error.code)
-            return (id, due_ms, "", "allow", 0, 0)
+            return (id, score, "", "allow", 0, 0)
         fired: list[str | bytes | int] = []
         for slot in decided.fire:
             fired += [slot, instance_of(raw or b"", f"{id}:{slot}", now_ms)]
         next_ms = "" if decided.next_ms is None else decided.next_ms
         left_out = decided.leave_out
-        head = (id, due_ms, next_ms, schedule.overlap, len(decided.fire))
+        head = (id, score, next_ms, schedule.overlap, len(decided.fire))
         return (*head, *fired, len(left_out), *left_out)
 
     async def recover(self) -> list[str]:

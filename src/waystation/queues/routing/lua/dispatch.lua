@@ -12,9 +12,12 @@ for at = jobs, #ARGV, 8 do
   local waits_for = ARGV[at + 7]
   if waits_for ~= '' then
     for _, other in ipairs(cjson.decode(waits_for)) do
-      if not made[other] and redis.call('EXISTS', line.status .. other) == 0 then
+      local known = made[other] or redis.call('HEXISTS', line.routes, other) == 1
+        or redis.call('EXISTS', line.data .. other) == 1
+        or redis.call('GET', line.status .. other) == 'completed'
+      if not known then
         return redis.error_reply('NOT_FOUND job ' .. ARGV[at + 1] .. ' depends on job ' .. other
-          .. ', which is unknown')
+          .. ', which is unknown, or was cancelled')
       end
     end
   end

@@ -9,11 +9,11 @@ adopt(line, now)
 local due = redis.call('ZRANGEBYSCORE', cron, 0, whole(now), 'WITHSCORES', 'LIMIT', 0, batch)
 local texts = {}
 for at = 1, #due, 2 do
-  local id, slot = due[at], due[at + 1]
+  local id, slot = due[at], whole(tonumber(due[at + 1]))
   local data, route = redis.call('GET', data_prefix .. id), route_of(line, id)
-  if data and route then
-    local schedule = cjson.decode(data).schedule
-    schedule = type(schedule) == 'table' and schedule or {}
+  local read, job = pcall(cjson.decode, data or '')
+  if read and type(job) == 'table' and route then
+    local schedule = type(job.schedule) == 'table' and job.schedule or {}
     local changed = instance_data(data, id, id .. ':' .. slot)
     if changed then fire_slot(line, now, id, slot, route, changed, schedule.overlap or 'allow') end
     local zone = type(schedule.timezone) == 'string' and schedule.timezone or 'UTC'

@@ -6,10 +6,12 @@ local line = line_at(namespace)
 now = instant_ms(now)
 local wanted, count = {}, 0
 for at = ids, #ARGV do wanted[ARGV[at]] = true end
-drop_dead(line, wanted)
+local found = drop_dead(line, wanted)
 for at = ids, #ARGV do
   local id = ARGV[at]
-  if redis.call('HDEL', meta, id) == 1 then
+  if found[id] then
+    found[id] = nil
+    redis.call('HDEL', meta, id)
     local route = redis.call('HGET', routes, id)
     redis.call('DEL', line.data .. id, line.status .. id, line.progress .. id, line.result .. id)
     redis.call('HDEL', routes, id)

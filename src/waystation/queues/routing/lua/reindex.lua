@@ -7,9 +7,16 @@ now = instant_ms(now)
 local over = fenced(terms, term)
 if over then return over end
 adopt(line, now)
-local listed = redis.call('LRANGE', waiting, first, first + count - 1)
-local mended, standing = 0, {}
-for _, id in ipairs(listed) do standing[id] = true end
+local mended, standing, listed = 0, {}, {}
+for _, id in ipairs(redis.call('LRANGE', waiting, first, first + count - 1)) do
+  if standing[id] then
+    -- Somebody has pushed it twice.
+    mended = mended + redis.call('LREM', waiting, -1, id)
+  else
+    standing[id] = true
+    listed[#listed + 1] = id
+  end
+end
 for _, id in ipairs(redis.call('ZRANGE', places, first, first + count - 1)) do
   if not standing[id] and not redis.call('LPOS', waiting, id) then
     -- Somebody has claimed it with plain commands.

@@ -5,20 +5,26 @@
 local line = line_at(namespace)
 now = instant_ms(now)
 adopt(line, now)
-local wanted, kept = {}, {}
+local wanted, again = {}, {}
 for at = jobs, #ARGV, 2 do
-  local id = ARGV[at]
   -- What cannot be read cannot be run, so it stays where it is.
-  local route = redis.call('HEXISTS', meta, id) == 1 and route_of(line, id)
-  if route then wanted[id], kept[#kept + 1] = true, { id, ARGV[at + 1], route } end
+  local route = route_of(line, ARGV[at])
+  if route then
+    wanted[ARGV[at]] = true
+    again[#again + 1] = { id = ARGV[at], data = ARGV[at + 1], route = route }
+  end
 end
-drop_dead(line, wanted)
-for _, job in ipairs(kept) do
-  local id, queue = job[1], queue_of(string.sub(job[3], 2))
-  redis.call('HDEL', meta, id)
-  redis.call('SET', line.data .. id, job[2])
-  push_waiting(line, id, job[3])
-  tell(line, now, 'redriven', queue, id)
-  tell(line, now, 'waiting', queue, id, 'prev', 'dead')
+local found, count = drop_dead(line, wanted), 0
+for _, job in ipairs(again) do
+  if found[job.id] then
+    local id, queue = job.id, queue_of(string.sub(job.route, 2))
+    found[id] = nil
+    redis.call('HDEL', meta, id)
+    redis.call('SET', line.data .. id, job.data)
+    push_waiting(line, id, job.route)
+    tell(line, now, 'redriven', queue, id)
+    tell(line, now, 'waiting', queue, id, 'prev', 'dead')
+    count = count + 1
+  end
 end
-return #kept
+return count

@@ -117,7 +117,7 @@ if #over > 0 then
   end
 end
 
-want = tonumber(want)
+want = math.min(tonumber(want), 1000)
 local claimed, limited_ms, unread = {}, 0, false
 if want > 0 then
   promote_due(line, now, 100)

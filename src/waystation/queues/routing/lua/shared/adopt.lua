@@ -4,9 +4,12 @@ local function adopt(line, now)
   local missing = redis.call('LLEN', line.waiting) - redis.call('ZCARD', line.places)
   if missing <= 0 then return end
 
-  local normal, urgent = {}, {}
+  local normal, urgent, entered = {}, {}, {}
   local function enter(id, end_of_list)
     redis.call('LREM', line.waiting, end_of_list, id)
+    -- Pushed twice, or while somebody holds it: one place is enough.
+    if entered[id] or redis.call('HEXISTS', line.claims, id) == 1 then return end
+    entered[id] = true
     local route, why = route_of(line, id)
     if not route then return bury_unreadable(line, now, id, why) end
     local lane = string.sub(route, 1, 1) == 'H' and urgent or normal

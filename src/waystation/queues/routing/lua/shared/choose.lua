@@ -1,24 +1,44 @@
 --- Lock the next jobs that a worker may have, in the order of their turns over all signatures it
 --- serves, as far as limits allow.
---- uses  queue_of room_for limit_for left_in stands_in_line
+--- uses  queue_of room_for limit_for left_in stands_in_line served_heads heap_push heap_pop
 local function choose(line, serves, want, worker, lease_ms)
-  local heads = redis.call('ZINTER', 2, line.heads, serves, 'WEIGHTS', 1, 0, 'WITHSCORES')
-  local ready, rooms, chosen, limited_ms = {}, {}, {}, 0
-  for at = 1, #heads, 2 do
-    ready[#ready + 1] = { signature = heads[at], turn = tonumber(heads[at + 1]), read = 0, left = {} }
+  local rooms, chosen, limited_ms = {}, {}, 0
+  -- What is next is the head of a signature not looked at yet, or of one that has more.
+  local next_head, more = served_heads(line, serves), {}
+  local signature, turn = next_head()
+
+  local function get_to_know()
+    local queue = queue_of(signature)
+    rooms[queue] = rooms[queue] or room_for(line, queue)
+    local room = rooms[queue]
+    local limit = limit_for(room, signature)
+    return {
+      signature = signature, queue = queue, room = room, limit = limit, turn = turn, read = 0,
+      left = {}, at = 1,
+    }
   end
 
-  local function get_to_know(first)
-    first.queue = queue_of(first.signature)
-    rooms[first.queue] = rooms[first.queue] or room_for(line, first.queue)
-    first.room = rooms[first.queue]
-    first.limit = limit_for(first.room, first.signature)
+  local function whose_turn()
+    if not signature or (more[1] and more[1].turn < turn) then return heap_pop(more) end
+    local first = get_to_know()
+    signature, turn = next_head()
+    return first
   end
 
   local function has_room(first)
     local left, pause_ms = left_in(line, first.queue, first.room, first.limit)
     if pause_ms > 0 and (limited_ms == 0 or pause_ms < limited_ms) then limited_ms = pause_ms end
     return left > 0
+  end
+
+  local function has_more(first)
+    if first.left[first.at] then return true end
+    local is_last = not signature and not more[1]
+    local count = math.min(want - #chosen, is_last and want or math.max(2, 2 * first.read))
+    first.left, first.at = redis.call('ZRANGE', line.ids .. first.signature, first.read,
+      first.read + count - 1, 'WITHSCORES'), 1
+    first.read = first.read + #first.left / 2
+    return #first.left > 0
   end
 
   local function take(first, id)
@@ -31,30 +51,11 @@ local function choose(line, serves, want, worker, lease_ms)
     }
   end
 
-  local function refill(first)
-    local count = #ready == 1 and want - #chosen or math.min(want - #chosen, 16)
-    local found = redis.call('ZRANGE', line.ids .. first.signature, first.read,
-      first.read + count - 1, 'WITHSCORES')
-    first.read, first.left, first.at = first.read + #found / 2, found, 1
-    return #found > 0
-  end
-
-  local function to_its_place(first)
-    local at = 1
-    while ready[at + 1] and ready[at + 1].turn < first.turn do
-      ready[at], at = ready[at + 1], at + 1
-    end
-    ready[at] = first
-  end
-
   -- So many locked elsewhere may stand in front before this look ends.
-  local patience = 1000
-  while #chosen < want and ready[1] and patience > 0 do
-    local first = ready[1]
-    if not first.queue then get_to_know(first) end
-    local there = has_room(first) and (first.left[first.at or 1] or refill(first))
-    if not there then
-      table.remove(ready, 1)
+  local patience, first = 1000, whose_turn()
+  while first and #chosen < want and patience > 0 do
+    if not has_room(first) or not has_more(first) then
+      first = whose_turn()
     else
       local id = first.left[first.at]
       if redis.call('SET', line.lock .. id, worker, 'PX', lease_ms, 'NX') then
@@ -67,13 +68,12 @@ local function choose(line, serves, want, worker, lease_ms)
         patience = patience - 1
       end
       first.at = first.at + 2
-      if ready[2] and #chosen < want then
-        if first.left[first.at] or refill(first) then
+      if (signature or more[1]) and #chosen < want then
+        if has_more(first) then
           first.turn = tonumber(first.left[first.at + 1])
-          to_its_place(first)
-        else
-          table.remove(ready, 1)
+          heap_push(more, first)
         end
+        first = whose_turn()
       end
     end
   end

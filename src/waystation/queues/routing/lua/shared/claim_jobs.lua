@@ -34,7 +34,7 @@ local function claim_jobs(line, now, profile, worker, want, token, lease_ms)
       active[#active + 1] = id
       records[#records + 1] = id
       records[#records + 1] = table.concat({
-        token, job.counted and 1 or 0, job.turn, at_ms, worker, job.queue }, ' ')
+        token, job.counted and 1 or 0, job.turn, at_ms, #worker, worker, job.queue }, ' ')
       deadlines[#deadlines + 1] = deadline
       deadlines[#deadlines + 1] = id
       states[#states + 1] = line.status .. id

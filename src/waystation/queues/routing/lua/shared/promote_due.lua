@@ -1,7 +1,7 @@
 --- Let delayed jobs wait whose time has come; how many did.
 --- uses  push_waiting route_of bury_unreadable tell whole queue_of
 local function promote_due(line, now, most)
-  local due = redis.call('ZRANGEBYSCORE', line.delayed, '-inf', whole(now), 'LIMIT', 0, most)
+  local due = redis.call('ZRANGEBYSCORE', line.delayed, '-inf', whole(now), 'LIMIT', 0, math.min(tonumber(most) or 100, 1000))
   if #due == 0 then return 0 end
   redis.call('ZREM', line.delayed, unpack(due))
   for _, id in ipairs(due) do

@@ -2,12 +2,14 @@
 --- lane when that would be a long walk.
 --- uses  whole index_job high_count
 local function put_back(line, id, route, turn)
-  local place = turn
-  local rank = redis.call('ZCOUNT', line.places, '-inf', '(' .. whole(turn))
+  redis.call('ZADD', line.places, whole(turn), id)
+  -- Asked for after it was entered, because another one may have come to stand at the same place.
+  local rank = redis.call('ZRANK', line.places, id)
   if rank > 100 then
+    redis.call('ZREM', line.places, id)
     rank = string.sub(route, 1, 1) == 'H' and 0 or high_count(line)
     local first = redis.call('ZRANGE', line.places, rank, rank, 'WITHSCORES')
-    place = first[2] and first[2] - 1 or turn
+    redis.call('ZADD', line.places, whole(first[2] and first[2] - 1 or turn), id)
   end
   local follower = redis.call('LINDEX', line.waiting, rank)
   if rank == 0 then
@@ -17,7 +19,6 @@ local function put_back(line, id, route, turn)
   else
     redis.call('RPUSH', line.waiting, id)
   end
-  redis.call('ZADD', line.places, whole(place), id)
   index_job(line, id, string.sub(route, 2), turn)
   redis.call('SET', line.status .. id, 'waiting')
 end

@@ -1,9 +1,10 @@
 --- Put what happened into the stream, in the envelope that all lines share.
---- uses  whole
+--- uses  whole number_or
 local function tell(line, now, event, queue, id, ...)
   if not line.most then
     -- A script has one instant, and tells up to hundreds of things.
-    line.most, line.told_at = redis.call('GET', line.cap) or '10000', whole(now)
+    line.most = whole(number_or(10000, redis.call('GET', line.cap)))
+    line.told_at = whole(now)
   end
   redis.call('XADD', line.events, 'MAXLEN', '~', line.most, '*', 'v', '1', 'line', 'routing',
     'queue', queue, 'event', event, 'at', line.told_at, 'subject', id, ...)
