@@ -25,7 +25,9 @@ async def main() -> int:
     accounts: list[Account] = []
     for number, scene in enumerate(SCENES, 1):
         stage.open(f"Scene {number} of {len(SCENES)}: {scene.TITLE}")
-        accounts.append(await scene.run(stage))
+        account = await scene.run(stage)
+        stage.tell(account)
+        accounts.append(account)
     stage.close(accounts)
     return 0 if all(account.balanced for account in accounts) else 1
 

@@ -6,6 +6,7 @@ import random
 import sys
 
 from waystation.core.runtime.service import until_asked_to_stop
+from waystation.core.telemetry import logs
 from waystation.queues.bullmq import Job, Worker
 
 QUEUE = "purchases"
@@ -38,5 +39,7 @@ async def main(url: str, name: str) -> None:
 
 
 if __name__ == "__main__":
+    # What goes wrong in the show is told by the show.
+    logs.configure(level="error")
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(main(*sys.argv[1:]))

@@ -88,8 +88,7 @@ async def run(stage: Stage) -> Account:
         },
         twice=sum(count > 1 for count in rooms.printed.values()),
         remarks=(
-            "; ".join(f"the {name} printed {count:,}" for name, count in rooms.by_room.items())
-            + ".",
+            " ".join(f"The {name} printed {count:,}." for name, count in rooms.by_room.items()),
         ),
     )
 

@@ -6,6 +6,7 @@ import sys
 
 from waystation.core.runtime.service import until_asked_to_stop
 from waystation.core.store.connection import connect
+from waystation.core.telemetry import logs
 from waystation.queues import files
 
 READ_S = 0.004
@@ -32,5 +33,7 @@ async def main(url: str) -> None:
 
 
 if __name__ == "__main__":
+    # What goes wrong in the show is told by the show.
+    logs.configure(level="error")
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(main(*sys.argv[1:]))

@@ -59,16 +59,23 @@ class Stage:
             task = bar.add_task(what, total=total)
             yield lambda done: bar.update(task, completed=done)
 
+    def tell(self, account: Account) -> None:
+        """Tell what became of everything in a scene."""
+        width = len(f"{account.came_in:,}")
+        self._console.print()
+        self.say(f"[bold]{account.came_in:,} {account.what} came in[/]")
+        for sentence, count in account.ends.items():
+            self.say(f"{count:>{width},} {sentence}")
+        for remark in account.remarks:
+            self.say(f"[dim]{remark}[/]")
+
     def close(self, accounts: Sequence[Account]) -> None:
         """Show what became of everything, and say whether it adds up."""
-        self._console.print("\n[bold]The account[/]\n")
-        for account in accounts:
-            self._console.print(_table(account))
-            for remark in account.remarks:
-                self.say(remark)
+        self._console.print("\n[bold]The account[/]")
+        self._console.print(_table(accounts))
         took = f"[dim]({time.monotonic() - self._began:.0f} s)[/]"
         verdict = _GOOD if all(account.balanced for account in accounts) else _BAD
-        self._console.print(f"\n{verdict} {took}\n", soft_wrap=True)
+        self._console.print(f"{verdict} {took}\n", soft_wrap=True)
 
     def _steps(self, what: str, total: int) -> Show:
         told = 0
@@ -82,17 +89,21 @@ class Stage:
         return show
 
 
-def _table(account: Account) -> Table:
-    table = Table(box=box.SIMPLE, show_header=False, title=account.title, title_justify="left")
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column()
-    table.add_row(
-        f"[bold]{account.came_in:,}[/]", f"[bold]{account.what} came in[/]", end_section=True
-    )
-    for sentence, count in account.ends.items():
-        table.add_row(f"{count:,}", sentence)
-    table.add_section()
-    for count, sentence in ((account.lost, "were lost"), (account.twice, "happened twice")):
-        color = "red" if count else "green"
-        table.add_row(f"[{color}]{count:,}[/]", f"[{color}]{sentence}[/]")
+def _table(accounts: Sequence[Account]) -> Table:
+    table = Table(box=box.SIMPLE)
+    table.add_column("scene")
+    for heading in ("came in", "accounted for", "lost", "twice"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for account in accounts:
+        table.add_row(
+            account.title,
+            f"{account.came_in:,} {account.what}",
+            f"{sum(account.ends.values()):,}",
+            _good_if_none(account.lost),
+            _good_if_none(account.twice),
+        )
     return table
+
+
+def _good_if_none(count: int) -> str:
+    return f"[red]{count:,}[/]" if count else "[green]0[/]"

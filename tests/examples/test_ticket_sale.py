@@ -68,6 +68,13 @@ async def test_the_exit_code_tells_whether_it_adds_up(
 
 
 def test_a_loss_is_shown(stage: Stage, page: io.StringIO) -> None:
-    stage.close([msgspec.structs.replace(FAIR, came_in=11)])
+    stage.close([FAIR, msgspec.structs.replace(FAIR, title="Unfair", came_in=11)])
     assert "The account does not add up" in page.getvalue()
-    assert "1   were lost" in page.getvalue()
+    rows = {line.split()[0]: line.split() for line in page.getvalue().splitlines() if line.strip()}
+    assert rows["Fair"] == ["Fair", "10", "tickets", "10", "0", "0"]
+    assert rows["Unfair"] == ["Unfair", "11", "tickets", "10", "1", "0"]
+
+
+def test_a_scene_ends_with_what_became_of_everything(stage: Stage, page: io.StringIO) -> None:
+    stage.tell(FAIR)
+    assert page.getvalue().split() == ["10", "tickets", "came", "in", "7", "sold", "3", "refused"]
