@@ -13,6 +13,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from tests.support.programs import require_program
 from waystation.core.errors import InvalidInput
+from waystation.core.outcome import Failed
+from waystation.core.runtime.claim import Settled
 from waystation.core.telemetry import logs
 from waystation.core.telemetry.metrics import Metrics
 from waystation.core.telemetry.traces import Traces
@@ -130,6 +132,42 @@ async def test_logs_are_json_with_the_canonical_keys_and_no_payload(hands: Hands
     logs.configure(stream=stream, strict=True)
     with pytest.raises(InvalidInput, match="log keys must be in the table"):
         log.info("a file is done", password="hunter2")
+
+
+async def test_a_failure_is_told_with_all_that_leads_to_it(hands: Hands) -> None:
+    """T-42: the job, its queue, its worker, its trace and the class of the error; T-33: and whose
+    work the reaper takes back.
+    """
+    stream = io.StringIO()
+    logs.configure(stream=stream, strict=True)
+    hands.set(max_retries=1)
+    trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+    id, raw = jobs.write("/a", 0, priority="low", queue=LOW, now_ns=0, trace=(trace, span))
+    await hands.redis.lpush(LOW, raw, b"poison")
+    source = hands.source(worker="w1")
+    for _ in range(2):
+        claims = (await source.settle([], claim=2)).claims
+        failed = [Settled(claim, Failed(ValueError("secret"))) for claim in claims]
+        await source.settle(failed, claim=0)
+    await hands.add()
+    (held,) = (await source.settle([], claim=1)).claims
+    await hands.lapse()
+    await source.settle([Settled(held, Failed(ValueError("secret")))], claim=0)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["msg"] for line in lines] == [
+        "what is no job is set aside",
+        "a file has failed and is tried again",
+        "a file is set aside",
+        "the reaper takes work back from a silent worker",
+        "an outcome comes too late and does not count",
+    ]
+    assert {name: lines[2][name] for name in lines[2].keys() - {"ts", "logger", "msg"}} == {
+        "level": "warning", "job_id": id, "queue": LOW, "worker_id": "w1", "attempt": 2,
+        "trace_id": trace, "span_id": span, "error_class": "ValueError",
+        "error_code": "HANDLER_ERROR",
+    }  # fmt: skip
+    assert (lines[3]["worker_id"], lines[3]["count"]) == ("w1", 1)
+    assert "secret" not in stream.getvalue()
 
 
 async def test_one_span_for_each_file_continues_the_producers_trace(hands: Hands) -> None:

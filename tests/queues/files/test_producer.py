@@ -42,6 +42,12 @@ async def test_the_ending_of_a_file_decides_its_priority(hands: Hands, tmp_path:
     assert (tally.found, tally.enqueued, tally.known) == (5, 5, 0)
 
 
+async def test_an_ending_may_be_written_without_its_dot(hands: Hands, tmp_path: Path) -> None:
+    make(tmp_path, "a.txt", "b.PDF", "pdf")
+    await producer(hands, tmp_path, high_priority_exts=("pdf",)).scan()
+    assert await waiting(hands, "high") == ["b.PDF"]
+
+
 async def test_a_restart_puts_nothing_in_line_twice(hands: Hands, tmp_path: Path) -> None:
     """F-T16: (path, size, mtime) tells whether a file was there before."""
     make(tmp_path, "a", "b", "c")

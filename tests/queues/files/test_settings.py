@@ -1,5 +1,6 @@
 """The line's own configuration file."""
 
+import re
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from waystation.core.errors import InvalidSetting
+from waystation.core.errors import InvalidOption, InvalidSetting
 from waystation.interfaces import files as composed
 from waystation.interfaces.settings.files import FilesSettings
 from waystation.interfaces.settings.files_load import load_files
 from waystation.interfaces.settings.table import table
+from waystation.queues.files.options import Layout
 
 WHOLE = """
 redis:
@@ -110,6 +112,7 @@ def test_every_key_of_the_schema_is_read(file: Path) -> None:
         ("CIRCUIT_BREAKER_FAILURE_THRESHOLD", "0.9", "circuit_breaker.failure_threshold", 0.9),
         ("PRODUCER_INCLUDE_GLOBS", "**/*.pdf, a/*", "producer.include_globs", ("**/*.pdf", "a/*")),
         ("OBSERVABILITY_TRACING_ENABLED", "true", "observability.tracing.enabled", True),
+        ("OBSERVABILITY_LOG_LEVEL", "WARN", "observability.log_level", "warning"),
         ("WORKER_QUEUES", "{high: a, low: b}", "worker.queues", {"high": "a", "low": "b"}),
     ],
 )
@@ -145,6 +148,10 @@ def test_a_missing_file_means_the_defaults(file: Path) -> None:
         ("worker: {heartbeat_key_pattern: fixed}", "wants a key with %s once"),
         ("worker: {weights: [8]}", "worker.weights (FILE:1) wants a weight for each of high, low"),
         ("redis: {addr: nowhere}", "redis.addr (FILE:1) wants host:port"),
+        ("redis: {addr: 'redis://db:6379'}", "redis.addr (FILE:1) wants host:port"),
+        ("observability: {log_level: loud}", "observability.log_level (FILE:1) wants 'debug'"),
+        ("observability: {tracing: {endpoint: 'collector:4317'}}",
+         "observability.tracing.endpoint (FILE:1) wants an address such as http://"),
         ("circuit_breaker: {failure_threshold: 0}", "wants more than 0"),
         ("worker: {cuont: 1}",
          "worker.cuont (FILE:1) is not a setting; did you mean worker.count?"),
@@ -158,6 +165,22 @@ def test_a_bad_value_is_named_with_what_was_wanted(file: Path, text: str, senten
     with pytest.raises(InvalidSetting) as told:
         loaded(file, text)
     assert sentence in str(told.value).replace(str(file), "FILE")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"completed_list": "jobqueue:high_priority"}, "queues.high and completed_list must have"),
+        ({"dead_letter_list": "jobqueue:seen"}, "dead_letter_list and the line's seen must have"),
+        ({"queues": {"high": "a", "low": "a"}}, "queues.high and queues.low must have keys"),
+        ({"rate_limit_key": "jobqueue:dead_letter:meta"}, "both have 'jobqueue:dead_letter:meta'"),
+        ({"priorities": ("high", "high")}, "priorities must differ, got high, high"),
+        ({"priorities": ()}, "priorities must not be empty"),
+    ],
+)
+def test_two_things_under_one_key_are_refused(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidOption, match=re.escape(sentence)):
+        Layout(**options)
 
 
 def test_secrets_are_never_shown(file: Path) -> None:

@@ -14,6 +14,7 @@ from waystation.core.errors import InvalidOption
 from waystation.core.store.connection import Store
 from waystation.interfaces import files as composed
 from waystation.interfaces.cli import files_roles
+from waystation.interfaces.cli.files_roles import counted
 from waystation.interfaces.cli.loading import loaded
 from waystation.interfaces.settings import Settings
 from waystation.interfaces.settings.files import FilesSettings
@@ -77,16 +78,21 @@ def files(
     found = load_files(config)
     if found.missing:
         typer.echo(f"waystation: no file {found.missing}, the defaults count", err=True)
+    composed.layout(found.settings)  # Keys that collide are refused before anything is touched.
     given = Given(found.settings, general, list(found.shown()))
     context.obj = given
     verb = context.invoked_subcommand
     if verb is not None:
-        if role not in (None, Role.ADMIN):
+        if verb != "config" and role not in (None, Role.ADMIN):
             raise InvalidOption(f"{verb} wants --role=admin, got --role={role}")
         return
     match role:
         case Role.PRODUCER | Role.WORKER | Role.ALL:
             produce, work = role is not Role.WORKER, role is not Role.PRODUCER
+            if watch and not produce:
+                raise InvalidOption("--watch wants --role=producer or --role=all, got worker")
+            if watch and until_done:
+                raise InvalidOption("--watch goes on for ever, so it cannot go with --until-done")
             asyncio.run(
                 files_roles.run(
                     given.settings,
@@ -134,7 +140,10 @@ def peek(
     async def look(line: Queue) -> list[Job | bytes]:
         return await line.peek(queue, count)
 
-    for found in _on_the_queue(context, look):
+    jobs = _on_the_queue(context, look)
+    if not jobs:
+        typer.echo("nothing is there", err=True)
+    for found in jobs:
         text = repr(found) if isinstance(found, bytes) else msgspec.json.encode(found).decode()
         typer.echo(text)
 
@@ -158,8 +167,13 @@ def purge_dlq(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Throw all dead letters away."""
+
+    async def count(queue: Queue) -> int:
+        return (await queue.stats())[queue.keys.dead_letter]
+
     if not yes:
-        typer.confirm("Throw all dead letters away, for good?", abort=True)
+        letters = counted(_on_the_queue(context, count), "dead letter")
+        typer.confirm(f"Throw {letters} away, for good?", abort=True)
 
     async def throw(queue: Queue) -> int:
         return await queue.purge_dead_letters()

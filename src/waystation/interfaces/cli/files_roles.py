@@ -190,10 +190,16 @@ class _Scan:
             yield
 
 
+def counted(number: int, thing: str) -> str:
+    """So many of a thing, as people say it."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def _sentence(tally: Tally) -> str:
+    found = counted(tally.found, "file")
     skipped = ", ".join(f"{count:,} {why.value}" for why, count in sorted(tally.skipped.items()))
     return (
-        f"{tally.found:,} files found, {tally.enqueued:,} put in line, {tally.known:,} known"
+        f"{found} found, {tally.enqueued:,} put in line, {tally.known:,} known"
         f"{f' ({skipped} left out)' if skipped else ''}"
     )
 

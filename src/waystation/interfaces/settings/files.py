@@ -31,7 +31,8 @@ class RedisSettings(Section):
     @classmethod
     def _is_a_place(cls, addr: str) -> str:
         host, _, port = addr.rpartition(":")
-        if addr and not (host and port.isdigit() and 0 < int(port) < 65_536):
+        is_place = host and "/" not in host and port.isdigit() and 0 < int(port) < 65_536
+        if addr and not is_place:
             raise wanted("host:port, such as localhost:6379")
         return addr
 
@@ -172,6 +173,13 @@ class FileTracingSettings(Section):
     endpoint: str = "http://127.0.0.1:4318"
     """Address of the collector (OTLP over HTTP)."""
 
+    @field_validator("endpoint")
+    @classmethod
+    def _is_an_address(cls, endpoint: str) -> str:
+        if not endpoint.startswith(("http://", "https://")):
+            raise wanted("an address such as http://collector:4318")
+        return endpoint
+
 
 class ObservabilitySettings(Section):
     """What can be seen from outside."""
@@ -181,6 +189,13 @@ class ObservabilitySettings(Section):
     log_level: Literal["debug", "info", "warning", "error", "critical"] = "info"
     queue_sample_interval: Annotated[float, Duration(at_least="10ms")] = 2.0
     tracing: FileTracingSettings = FileTracingSettings()
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _as_others_write_it(cls, level: object) -> object:
+        if not isinstance(level, str):
+            return level
+        return "warning" if level.lower() == "warn" else level.lower()
 
 
 class MetricsSettings(Section):

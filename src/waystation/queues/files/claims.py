@@ -283,10 +283,10 @@ class FileSource:
                 job = jobs.read(raw)
             except Malformed as error:
                 # It ends with the next call: a list with something unreadable in it must move on.
-                at = lane or len(self._keys.queues)
-                self._poison.append(
-                    dead(raw, jobs.name_of(raw), at, 1, raw, Reason.MALFORMED, error)
-                )
+                at, name = lane or len(self._keys.queues), jobs.name_of(raw)
+                queue = self._keys.queues[at - 1]
+                _log.warning("what is no job is set aside", job_id=name, queue=queue)
+                self._poison.append(dead(raw, name, at, 1, raw, Reason.MALFORMED, error))
                 self._count_failure(at, Reason.MALFORMED, again=False)
                 continue
             at = lane or self._keys.lane_of(job.origin_queue, job.priority)
@@ -312,14 +312,34 @@ class FileSource:
     ) -> list[Refused[Job]]:
         refused: list[Refused[Job]] = []
         for each, record, code in zip(settled, records, codes, strict=True):
+            claim = cast(FileClaim, each.claim)
             if code:
-                lost = LeaseLost(f"job {each.claim.id} is no longer held by {each.claim.token}")
-                refused.append(Refused(each.claim, lost))
+                lost = LeaseLost(f"job {claim.id} is no longer held by {claim.token}")
+                refused.append(Refused(claim, lost))
+                _log.warning("an outcome comes too late and does not count", **self._about(claim))
             elif isinstance(each.outcome, Failed):
-                lane = cast(FileClaim, each.claim).lane
-                again = record[0] == "retry"
-                self._count_failure(lane, reason_of(each.outcome.error), again=again)
+                self._tell_failure(claim, each.outcome.error, again=record[0] == "retry")
         return refused
+
+    def _tell_failure(self, claim: FileClaim, error: BaseException, *, again: bool) -> None:
+        reason = reason_of(error)
+        self._count_failure(claim.lane, reason, again=again)
+        what = "a file has failed and is tried again" if again else "a file is set aside"
+        tell = _log.info if again else _log.warning
+        kind = type(error).__name__
+        tell(what, **self._about(claim), error_class=kind, error_code=reason.value)
+
+    def _about(self, claim: FileClaim) -> dict[str, str | int]:
+        job = claim.work
+        known: dict[str, str | int] = {
+            "job_id": claim.id,
+            "queue": self._keys.queues[claim.lane - 1],
+            "worker_id": claim.token,
+            "attempt": job.attempt,
+        }
+        if job.trace_id and job.span_id:
+            known |= {"trace_id": job.trace_id, "span_id": job.span_id}
+        return known
 
     def _count_failure(self, lane: int, reason: Reason, *, again: bool) -> None:
         if self._meter:

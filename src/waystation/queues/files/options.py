@@ -57,16 +57,28 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
                     f"{name} must hold %s once, where the worker's id goes, "
                     f"got {getattr(self, name)!r}"
                 )
-        names = [
-            *self.queues.values(),
-            self.processing_list_pattern,
-            self.heartbeat_key_pattern,
-            self.completed_list,
-            self.dead_letter_list,
-            self.rate_limit_key,
+        keys = self._keys()
+        owners: dict[str, str] = {}
+        for name, key in keys:
+            if key in owners:
+                raise InvalidOption(
+                    f"{owners[key]} and {name} must have keys of their own, both have {key!r}"
+                )
+            owners[key] = name
+
+    def _keys(self) -> "list[tuple[str, str]]":
+        """Every key by the name of its setting, or by what it is for."""
+        space = self.namespace
+        given = ("processing_list_pattern", "heartbeat_key_pattern", "completed_list")
+        given += ("dead_letter_list", "rate_limit_key")
+        own = ("workers", "wake", "events", "seen", "seen:before")
+        return [
+            *((f"queues.{name}", key) for name, key in self.queues.items()),
+            *((f"the retries of {name}", f"{space}:sched:{k}") for name, k in self.queues.items()),
+            *((name, getattr(self, name)) for name in given),
+            ("the reasons of dead_letter_list", f"{self.dead_letter_list}:meta"),
+            *((f"the line's {name}", f"{space}:{name}") for name in own),
         ]
-        if twice := next((name for name in names if names.count(name) > 1), None):
-            raise InvalidOption(f"two things cannot be kept under one key, got {twice!r} twice")
 
 
 class WorkOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -56,7 +56,7 @@ class Priorities:
                 f"default_priority must be one of {', '.join(layout.priorities)}, "
                 f"got {options.default_priority!r}"
             )
-        self._urgent = frozenset(ext.lower() for ext in options.high_priority_exts)
+        self._urgent = frozenset(_ending(ext) for ext in options.high_priority_exts)
         self._first = layout.priorities[0]
         self._default = options.default_priority
 
@@ -182,6 +182,10 @@ class Producer:
         for (_, lane, *_), code in zip(entries, codes, strict=True):
             if code == NEW and self._metrics:
                 self._metrics.jobs_produced.of(self._queue.keys.queues[lane - 1]).inc()
+
+
+def _ending(ext: str) -> str:
+    return f".{ext.lower()}" if ext and not ext.startswith(".") else ext.lower()
 
 
 def _chunk(walk: Iterator[Found | Skip]) -> list[Found | Skip]:

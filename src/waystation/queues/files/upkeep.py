@@ -61,8 +61,6 @@ class Reaper:
                 break
             # Not together with other reapers: give or take a half.
             await asyncio.sleep(self._options.base_delay_s * self._dice(0.5, 1.5))
-        if moved:
-            _log.info("the reaper takes work back from silent workers", count=moved)
         return moved
 
     async def _page(self) -> list[str]:
@@ -96,6 +94,12 @@ class Reaper:
             if there is None:
                 return moved  # It is alive after all.
             ours = [record for record, was_there in zip(taken, there, strict=True) if was_there]
+            if ours:
+                _log.warning(
+                    "the reaper takes work back from a silent worker",
+                    worker_id=worker,
+                    count=len(ours),
+                )
             moved += len(ours)
             self._count(ours)
             if len(held) < self._options.count or self._timer() >= deadline:
