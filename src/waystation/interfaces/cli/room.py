@@ -15,6 +15,7 @@ from waystation.core.store.connection import connect
 from waystation.interfaces import compose
 from waystation.interfaces.cli import room_serve
 from waystation.interfaces.cli.loading import loaded
+from waystation.interfaces.crowd import Visits
 from waystation.interfaces.settings import Settings
 from waystation.queues.waitingroom import lottery
 from waystation.queues.waitingroom.admission import Admission
@@ -208,20 +209,28 @@ def simulate(
     hours: Annotated[float, typer.Option(help="How long they keep coming.")] = 1.6,
     no_show: Annotated[float, typer.Option(help="Share of those called who stay away.")] = 0.3,
     seed: Annotated[int, typer.Option(help="The same seed gives the same crowd.")] = 1,
+    url: Annotated[
+        str, typer.Option(help="Come to this room over HTTP instead, in real time.")
+    ] = "",
 ) -> None:
     """Let a crowd of numbers stand in line, faster than time, and judge the room.
 
-    Runs the production scripts on a server of its own. Ends with 1 when a figure is not as it
-    should be.
+    Runs the production scripts on a server of its own; with --url, such as
+    http://127.0.0.1:8080/api/v1/queues/shop, the crowd asks a room that is open. Ends with 1 when
+    a figure is not as it should be.
     """
     crowd = Crowd(visitors=visitors, hours=hours, no_show=no_show, seed=seed)
-    verdicts = asyncio.run(_simulate(crowd))
+    verdicts = asyncio.run(_visit(url, crowd) if url else _simulate(crowd))
     for each in verdicts:
         mark = " " if not each.wanted else "✓" if each.holds else "✗"
         wanted = f"(wanted {each.wanted})" if each.wanted else ""
         typer.echo(f"{mark} {each.name:<52} {each.seen:<24} {wanted}".rstrip())
     if not all(each.holds for each in verdicts):
         raise typer.Exit(1)
+
+
+async def _visit(url: str, crowd: Crowd) -> list[Verdict]:
+    return await Visits(url, crowd).run()
 
 
 async def _simulate(crowd: Crowd) -> list[Verdict]:
