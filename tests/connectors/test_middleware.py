@@ -53,6 +53,7 @@ async def test_the_site_frees_the_seat_with_one_header(shop: Shop) -> None:
     headers = await shop.session()
     done = await shop.http.get("/checkout/done", headers=headers)
     assert "wr-command" not in done.headers
+    assert done.headers["set-cookie"].startswith(f"__Host-wr_s_{QUEUE}=; Path=/; Max-Age=0;")
     assert (await shop.house.room.pulse()).inside == 0
 
 

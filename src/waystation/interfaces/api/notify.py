@@ -12,6 +12,8 @@ from waystation.interfaces.api.endpoints import endpoint
 from waystation.interfaces.api.exchange import Answer, Request, answer
 from waystation.interfaces.api.problems import Problem
 from waystation.queues.waitingroom import scripts
+from waystation.queues.waitingroom.room import Room
+from waystation.queues.waitingroom.visitor import Place
 
 _HANDLE = re.compile(r"[A-Za-z0-9_.:@+-]{1,128}")
 _FAILS = (400, 401, 403, 404, 410, 413, 415, 503)
@@ -32,22 +34,27 @@ class Notify:
     )
     async def ask(self, request: Request) -> Answer:
         """Ask the site to tell me when it is my turn."""
+        room, place = await self._place(request)
         asked = await request.read(bodies.Handle)
         if not _HANDLE.fullmatch(asked.handle):
             raise Problem(400, "MALFORMED", "a handle is 1 to 128 of A-Z a-z 0-9 _ . : @ + -")
-        await self._remember(request, asked.handle)
+        await _remember(room, place, asked.handle)
         return answer(bodies.Done(status="noted"), 201)
 
     @endpoint("DELETE /api/v1/queues/{id}/notify", scope="ticket", gives={204: None}, fails=_FAILS)
     async def forget(self, request: Request) -> Answer:
         """Ask not to be told any more."""
-        await self._remember(request, "")
+        await _remember(*await self._place(request), "")
         return Answer(204)
 
-    async def _remember(self, request: Request, handle: str) -> None:
+    async def _place(self, request: Request) -> tuple[Room, Place]:
         require_own_site(request)
         room = await self._desk.room(request)
         place, _ = await self._desk.place(request, room)
-        keys = room.keys.of(place.id)
-        if not await scripts.notify(await room.client(), keys, handle=handle):
-            raise Problem(410, "PLACE_LOST", "there is no such place in line any more")
+        return room, place
+
+
+async def _remember(room: Room, place: Place, handle: str) -> None:
+    keys = room.keys.of(place.id)
+    if not await scripts.notify(await room.client(), keys, handle=handle):
+        raise Problem(410, "PLACE_LOST", "there is no such place in line any more")

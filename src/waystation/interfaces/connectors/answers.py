@@ -38,7 +38,8 @@ def _line(decision: Wait | Refuse, location: str) -> tuple[int, bytes, list[tupl
 
 
 def cookie_header(name: str, token: str) -> tuple[bytes, bytes]:
-    """The header that keeps a renewed session."""
+    """The header that keeps a renewed session, or with no token throws an ended one away."""
     secure = "; Secure" if name.startswith("__Host-") else ""
-    text = f"{name}={token}; Path=/; Max-Age=14400; HttpOnly; SameSite=Lax{secure}"
+    age = 14_400 if token else 0
+    text = f"{name}={token}; Path=/; Max-Age={age}; HttpOnly; SameSite=Lax{secure}"
     return b"set-cookie", text.encode("latin-1")

@@ -67,8 +67,9 @@ class WaitingRoomMiddleware:
                 headers = [h for h in message.get("headers", []) if h[0].lower() != b"wr-command"]
                 command = dict(message.get("headers", [])).get(b"wr-command", b"")
                 done.append(command in (b"complete", b"revoke"))
-                if renewed and not done[0]:
-                    headers.append(cookie_header(self.gate.cookie(passed.queue), renewed))
+                if renewed or done[0]:
+                    kept = "" if done[0] else renewed or ""
+                    headers.append(cookie_header(self.gate.cookie(passed.queue), kept))
                 message = {**message, "headers": headers}
             await send(message)
 

@@ -68,10 +68,12 @@ class WaitingRoomWsgi:
         def told(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
             command = {name.lower(): value for name, value in headers}.get("wr-command", "")
             kept = [each for each in headers if each[0].lower() != "wr-command"]
-            if command in ("complete", "revoke") and passed.queue:
+            done = command in ("complete", "revoke") and passed.queue
+            if done:
                 self._link.complete(passed.session, renewed or passed.token)
-            elif renewed:
-                name, value = cookie_header(self.gate.cookie(passed.queue), renewed)
+            if done or renewed:
+                token = "" if done else renewed or ""
+                name, value = cookie_header(self.gate.cookie(passed.queue), token)
                 kept.append((name.decode(), value.decode("latin-1")))
             return start_response(status, kept, *more)
 
