@@ -25,9 +25,10 @@ class PeakMemory:
         while not self._done.wait(0.5):
             jvm = python = 0.0
             for pid in _below("self"):
-                if (_text(pid, "comm") or "").strip() == "java":
+                program = (_text(pid, "comm") or "").strip()
+                if program == "java":
                     jvm += _own_mb(pid)
-                else:
+                elif program.startswith("python"):
                     python += _own_mb(pid)
             self.jvm_mb, self.python_mb = max(self.jvm_mb, jvm), max(self.python_mb, python)
 

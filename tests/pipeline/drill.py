@@ -67,11 +67,7 @@ class Driver:
 
     def kill_a_worker(self, dice: random.Random) -> bool:
         """End one of the Python processes that do its tasks; False when there is none."""
-        workers = [
-            pid
-            for pid in _group(self._process.pid)
-            if "pyspark.daemon pyspark.worker" in _command(pid)
-        ]
+        workers = [pid for pid in _group(self._process.pid) if " pyspark.worker" in _command(pid)]
         if not workers:
             return False
         os.kill(dice.choice(workers), signal.SIGKILL)

@@ -15,8 +15,6 @@ from tests.wire.node import NodePeer
 from waystation.core.events import from_bullmq
 from waystation.pipeline import bronze, checkpoint, delta
 from waystation.pipeline.checkpoint import CheckpointDamaged
-from waystation.pipeline.delta import Identity
-from waystation.pipeline.sources.columns import ROWS
 from waystation.pipeline.tables import EVENTS, GAPS
 
 from .streams import tell
@@ -137,16 +135,6 @@ def test_a_damaged_checkpoint_is_refused_with_instructions_that_work(
     keep_all(spark, root, redis_url)
 
     assert ids(spark, root) == sorted(told)
-
-
-def test_a_batch_kept_twice_is_there_once(spark: SparkSession, root: str) -> None:
-    row = {"line": "bullmq", "queue": "mail", "stream": "s", "entry_id": "1-0", "event": "waiting"}
-    rows = spark.createDataFrame([row], ROWS)
-
-    for _ in range(2):
-        bronze.keep(rows, root, Identity("drill", 0))
-
-    assert events(spark, root).count() == 1
 
 
 def test_an_empty_history_has_tables_without_rows(spark: SparkSession, root: str) -> None:

@@ -7,14 +7,19 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from redis import Redis
 
 from waystation.core.errors import InvalidInput
-from waystation.pipeline import delta
+from waystation.pipeline import delta, parts
+from waystation.pipeline.archive import ArchiveOptions, ArchiveStream
 from waystation.pipeline.arrow import pa, pq, schema_of
-from waystation.pipeline.delta import Identity, Part, PartWriter
-from waystation.pipeline.tables import DAY, FIELDS, INSTANT, INT, TEXT, Column, Layer, Table
+from waystation.pipeline.bronze_sink import BronzeOptions, BronzeStream, Kept
+from waystation.pipeline.delta import Identity
+from waystation.pipeline.parts import Part, PartWriter
+from waystation.pipeline.tables import DAY, EVENTS, FIELDS, INSTANT, INT, TEXT, Column, Layer, Table
 
 from .disk import small_disk
+from .streams import ALL, tell
 
 SIGHTINGS = Table(
     name="sightings",
@@ -167,7 +172,7 @@ def test_more_days_than_files_may_be_open_are_written_all_the_same(root: str) ->
 def test_a_task_holds_few_rows_and_writes_the_rest_as_it_goes(
     root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delta, "GROUP_ROWS", 10)
+    monkeypatch.setattr(parts, "GROUP_ROWS", 10)
     writer = PartWriter(SIGHTINGS.place(root), SIGHTINGS.schema, SIGHTINGS.partitions)
     row: dict[str, Any] = {"bird": "owl", "count": 1, "at": None, "notes": [], "date": MONDAY}
     for _ in range(5):
@@ -192,3 +197,35 @@ def test_a_full_disk_loses_nothing_that_was_committed_and_leaves_nothing_half_do
         assert files(root) == before
         assert committed(root, written(root, "wren"), 1)
         assert birds(root) == ["owl", "wren"]
+
+
+def test_a_batch_of_bronze_committed_twice_is_there_once(root: str) -> None:
+    row = {"line": "bullmq", "queue": "mail", "stream": "s", "entry_id": "1-0", "event": "waiting"}
+    rows = pa.RecordBatch.from_pylist([row], schema=schema_of(EVENTS.schema))
+    stream = BronzeStream(BronzeOptions(root=root, application="drill"))
+
+    for _ in range(2):
+        with PartWriter(EVENTS.place(root), EVENTS.schema, EVENTS.partitions) as writer:
+            writer.write(rows)
+        stream.commit([Kept(writer.parts, [])], 0)
+
+    kept: Any = DeltaTable(EVENTS.place(root))
+    assert len(list(Path(EVENTS.place(root)).rglob("*.parquet"))) == 1
+    assert kept.to_pyarrow_table().num_rows == 1
+
+
+def test_what_a_task_archives_is_seen_when_it_is_committed(
+    store: Redis, redis_url: str, root: str
+) -> None:
+    told = tell(store, 30)
+    stream = ArchiveStream(ArchiveOptions(url=redis_url, root=root))
+    start = stream.initialOffset()
+    shares = stream.partitions(start, stream.latestOffset(start, ALL))
+    sink = BronzeStream(BronzeOptions(root=root, application="drill"))
+
+    kept: list[Any] = [sink.write(stream.read(share)) for share in shares]
+    assert not DeltaTable.is_deltatable(EVENTS.place(root))
+    sink.commit(kept, 0)
+
+    table: Any = DeltaTable(EVENTS.place(root))
+    assert sorted(table.to_pyarrow_table().column("entry_id").to_pylist()) == sorted(told)

@@ -8,14 +8,15 @@ checkpoint is a convenience that may be thrown away.
 from typing import Any
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from waystation.pipeline import checkpoint, delta
+from waystation.pipeline import archive, checkpoint, delta
 from waystation.pipeline.bronze_sink import NAME, PLACES
-from waystation.pipeline.delta import Identity
-from waystation.pipeline.sources import events
 from waystation.pipeline.tables import EVENTS
+
+_KEPT = "kept"
 
 
 def follow(
@@ -30,7 +31,10 @@ def follow(
     checkpoint.check(folder, archived=delta.last_batch(EVENTS.place(root), application))
     trigger: dict[str, Any] = {"availableNow": True} if every is None else {"processingTime": every}
     return (
-        told(spark, root, **asked)
+        spark.readStream.format(archive.NAME)
+        .options(**{"starting": archived(root), "root": root, **asked})
+        .load()
+        .observe(_KEPT, F.sum("part.rows").alias("events"))
         .writeStream.format(NAME)
         .option("root", root)
         .option("application", application)
@@ -41,25 +45,10 @@ def follow(
     )
 
 
-def told(spark: SparkSession, root: str, **asked: str) -> DataFrame:
-    """What the streams tell from where the tables leave off; what `keep` keeps."""
-    return (
-        spark.readStream.format(events.NAME)
-        .options(**{"starting": archived(root), "accounts": "true", **asked})
-        .load()
-    )
-
-
-def keep(rows: DataFrame, root: str, identity: Identity) -> None:
-    """Keep one batch of what `told` tells; a batch that was kept before is left alone."""
-    (
-        rows.write.format(NAME)
-        .option("root", root)
-        .option("application", identity.application)
-        .option("batch", str(identity.batch))
-        .mode("append")
-        .save()
-    )
+def events_kept(query: StreamingQuery) -> int:
+    """How many events a query has kept so far, as far as Spark remembers its batches."""
+    told = (progress.observedMetrics.get(_KEPT) for progress in query.recentProgress)
+    return sum(batch["events"] or 0 for batch in told if batch)
 
 
 def archived(root: str) -> str:

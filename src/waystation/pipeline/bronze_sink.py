@@ -1,4 +1,4 @@
-"""The bronze tables as Spark writes to them.
+"""`waystation.bronze`: what `waystation.archive` has written becomes part of the bronze tables.
 
 Spark starts a process for every batch to plan and to commit it, so nothing here asks for the store.
 """
@@ -11,17 +11,17 @@ from typing import Any
 import msgspec
 from pyspark.sql.datasource import (
     DataSource,
-    DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
 
 from waystation.pipeline import delta
-from waystation.pipeline.arrow import Batch, pa, pc, schema_of
-from waystation.pipeline.delta import Identity, Part, PartWriter
+from waystation.pipeline.arrow import Batch, pa, schema_of
+from waystation.pipeline.delta import Identity
+from waystation.pipeline.parts import Part, PartWriter
 from waystation.pipeline.sources import places
-from waystation.pipeline.sources.options import at_least, parse
+from waystation.pipeline.sources.options import parse
 from waystation.pipeline.sources.places import BEGINNING, Place, id_order
 from waystation.pipeline.tables import EVENTS, GAPS
 
@@ -35,10 +35,6 @@ class BronzeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     root: str
     application: str
-    batch: int = 0
-
-    def __post_init__(self) -> None:
-        at_least("batch", self.batch, 0)
 
 
 class BronzeSink(DataSource):
@@ -48,10 +44,6 @@ class BronzeSink(DataSource):
     def name(cls) -> str:
         """How Spark calls it."""
         return NAME
-
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """For one batch."""
-        return BronzeBatch(parse(self.options, BronzeOptions))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """For a query that goes on."""
@@ -66,46 +58,27 @@ class Kept(WriterCommitMessage):
         self.stretches = stretches
 
 
-class BronzeBatch(DataSourceArrowWriter):
-    """Writes one batch into both tables."""
-
-    def __init__(self, options: BronzeOptions) -> None:
-        self._options = options
-
-    def write(self, iterator: Iterator[Batch]) -> WriterCommitMessage:
-        """Write a task's rows."""
-        return _write(self._options.root, iterator)
-
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Commit all of them."""
-        _commit(self._options, messages, self._options.batch)
-
-
 class BronzeStream(DataSourceStreamArrowWriter):
-    """Writes batch after batch into both tables."""
+    """Commits batch after batch to both tables."""
 
     def __init__(self, options: BronzeOptions) -> None:
         self._options = options
 
     def write(self, iterator: Iterator[Batch]) -> WriterCommitMessage:
-        """Write a task's rows."""
-        return _write(self._options.root, iterator)
+        """Gather what a task says it has written."""
+        return _kept(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Commit all of them, if that has not happened."""
         _commit(self._options, messages, batchId)
 
 
-def _write(root: str, batches: Iterator[Batch]) -> Kept:
-    stretches: list[dict[str, Any]] = []
-    with PartWriter(EVENTS.place(root), EVENTS.schema, EVENTS.partitions) as writer:
-        for batch in batches:
-            if (accounts := batch.column("_range")).null_count < batch.num_rows:
-                stretches += batch.filter(pc.is_valid(accounts)).to_pylist()
-                batch = batch.filter(pc.is_null(accounts))
-            if batch.num_rows:
-                writer.write(batch.select(EVENTS.names))
-    return Kept(writer.parts, stretches)
+def _kept(batches: Iterator[Batch]) -> Kept:
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    return Kept(
+        [Part.of(row["part"]) for row in rows if row["part"]],
+        [row for row in rows if not row["part"]],
+    )
 
 
 def _commit(options: BronzeOptions, messages: list[WriterCommitMessage | None], batch: int) -> None:

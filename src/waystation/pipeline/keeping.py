@@ -5,7 +5,8 @@ from typing import Any, cast
 from pyspark.sql import DataFrame
 
 from waystation.pipeline import delta
-from waystation.pipeline.delta import Identity, PartWriter
+from waystation.pipeline.delta import Identity
+from waystation.pipeline.parts import PartWriter
 from waystation.pipeline.tables import Table
 
 FEW = 100_000

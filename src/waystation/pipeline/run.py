@@ -205,5 +205,4 @@ def _asked(events: EventOptions) -> dict[str, str]:
 
 
 def _rows(query: StreamingQuery) -> int:
-    # Each stretch that was read comes with one row that accounts for it.
-    return sum(int(progress["numInputRows"]) for progress in query.recentProgress)
+    return bronze.events_kept(query)

@@ -6,6 +6,7 @@ import sys
 import msgspec
 from pyspark.sql import SparkSession
 
+from waystation.pipeline.archive import Archive
 from waystation.pipeline.bronze_sink import BronzeSink
 from waystation.pipeline.java import java_home
 from waystation.pipeline.sink import DeltaSink
@@ -33,6 +34,7 @@ SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
     "spark.sql.catalogImplementation": "in-memory",
+    "spark.python.daemon.module": "waystation.pipeline.nursery",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -75,7 +77,7 @@ def build(options: SessionOptions | None = None) -> SparkSession:
 
 def register(spark: SparkSession) -> None:
     """Make `waystation.events`, `waystation.jobs` and the tables' sinks known to a session."""
-    for source in (Events, Jobs, BronzeSink, DeltaSink):
+    for source in (Events, Jobs, Archive, BronzeSink, DeltaSink):
         spark.dataSource.register(source)
 
 

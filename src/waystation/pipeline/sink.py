@@ -14,7 +14,8 @@ from pyspark.sql.types import StructType
 
 from waystation.pipeline import delta
 from waystation.pipeline.arrow import Batch
-from waystation.pipeline.delta import Identity, Part, PartWriter
+from waystation.pipeline.delta import Identity
+from waystation.pipeline.parts import Part, PartWriter
 from waystation.pipeline.sources.options import at_least, listed, parse
 
 NAME = "waystation.delta"
