@@ -23,14 +23,20 @@ from waystation.queues.files.worker import FileWorkerOptions, Worker
 STEPS = ("before fetch", "after fetch", "mid handler", "after side effect", "completion sent")
 HEARTBEAT_S = 1.0
 
-OPTIONS = FileWorkerOptions(
-    count=4,
-    work=WorkOptions(
-        heartbeat_ttl_s=HEARTBEAT_S, wait_s=0.05, backoff_base_ms=10, max_retries=1000
-    ),
-    reaper=ReaperOptions(interval_s=0.2),
-    breaker=None,
-)
+SLOW_HEARTBEAT_S = 3.0
+"""For work that must not be taken away, however busy the machine is."""
+
+
+def _options(step: str) -> FileWorkerOptions:
+    heartbeat_s = SLOW_HEARTBEAT_S if step in ("blocked", "watching") else HEARTBEAT_S
+    return FileWorkerOptions(
+        count=4,
+        work=WorkOptions(
+            heartbeat_ttl_s=heartbeat_s, wait_s=0.05, backoff_base_ms=10, max_retries=1000
+        ),
+        reaper=ReaperOptions(interval_s=0.2),
+        breaker=None,
+    )
 
 
 def die() -> None:
@@ -51,6 +57,8 @@ class Mortal:
         )
         if self._step == "before fetch" and is_fetch:
             die()
+        if self._step == "frozen" and outcome:
+            os.kill(os.getpid(), signal.SIGSTOP)
         if self._step == "completion sent" and outcome:
             asyncio.get_running_loop().call_later(0.05, die)
             await self._client.execute_command(*args)
@@ -64,13 +72,17 @@ class Mortal:
 def _handlers(ledger: Path, step: str) -> Handlers:
     handlers = Handlers()
 
+    if step == "blocked":
+
+        @handlers.handler("**/*")
+        def read(job: Job) -> None:
+            _note(ledger, f"begun {job.id}")
+            _note(ledger, job.path.read_text())
+
     @handlers.handler("**/*")
     async def work(job: Job) -> None:
         if step == "mid handler":
             die()
-        if step == "frozen":
-            await asyncio.to_thread(_note, ledger, f"begun {job.id}")
-            await asyncio.sleep(0.5)
         if step == "slow":
             await asyncio.sleep(0.02)
         await asyncio.to_thread(_note, ledger, job.filepath)
@@ -87,7 +99,7 @@ def _note(ledger: Path, text: str) -> None:
 
 async def main(url: str, ledger: Path, step: str) -> None:
     async with await connect(url) as store:
-        worker = Worker(store, _handlers(ledger, step), options=OPTIONS)
+        worker = Worker(store, _handlers(ledger, step), options=_options(step))
         source: FileSource = worker.source
         source._client = Mortal(store.hot, step)  # pyright: ignore[reportPrivateUsage]
         listener = worker.core._listener  # pyright: ignore[reportPrivateUsage]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import random
 import signal
 import subprocess
@@ -12,11 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from redis import RedisError
 
 from tests.queues.files.hands import Hands, hands_on
 from tests.support.project import ROOT
+from waystation.core.store import embedded
 
-from .files_process import HEARTBEAT_S, STEPS
+from .files_process import SLOW_HEARTBEAT_S, STEPS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -39,8 +42,15 @@ async def until(condition: Callable[[], object], seconds: float = 30) -> None:
 
 async def until_ended(hands: Hands, count: int) -> None:
     async with asyncio.timeout(60):
-        while await hands.redis.llen(hands.keys.completed) < count:
+        while await completed(hands) < count:
             await asyncio.sleep(0.05)
+
+
+async def completed(hands: Hands) -> int:
+    try:
+        return await hands.redis.llen(hands.keys.completed)
+    except (RedisError, OSError):  # It is being started anew.
+        return 0
 
 
 def lines(ledger: Path) -> list[str]:
@@ -79,38 +89,74 @@ async def test_a_worker_killed_at_any_step_leaves_one_completion(
 async def test_a_frozen_worker_loses_its_work_and_its_late_completion_is_refused(
     redis_url: str, tmp_path: Path
 ) -> None:
+    """T-31, T-32: it stands still between the end of its handler and the word about it."""
     ledger = tmp_path / "ledger"
     async with hands_on(redis_url) as hands:
         id = await hands.add("/inbox/a.pdf")
         with worker(redis_url, ledger, "frozen") as frozen:
-            await until(lambda: f"begun {id}" in lines(ledger))
-            frozen.send_signal(signal.SIGSTOP)
-            with worker(redis_url, tmp_path / "other", "none") as good:
+            await until(lambda: stopped(frozen))
+            with worker(redis_url, other := tmp_path / "other", "none") as good:
                 await until_ended(hands, 1)
                 frozen.send_signal(signal.SIGCONT)
-                # Either its handler is stopped because the work is lost, or its outcome is refused.
-                await asyncio.sleep(HEARTBEAT_S)
-                assert await hands.redis.llen(hands.keys.completed) == 1
+                await until(lambda: f"refused {id}" in lines(ledger))
                 good.send_signal(signal.SIGTERM)
-                await asyncio.to_thread(good.wait, 20)
-        assert await hands.redis.llen(hands.keys.completed) == 1
+                assert await asyncio.to_thread(good.wait, 20) == 0
+        assert lines(ledger).count("/inbox/a.pdf") == lines(other).count("/inbox/a.pdf") == 1
         (raw,) = await hands.redis.lrange(hands.keys.completed, 0, -1)
         assert json.loads(raw)["retries"] == 1
 
 
-async def test_a_job_longer_than_the_heartbeat_is_not_reaped(
+def stopped(process: subprocess.Popen[bytes]) -> bool:
+    pid, status = os.waitpid(process.pid, os.WUNTRACED | os.WNOHANG)
+    return pid == process.pid and os.WIFSTOPPED(status)
+
+
+async def test_a_file_that_takes_longer_than_the_heartbeat_is_not_reaped(
     redis_url: str, tmp_path: Path
 ) -> None:
+    """T-25, F-T1: the disk does not answer, the handler waits for it, and the heart beats on."""
+    ledger, path = tmp_path / "ledger", tmp_path / "slow"
+    os.mkfifo(path)
     async with hands_on(redis_url) as hands:
-        await hands.add("/inbox/a.pdf")
-        hands.set(heartbeat_ttl_s=0.3)
-        source = hands.source()
-        (claim,) = (await source.settle([], claim=1)).claims
-        async with source.keeper() as extend:
-            for _ in range(8):
-                await asyncio.sleep(0.15)
-                assert await hands.reaper().reap() == 0
-            assert list(await extend([claim])) == []
+        id = await hands.add(str(path))
+        with worker(redis_url, ledger, "blocked") as slow:
+            await until(lambda: f"begun {id}" in lines(ledger))
+            with worker(redis_url, other := tmp_path / "other", "watching") as good:
+                await until(lambda: "ready" in lines(other))
+                await asyncio.sleep(2 * SLOW_HEARTBEAT_S)
+                assert await hands.where(id) == ["active"]
+                await asyncio.to_thread(path.write_text, "read at last")
+                await until_ended(hands, 1)
+                for process in (slow, good):
+                    process.send_signal(signal.SIGTERM)
+                    assert await asyncio.to_thread(process.wait, 20) == 0
+        assert lines(ledger).count("read at last") == 1
+        (raw,) = await hands.redis.lrange(hands.keys.completed, 0, -1)
+        assert json.loads(raw)["retries"] == 0
+        assert await left_over(hands) == {}
+
+
+async def test_a_restart_of_the_store_loses_no_file_and_completes_none_twice(
+    tmp_path: Path,
+) -> None:
+    count, ledger = 300, tmp_path / "ledger"
+    durable = {"appendonly": "yes", "appendfsync": "always"}
+    with embedded.ephemeral(durable) as server:
+        async with hands_on(server.url) as hands:
+            paths = [f"/inbox/{number}.pdf" for number in range(count)]
+            for path in paths:
+                await hands.add(path)
+            with worker(server.url, ledger, "slow") as good:
+                for part in (20, 80):
+                    await until_ended(hands, part)
+                    await asyncio.to_thread(server.kill)
+                    await asyncio.to_thread(server.restart)
+                await until_ended(hands, count)
+                good.send_signal(signal.SIGTERM)
+                assert await asyncio.to_thread(good.wait, 20) == 0
+            done = await hands.redis.lrange(hands.keys.completed, 0, -1)
+            assert Counter(json.loads(raw)["filepath"] for raw in done) == Counter(paths)
+            assert await left_over(hands) == {}
 
 
 async def test_every_file_is_accounted_for_while_workers_die_at_random(

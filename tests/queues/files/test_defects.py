@@ -38,12 +38,12 @@ async def test_a_job_longer_than_the_heartbeat_is_not_run_twice(hands: Hands) ->
     assert await hands.redis.llen(COMPLETED) == 2
 
     await hands.redis.flushdb()
-    hands.set(heartbeat_ttl_s=0.3)
+    hands.set(heartbeat_ttl_s=1.5)
     await put(hands)
     source = hands.source()
     (claim,) = (await source.settle([], claim=1)).claims
     async with source.keeper():
-        for _ in range(10):
+        for _ in range(20):
             await asyncio.sleep(0.1)
             assert await hands.reaper().reap() == 0
     assert not (await source.settle([Settled(claim, Done())], claim=0)).refused
