@@ -283,10 +283,19 @@ async def test_an_idle_look_writes_nothing(hands: Hands, literal: Bridge) -> Non
     assert await hands.calls("set", "del") == before
 
 
-async def test_the_end_of_a_job_is_one_step(hands: Hands) -> None:
+async def test_the_end_of_a_job_is_one_step(hands: Hands, literal: Bridge) -> None:
     """F-B14 B-59"""
-    # The document's worker writes the result, then the status, then releases: cut anywhere, the
-    # job is finished and active at once. Here a worker that dies has either filed all or nothing.
+    # The document's worker writes the result, then the status, then releases: cut after the first,
+    # the job is finished and active at once, and runs again when its lock is over.
+    await literal.dispatch("a")
+    await literal.claim()
+    await hands.redis.set("literal:jobs:result:a", '{"success":true}')
+    assert await hands.redis.sismember("literal:jobs:active", "a")
+    await hands.redis.delete("literal:jobs:lock:a")
+    await hands.redis.rpush("literal:jobs:waiting", "a")
+    assert await literal.claim() is not None
+
+    # Here a worker that dies has either filed all or nothing.
     id = await hands.add()
     source = hands.source()
     (claim,) = await hands.claim(source)

@@ -76,8 +76,10 @@ async def test_a_worker_cannot_overwrite_the_registry(hands: Hands) -> None:
 async def test_why_a_job_is_dead_is_known_after_a_day(hands: Hands) -> None:
     """F-B17"""
     await hands.redis.lpush("literal:jobs:deadletter", "a")
-    await hands.redis.set("literal:jobs:result:a", '{"error":{"name":"ValueError"}}', px=1)
+    await hands.redis.set("literal:jobs:result:a", '{"error":{"name":"ValueError"}}', ex=86_400)
+    await hands.redis.pexpire("literal:jobs:result:a", 0)
     # A day later the document's list has an id and nothing else.
+    assert await hands.keys_like("literal:*") == ["literal:jobs:deadletter"]
 
     await hands.add(retry=Retry(attempts=1))
     await hands.fail(hands.source(), ValueError("bad"))
@@ -87,8 +89,17 @@ async def test_why_a_job_is_dead_is_known_after_a_day(hands: Hands) -> None:
     assert letter.error.name == "ValueError"
 
 
-async def test_dispatching_is_one_step_and_dependencies_are_kept(hands: Hands) -> None:
+async def test_dispatching_is_one_step_and_dependencies_are_kept(
+    hands: Hands, literal: Bridge
+) -> None:
     """F-B18 B-56"""
+    # The document's producer saves the data, then pushes the id: cut in between, it is nowhere.
+    await hands.redis.set("literal:jobs:data:orphan", '{"jobId":"orphan","type":"email"}')
+    assert await hands.keys_like("literal:*") == ["literal:jobs:data:orphan"]
+    # And what waits for another job is handed out like everything else.
+    await literal.dispatch("second", dependsOn=["first"])
+    assert (await literal.claim() or {})["jobId"] == "second"
+
     first = await hands.add()
     calls = await hands.calls("evalsha")
     second = await hands.add(depends_on=(first,))

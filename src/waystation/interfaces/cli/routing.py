@@ -76,7 +76,7 @@ def coverage(
         bool, typer.Option("--all", help="Also what somebody can serve.")
     ] = False,
 ) -> None:
-    """Print which waiting jobs no live worker can serve, and what is missing.
+    """Print what no live worker can serve, and what is missing.
 
     Ends with 0 when everything that waits can be served, else with 1.
     """
@@ -131,7 +131,7 @@ def dispatch(
     stack: Annotated[list[str] | None, typer.Option(help="On what it may run.")] = None,
     server: Annotated[str | None, typer.Option(help="The one worker that shall run it.")] = None,
     mode: Annotated[
-        str, typer.Option(help="Whether any or all of the values given are needed.")
+        str, typer.Option(help="any or all: how many of the values given are needed.")
     ] = "any",
     match: Annotated[
         str,
@@ -180,7 +180,8 @@ def dispatch(
 
 @app.command()
 def show(
-    context: typer.Context, job_id: Annotated[str, typer.Argument(help="The job's id.")]
+    context: typer.Context,
+    job_id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.")],
 ) -> None:
     """Print what is known about one job, as JSON."""
 
@@ -200,7 +201,10 @@ def show(
 
 
 @app.command()
-def cancel(context: typer.Context, job_ids: list[str]) -> None:
+def cancel(
+    context: typer.Context,
+    job_ids: Annotated[list[str], typer.Argument(metavar="ID", help="Ids of jobs.")],
+) -> None:
     """Stop jobs that have not ended, running ones too."""
 
     async def stop(queue: Queue) -> int:
@@ -285,9 +289,10 @@ def work(
     ] = None,
     process: Annotated[bool, typer.Option("--process", help="Run them in processes.")] = False,
 ) -> None:
-    """Work until asked to stop; what is not said here comes from the settings under routing.
+    """Work until asked to stop.
 
-    A single function will do, too, when --type says what jobs it is for.
+    What is not said here comes from the settings under routing. A single function will do, too,
+    when --type says what jobs it is for.
     """
     given = cast(Given, context.obj)
     said = {
@@ -314,9 +319,10 @@ def work(
 
 @app.command()
 def scheduler(context: typer.Context) -> None:
-    """Do the upkeep until asked to stop; of any number that run, one does it.
+    """Do the upkeep until asked to stop.
 
-    Workers do it themselves, unless the setting routing.scheduler.enabled says otherwise.
+    Of any number that run, one does it. Workers do it themselves, unless the setting
+    routing.scheduler.enabled says otherwise.
     """
     given = cast(Given, context.obj)
     asyncio.run(routing_work.schedule(given.settings, namespace=given.namespace))
@@ -326,7 +332,10 @@ def scheduler(context: typer.Context) -> None:
 def script(
     name: Annotated[str | None, typer.Argument(help="One of those that are listed.")] = None,
 ) -> None:
-    """Print a script, ready for SCRIPT LOAD from any language; without a name, list them."""
+    """Print a script for other languages, or list them.
+
+    What is printed can be given to SCRIPT LOAD as it is.
+    """
     sources = pages.sources()
     if name is None:
         for each, source in sources.items():

@@ -10,7 +10,7 @@ from waystation.interfaces.cli.routing_queue import AsJson, on_the_queue
 from waystation.queues.routing import Queue
 from waystation.queues.routing.results import DeadLetter
 
-JobIds = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of dead jobs.")]
+JobIds = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids of dead jobs.")]
 OfError = Annotated[
     str | None, typer.Option("--error", help="Those that died of it, such as TimeoutError.")
 ]
@@ -63,7 +63,7 @@ def purge(
     everything: All = False,
     yes: Yes = False,
 ) -> None:
-    """Remove dead jobs for good: those named, those of one error, or all."""
+    """Remove dead jobs: those named, those of one error, or all."""
     _one_of(job_ids, error, everything)
     if not yes:
         typer.confirm("Remove these dead jobs for good?", abort=True)
