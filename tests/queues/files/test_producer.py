@@ -146,8 +146,9 @@ async def _until(made: Producer, enqueued: int) -> None:
 
 
 async def test_what_is_put_in_line_is_counted(hands: Hands, tmp_path: Path) -> None:
-    """T-36: jobs_produced_total{queue}."""
-    make(tmp_path, "a", "b.pdf")
+    """T-36: jobs_produced_total{queue}; and what is left out, by one of a few reasons."""
+    make(tmp_path, "a", "b.pdf", "c.tmp")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
     metrics = Metrics()
     scan = ScanOptions(scan_dir=str(tmp_path), settle_s=0)
     made = Producer(Queue(hands.store), ProducerOptions(scan=scan), metrics=metrics)
@@ -155,6 +156,8 @@ async def test_what_is_put_in_line_is_counted(hands: Hands, tmp_path: Path) -> N
     await made.scan()
     for queue in hands.keys.queues:
         assert metrics.registry.get_sample_value("jobs_produced_total", {"queue": queue}) == 1
+    for reason in ("excluded", "vanished"):
+        assert metrics.registry.get_sample_value("files_skipped_total", {"reason": reason}) == 2
 
 
 async def test_a_priority_without_a_queue_is_refused(hands: Hands, tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ async def test_passes_are_apart_by_the_interval_give_or_take_a_quarter() -> None
 
 
 async def test_what_is_taken_back_is_counted(hands: Hands) -> None:
-    """T-33: reaper_jobs_moved_total, and the failure with its reason."""
+    """T-33: reaper_jobs_moved_total, F-T17: under both names, and the failure with its reason."""
     hands.set(max_retries=0)
     for _ in range(3):
         await hands.add()
@@ -137,6 +137,7 @@ async def test_what_is_taken_back_is_counted(hands: Hands) -> None:
     page = metrics.expose().decode()
     queue = 'queue="jobqueue:low_priority"'
     assert "reaper_jobs_moved_total 3.0" in page
+    assert "reaper_recovered_total 3.0" in page
     assert f'jobs_failed_total{{{queue},reason="ABANDONED"}} 3.0' in page
     assert f"jobs_dead_letter_total{{{queue}}} 3.0" in page
 

@@ -61,6 +61,15 @@ class Metrics:
     reaper_jobs_moved = Instrument(
         Counter, "reaper_jobs_moved_total", "Jobs taken back from workers that fell silent."
     )
+    reaper_recovered = Instrument(
+        Counter, "reaper_recovered_total", "The same, under the name that older dashboards know."
+    )
+    files_skipped = Instrument(
+        Counter,
+        "files_skipped_total",
+        "Looks at a file that was left out, by the reason.",
+        "reason",
+    )
     log_rejected_keys = Instrument(
         Counter, "log_rejected_keys_total", "Log fields dropped because nobody allowed them."
     )

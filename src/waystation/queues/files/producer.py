@@ -149,7 +149,7 @@ class Producer:
 
     async def _enqueue(self, chunk: Sequence[Found | Skip]) -> None:
         files = [each for each in chunk if isinstance(each, Found)]
-        self.tally.skipped.update(each for each in chunk if isinstance(each, Skip))
+        self._count_skipped(Counter(each for each in chunk if isinstance(each, Skip)))
         self.tally.found += len(files)
         known = await self._queue.known(files)
         new = [file for file, is_known in zip(files, known, strict=True) if not is_known]
@@ -175,6 +175,12 @@ class Producer:
                 # Not all producers at the same instant.
                 await asyncio.sleep(added.wait_ms / 1000 * self._dice.uniform(1.0, 1.1))
             left += later
+
+    def _count_skipped(self, skipped: Counter[Skip]) -> None:
+        self.tally.skipped.update(skipped)
+        if self._metrics:
+            for reason, count in skipped.items():
+                self._metrics.files_skipped.of(reason.value).inc(count)
 
     def _count(self, entries: Sequence[Entry], codes: Sequence[int]) -> None:
         self.tally.enqueued += codes.count(NEW)

@@ -118,6 +118,7 @@ class Reaper:
         if self._metrics is None or not records:
             return
         self._metrics.reaper_jobs_moved.of().inc(len(records))
+        self._metrics.reaper_recovered.of().inc(len(records))
         for record in records:
             queue = self._keys.queues[int(record[3]) - 1]
             is_retry = record[0] == "retry"
