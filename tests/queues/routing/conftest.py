@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
+from .bridge import Bridge
 from .hands import Hands, hands_on
 
 
@@ -11,3 +12,9 @@ from .hands import Hands, hands_on
 async def hands(redis_url: str, no_strays: None) -> AsyncGenerator[Hands]:
     async with hands_on(redis_url) as opened:
         yield opened
+
+
+@pytest.fixture
+def literal(hands: Hands) -> Bridge:
+    """The document's own scripts, on keys of their own."""
+    return Bridge(hands.redis, literal=True, namespace="literal")

@@ -28,8 +28,6 @@ class Hands:
         self.clock = HandClock()
         self.queue = Queue(store, namespace=namespace, clock=self.clock)
         self.keys: RoutingKeys = self.queue.keys
-        self.also_forget = ""
-        """Keys of others that a test has made and that are gone at its end."""
         self._sources: list[RoutingSource] = []
 
     def source(
@@ -117,9 +115,9 @@ class Hands:
     async def close(self) -> None:
         for source in self._sources:
             await source.close()
-        if self.also_forget:
-            for key in await self.keys_like(self.also_forget):
-                await self.redis.delete(key)
+        # What the document's own scripts leave behind is not ours to declare.
+        for key in await self.keys_like("literal:*"):
+            await self.redis.delete(key)
 
 
 @contextlib.asynccontextmanager

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import pytest
 from redis.asyncio import Redis
 
 from waystation.core.outcome import Done
@@ -22,18 +21,6 @@ from .bridge import Bridge
 from .hands import Hands, hands_on
 
 MINUTE = 60_000
-
-
-@pytest.fixture
-def literal(hands: Hands) -> Bridge:
-    """The document's own scripts, on keys of their own."""
-    return Bridge(hands.redis, literal=True, namespace="literal")
-
-
-@pytest.fixture(autouse=True)
-async def _without_literal_keys(hands: Hands) -> None:
-    # What the document's own scripts leave behind is not ours to declare.
-    hands.also_forget = "literal:*"
 
 
 async def test_a_job_behind_a_hundred_others_is_found(hands: Hands, literal: Bridge) -> None:

@@ -23,18 +23,6 @@ from .hands import Hands
 MINUTE = 60_000
 
 
-@pytest.fixture
-def literal(hands: Hands) -> Bridge:
-    """The document's own scripts, on keys of their own."""
-    return Bridge(hands.redis, literal=True, namespace="literal")
-
-
-@pytest.fixture(autouse=True)
-async def _without_literal_keys(hands: Hands) -> None:
-    # What the document's own scripts leave behind is not ours to declare.
-    hands.also_forget = "literal:*"
-
-
 async def test_a_leader_renews_its_lock_and_a_late_one_changes_nothing(
     hands: Hands,
 ) -> None:
