@@ -5,9 +5,11 @@
   const base = `/api/v1/queues/${facts.queue}`;
   const at = (id) => document.getElementById(id);
   const say = (word, values = {}) => (words[word] || '').replace(/\{(\w+)\}/g, (_, name) => values[name] ?? '');
-  const number = new Intl.NumberFormat(facts.lang);
-  const time = new Intl.DateTimeFormat(facts.lang, { hour: '2-digit', minute: '2-digit' });
-  const second = new Intl.DateTimeFormat(facts.lang, { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+  // The page's language, as it is spoken where the visitor is.
+  const locale = navigator.languages.find((each) => each.split('-')[0] === facts.lang) || facts.lang;
+  const number = new Intl.NumberFormat(locale);
+  const time = new Intl.DateTimeFormat(locale, { hour: '2-digit', minute: '2-digit' });
+  const second = new Intl.DateTimeFormat(locale, { hour: '2-digit', minute: '2-digit', second: '2-digit' });
 
   let body = facts.body;
   let shownAhead = Infinity, shownWait = null, milestone = Infinity, errors = 0;
@@ -130,6 +132,7 @@
     if (!wait.known) return say('unknown');
     const from = Math.floor(wait.p10 / 60), to = Math.ceil(wait.p90 / 60);
     if (to <= 1) return say('soon');
+    if (to > 120) return say('hours', { from: number.format(Math.floor(wait.p10 / 1800) / 2), to: number.format(Math.ceil(wait.p90 / 1800) / 2) });
     return from < 1 || from === to ? say('minutes', { n: number.format(to) }) : say('range', { from: number.format(from), to: number.format(to) });
   };
 

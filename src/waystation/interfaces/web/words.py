@@ -9,6 +9,8 @@ import msgspec
 
 Words: TypeAlias = Mapping[str, str]
 FALLBACK = "en"
+HOURS_FROM = 120
+"""Minutes from which a wait is told in hours, to the half."""
 
 
 @cache
@@ -37,9 +39,16 @@ def wait_text(words: Words, p10: float | None, p90: float | None) -> str:
     first, last = int(p10 // 60), -int(-p90 // 60)
     if last <= 1:
         return words["soon"]
+    if last > HOURS_FROM:
+        halves = (int(p10 // 1800), -int(-p90 // 1800))
+        return _between(words["hours"], *(f"{each / 2:g}" for each in halves))
     if first < 1 or first == last:
         return words["minutes"].replace("{n}", f"{last}")
-    return words["range"].replace("{from}", f"{first}").replace("{to}", f"{last}")
+    return _between(words["range"], f"{first}", f"{last}")
+
+
+def _between(sentence: str, first: str, last: str) -> str:
+    return sentence.replace("{from}", first).replace("{to}", last)
 
 
 def rounded(count: int) -> int:

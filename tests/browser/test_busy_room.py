@@ -1,0 +1,89 @@
+"""Both pages while many people come and go."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+from playwright.async_api import expect
+
+from tests.browser.street import Street, complaints, picture, shows
+from tests.interfaces.api.hands import QUEUE
+from waystation.interfaces.api.operators import Role
+from waystation.queues.waitingroom.room import Joined
+from waystation.queues.waitingroom.visitor import Lane, Newcomer
+
+pytestmark = pytest.mark.timeout(120)
+
+
+async def _join(street: Street, first: int, count: int) -> None:
+    room = street.house.room
+    people = [
+        Newcomer(key=f"k{n}", secret="s", lane=Lane.VIP if n % 12 == 0 else Lane.NORMAL)
+        for n in range(first, first + count)
+    ]
+    await asyncio.gather(*(room.join(each) for each in people))
+
+
+@asynccontextmanager
+async def _crowd(street: Street) -> AsyncGenerator[None]:
+    """People who keep coming, and come in when they are called."""
+    room = street.house.room
+
+    async def come() -> None:
+        for number in range(100_000):
+            joined = await room.join(Newcomer(key=f"late{number}", secret="s"))
+            assert isinstance(joined, Joined)
+            await asyncio.sleep(0.15)
+            called: Any = await street.house.store.redis.zrange(room.keys.admitted, 0, 1)
+            for each in called:
+                await room.claim(await room.place(each.decode()), "s")
+
+    task = asyncio.create_task(come())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_a_long_line_is_told_honestly(street: Street) -> None:
+    await street.house.control.set_rate(0.5)
+    await _join(street, 0, 1240)
+    await street.house.control.tell({"en": "The second hall opens at noon."})
+    page = await street.visitor(viewport={"width": 1000, "height": 860})
+    await street.arrive(page)
+    await shows(page, "waiting")
+    # As exact as it is worth being, and a range instead of a promise.
+    await expect(page.locator("#ahead")).to_have_text("1,100")
+    await expect(page.locator("#place")).to_have_text("1,100")
+    assert re.fullmatch(r"[\d.]+ to [\d.]+ hours", await page.inner_text("#wait"))
+    assert re.fullmatch(r"\d\d:\d\d", await page.inner_text("#clock"))
+    assert re.fullmatch(r"\(\d+ min\) Shop", await page.title())
+    assert await complaints(page) == []
+    await picture(page, "waiting-page")
+    night = await street.visitor(color_scheme="dark", viewport={"width": 390, "height": 844})
+    await street.arrive(night)
+    await shows(night, "waiting")
+    await picture(night, "waiting-page-dark")
+
+
+async def test_an_operator_watches_people_come_and_go(street: Street) -> None:
+    await _join(street, 0, 240)
+    await street.house.control.set_rate(4)
+    key = await street.house.app.operators.issue("night shift", Role.ADMIN)
+    async with _crowd(street):
+        page = await street.visitor(viewport={"width": 1280, "height": 900})
+        await page.goto(f"{street.url}/operate/{QUEUE}")
+        await page.fill("#key", key)
+        await page.click("#login button")
+        points = re.compile(r"(\S+ ){11,}")
+        line = page.locator("#line-arrivals")
+        await expect(line).to_have_attribute("points", points, timeout=60_000)
+        assert int(await page.inner_text("#flow")) > 0
+        assert not (await page.inner_text("#active")).startswith("0 ")
+        assert await complaints(page) == []
+        await picture(page, "operator-page")
