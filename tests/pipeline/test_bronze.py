@@ -14,7 +14,7 @@ from tests.wire.conftest import LATEST, started
 from tests.wire.node import NodePeer
 from waystation.core.events import from_bullmq
 from waystation.pipeline import bronze, checkpoint, delta
-from waystation.pipeline.checkpoint import CheckpointDamaged
+from waystation.pipeline.errors import CheckpointDamaged
 from waystation.pipeline.tables import EVENTS, GAPS
 
 from .streams import tell

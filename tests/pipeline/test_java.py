@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from waystation.pipeline import java
-from waystation.pipeline.java import JavaMissing, java_home
+from waystation.pipeline.errors import JavaMissing
+from waystation.pipeline.java import java_home
 
 
 def fake_java(folder: Path, version: str) -> Path:

@@ -6,14 +6,8 @@ from typing import Any
 import msgspec
 from deltalake import DeltaTable
 
-from waystation.core.errors import WaystationError
 from waystation.pipeline import delta
-
-
-class HistoryCut(WaystationError):
-    """The log no longer says what a table has gained; the folds must be made anew."""
-
-    code = "HISTORY_CUT"
+from waystation.pipeline.errors import HistoryCut
 
 
 def version(place: str) -> int | None:

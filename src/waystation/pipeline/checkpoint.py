@@ -4,16 +4,10 @@ import json
 import uuid
 from pathlib import Path
 
-from waystation.core.errors import WaystationError
+from waystation.pipeline.errors import CheckpointDamaged
 
 _OWN = "waystation.json"
 _HEAD = "v1"
-
-
-class CheckpointDamaged(WaystationError):
-    """A checkpoint that cannot be gone on from without losing or repeating something."""
-
-    code = "CHECKPOINT_DAMAGED"
 
 
 def application(folder: str) -> str:

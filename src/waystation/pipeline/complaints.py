@@ -4,20 +4,15 @@ import re
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError  # pyright: ignore[reportMissingTypeStubs]
 from pyspark.errors import PySparkException
 
 from waystation.core.errors import WaystationError
+from waystation.pipeline.errors import SparkFailed
 
 _OURS = re.compile(r"^waystation\.[\w.]+\.(\w+): (.*)$", re.MULTILINE)
 _RAISED = re.compile(r"^\w[\w.]*(?:Error|Exception): .*$", re.MULTILINE)
 _HEAD = re.compile(r"^(?:[\w.$]+(?:Exception|Error): )+")
-
-
-class SparkFailed(WaystationError):
-    """Spark could not finish what it was asked; its own words say why."""
-
-    code = "SPARK_FAILED"
 
 
 @contextmanager

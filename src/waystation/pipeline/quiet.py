@@ -8,14 +8,8 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from waystation.core.errors import WaystationError
+from waystation.pipeline.errors import SparkNotStarted
 from waystation.pipeline.session import SessionOptions, build
-
-
-class SparkNotStarted(WaystationError):
-    """Spark could not be started; its own words say why."""
-
-    code = "SPARK_NOT_STARTED"
 
 
 @contextmanager

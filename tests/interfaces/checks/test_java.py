@@ -3,10 +3,17 @@ from pathlib import Path
 import pytest
 
 from waystation.interfaces.checks.finding import Verdict
-from waystation.interfaces.checks.java import java, programs
+from waystation.interfaces.checks.java import java
+from waystation.pipeline.java import programs
 
-OLD = """echo 'java version "1.8.0_292"' >&2"""
-NEW = """echo 'openjdk version "21.0.2" 2024-01-16' >&2"""
+
+def settings(version: str, major: str) -> str:
+    told = f"    java.home = /x\\n    java.specification.version = {major}\\n"
+    return f"printf '{told}    java.version = {version}\\n' >&2"
+
+
+OLD = settings("1.8.0_292", "1.8")
+NEW = settings("21.0.2", "21")
 
 
 def program(home: Path, script: str) -> Path:

@@ -6,10 +6,11 @@ from waystation.core.errors import StoreError
 from waystation.core.store.server import facts, require_suitable
 from waystation.interfaces import compose
 from waystation.interfaces.checks.finding import Finding, Verdict, fail
-from waystation.interfaces.checks.java import java, programs
+from waystation.interfaces.checks.java import java
 from waystation.interfaces.checks.machine import embedded, python, spark
 from waystation.interfaces.checks.server import server
 from waystation.interfaces.settings import Settings
+from waystation.pipeline.java import programs
 
 
 class Examination(msgspec.Struct):

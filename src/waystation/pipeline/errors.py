@@ -1,0 +1,55 @@
+"""What can go wrong with Spark, and with the history that it keeps.
+
+WaystationError
+└─ HistoryError
+   ├─ JavaMissing
+   ├─ SparkNotStarted
+   ├─ SparkFailed
+   ├─ CheckpointDamaged
+   ├─ HistoryCut
+   └─ TablesDisagree
+"""
+
+from waystation.core.errors import WaystationError
+
+
+class HistoryError(WaystationError):
+    """Something about the history, or about what keeps it."""
+
+    code = "HISTORY_ERROR"
+
+
+class JavaMissing(HistoryError):
+    """There is no Java that Spark can run on."""
+
+    code = "JAVA_MISSING"
+
+
+class SparkNotStarted(HistoryError):
+    """Spark could not be started; its own words say why."""
+
+    code = "SPARK_NOT_STARTED"
+
+
+class SparkFailed(HistoryError):
+    """Spark could not finish what it was asked; its own words say why."""
+
+    code = "SPARK_FAILED"
+
+
+class CheckpointDamaged(HistoryError):
+    """A checkpoint that cannot be gone on from without losing or repeating something."""
+
+    code = "CHECKPOINT_DAMAGED"
+
+
+class HistoryCut(HistoryError):
+    """The log no longer says what a table has gained; the folds must be made anew."""
+
+    code = "HISTORY_CUT"
+
+
+class TablesDisagree(HistoryError):
+    """A table does not have the rows that another one says it must have."""
+
+    code = "TABLES_DISAGREE"
