@@ -10,12 +10,12 @@ from pyspark.sql import functions as F
 from waystation.core.store.advice import (
     MOST_LABELS,
     Advice,
-    AdviceKeys,
     DesiredWorkers,
     Drain,
     FailureLabel,
     FailureLabels,
     Slo,
+    key_of,
     written,
 )
 from waystation.pipeline.gold.forecast import Slot, forecast, slots
@@ -51,9 +51,7 @@ def advise(history: History, store: Store, now: dt.datetime) -> int:
 def put(store: Store, pieces: Iterable[tuple[Place, Advice]]) -> None:
     """Put advice where its queue reads it; the same again changes nothing."""
     for (line, queue), piece in pieces:
-        if ":" in queue:
-            continue
-        key = getattr(AdviceKeys(queue), piece.key)
+        key = key_of(type(piece), queue)
         pipe = store.at(key).pipeline(transaction=True)
         pipe.hset(key, line, written(piece).decode())
         pipe.pexpireat(key, piece.until)

@@ -16,7 +16,7 @@ async def test_fresh_advice_is_read_and_stale_advice_is_not(redis: Redis) -> Non
     await redis.hset(AdviceKeys("mail").workers, "bullmq", advice.written(WORKERS).decode())
 
     async def asked(now_ms: int, line: str = "bullmq") -> DesiredWorkers | None:
-        return await advice.fresh(redis, DesiredWorkers, "mail", line=line, now_ms=now_ms)
+        return (await advice.outlook(redis, "mail", line=line, now_ms=now_ms)).workers
 
     assert await asked(NOW + 1) == WORKERS
     assert await asked(NOW + 60_000) is None

@@ -114,7 +114,33 @@ def read(text: str | bytes | None, kind: type[A], *, now_ms: int) -> A | None:
     return found if fresh else None
 
 
-async def fresh(redis: Any, kind: type[A], queue: str, *, line: str, now_ms: int) -> A | None:
-    """What history says about a queue, if that is fresh; else None, and the default counts."""
-    key = cast(str, getattr(AdviceKeys(queue), kind.key))
-    return read(await redis.hget(key, line), kind, now_ms=now_ms)
+class Outlook(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that history says about a queue; None where nothing fresh is known."""
+
+    slo: Slo | None = None
+    drain: Drain | None = None
+    failures: FailureLabels | None = None
+    workers: DesiredWorkers | None = None
+
+
+async def outlook(redis: Any, queue: str, *, line: str, now_ms: int) -> Outlook:
+    """What history says about a queue, as far as it is fresh."""
+    told = {
+        name: read(await redis.hget(key_of(kind, queue), line), kind, now_ms=now_ms)
+        for name, kind in _KINDS.items()
+    }
+    return Outlook(**cast(Any, told))
+
+
+def key_of(kind: type[Advice], queue: str) -> str:
+    """Where a kind of advice about a queue lies."""
+    # Files are put into queues whose names are whole keys.
+    return cast(str, getattr(AdviceKeys(queue.replace(":", ".")), kind.key))
+
+
+_KINDS: dict[str, type[Advice]] = {
+    "slo": Slo,
+    "drain": Drain,
+    "failures": FailureLabels,
+    "workers": DesiredWorkers,
+}

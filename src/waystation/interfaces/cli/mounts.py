@@ -46,6 +46,12 @@ MOUNTS = (
         extra="api",
     ),
     Mount(
+        "outlook",
+        "waystation.interfaces.cli.outlook",
+        "Hear what history says about a queue.",
+        "History",
+    ),
+    Mount(
         "pipeline",
         "waystation.interfaces.cli.pipeline",
         "Keep everything that happened, and ask about it.",
