@@ -65,3 +65,15 @@ async def test_calling_some_in_and_emptying_all_hands(house: House) -> None:
     assert (await house.room.pulse()).epoch == 2
     wrong = await admin.post(f"{ROOT}/{QUEUE}/rate", {"new_users_per_minute": -1})
     assert wrong.status_code == 422
+
+
+async def test_those_inside_and_in_line_are_found_for_somebody_who_asks(house: House) -> None:
+    viewer = await house.operator("viewer")
+    begun = await house.visitor().enter()
+    place = await house.visitor("10.1.1.7").join()
+    [listed] = (await viewer.get(f"{ROOT}/{QUEUE}/sessions")).json()["sessions"]
+    assert (listed["session_id"], listed["status"]) == (begun["session_id"], "active")
+    found = await viewer.get(f"{ROOT}/{QUEUE}/positions/{place['position_id']}")
+    assert (found.json()["status"], found.json()["people_ahead"]) == ("waiting", 0)
+    assert "token" not in found.json()
+    assert (await viewer.get(f"{ROOT}/{QUEUE}/positions/nobody")).status_code == 404

@@ -302,3 +302,18 @@ class SigningKeys(msgspec.Struct, kw_only=True):
     """All keys, by their ids."""
 
     keys: list[KeyIds]
+
+
+class ListedSession(msgspec.Struct, kw_only=True):
+    """Somebody inside."""
+
+    session_id: str
+    status: str
+    started_at: str | None
+    page_views: int
+
+
+class Sessions(msgspec.Struct, kw_only=True):
+    """Those inside."""
+
+    sessions: list[ListedSession]

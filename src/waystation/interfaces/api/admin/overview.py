@@ -7,17 +7,20 @@ from typing import Any
 import msgspec
 
 from waystation.core.errors import NotFound, StoreError
+from waystation.core.store import faults
 from waystation.interfaces.api.admin import bodies
 from waystation.interfaces.api.admin.office import FAILS, ROOT, Office
+from waystation.interfaces.api.bodies import PlaceBody
 from waystation.interfaces.api.endpoints import endpoint
 from waystation.interfaces.api.exchange import Answer, Request, answer
 from waystation.interfaces.api.streams import EVERY_S, LONGEST_S, Stream
-from waystation.interfaces.api.telling import instant, serving_state
+from waystation.interfaces.api.telling import instant, serving_state, standing_body
 from waystation.queues.waitingroom import estimate
 from waystation.queues.waitingroom.pulse import Pulse
 from waystation.queues.waitingroom.room import Room
 from waystation.queues.waitingroom.visitor import Lane, Waiting
 
+MOST_LISTED = 100
 MOST_STREAMS = 50
 """Operators who may watch one process at a time."""
 
@@ -78,6 +81,19 @@ class Overview:
         finally:
             self._watching -= 1
 
+    @endpoint(
+        f"GET {ROOT}/{{id}}/sessions", gives={200: bodies.Sessions}, fails=FAILS, scope="viewer"
+    )
+    async def sessions(self, request: Request) -> Answer:
+        """Those inside, the next to run out first; a hundred at most."""
+        room, _ = await self._office.allowed(request, "viewer")
+        with faults.told():
+            client = await room.client()
+            key = room.keys.sessions_expiry
+            ids = await client.execute_command("ZRANGE", key, 0, MOST_LISTED - 1)
+        told = [await _session(room, each.decode()) for each in ids]
+        return answer(bodies.Sessions(sessions=told))
+
     @endpoint(f"GET {ROOT}/{{id}}/sessions/{{sid}}", fails=FAILS, scope="viewer")
     async def session(self, request: Request) -> Answer:
         """A session."""
@@ -97,6 +113,16 @@ class Overview:
         return Answer(204)
 
     @endpoint(
+        f"GET {ROOT}/{{id}}/positions/{{pid}}", gives={200: PlaceBody}, fails=FAILS, scope="viewer"
+    )
+    async def position(self, request: Request) -> Answer:
+        """How things stand for somebody, as they see it themselves."""
+        room, _ = await self._office.allowed(request, "viewer")
+        place = await room.place(request.slots["pid"])
+        standing = await room.status(place)
+        return answer(standing_body(room, place, standing, await room.pulse()))
+
+    @endpoint(
         f"DELETE {ROOT}/{{id}}/positions/{{pid}}", gives={204: None}, fails=FAILS, scope="operator"
     )
     async def remove(self, request: Request) -> Answer:
@@ -107,6 +133,18 @@ class Overview:
             raise NotFound("there is nobody in line with that id")
         await self._office.note(who, "remove", room, before=place.id, after=None)
         return Answer(204)
+
+
+async def _session(room: Room, id: str) -> bodies.ListedSession:
+    try:
+        found = await room.session(id)
+    except NotFound:
+        # It ran out while we were reading.
+        return bodies.ListedSession(session_id=id, status="ended", started_at=None, page_views=0)
+    started = instant(found.started_at * 1000)
+    return bodies.ListedSession(
+        session_id=id, status=found.status, started_at=started, page_views=found.page_views
+    )
 
 
 async def _numbers(room: Room) -> bodies.Stats:
