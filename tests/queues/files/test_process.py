@@ -35,6 +35,9 @@ def test_all_scans_and_works_until_nothing_is_left(home: Path, run: Files, serve
     assert "21 files found, 21 put in line, 0 known" in done.stderr
     assert server.llen("jobqueue:completed") == 20
     assert server.llen("jobqueue:dead_letter") == 1
+    letter = json.loads(run("--role=admin", "peek", "dead_letter").stdout)
+    assert letter["reason"] == "HANDLER_ERROR"
+    assert letter["error"].startswith("ValueError: could not convert string to float")
     again = run("--role=all", "--until-done")
     assert "21 files found, 0 put in line, 21 known" in again.stderr
     counts = json.loads(run("--role=admin", "stats", "--json").stdout)
@@ -132,7 +135,7 @@ def test_a_missing_file_is_mentioned_and_the_defaults_count(run: Files) -> None:
         (["--role=worker"], {"WORKER_COMPLETED_LIST": "jobqueue:events"},
          "completed_list and the line's events must have keys of their own"),
         ([], {}, "--role wants producer, worker, all or admin"),
-        (["--role=admin", "peek", "nowhere"], {}, "wanted one of jobqueue:high_priority"),
+        (["--role=admin", "peek", "nowhere"], {}, "wanted one of completed, dead_letter, high, low, or its key"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_one_line_and_a_code(

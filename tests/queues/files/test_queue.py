@@ -44,7 +44,9 @@ async def test_a_look_at_a_list_shows_the_next_first_and_moves_nothing(hands: Ha
     found = await Queue(hands.store).peek("low", 10)
     assert [each.id if isinstance(each, Job) else each for each in found] == [*ids, b"poison"]
     assert await hands.redis.llen(hands.keys.queues[1]) == 4
-    with pytest.raises(InvalidOption, match="wanted one of jobqueue:high_priority"):
+    with pytest.raises(
+        InvalidOption, match="wanted one of completed, dead_letter, high, low, or its key"
+    ):
         await Queue(hands.store).peek("elsewhere")
 
 

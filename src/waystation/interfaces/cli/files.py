@@ -19,8 +19,8 @@ from waystation.interfaces.cli.loading import loaded
 from waystation.interfaces.settings import Settings
 from waystation.interfaces.settings.files import FilesSettings
 from waystation.interfaces.settings.files_load import load_files
-from waystation.queues.files.job import Job
-from waystation.queues.files.queue import Queue
+from waystation.queues.files.job import Job, rfc3339
+from waystation.queues.files.queue import DeadLetter, Queue
 
 T = TypeVar("T")
 
@@ -132,20 +132,39 @@ def stats(
 @app.command()
 def peek(
     context: typer.Context,
-    queue: Annotated[str, typer.Argument(help="A priority, or the key of a list.")],
+    queue: Annotated[
+        str, typer.Argument(help="A priority, completed, dead_letter, or the key of a list.")
+    ],
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=100)] = 10,
 ) -> None:
-    """Print the next jobs of a list, the next to run first."""
+    """Print the next jobs of a list, the next to run first; dead letters with their reasons."""
 
-    async def look(line: Queue) -> list[Job | bytes]:
-        return await line.peek(queue, count)
+    async def look(line: Queue) -> list[str]:
+        if queue in ("dead_letter", line.keys.dead_letter):
+            return [_letter(letter) for letter in await line.dead_letters(count)]
+        return [_job(found) for found in await line.peek(queue, count)]
 
-    jobs = _on_the_queue(context, look)
-    if not jobs:
+    lines = _on_the_queue(context, look)
+    if not lines:
         typer.echo("nothing is there", err=True)
-    for found in jobs:
-        text = repr(found) if isinstance(found, bytes) else msgspec.json.encode(found).decode()
-        typer.echo(text)
+    for line in lines:
+        typer.echo(line)
+
+
+def _job(found: Job | bytes) -> str:
+    return repr(found) if isinstance(found, bytes) else msgspec.json.encode(found).decode()
+
+
+def _letter(letter: DeadLetter) -> str:
+    told = {
+        "id": letter.id,
+        "reason": letter.reason,
+        "error": letter.error,
+        "worker": letter.worker,
+        "at": rfc3339(letter.at_ms * 1_000_000),
+        "payload": letter.payload.decode(errors="backslashreplace"),
+    }
+    return json.dumps(told)
 
 
 @app.command()

@@ -15,7 +15,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from waystation.core.errors import StoreBusy, StoreUnreachable
+from waystation.core.errors import NotReplicated, StoreBusy, StoreUnreachable
 from waystation.core.runtime.service import serve
 from waystation.core.store.connection import Store
 from waystation.core.store.reconnect import Reconnect
@@ -164,7 +164,8 @@ class _Scan:
             try:
                 step = self._producer.watch if self._watch else self._producer.scan
                 await step()
-            except (StoreUnreachable, StoreBusy) as error:
+            except (StoreUnreachable, StoreBusy, NotReplicated) as error:
+                # Whatever has got there all the same is found to be known.
                 _log.warning("the producer waits for the store", error_code=error.code)
                 await patience.pause()
             else:

@@ -118,9 +118,10 @@ class Queue:
 
     async def peek(self, queue: str, count: int = 10) -> list[Job | bytes]:
         """The next jobs of a list, the next to run first; bytes where something is no job."""
-        key = self.keys.layout.queues.get(queue, queue)
-        if key not in (known := self._lists()):
-            raise InvalidOption(f"wanted one of {', '.join(known)}, got {queue!r}")
+        lists = self._lists()
+        key = lists.get(queue, queue)
+        if key not in lists.values():
+            raise InvalidOption(f"wanted one of {', '.join(lists)}, or its key, got {queue!r}")
         redis: Any = self._store.redis
         with faults.told():
             raws: list[bytes] = await redis.lrange(key, -count, -1)
@@ -186,8 +187,10 @@ class Queue:
         lane = self.keys.lane_of(job.origin_queue, job.priority)
         return raw, job.id, lane, jobs.tried_again(raw, 0, self.keys.queues[lane - 1])
 
-    def _lists(self) -> list[str]:
-        return [*self.keys.queues, self.keys.completed, self.keys.dead_letter]
+    def _lists(self) -> dict[str, str]:
+        keys = self.keys
+        ends = {"completed": keys.completed, "dead_letter": keys.dead_letter}
+        return {**ends, **keys.layout.queues}
 
     @property
     def _remember_ms(self) -> int:
