@@ -11,7 +11,7 @@ import typer
 
 from waystation.core.errors import InvalidOption
 from waystation.core.store import embedded
-from waystation.core.store.connection import connect
+from waystation.core.store.connection import StoreOptions, connect
 from waystation.interfaces import compose
 from waystation.interfaces.cli import room_serve
 from waystation.interfaces.cli.loading import loaded
@@ -243,7 +243,8 @@ async def _simulate(crowd: Crowd) -> list[Verdict]:
             typer.echo(f"{joined:>11,} came, {waiting:,} are in line or inside", err=True)
 
     with embedded.ephemeral() as server:
-        async with await connect(server.socket_url) as store:
+        # A machine that is busy for a while must not end what took hours.
+        async with await connect(server.socket_url, StoreOptions(call_timeout=300)) as store:
             return await Simulation(store, crowd, progress=progress).run()
 
 

@@ -56,7 +56,7 @@ class RoomKeys(Keyspace, root=""):
     events = Stream("queue:<name>:events", "what happened to which visitor")
 
     theirs: Sequence[str] = ()
-    """The keys of several newcomers, for the step that takes them all."""
+    """The keys of several visitors, for a step that takes them all."""
 
     def __init__(self, queue_id: str) -> None:
         super().__init__(queue_id)
@@ -78,8 +78,8 @@ class RoomKeys(Keyspace, root=""):
             RoomKeys, position=position, visitor=visitor, network=self.tagged(network)
         )
 
-    def of_newcomers(self, theirs: Sequence[str]) -> "RoomKeys":
-        """The same keys beside those of several newcomers."""
+    def with_theirs(self, theirs: Sequence[str]) -> "RoomKeys":
+        """The same keys beside those of several visitors."""
         keys = self.within(RoomKeys)
         keys.theirs = theirs
         return keys

@@ -115,6 +115,7 @@ class Room(Attached):
         self._pulse: tuple[float, Pulse] | None = None
         self._joining = Together(self._join)
         self._looking = Together(self._status)
+        self._beating = Together(self._beat)
 
     async def open(self, options: RoomOptions | None = None, *, version: int | None = None) -> int:
         """Set the room up, or anew; its version. With `version`, only if it is still at that."""
@@ -187,7 +188,7 @@ class Room(Attached):
             )
         replies = await scripts.join(
             await self._client(),
-            keys.of_newcomers(theirs),
+            keys.with_theirs(theirs),
             queue=self.queue_id,
             now=self.now(),
             model=seen.model.version,
@@ -204,12 +205,15 @@ class Room(Attached):
 
     async def heartbeat(self, place: Place, *, leaving_s: int | None = None) -> Standing:
         """Say that somebody is still there; with `leaving_s`, for that long at least."""
+        return await self._beating.ask((place, "" if leaving_s is None else leaving_s))
+
+    async def _beat(self, people: Sequence[tuple[Place, str | int]]) -> Sequence[Standing]:
+        own = [self._keys(place) for place, _ in people]
         return await scripts.beat(
             await self._client(),
-            self._keys(place),
-            id=place.id,
+            self.keys.with_theirs([key for each in own for key in (each.position, each.owner)]),
             now=self.now(),
-            leaving_s="" if leaving_s is None else leaving_s,
+            people=[said for place, leaving_s in people for said in (place.id, leaving_s)],
         )
 
     async def claim(

@@ -136,11 +136,11 @@ async def status(
     ...
 
 
-@script(reply=standing_of)
+@script(reply=_standings)
 async def beat(
-    redis: Client, keys: RoomKeys, *, id: str, now: str | int, leaving_s: str | int
-) -> Standing:
-    """Note that somebody in line is still there, and how things stand for them."""
+    redis: Client, keys: RoomKeys, *, now: str | int, people: Sequence[str | int]
+) -> list[Standing]:
+    """Note that people in line are still there, and how things stand for each of them."""
     ...
 
 

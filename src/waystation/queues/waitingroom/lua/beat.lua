@@ -1,35 +1,45 @@
---- Note that somebody in line is still there, and how things stand for them.
+--- Note that people in line are still there, and how things stand for each of them.
 --- keys  meta positions elevated vip premium prequeue early_elevated early_vip early_premium
---- keys  recovered admitted missed sessions_expiry position owner heartbeat
---- args  id now leaving_s
+--- keys  recovered admitted missed sessions_expiry heartbeat theirs...
+--- args  now people...
 --- uses  instant_us whole standing
 local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s', 'position_ttl_s', 'idle_s')
 local us = instant_us(now)
-local found = standing({
+local seconds = math.floor(us / 1000000)
+local room = {
   now = us, phase = set[1], starts = set[2] and whole(set[2] / 1000),
   missed_s = tonumber(set[3]) or 600, positions = positions, upper = { elevated, vip, premium },
   prequeue = prequeue, early = { early_elevated, early_vip, early_premium },
   recovered = recovered, admitted = admitted, missed = missed, sessions_expiry = sessions_expiry,
-}, id)
-local waits = found[1] == 'waiting' or found[1] == 'returned' or found[1] == 'prequeued'
-if not waits then return found end
+}
 
-local seconds = math.floor(us / 1000000)
-local ttl = tonumber(set[4]) or 1800
-if found[1] == 'prequeued' and set[2] then
-  ttl = ttl + math.max(0, math.ceil(set[2] / 1000000) - seconds)
+local function heard_of(id, leaving_s, position, owner)
+  local found = standing(room, id)
+  local waits = found[1] == 'waiting' or found[1] == 'returned' or found[1] == 'prequeued'
+  if not waits then return found end
+  local ttl = tonumber(set[4]) or 1800
+  if found[1] == 'prequeued' and set[2] then
+    ttl = ttl + math.max(0, math.ceil(set[2] / 1000000) - seconds)
+  end
+  -- A hash that is gone must not come back: what is made now would never be forgotten.
+  if redis.call('EXPIRE', position, ttl) == 1 then
+    redis.call('HSET', position, 'last_heartbeat', whole(seconds))
+  end
+  if redis.call('GET', owner) == id then redis.call('EXPIRE', owner, ttl) end
+  if found[1] == 'prequeued' then return found end
+  -- Whoever closes the page may come back, but has less time to do so.
+  local heard = seconds
+  if leaving_s ~= '' then
+    heard = seconds - math.max(0, (tonumber(set[5]) or 300) - tonumber(leaving_s))
+  end
+  redis.call('ZADD', heartbeat, whole(heard), id)
+  return found
 end
--- A hash that is gone must not come back: what is made now would never be forgotten.
-if redis.call('EXISTS', position) == 1 then
-  redis.call('HSET', position, 'last_heartbeat', whole(seconds))
-  redis.call('EXPIRE', position, ttl)
+
+local answers = {}
+local key = theirs
+for at = people, #ARGV, 2 do
+  answers[#answers + 1] = heard_of(ARGV[at], ARGV[at + 1], KEYS[key], KEYS[key + 1])
+  key = key + 2
 end
-if redis.call('GET', owner) == id then redis.call('EXPIRE', owner, ttl) end
-if found[1] == 'prequeued' then return found end
--- Whoever closes the page may come back, but has less time to do so.
-local heard = seconds
-if leaving_s ~= '' then
-  heard = seconds - math.max(0, (tonumber(set[5]) or 300) - tonumber(leaving_s))
-end
-redis.call('ZADD', heartbeat, whole(heard), id)
-return found
+return answers
