@@ -1,9 +1,11 @@
 """The waiting room as a process: an HTTP server and the duties beside it."""
 
 import asyncio
+import os
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import uvloop
 from granian.constants import Interfaces
@@ -16,10 +18,15 @@ BACKLOG = 1024
 Site: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-def run(process: Coroutine[Any, Any, None]) -> None:
-    """Run a process that serves, on the loop that serves most."""
+def run(process: Coroutine[Any, Any, None]) -> NoReturn:
+    """Serve on the loop that serves most, and end the process when that is over."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(process)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # A thread of the server that still lets go of a request while Python takes itself apart
+    # aborts the process; everything of ours is closed by now.
+    os._exit(0)
 
 
 @asynccontextmanager
