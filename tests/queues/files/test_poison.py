@@ -1,6 +1,9 @@
 """What is no job ends with a reason, and the list moves on."""
 
+import asyncio
 import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +11,13 @@ from waystation.core.outcome import Done
 from waystation.core.runtime.claim import Settled
 from waystation.core.telemetry.metrics import Metrics
 from waystation.queues.files import job as jobs
+from waystation.queues.files.handlers import Handlers
 from waystation.queues.files.meter import Meter
+from waystation.queues.files.options import WorkOptions
+from waystation.queues.files.producer import Producer, ProducerOptions
+from waystation.queues.files.queue import Queue
+from waystation.queues.files.scan import ScanOptions, Skip
+from waystation.queues.files.worker import FileWorkerOptions, Worker
 
 from .hands import Hands
 
@@ -70,3 +79,53 @@ async def test_odd_names_go_all_the_way(hands: Hands, path: str) -> None:
     assert str(claim.work.path) == path
     assert not (await source.settle([Settled(claim, Done())], claim=0)).refused
     assert {event["subject"] for event in await hands.events()} == {id}
+
+
+async def test_a_directory_full_of_trouble_is_worked_off_to_the_last_file(
+    hands: Hands, tmp_path: Path
+) -> None:
+    """Odd names and sizes end well, what cannot be read ends with a reason, no list is stuck."""
+    odd = [b"two\nlines", b"caf\xe9", b"nothing inside", b"huge"]
+    for name in (*odd, b"soon gone", b"soon a folder"):
+        (tmp_path / os.fsdecode(name)).touch()
+    os.truncate(tmp_path / "huge", 10 * 2**30)
+    (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
+    scan = ScanOptions(scan_dir=str(tmp_path), settle_s=0)
+    metrics, queue = Metrics(), Queue(hands.store)
+    tally = await Producer(queue, ProducerOptions(scan=scan), metrics=metrics).scan()
+    assert (tally.enqueued, tally.skipped) == (6, {Skip.VANISHED: 1})
+    await hands.redis.lpush(hands.keys.queues[1], POISON)
+    for name in ("soon gone", "soon a folder"):
+        (tmp_path / name).unlink()
+    (tmp_path / "soon a folder").mkdir()
+    sizes: dict[bytes, int] = {}
+    handlers = Handlers()
+
+    @handlers.handler("**/*")
+    def measure(job: jobs.Job) -> None:
+        with job.path.open("rb") as file:
+            sizes[os.fsencode(job.path.name)] = file.seek(0, os.SEEK_END)
+
+    options = FileWorkerOptions(work=WorkOptions(max_retries=1, backoff_base_ms=0, wait_s=0.05))
+    async with asyncio.timeout(30), Worker(hands.store, handlers, options=options, metrics=metrics):
+        while (
+            sum(
+                [
+                    await hands.redis.llen(key)
+                    for key in (hands.keys.completed, hands.keys.dead_letter)
+                ]
+            )
+            < 7
+        ):
+            await asyncio.sleep(0.01)
+
+    assert sizes == {**dict.fromkeys(odd, 0), b"huge": 10 * 2**30}
+    reasons = sorted(letter.reason for letter in await queue.dead_letters())
+    assert reasons == ["MALFORMED", "UNREADABLE", "VANISHED"]
+    counts = await queue.stats()
+    assert counts.pop(hands.keys.completed) == 4
+    assert counts.pop(hands.keys.dead_letter) == 3
+    assert set(counts.values()) == {0}
+    page = metrics.expose().decode()
+    for reason in reasons:
+        assert f'jobs_failed_total{{queue="jobqueue:low_priority",reason="{reason}"}}' in page
