@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from redis import Redis
 
 from waystation.interfaces.cli.root import run
 from waystation.queues.routing import JobOptions, Queue, Target
@@ -76,6 +77,21 @@ def test_what_is_where_can_be_seen_and_changed(routing: Routing) -> None:
     assert routing("requeue", "--all").out == "0 back in line\n"
     assert routing("purge", "--error", "OSError", "--yes").out == "0 removed\n"
     assert routing("workers").out == ""
+
+
+def test_schedules_are_listed_until_they_are_cancelled(routing: Routing, redis_url: str) -> None:
+    cron = ("--cron", "30 2 * * *", "--timezone", "Europe/Vienna")
+    id = routing("dispatch", "report", *cron).out.strip()
+
+    (line,) = routing("schedules").out.splitlines()
+    assert line.endswith(f"{id}  report  30 2 * * * (Europe/Vienna)")
+    (told,) = json.loads(routing("schedules", "--json").out)
+    assert (told["id"], told["type"]) == (id, "report")
+    routing("cancel", id)
+    assert routing("schedules").out == ""
+    with Redis.from_url(redis_url) as redis:
+        redis.zadd("bridge:jobs:cron", {"endless": float("inf")})
+    assert routing("schedules").out.startswith("never  endless")
 
 
 @pytest.mark.parametrize(

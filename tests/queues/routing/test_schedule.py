@@ -230,6 +230,23 @@ async def test_a_schedule_nobody_can_read_is_set_aside_without_stopping_the_othe
     assert await hands.redis.zscore("bridge:jobs:cron", bad) is None
 
 
+async def test_schedules_can_be_listed_whatever_others_wrote(hands: Hands) -> None:
+    id = await hands.add("report", schedule=Schedule(cron="0 3 * * *", timezone="Asia/Tokyo"))
+    await hands.redis.zadd(hands.keys.cron, {"gone": 1, "odd": 2})
+    await hands.redis.set(hands.keys.of("odd").data, '{"jobId":"odd","type":"t","schedule":7}')
+
+    listed = await hands.queue.schedules()
+
+    assert [(each.id, each.type, each.cron) for each in listed] == [
+        ("gone", "", ""),
+        ("odd", "", ""),
+        (id, "report", "0 3 * * *"),
+    ]
+    assert listed[-1].timezone == "Asia/Tokyo"
+    assert listed[-1].next_ms == next_slot("0 3 * * *", "Asia/Tokyo", hands.clock.now_ms())
+    await hands.redis.flushdb()
+
+
 async def test_the_slots_that_were_fired_are_told_with_their_schedule(hands: Hands) -> None:
     id = await hands.add("report", schedule=Schedule(cron="* * * * *"))
     (instance,) = await fire(hands)

@@ -1,6 +1,7 @@
 """`waystation routing`: look after jobs that ask for a kind of worker."""
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Annotated, Any, cast
 
 import msgspec
@@ -13,6 +14,7 @@ from waystation.interfaces.cli.loading import loaded
 from waystation.interfaces.cli.routing_queue import AsJson, Given, on_the_queue
 from waystation.queues.routing import JobOptions, Limit, Queue, Retry, Schedule, Target, pages
 from waystation.queues.routing.coverage import Covered
+from waystation.queues.routing.planned import Planned
 from waystation.queues.routing.registry import RegisteredWorker
 from waystation.queues.routing.stats import Stats
 
@@ -117,6 +119,29 @@ def workers(context: typer.Context, as_json: AsJson = False) -> None:
     for each in found:
         offers = " ".join((each.stack, each.region, *each.capabilities)).strip()
         typer.echo(f"{'alive' if each.alive else 'dead':<5}  {each.server_id}  {offers}")
+
+
+@app.command()
+def schedules(context: typer.Context, as_json: AsJson = False) -> None:
+    """Print the schedules, the next to fire first; cancel ends one."""
+
+    async def ask(queue: Queue) -> list[Planned]:
+        return await queue.schedules()
+
+    found = on_the_queue(context, ask)
+    if as_json:
+        typer.echo(msgspec.json.encode(found).decode())
+        return
+    for each in found:
+        when = _instant(each.next_ms)
+        typer.echo(f"{when}  {each.id}  {each.type}  {each.cron} ({each.timezone})")
+
+
+def _instant(ms: float) -> str:
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (OverflowError, ValueError):
+        return "never"
 
 
 @app.command()

@@ -17,6 +17,7 @@ from .dead_letters import DeadLetters
 from .job import Job, JobOptions, checked_type, written
 from .keys import NAMESPACE, RoutingKeys
 from .limits import Limit
+from .planned import Planned, planned
 from .registry import RegisteredWorker, registered
 from .results import KEPT_S, Progress, Result, failure
 from .schedule import next_slot
@@ -196,6 +197,10 @@ class Queue(Attached):
     async def workers(self) -> list[RegisteredWorker]:
         """Every worker in the registry."""
         return await registered((await self._opened()).hot, self.keys)
+
+    async def schedules(self) -> list[Planned]:
+        """Every schedule, the next to fire first; `cancel` ends one."""
+        return await planned((await self._opened()).hot, self.keys)
 
     async def coverage(self) -> list[Covered]:
         """What waits beside who could do it, and what is missing where nobody can."""
