@@ -15,7 +15,7 @@ from tests.support.ports import free_port
 
 from .shell import Files, running
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 def until(condition: Callable[[], Any], seconds: float = 30) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from waystation.core.errors import NotReplicated, StoreBusy, StoreUnreachable
+from waystation.core.errors import NotReplicated, StoreBusy, StoreError, StoreUnreachable
 from waystation.core.runtime.service import serve
 from waystation.core.store.connection import Store
 from waystation.core.store.reconnect import Reconnect
@@ -87,10 +87,14 @@ async def _stop_when_done(scan: "_Scan | None", worker: Worker | None, queue: Qu
         await scan.finished.wait()
     ends = (queue.keys.completed, queue.keys.dead_letter)
     while True:
-        counts = await queue.stats()
-        if not worker.core.held and not sum(n for name, n in counts.items() if name not in ends):
-            worker.core.stop()
-            return
+        # While the store is away, nobody can say that nothing is left.
+        with contextlib.suppress(StoreError):
+            counts = await queue.stats()
+            if not worker.core.held and not sum(
+                n for name, n in counts.items() if name not in ends
+            ):
+                worker.core.stop()
+                return
         await asyncio.sleep(0.1)
 
 

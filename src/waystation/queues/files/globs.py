@@ -3,7 +3,6 @@
 import fnmatch
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from itertools import islice
 
 from waystation.core.errors import InvalidOption
@@ -16,7 +15,7 @@ _ANY_DEPTH = None
 
 
 class Globs:
-    """Several patterns; a path matches when one of them does."""
+    """Several patterns; a path, without `/` at its start, is in them when it matches one."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._tests = [_test(each) for pattern in patterns for each in _alternatives(pattern)]
@@ -26,16 +25,6 @@ class Globs:
 
     def __bool__(self) -> bool:
         return bool(self._tests)
-
-
-def matches(pattern: str, path: str) -> bool:
-    """Whether a path, written with `/` and without one at the start, matches a pattern."""
-    return path in _globs(pattern)
-
-
-@lru_cache(maxsize=1000)
-def _globs(pattern: str) -> Globs:
-    return Globs([pattern])
 
 
 def _test(pattern: str) -> Callable[[str], bool]:
