@@ -11,6 +11,7 @@ from tests.pipeline import oracle, stories
 from tests.pipeline.stories import Told
 from waystation.pipeline import delta, upkeep
 from waystation.pipeline.delta import Identity
+from waystation.pipeline.errors import TablesDisagree
 from waystation.pipeline.gold import answers, quality
 from waystation.pipeline.gold.capacity import LATE, workers_needed
 from waystation.pipeline.history import History, utc
@@ -103,11 +104,15 @@ def test_a_count_that_is_off_is_named(
     root = str(tmp_path_factory.mktemp("off"))
     told = stories.rows([Told(0, "mail", "1", "added"), Told(1, "mail", "1", "active")])
     delta.append(stories.frame(spark, told), root, EVENTS, Identity("bronze-test", 0))
-    fold(History(spark, root))
-    found = {check.table: check for check in quality.checked(History(spark, root))}
+    folded = fold(History(spark, root))
+    assert folded is not None
+    rows = quality.quality(History(spark, root), folded.hours).collect()
+    found = {row["table"]: quality.Check(*row[:4]) for row in rows}
     assert found["attempts"].well
     assert (found["hourly"].wanted, found["hourly"].found) == (1, 0)
     assert not found["hourly"].well
+    with pytest.raises(TablesDisagree, match=r"hourly: as many started.*rebuild"):
+        quality.require_none([str(check) for check in found.values() if not check.well])
 
 
 @pytest.mark.parametrize(("load", "service_ms"), [(0.3, 200.0), (4.7, 900.0), (25.0, 50.0)])

@@ -39,6 +39,7 @@ MAIL = QueueFacts(
     run=(7.0, 70.0, None),
     acknowledged=100,
     terminal=97,
+    removed=0,
     visible=3,
     lost=0,
     duplicated=0,

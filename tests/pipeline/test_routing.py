@@ -1,17 +1,29 @@
 """What the routing line adds to the history: demand beside supply, and slots beside the clock."""
 
 import datetime as dt
+import json
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from redis import Redis
 
 from tests.pipeline import stories
 from tests.queues.routing.hands import Hands, hands_on
+from waystation.core.errors import InvalidInput
 from waystation.core.events import from_entry
 from waystation.pipeline.lines import line_named
-from waystation.pipeline.lines.routing import CRON_SLOTS, ROUTES, cron_slots, expected_slots, routes
+from waystation.pipeline.lines.routing import (
+    CRON_SLOTS,
+    ROUTES,
+    Dispatching,
+    cron_slots,
+    expected_slots,
+    routes,
+)
+from waystation.pipeline.sources.adding import BatchAdding
 from waystation.queues.routing import Schedule, Target
+from waystation.queues.routing.keys import RoutingKeys
 from waystation.queues.routing.schedule import next_slots
 
 
@@ -120,3 +132,33 @@ def test_the_line_says_where_its_stream_is() -> None:
 
     assert facts.stream("bridge", "anything") == "bridge:events:stream"
     assert [answer.table.name for answer in facts.answers] == ["routes", "cron_slots"]
+
+
+def test_rows_become_jobs_of_their_type_once(store: Redis) -> None:
+    rows = [
+        {"key": f"{n}", "type": "render", "payload": f'{{"scene": {n}}}', "priority": 5}
+        for n in range(300)
+    ]
+    rows.append({"key": "later", "type": "mail", "delay": 60_000, "job_id": "m1"})
+    rows.append({"key": "gpu", "type": "render", "target": '{"capabilities": ["gpu"]}'})
+    batch = BatchAdding(Dispatching(), "any", "bridge", "june", keep_ms=60_000)
+    first = batch.add(store, rows, chunk=100)
+    again = batch.add(store, rows, chunk=100)
+    assert (first.new, again.new, again.known) == (302, 0, 302)
+    assert (store.llen("bridge:jobs:waiting"), store.zcard("bridge:jobs:delayed")) == (301, 1)
+    kept = json.loads(store.get("bridge:jobs:data:m1") or b"")
+    assert kept["type"] == "mail"
+
+
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        ({"type": ""}, "type"),
+        ({"type": "render", "payload": "{"}, "JSON"),
+        ({"type": "render", "priority": 11}, "priority must be 1 to 10"),
+        ({"type": "render", "target": '{"server": 7}'}, "server"),
+    ],
+)
+def test_a_row_that_cannot_be_a_job_is_refused(row: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(InvalidInput, match=complaint):
+        Dispatching().job(RoutingKeys(), row)

@@ -8,9 +8,10 @@ from typing import Any, Protocol
 import msgspec
 from pyspark.sql.streaming.query import StreamingQuery
 
-from waystation.pipeline import bronze, delta, rooms, writeback
+from waystation.pipeline import bronze, changes, delta, rooms, writeback
 from waystation.pipeline.gold import answers
 from waystation.pipeline.gold.capacity import TARGET_WAIT_MS
+from waystation.pipeline.gold.quality import checked
 from waystation.pipeline.history import History
 from waystation.pipeline.lines import line_named
 from waystation.pipeline.look import Look, look
@@ -68,6 +69,8 @@ class Ran(msgspec.Struct, frozen=True):
     advice: int
     """Pieces of advice that were put back."""
     seconds: float
+    ill: tuple[str, ...] = ()
+    """Checks of the tables that failed, each in a line."""
 
 
 def once(history: History, options: RunOptions, watch: Watch | None = None) -> Ran:
@@ -86,7 +89,7 @@ def once(history: History, options: RunOptions, watch: Watch | None = None) -> R
     if query.exception() is not None:
         raise query.exception() or RuntimeError
     advice = _answered(history, options, seen, watch)
-    return Ran(_rows(query), advice, time.monotonic() - began)
+    return _ran(history, query, advice, began)
 
 
 def follow(
@@ -115,11 +118,8 @@ def follow(
             _until_read(history, seen, query, stop, watch)
             if stop.is_set():
                 break
-            told(
-                Ran(
-                    _rows(query), _answered(history, options, seen, watch), time.monotonic() - began
-                )
-            )
+            advice = _answered(history, options, seen, watch)
+            told(_ran(history, query, advice, began))
             stop.wait(max(0.0, options.answer_every_s - (time.monotonic() - began)))
     finally:
         watch.begin("ending the batch under way")
@@ -143,15 +143,17 @@ def make_room(events: EventOptions, room: int = ROOM) -> int:
             continue
         key, field = facts.room(events.prefix or facts.prefix, told.queue)
         client: Any = streams.store.at(key)
-        if int(client.hget(key, field) or 0) < room:
-            client.hset(key, field, room)
+        kept = client.hget(key, field) if field else client.get(key)
+        if int(kept or 0) < room:
+            _ = client.hset(key, field, room) if field else client.set(key, room)
             short += 1
     return short
 
 
 def _looked(history: History, options: RunOptions, watch: Watch) -> Look:
     watch.begin("looking at the queues")
-    return look(history.spark, options.events)
+    is_first = changes.version(EVENTS.place(history.root)) is None
+    return look(history.spark, options.events, is_first=is_first)
 
 
 def _answered(history: History, options: RunOptions, seen: Look, watch: Watch) -> int:
@@ -172,6 +174,12 @@ def _answered(history: History, options: RunOptions, seen: Look, watch: Watch) -
     watch.begin("telling the queues")
     store = Store(url_of(options.events.url, options.events.url_env))
     return writeback.advise(fresh, store, seen.at) + rooms.advise(fresh, store, seen.at)
+
+
+def _ran(history: History, query: StreamingQuery, advice: int, began: float) -> Ran:
+    fresh = History(history.spark, history.root)
+    ill = tuple(str(check) for check in checked(fresh) if not check.well)
+    return Ran(_rows(query), advice, time.monotonic() - began, ill)
 
 
 def _until_read(

@@ -262,7 +262,8 @@ LEDGER = Table(
         *_WHOSE,
         Column("hour", INSTANT, "the hour in which they came to be"),
         Column("acknowledged", LONG, "said to exist"),
-        Column("terminal", LONG, "of them, completed, failed for good or removed"),
+        Column("terminal", LONG, "of them, completed or failed for good"),
+        Column("removed", LONG, "of them, taken out by somebody before they ended"),
         Column("visible", LONG, "of them, still to be seen in the queue; null if nobody looked"),
         Column("lost", LONG, "of them, neither; null if nobody looked"),
         Column("duplicated", LONG, "of them, completed more than once"),
@@ -291,6 +292,22 @@ CAPACITY = Table(
 )
 
 
+QUALITY = Table(
+    name="quality",
+    layer=Layer.GOLD,
+    meaning="one row for each check of the last round: is every table as large as it must be",
+    key=("table", "what"),
+    columns=(
+        Column("table", TEXT, "which table"),
+        Column("what", TEXT, "what was counted"),
+        Column("wanted", LONG, "the count by another way"),
+        Column("found", LONG, "the count in the table, for the hours that were made anew"),
+        Column("well", FLAG, "whether the two are equal"),
+        Column("checked_at", INSTANT, "when they were counted"),
+    ),
+)
+
+
 def every() -> Iterator[Table]:
     """Every table that all lines share, bronze first."""
     yield from _EVERY
@@ -306,4 +323,5 @@ _EVERY: Sequence[Table] = (
     FAILURES,
     LEDGER,
     CAPACITY,
+    QUALITY,
 )

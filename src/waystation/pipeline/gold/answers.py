@@ -15,14 +15,29 @@ from waystation.pipeline import delta, pending
 from waystation.pipeline.gold.capacity import TARGET_WAIT_MS, capacity
 from waystation.pipeline.gold.failures import failures
 from waystation.pipeline.gold.hourly import hourly
-from waystation.pipeline.gold.ledger import arrival, ledger, unaccounted
+from waystation.pipeline.gold.ledger import arrival, ledger
+from waystation.pipeline.gold.missing import missing
+from waystation.pipeline.gold.quality import quality
 from waystation.pipeline.history import History, Hours, utc
 from waystation.pipeline.keeping import taken
 from waystation.pipeline.lines import answers_of_all_lines
+from waystation.pipeline.lines.standing import places
 from waystation.pipeline.look import Look
-from waystation.pipeline.silver.steps import steps
+from waystation.pipeline.silver.steps import WHO, steps
 from waystation.pipeline.silver.workers import workers
-from waystation.pipeline.tables import CAPACITY, FAILURES, GAPS, HOURLY, LEDGER, WORKERS, Table
+from waystation.pipeline.tables import (
+    CAPACITY,
+    FAILURES,
+    GAPS,
+    HOURLY,
+    LEDGER,
+    QUALITY,
+    WORKERS,
+    Table,
+)
+
+ACCOUNTED = (*WHO, "state", "added_at", "last_told_at", "duplicates", "date")
+"""What the ledger has to know of an item, or of a place in line."""
 
 _write: Callable[..., None] = write_deltalake
 
@@ -52,6 +67,8 @@ def every() -> Iterator[Answer]:
     yield Answer(CAPACITY, _capacity)
     for each in answers_of_all_lines():
         yield Answer(each.table, lambda asked, rows=each.rows: rows(asked.history, asked.hours))
+    # The last one looks at all others.
+    yield Answer(QUALITY, lambda asked: quality(asked.history, asked.hours))
 
 
 def refresh(
@@ -109,13 +126,13 @@ def _capacity(asked: Answering) -> DataFrame:
 
 def _ledger(asked: Answering) -> DataFrame:
     hours = _unsettled(asked)
-    items = asked.history.items(hours.days).where(hours.hold(arrival()))
+    kept = asked.history.items(hours.days).select(*ACCOUNTED)
+    items = kept.unionByName(places(asked.history.events()).select(*ACCOUNTED))
+    items = items.where(hours.hold(arrival()))
     gaps = asked.history.read(GAPS).where(hours.hold(F.col("before_at")))
     if asked.look is None:
         return ledger(items, gaps, None)
-    mine = items.where(F.col("line").isin(*asked.look.lines))
-    lost = unaccounted(mine, asked.look.seen, looked_at=F.lit(asked.look.at))
-    return ledger(items, gaps, lost, lines=asked.look.lines)
+    return ledger(items, gaps, missing(items, asked.look))
 
 
 def _unsettled(asked: Answering) -> Hours:

@@ -1,53 +1,39 @@
-"""The ledger: everything that was said to exist has ended or can be seen, or it is lost.
+"""The ledger: what was said to exist has ended, can be seen, was taken out, or is lost.
 
 Whoever looks at the queues must look before the events are read. Then whatever could not be seen
 had ended by then, and its end is among the events; what has neither is lost.
 """
 
-from collections.abc import Sequence
-
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from waystation.pipeline.gold.missing import LOST
 from waystation.pipeline.silver.items import ENDED
-from waystation.pipeline.silver.steps import WHO
 from waystation.pipeline.tables import LEDGER
 
 EXAMPLES = 20
 OF = ("line", "queue", "hour")
 
 
-def unaccounted(items: DataFrame, seen: DataFrame, *, looked_at: Column) -> DataFrame:
-    """What has not ended and was not seen, although it was there when somebody looked."""
-    # A life that another one follows has ended, told or not.
-    return (
-        items.where(~F.col("state").isin(*ENDED))
-        .where(F.coalesce("added_at", "last_told_at") < looked_at)
-        .join(seen.select(*WHO).distinct(), list(WHO), "left_anti")
-    )
-
-
-def ledger(
-    items: DataFrame, gaps: DataFrame, lost: DataFrame | None, *, lines: Sequence[str] = ()
-) -> DataFrame:
-    """One row for each queue and hour of arrival.
-
-    `lost` is None when nobody has looked, and says nothing about lines that nobody looked at.
-    """
+def ledger(items: DataFrame, gaps: DataFrame, missing: DataFrame | None) -> DataFrame:
+    """One row for each queue and hour of arrival; `missing` is None when nobody has looked."""
     accounts = _arrived(items).join(_gone(gaps), list(OF), "full")
-    if lost is None:
+    if missing is None:
         unknown = F.lit(None)
         told = accounts.withColumns(
             {"lost": unknown.cast("bigint"), "lost_ids": unknown.cast("array<string>")}
         )
     else:
-        told = accounts.join(_missing(lost), list(OF), "left").withColumn(
-            "lost", F.when(F.col("line").isin(*lines), F.coalesce("lost", F.lit(0)))
+        told = (
+            accounts.join(_missing(missing), list(OF), "left")
+            .withColumn("lost", F.coalesce("lost", F.lit(0)))
+            .withColumn("removed", F.col("removed") + F.coalesce("silently", F.lit(0)))
         )
-    zero = ("acknowledged", "terminal", "duplicated", "gaps")
+    zero = ("acknowledged", "terminal", "removed", "duplicated", "gaps")
+    ended = F.col("terminal") + F.col("removed") + F.col("lost")
     return (
         told.withColumns({name: F.coalesce(name, F.lit(0)) for name in zero})
-        .withColumn("visible", F.col("acknowledged") - F.col("terminal") - F.col("lost"))
+        .withColumn("visible", F.col("acknowledged") - ended)
         .withColumn("lost_ids", F.coalesce("lost_ids", F.array().cast("array<string>")))
         .withColumn(
             "clean",
@@ -58,9 +44,11 @@ def ledger(
 
 
 def _arrived(items: DataFrame) -> DataFrame:
+    state = F.col("state")
     return items.groupBy("line", "queue", arrival().alias("hour")).agg(
         F.count("*").alias("acknowledged"),
-        F.count_if(F.col("state").isin(*ENDED)).alias("terminal"),
+        F.count_if(state.isin(*ENDED) & (state != "removed")).alias("terminal"),
+        F.count_if(state == "removed").alias("removed"),
         F.count_if(F.col("duplicates") > 0).alias("duplicated"),
     )
 
@@ -72,16 +60,17 @@ def _gone(gaps: DataFrame) -> DataFrame:
     )
 
 
-def _missing(lost: DataFrame) -> DataFrame:
-    rank = F.row_number().over(Window.partitionBy("line", "queue", arrival()).orderBy("subject"))
+def _missing(missing: DataFrame) -> DataFrame:
+    is_lost = F.col("fate") == LOST
+    hour = Window.partitionBy("line", "queue", arrival(), "fate").orderBy("subject")
+    few = is_lost & (F.col("rank") <= EXAMPLES)
     return (
-        lost.withColumn("rank", rank)
+        missing.withColumn("rank", F.row_number().over(hour))
         .groupBy("line", "queue", arrival().alias("hour"))
         .agg(
-            F.count("*").alias("lost"),
-            F.array_sort(F.collect_list(F.when(F.col("rank") <= EXAMPLES, F.col("subject")))).alias(
-                "lost_ids"
-            ),
+            F.count_if(is_lost).alias("lost"),
+            F.count_if(~is_lost).alias("silently"),
+            F.array_sort(F.collect_list(F.when(few, F.col("subject")))).alias("lost_ids"),
         )
     )
 

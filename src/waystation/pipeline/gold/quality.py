@@ -1,14 +1,18 @@
 """Whether each table has the rows that it must have, counted another way."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from waystation.pipeline.history import History
+from waystation.core.events import Line
+from waystation.pipeline.errors import TablesDisagree
+from waystation.pipeline.gold.ledger import arrival
+from waystation.pipeline.history import History, Hours
 from waystation.pipeline.silver.items import ENDED
-from waystation.pipeline.silver.steps import WHO, lived, steps
+from waystation.pipeline.silver.steps import steps
 from waystation.pipeline.tables import (
     ATTEMPTS,
     CAPACITY,
@@ -17,7 +21,9 @@ from waystation.pipeline.tables import (
     HOURLY,
     ITEMS,
     LEDGER,
+    QUALITY,
     WORKERS,
+    Table,
 )
 
 
@@ -34,59 +40,98 @@ class Check(NamedTuple):
         """Whether the two are equal."""
         return self.wanted == self.found
 
+    def __str__(self) -> str:
+        """The check in a line."""
+        return f"{self.table}: {self.what}: wanted {self.wanted:,}, found {self.found:,}"
+
+
+def quality(history: History, hours: Hours) -> DataFrame:
+    """One row for each check of what happened in some hours; all counted in one go."""
+    counts = reduce(
+        DataFrame.unionByName,
+        (
+            rows.select(
+                F.lit(table.name).alias("table"),
+                F.lit(what).alias("what"),
+                F.lit(side).alias("side"),
+                F.col("many").cast("bigint").alias("many"),
+            )
+            for table, what, wanted, found in _checks(history, hours)
+            for side, rows in (("wanted", wanted), ("found", found))
+        ),
+    )
+    sides = {side: F.sum(F.when(F.col("side") == side, F.col("many"))) for side in _SIDES}
+    return (
+        counts.groupBy("table", "what")
+        .agg(*(many.alias(side) for side, many in sides.items()))
+        .withColumn("well", F.col("wanted") == F.col("found"))
+        .withColumn("checked_at", F.current_timestamp())
+        .select(*QUALITY.names)
+    )
+
 
 def checked(history: History) -> list[Check]:
-    """Count every table twice."""
-    return list(_checks(history))
+    """What the last round of answers was checked for."""
+    rows = history.read(QUALITY).orderBy("table", "what").collect()
+    return [Check(*(row[name] for name in Check._fields)) for row in rows]
 
 
-def _checks(history: History) -> Iterator[Check]:
-    moves = steps(history.read(EVENTS))
-    tried, items = history.attempts(), history.items()
-    taken = moves.where(F.col("event") == "active").count()
-    events = history.read(EVENTS)
-    yield Check(
-        EVENTS.name,
-        "every entry of a stream is there once",
-        events.select("stream", "entry_id").distinct().count(),
-        events.count(),
-    )
-    yield Check(ATTEMPTS.name, "as many as were taken", taken, tried.count())
-    lives = lived(moves).select(*WHO, "life").distinct().count()
-    yield Check(ITEMS.name, "as many as lives began", lives, items.count())
-    told = tried.where(F.col("worker").isNotNull()).count()
-    yield Check(
-        WORKERS.name,
+def require_none(ill: Sequence[str]) -> None:
+    """Refuse to go on as if all were well when checks failed."""
+    if ill:
+        raise TablesDisagree(
+            f"{'; '.join(ill)}. Nothing that was told is lost: "
+            "`waystation pipeline rebuild` makes the tables anew from it"
+        )
+
+
+_SIDES = ("wanted", "found")
+
+
+def _checks(history: History, hours: Hours) -> Iterator[tuple[Table, str, DataFrame, DataFrame]]:
+    events = history.events(hours)
+    moves = steps(events)
+    tried = history.attempts(hours)
+    items = history.items(hours.days).where(hours.hold(arrival()))
+    taken = _many(moves.where(F.col("event") == "active"))
+    entries = events.select("stream", "entry_id")
+    yield EVENTS, "every entry of a stream is there once", _many(entries.distinct()), _many(entries)
+    yield ATTEMPTS, "as many as were taken", taken, _many(tried)
+    born = F.col("added_at").isNotNull()
+    yield ITEMS, "as many as were born", _many(moves.where("birth")), _many(items.where(born))
+    workers = _of(history, WORKERS, hours)
+    yield (
+        WORKERS,
         "as many attempts as have a worker",
-        told,
-        _sum(history.read(WORKERS), "attempts"),
+        _many(tried.where(F.col("worker").isNotNull())),
+        _sum(workers, F.col("attempts")),
     )
-    yield Check(
-        HOURLY.name, "as many started as were taken", taken, _sum(history.read(HOURLY), "started")
-    )
-    failed = tried.where(F.col("fingerprint").isNotNull()).count()
-    yield Check(
-        FAILURES.name,
+    hourly = _of(history, HOURLY, hours)
+    yield HOURLY, "as many started as were taken", taken, _sum(hourly, F.col("started"))
+    yield (
+        FAILURES,
         "as many attempts as failed",
-        failed,
-        _sum(history.read(FAILURES), "attempts"),
+        _many(history.attempts().where(F.col("fingerprint").isNotNull())),
+        _sum(history.read(FAILURES), F.col("attempts")),
     )
-    yield Check(
-        LEDGER.name,
-        "as many acknowledged as there are items",
-        lives,
-        _sum(history.read(LEDGER), "acknowledged"),
-    )
-    ended = items.where(F.col("state").isin(*ENDED)).count()
-    yield Check(
-        LEDGER.name, "as many ended as items have", ended, _sum(history.read(LEDGER), "terminal")
-    )
+    ledger = _of(history, LEDGER, hours).where(F.col("line") != Line.WAITINGROOM.value)
+    yield LEDGER, "as many as there are items", _many(items), _sum(ledger, F.col("acknowledged"))
+    ended = items.where(F.col("state").isin(*ENDED) & (F.col("state") != "removed"))
+    yield LEDGER, "as many ended as items have", _many(ended), _sum(ledger, F.col("terminal"))
     ready = moves.where(F.col("event") == "waiting").select("line", "queue", "at")
     active = ready.union(tried.select("line", "queue", "started_at"))
-    hours = active.select("line", "queue", F.date_trunc("hour", "at")).distinct().count()
-    kept = history.read(CAPACITY).count()
-    yield Check(CAPACITY.name, "a row for each hour with work", hours, kept)
+    busy = active.select("line", "queue", F.date_trunc("hour", "at")).distinct()
+    rows = _many(_of(history, CAPACITY, hours))
+    yield CAPACITY, "a row for each hour with work", _many(busy), rows
 
 
-def _sum(rows: DataFrame, column: str) -> int:
-    return int(rows.agg(F.coalesce(F.sum(column), F.lit(0))).collect()[0][0])
+def _of(history: History, table: Table, hours: Hours) -> DataFrame:
+    return history.read(table).where(hours.hold(F.col("hour")))
+
+
+def _many(rows: DataFrame) -> DataFrame:
+    return rows.agg(F.count("*").alias("many"))
+
+
+def _sum(rows: DataFrame, column: Column) -> DataFrame:
+    return rows.agg(F.coalesce(F.sum(column), F.lit(0)).alias("many"))

@@ -128,6 +128,7 @@ FACTS = LineFacts(
         "result": "returnvalue",
     },
     entrance=Queueing(),
-    accountable=True,
+    # Draining a queue tells nothing, and cleaning it tells only how many.
+    silent=True,
     room=lambda prefix, queue: (QueueKeys(queue, prefix=prefix).meta, "opts.maxLenEvents"),
 )

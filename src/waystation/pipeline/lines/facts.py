@@ -4,7 +4,7 @@ A line that writes the common envelope has little to say: where its streams and 
 how a row becomes a job of it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -111,15 +111,33 @@ class LineFacts(msgspec.Struct, frozen=True, kw_only=True):
     answers: tuple[LineAnswer, ...] = ()
     """The tables that this line has besides the common ones."""
     room: Callable[[str, str], tuple[str, str]] | None = None
-    """The hash and the field that say how long a queue's stream may get, from prefix and queue."""
-    accountable: bool = False
-    """Whether the states show all work that has not ended, each queue's under its own name.
-
-    Only then can the ledger say that something is lost.
-    """
+    """The hash and the field that say how long a queue's stream may get, from prefix and queue;
+    without a field the key holds it by itself."""
+    seen: Callable[[Any, str, str], Iterator[str]] | None = None
+    """The ids of all that has not ended, from a client, prefix and queue; None: by the states."""
+    silent: bool = False
+    """Whether somebody can take work out without a word about each piece."""
     ended_states: tuple[str, ...] = ("completed", "failed")
     """Of the states, those that hold what has ended."""
     read: Callable[[str, str | bytes, Entry], Event] = lambda _, entry_id, entry: from_entry(
         entry_id, entry
     )
     """Read one stream entry of a queue, whatever it holds."""
+
+    @property
+    def has_one_stream(self) -> bool:
+        """Whether all queues of the line tell in one stream."""
+        return "\0" not in self.stream(self.prefix, "\0")
+
+
+EVERY_QUEUE = "*"
+"""The queue that a stream belongs to in which all queues of a line tell."""
+PAGE = 1000
+
+
+def listed(client: Any, key: str) -> Iterator[bytes]:
+    """The elements of a list, page by page; what is pushed meanwhile hides none of the others."""
+    first = 0
+    while page := client.lrange(key, first, first + PAGE - 1):
+        yield from page
+        first += len(page)

@@ -2,22 +2,23 @@
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from pyspark.sql import functions as F
 
-from waystation.core.errors import InvalidInput, InvalidOption
+from waystation.core.errors import InvalidInput, InvalidOption, Malformed
 from waystation.core.events import EventName, Line
 from waystation.pipeline.tables import INSTANT, LONG, REAL, TEXT, Column, Layer, Table
+from waystation.queues.files import job as jobs
 from waystation.queues.files import scripts
 from waystation.queues.files.keys import FileKeys
 from waystation.queues.files.options import NAMESPACE, Layout
 from waystation.queues.files.queue import QueueOptions, entry
 from waystation.queues.files.scan import Found
 
-from .facts import LineAnswer, LineFacts
+from .facts import LineAnswer, LineFacts, listed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
@@ -162,10 +163,28 @@ def _rows(history: "History", hours: "Hours") -> "DataFrame":
     return by_kind(waiting, history.items().where(line))
 
 
+def _seen(client: Any, prefix: str, _queue: str) -> Iterator[str]:
+    """Whatever is in a queue, waits to be tried again, or is held by a worker."""
+    keys = FileKeys(Layout(namespace=prefix))
+    for queue, scheduled in zip(keys.lanes[::2], keys.lanes[1::2], strict=True):
+        yield from map(_id_of, listed(client, queue))
+        yield from (_id_of(raw) for raw, _ in client.zscan_iter(scheduled, count=1000))
+    for worker in client.smembers(keys.workers):
+        yield from map(_id_of, listed(client, keys.of(worker.decode()).processing))
+
+
+def _id_of(raw: bytes) -> str:
+    try:
+        return jobs.read(raw).id
+    except Malformed:
+        return jobs.name_of(raw)
+
+
 FACTS = LineFacts(
     line=Line.FILES,
     prefix=NAMESPACE,
     stream=lambda prefix, queue: f"{prefix}:events",
     entrance=Entering(),
+    seen=_seen,
     answers=(LineAnswer(FILES, _rows),),
 )

@@ -1,13 +1,23 @@
 """The routing line: what is asked of workers beside who did it, and schedules beside the clock."""
 
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, cast
 
+from waystation.core import codec
+from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
 from waystation.pipeline.tables import FLAG, INSTANT, INT, LONG, TEXT, Column, Layer, Table
+from waystation.queues.routing import scripts
+from waystation.queues.routing.job import JobOptions
 from waystation.queues.routing.keys import NAMESPACE, RoutingKeys
-from waystation.queues.routing.schedule import next_slot
+from waystation.queues.routing.queue import NewJob, record
+from waystation.queues.routing.retry import Retry
+from waystation.queues.routing.schedule import Schedule, next_slot
+from waystation.queues.routing.target import Target
 
-from .facts import LineAnswer, LineFacts, State
+from .facts import LineAnswer, LineFacts, State, listed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,6 +65,46 @@ CRON_SLOTS = Table(
         Column("verdict", TEXT, "on time, late, doubled, skipped, missed or unexpected"),
     ),
 )
+
+
+class Dispatching:
+    """A row becomes a job of its type; text is taken for JSON."""
+
+    add = scripts.dispatch
+    columns = ("type", "payload", "target", "priority", "delay", "attempts", "job_id")
+    width = 8
+
+    def keys(self, queue: str, prefix: str) -> RoutingKeys:
+        """The keys of the namespace; the queue is each row's type."""
+        return RoutingKeys(prefix)
+
+    def leading(self, keys: RoutingKeys) -> Sequence[str]:
+        """The namespace, and that the server says what time it is."""
+        return keys.namespace, scripts.SERVER_TIME
+
+    def set_up(self, setup: str) -> "Dispatching":
+        """Refuse it: nothing about the line can be set but its namespace."""
+        raise InvalidOption(f"wanted no setup for the line routing, got {setup}")
+
+    def job(self, keys: RoutingKeys, row: Mapping[str, Any]) -> Sequence[Any]:
+        """Kind, id, data, route, due, and neither a key nor others to wait for."""
+        get = row.get
+        given: dict[str, Any] = {
+            "target": _json(get("target"), Target),
+            "schedule": Schedule(delay=get("delay") or 0),
+            "retry": None if get("attempts") is None else Retry(attempts=row["attempts"]),
+            "priority": get("priority"),
+            "job_id": get("job_id"),
+        }
+        options = JobOptions(**{name: value for name, value in given.items() if value is not None})
+        payload = _json(get("payload"), Any)
+        return record(
+            NewJob(cast(str, get("type")), payload, options), now_ms=time.time_ns() // 1_000_000
+        )
+
+
+def _json(text: Any, kind: Any) -> Any:
+    return codec.decode(text, kind) if isinstance(text, str) else text
 
 
 def routes(events: "DataFrame") -> "DataFrame":
@@ -187,6 +237,19 @@ def _state_key(prefix: str, _queue: str, state: str) -> str:
     return f"{RoutingKeys(prefix).name}:jobs:{state}"
 
 
+def _seen(client: Any, prefix: str, _queue: str) -> Iterator[str]:
+    """Whatever waits, is held by a worker, is due later, or waits for other jobs."""
+    keys = RoutingKeys(prefix)
+    found = chain(
+        listed(client, keys.waiting),
+        client.sscan_iter(keys.active, count=1000),
+        (each for each, _ in client.zscan_iter(keys.delayed, count=1000)),
+        (each for each, _ in client.zscan_iter(keys.cron, count=1000)),
+        (each for each, _ in client.hscan_iter(keys.held, count=1000)),
+    )
+    return (each.decode("utf-8", "backslashreplace") for each in found)
+
+
 FACTS = LineFacts(
     line=Line.ROUTING,
     prefix=NAMESPACE,
@@ -199,5 +262,8 @@ FACTS = LineFacts(
     ),
     state_key=_state_key,
     ended_states=("deadletter",),
+    seen=_seen,
+    entrance=Dispatching(),
+    room=lambda prefix, _: (RoutingKeys(prefix).events_cap, ""),
     answers=(LineAnswer(ROUTES, _routes), LineAnswer(CRON_SLOTS, _cron_slots)),
 )

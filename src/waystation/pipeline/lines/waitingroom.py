@@ -8,6 +8,7 @@ from waystation.pipeline.tables import INSTANT, INT, LONG, REAL, TEXT, Column, L
 from waystation.queues.waitingroom.keys import RoomKeys
 
 from .facts import LineAnswer, LineFacts, State
+from .standing import seen
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
@@ -374,6 +375,7 @@ FACTS = LineFacts(
     states=(State("positions", "zset"), State("admitted", "zset")),
     state_key=lambda _, queue, state: getattr(RoomKeys(queue), state),
     ended_states=(),
+    seen=seen,
     room=lambda _, queue: (RoomKeys(queue).meta, "events_cap"),
     answers=(
         LineAnswer(VISITS, lambda history, _: _visits_of(history)),

@@ -5,25 +5,33 @@ from rich.table import Table
 from rich.text import Text
 
 from waystation.pipeline.report.facts import Facts
-from waystation.pipeline.report.words import duration, number, part, verdict
+from waystation.pipeline.report.words import duration, number, part, sums, verdict
 
 
 def shown(facts: Facts) -> RenderableType:
     """The report in a few tables."""
     colour = {True: "bold green", False: "bold red", None: "yellow"}[facts.clean]
     said = Text(verdict(facts.clean), style=colour)
-    return Group(_ledger(facts), "", _times(facts), "", _failures(facts), "", said)
+    return Group(
+        _ledger(facts), "", _times(facts), "", _failures(facts), "", said, checks_of(facts)
+    )
+
+
+def checks_of(facts: Facts) -> Text:
+    """Whether the tables add up."""
+    ill = [str(check) for check in facts.checks if not check.well]
+    return Text(sums(ill, len(facts.checks)), style="bold red" if ill else "")
 
 
 def _ledger(facts: Facts) -> Table:
     table = _table("The ledger", "queue")
-    for head in ("came", "ended", "there", "lost", "twice", "unseen"):
+    for head in ("came", "ended", "there", "removed", "lost", "twice", "unseen"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("lost ids", overflow="fold")
     for each in facts.queues:
         table.add_row(
             Text(f"{each.line}/{each.queue}"),
-            *(number(n) for n in (each.acknowledged, each.terminal, each.visible)),
+            *(number(n) for n in (each.acknowledged, each.terminal, each.visible, each.removed)),
             *(_alarm(n) for n in (each.lost, each.duplicated, each.gaps)),
             Text(", ".join(each.lost_ids)),
         )

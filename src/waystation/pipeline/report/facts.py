@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from waystation.pipeline.gold.forecast import Forecast, forecast
+from waystation.pipeline.gold.quality import Check, checked
 from waystation.pipeline.history import History, utc
 from waystation.pipeline.sketches import merged, percentile
 from waystation.pipeline.tables import CAPACITY, EVENTS, FAILURES, GAPS, HOURLY, LEDGER, WORKERS
@@ -17,6 +18,8 @@ from waystation.pipeline.writeback import SLOT_S, slot_series
 MOST_FAILURES = 15
 MOST_QUEUES = 12
 MOST_HOURS = 14 * 24
+
+_COUNTS = ("added", "started", "completed", "failed", "retried", "stalled")
 
 
 class QueueFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +38,7 @@ class QueueFacts(msgspec.Struct, frozen=True, kw_only=True):
     run: tuple[float | None, ...]
     acknowledged: int
     terminal: int
+    removed: int
     visible: int | None
     lost: int | None
     duplicated: int
@@ -60,6 +64,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     failures: tuple[dict[str, Any], ...]
     workers: tuple[dict[str, Any], ...]
     gaps: tuple[dict[str, Any], ...]
+    checks: tuple[Check, ...] = ()
+    """Whether the tables add up."""
 
     @property
     def clean(self) -> bool | None:
@@ -88,6 +94,7 @@ def gather(history: History, now: dt.datetime) -> Facts:
         failures=_rows(history.read(FAILURES), [F.col("attempts").desc()], MOST_FAILURES),
         workers=_rows(_by_worker(history.read(WORKERS)), newest, 50),
         gaps=_rows(history.read(GAPS), [F.col("before_at").desc()], 50),
+        checks=tuple(checked(history)),
     )
 
 
@@ -96,6 +103,9 @@ def _queues(history: History, now: dt.datetime) -> list[QueueFacts]:
     hourly = history.read(HOURLY).where(F.col("hour") > since)
     rows = _rows(_totals(hourly), [F.col("started").desc()], MOST_QUEUES)
     accounts = _by_queue(_rows(_accounts(history.read(LEDGER)), [F.col("queue")], 10_000))
+    busy = {(row["line"], row["queue"]) for row in rows}
+    # People in line are in no queue of work, and a stream of many queues belongs to none of them.
+    rows = (*rows, *(_idle(place) for place in sorted(accounts.keys() - busy)))
     hours = _by_queue(_rows(hourly.drop("wait_sketch", "run_sketch"), [F.col("hour")], 100_000))
     needed = _by_queue(
         _rows(history.read(CAPACITY).where(F.col("hour") > since), [F.col("hour")], 100_000)
@@ -121,15 +131,15 @@ def _facts(
     needed: Sequence[dict[str, Any]],
     found: Forecast | None,
 ) -> QueueFacts:
-    counts = ("added", "started", "completed", "failed", "retried", "stalled")
     return QueueFacts(
         line=row["line"],
         queue=row["queue"],
-        **{name: row[name] for name in counts},
+        **{name: row[name] for name in _COUNTS},
         wait=tuple(row[f"wait_p{part}"] for part in (50, 95, 99)),
         run=tuple(row[f"run_p{part}"] for part in (50, 95, 99)),
         acknowledged=account.get("acknowledged", 0),
         terminal=account.get("terminal", 0),
+        removed=account.get("removed", 0),
         visible=account.get("visible"),
         lost=account.get("lost"),
         duplicated=account.get("duplicated", 0),
@@ -142,17 +152,22 @@ def _facts(
     )
 
 
+def _idle(place: tuple[str, str]) -> dict[str, Any]:
+    nothing: dict[str, Any] = dict.fromkeys(_COUNTS, 0)
+    times = {f"{of}_p{part}": None for of in ("wait", "run") for part in (50, 95, 99)}
+    return {"line": place[0], "queue": place[1], **nothing, **times}
+
+
 def _totals(hourly: DataFrame) -> DataFrame:
-    counts = ("added", "started", "completed", "failed", "retried", "stalled")
     summed = hourly.groupBy("line", "queue").agg(
-        *(F.sum(name).alias(name) for name in counts),
+        *(F.sum(name).alias(name) for name in _COUNTS),
         merged(F.col("wait_sketch")).alias("wait"),
         merged(F.col("run_sketch")).alias("run"),
     )
     return summed.select(
         "line",
         "queue",
-        *counts,
+        *_COUNTS,
         *(
             percentile(F.col(of), part / 100).alias(f"{of}_p{part}")
             for of in ("wait", "run")
@@ -162,7 +177,7 @@ def _totals(hourly: DataFrame) -> DataFrame:
 
 
 def _accounts(ledger: DataFrame) -> DataFrame:
-    known = ("acknowledged", "terminal", "duplicated", "gaps")
+    known = ("acknowledged", "terminal", "removed", "duplicated", "gaps")
     unknown = F.count_if(F.col("lost").isNull()) > 0
     return ledger.groupBy("line", "queue").agg(
         *(F.sum(name).alias(name) for name in known),

@@ -5,7 +5,7 @@ from html import escape
 
 from waystation.pipeline.report.facts import Facts, QueueFacts
 from waystation.pipeline.report.plots import Series, bars, lines
-from waystation.pipeline.report.words import duration, instant, number, part, verdict
+from waystation.pipeline.report.words import duration, instant, number, part, sums, verdict
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #5c6675; --paper: #fbfbf9; --card: #fff;
@@ -56,9 +56,10 @@ def page(facts: Facts) -> str:
         "<h1>What happened in the queues</h1>",
         f'<p class="soft">{_span(facts)}</p>',
         _verdict(facts),
+        f'<p class="soft">{escape(_sums(facts))}</p>',
         _tiles(facts),
         "<h2>The ledger</h2>",
-        "<p>Whatever was acknowledged has ended or can still be seen; anything else is lost.</p>",
+        "<p>What was acknowledged has ended, can be seen, or was taken out; else it is lost.</p>",
         _ledger(facts.queues),
         *(_queue(queue) for queue in facts.queues),
         "<h2>Failures</h2>",
@@ -108,6 +109,10 @@ def _tiles(facts: Facts) -> str:
     return f'<div class="tiles">{shown}</div>'
 
 
+def _sums(facts: Facts) -> str:
+    return sums([str(check) for check in facts.checks if not check.well], len(facts.checks))
+
+
 def _ledger(queues: Sequence[QueueFacts]) -> str:
     rows = [
         [
@@ -115,6 +120,7 @@ def _ledger(queues: Sequence[QueueFacts]) -> str:
             number(each.acknowledged),
             number(each.terminal),
             number(each.visible),
+            number(each.removed),
             _bad_unless_zero(each.lost),
             _bad_unless_zero(each.duplicated),
             _bad_unless_zero(each.gaps),
@@ -122,8 +128,8 @@ def _ledger(queues: Sequence[QueueFacts]) -> str:
         ]
         for each in queues
     ]
-    heads = ["queue", "acknowledged", "ended", "visible", "lost", "done twice", "events not seen"]
-    return _table([*heads, "lost ids"], rows, numbers=range(1, 7))
+    heads = ["queue", "acknowledged", "ended", "visible", "removed", "lost", "done twice"]
+    return _table([*heads, "events not seen", "lost ids"], rows, numbers=range(1, 8))
 
 
 def _queue(queue: QueueFacts) -> str:

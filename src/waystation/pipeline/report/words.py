@@ -30,6 +30,13 @@ def instant(value: Any) -> str:
     return "-" if value is None else f"{value:%Y-%m-%d %H:%M:%S}"
 
 
+def sums(ill: list[str], many: int) -> str:
+    """Whether the tables add up, in a sentence."""
+    if ill:
+        return f"The tables do not add up: {'; '.join(ill)}."
+    return f"The tables add up: {many} counts were made twice." if many else "Nothing was counted."
+
+
 def verdict(clean: bool | None) -> str:
     """What the ledger says, in a sentence."""
     match clean:

@@ -7,7 +7,7 @@ job was removed begins another life, so that two jobs never look like one.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from waystation.core.events import EventName
+from waystation.core.events import EventName, Line
 from waystation.pipeline.tables import FLAG, INSTANT, LONG, TEXT, Layer, Table
 from waystation.pipeline.tables import Column as Told
 
@@ -55,7 +55,10 @@ def steps(events: DataFrame) -> DataFrame:
     takes_back = (F.col("event") == EventName.REDRIVEN) | (
         (F.col("event") == EventName.WAITING) & field("prev").isin("completed", "failed", "dead")
     )
-    return events.where(F.col("event").isin(*MOVES) & (F.col("subject") != "")).select(
+    # People are no work: their line folds what it is told about them itself.
+    is_work = F.col("line") != Line.WAITINGROOM.value
+    is_step = F.col("event").isin(*MOVES) & (F.col("subject") != "")
+    return events.where(is_work & is_step).select(
         *WHO,
         *TURN,
         "at",

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import (
 )
 
 from waystation.pipeline.arrow import Batch
+from waystation.pipeline.lines.facts import EVERY_QUEUE
 from waystation.pipeline.sources import places, walking
 from waystation.pipeline.sources.places import Place, Stretch, Told
 from waystation.pipeline.sources.streams import (
@@ -42,13 +43,15 @@ class EventsReader(DataSourceReader):
         self._queues: set[str] | None = None
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take over what keys and ids can answer; Spark checks instants once more."""
+        """Look only where keys and ids allow an answer; Spark checks every row once more."""
         for each in filters:
             match each:
                 case EqualTo(attribute=("queue",), value=str(queue)):
                     self._only({queue})
+                    yield each
                 case In(attribute=("queue",), value=queues):
                     self._only(set(cast(Iterable[str], queues)))
+                    yield each
                 case GreaterThan(attribute=("told_at",), value=datetime() as instant):
                     self._from_ms = max(self._from_ms, _millis(instant))
                     yield each
@@ -81,7 +84,7 @@ class EventsReader(DataSourceReader):
         self._queues = queues if self._queues is None else self._queues & queues
 
     def _stretches(self, told: Told) -> Iterator[Stretch]:
-        if self._queues is not None and told.queue not in self._queues:
+        if self._queues is not None and told.queue not in {EVERY_QUEUE, *self._queues}:
             return
         end = walking.end_of(self._streams.store.at(told.stream), told.stream)
         if end is None:

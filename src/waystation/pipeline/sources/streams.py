@@ -10,6 +10,7 @@ from pyspark.sql.datasource import InputPartition
 from waystation.core.errors import InvalidOption
 from waystation.pipeline.arrow import Batch
 from waystation.pipeline.lines import LINES, line_named
+from waystation.pipeline.lines.facts import EVERY_QUEUE
 from waystation.pipeline.sources.options import at_least, listed
 from waystation.pipeline.sources.places import Stretch, Told
 from waystation.pipeline.sources.reading import rows_of
@@ -83,6 +84,9 @@ class Streams:
             facts = line_named(line)
             prefix = self._options.prefix or facts.prefix
             patterns = [each for each in wanted if _is_pattern(each)]
+            if facts.has_one_stream:
+                yield Told(line, EVERY_QUEUE, facts.stream(prefix, EVERY_QUEUE))
+                continue
             yield from (
                 Told(line, queue, facts.stream(prefix, queue))
                 for queue in wanted
@@ -98,7 +102,12 @@ class Streams:
     def _told(self, stream: str) -> Told | None:
         for line in listed(self._options.lines):
             facts = line_named(line)
-            before, after = facts.stream(self._options.prefix or facts.prefix, "\0").split("\0")
+            whole = facts.stream(self._options.prefix or facts.prefix, "\0")
+            if facts.has_one_stream:
+                if stream == whole:
+                    return Told(line, EVERY_QUEUE, stream)
+                continue
+            before, after = whole.split("\0")
             if stream.startswith(before) and stream.endswith(after):
                 queue = stream[len(before) : len(stream) - len(after)]
                 # A colon in between would make it some other key.

@@ -1,0 +1,114 @@
+"""What became of work that has not ended and cannot be seen: taken out by somebody, or lost.
+
+Most lines tell of every piece that is taken out, so whatever is missing there is lost. BullMQ
+drains and cleans without a word. There a job is lost when half of it is left: its id without its
+data, or its data without a state that names it. When both are gone, somebody has taken it out,
+unless the store as a whole has forgotten what it knew.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, TypeAlias, cast
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from waystation.core.store import faults
+from waystation.pipeline.arrow import pa
+from waystation.pipeline.keeping import taken
+from waystation.pipeline.lines import LINES, line_named
+from waystation.pipeline.lines.facts import EVERY_QUEUE, PAGE, LineFacts
+from waystation.pipeline.look import Look
+from waystation.pipeline.silver.items import ENDED
+from waystation.pipeline.silver.steps import WHO
+
+LOST, REMOVED, SEEN = "lost", "removed", "seen"
+
+Who: TypeAlias = tuple[str, str, str]
+"""Line, queue and subject."""
+
+
+def missing(items: DataFrame, look: Look) -> DataFrame:
+    """Items that were there before the look, had not ended and were not seen, with their fate."""
+    gone = unaccounted(items, look.seen, looked_at=F.lit(look.at)).where(look.covers())
+    silent = [name for name, facts in LINES.items() if facts.silent]
+    told = gone.where(~F.col("line").isin(*silent)).withColumn("fate", F.lit(LOST))
+    quiet = gone.where(F.col("line").isin(*silent))
+    if not look.remembers:
+        return told.unionByName(quiet.withColumn("fate", F.lit(LOST)))
+    names = taken(quiet.select(*WHO))
+    if not names.num_rows:
+        return told
+    halves = set(_subjects(taken(look.seen.where(~F.col("whole")).select(*WHO))))
+    found = [(who, fate) for who, fate in _fates(look, _subjects(names), halves) if fate != SEEN]
+    columns: dict[str, list[str]] = {
+        name: [who[place] for who, _ in found] for place, name in enumerate(WHO)
+    }
+    columns["fate"] = [fate for _, fate in found]
+    table = pa.table({name: pa.array(column, pa.string()) for name, column in columns.items()})
+    return told.unionByName(quiet.join(quiet.sparkSession.createDataFrame(table), list(WHO)))
+
+
+def _subjects(names: Any) -> Iterator[Who]:
+    for batch in names.to_batches():
+        yield from zip(*(batch.column(name).to_pylist() for name in WHO), strict=True)
+
+
+def unaccounted(items: DataFrame, seen: DataFrame, *, looked_at: Column) -> DataFrame:
+    """What has not ended and was not seen, although nothing was told about it since the look."""
+    there = seen.where("whole")
+    own = there.where(F.col("queue") != EVERY_QUEUE).select(*WHO).distinct()
+    shared = there.where(F.col("queue") == EVERY_QUEUE).select("line", "subject").distinct()
+    return (
+        items.where(~F.col("state").isin(*ENDED))
+        # Whatever moves while somebody looks may be missed, and tells so.
+        .where(F.col("last_told_at") < looked_at)
+        .join(own, list(WHO), "left_anti")
+        .join(shared, ["line", "subject"], "left_anti")
+    )
+
+
+def _fates(look: Look, subjects: Iterator[Who], halves: set[Who]) -> Iterator[tuple[Who, str]]:
+    while page := list(islice(subjects, PAGE)):
+        for who, has_data in zip(page, _have_data(look, page), strict=True):
+            if has_data:
+                yield who, SEEN if _is_named(look, who) else LOST
+            else:
+                yield who, LOST if who in halves else REMOVED
+
+
+def _have_data(look: Look, page: Sequence[Who]) -> list[bool]:
+    keys = [_item_key(look, who) for who in page]
+    with faults.told():
+        if len({look.store.at(key).connection_pool for key in keys}) > 1:
+            return [bool(look.store.at(key).exists(key)) for key in keys]
+        asking = look.store.at(keys[0]).pipeline(transaction=False)
+        for key in keys:
+            asking.exists(key)
+        return [bool(each) for each in asking.execute()]
+
+
+def _is_named(look: Look, who: Who) -> bool:
+    """Whether a state names it after all: what moves within a sorted set may have been passed."""
+    line, queue, subject = who
+    facts, prefix = _facts_of(look, line)
+    assert facts.state_key is not None  # noqa: S101 (silent lines have states)
+    for state in facts.states:
+        key = facts.state_key(prefix, queue, state.name)
+        client = cast(Any, look.store.at(key))
+        found = client.lpos(key, subject) if state.type == "list" else client.zscore(key, subject)
+        if found is not None:
+            return True
+    return False
+
+
+def _item_key(look: Look, who: Who) -> str:
+    line, queue, subject = who
+    facts, prefix = _facts_of(look, line)
+    assert facts.item_key is not None  # noqa: S101 (silent lines have items)
+    return facts.item_key(prefix, queue, subject)
+
+
+def _facts_of(look: Look, line: str) -> tuple[LineFacts, str]:
+    facts = line_named(line)
+    return facts, look.options.prefix or facts.prefix
