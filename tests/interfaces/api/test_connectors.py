@@ -61,6 +61,8 @@ async def test_rules_are_checked_kept_and_handed_out(house: House) -> None:
     dry = await admin.http.put(f"{path}?dry_run=true", json=rules)
     assert dry.status_code == 200
     assert (await admin.get(path)).json()["rules"] == []
+    assert (await admin.http.put(f"{path}?dry_run=perhaps", json=rules)).status_code == 400
+    assert (await house.visitor().get(f"/v1/verify?queue={QUEUE}&mode=x")).status_code == 400
     assert (await admin.http.put(path, json=[{"path": "x"}])).status_code == 422
     await admin.http.put(path, json=rules)
     await house.room.pulse()

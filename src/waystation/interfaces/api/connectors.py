@@ -73,7 +73,10 @@ class Connectors:
             raise Problem(400, "QUEUE_REQUIRED", "say which room: ?queue=name")
         path = request.header("x-original-uri") or request.header("x-forwarded-uri")
         method = request.header("x-original-method") or request.header("x-forwarded-method")
-        redirect = request.query.get("mode") == "redirect"
+        mode = request.query.get("mode")
+        if mode not in (None, "redirect"):
+            raise Problem(400, "MALFORMED", "mode must be redirect, or not be there")
+        redirect = mode is not None
         return await self._decide(request, name, path, method if redirect else None)
 
     async def verify_for_envoy(self, request: Request) -> Answer:

@@ -128,7 +128,10 @@ class RoomAdmin:
         for rule in asked:
             if not rule.path.startswith("/") or rule.action not in ("queue", "bypass", "block"):
                 raise InvalidOption("a rule needs a path from / on, and queue, bypass or block")
-        if request.query.get("dry_run") != "true":
+        dry = request.query.get("dry_run")
+        if dry not in (None, "true"):
+            raise Problem(400, "MALFORMED", "dry_run must be true, or not be there")
+        if dry is None:
             before = await room.pulse()
             await room.write({"rules": codec.encode(asked).decode() if asked else ""})
             await self._office.note_change(who, "rules", room, before, await room.pulse())
