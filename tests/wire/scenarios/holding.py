@@ -9,6 +9,8 @@ from .words import HOUR, SOON, doing
 BRIEF = {"lockDuration": 60, "stalledInterval": 30}
 WATCHFUL = {"stalledInterval": 30}
 EXPIRED = 120
+WINDOW = 300
+"""Longer than a busy machine takes between two jobs, so that the limit still holds then."""
 
 PAUSING: Sequence[Step] = [
     Add("pausing", [Job("before", {}, {"jobId": "before"})]),
@@ -37,12 +39,12 @@ LIMITS: Sequence[Step] = [
 
 LIMITED: Sequence[Step] = [
     Add("slow", [Job("one"), Job("two"), Job("three")]),
-    Work("slow", outcomes=3, options={"limiter": {"max": 1, "duration": 40}}),
-    OnQueue("all-slow", "set_global_rate_limit", [2, 40]),
+    Work("slow", outcomes=3, options={"limiter": {"max": 1, "duration": WINDOW}}),
+    OnQueue("all-slow", "set_global_rate_limit", [2, WINDOW]),
     Add("all-slow", [Job("one"), Job("two"), Job("three")]),
     Work("all-slow", outcomes=3),
     OnQueue("all-slow", "remove_global_rate_limit"),
-    Rest(EXPIRED),
+    Rest(2 * WINDOW),
     OnQueue("one-by-one", "set_global_concurrency", [1]),
     Add("one-by-one", [doing("slow", ["runFor", 5]) for _ in range(4)]),
     Work("one-by-one", outcomes=4, options={"concurrency": 3}),
