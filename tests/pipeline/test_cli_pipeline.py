@@ -74,6 +74,31 @@ def test_a_run_a_question_a_report_and_a_key_forgotten(
     assert (home / "report.html").read_text().startswith("<!doctype html>")
 
 
+def test_a_person_is_forgotten_wherever_they_are_mentioned(
+    home: Path, store: Redis, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream = "bull:mail:events"
+    reasons = {
+        "1": "ada@example.org is unknown",
+        "2": "ada@example.organ is another",
+        "3": "no mention",
+    }
+    for subject, reason in reasons.items():
+        store.xadd(stream, {"event": "added", "jobId": subject, "name": "send"})
+        store.xadd(stream, {"event": "active", "jobId": subject})
+        store.xadd(stream, {"event": "failed", "jobId": subject, "failedReason": reason})
+    store.xadd(stream, {"event": "paused", "by": "ada@example.org"})
+    assert called("run", "--once") == 0
+    assert called("forget", "ada@example.org", "--mentioned") == 0
+    gone = dict(line.split()[:2] for line in capsys.readouterr().out.splitlines())
+    assert (gone["events"], gone["attempts"], gone["items"]) == ("4", "1", "1")
+    question = "select array_sort(collect_list(subject)) as left from items"
+    assert called("sql", question, "--json", "--no-live") == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"left": ["2", "3"]}
+    assert called("sql", "select signature from failures", "--json", "--no-live") == 0
+    assert "ada@example.org " not in capsys.readouterr().out
+
+
 def test_compacting_and_retaining_lose_nothing_that_is_young(
     home: Path, store: Redis, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,6 +152,7 @@ def test_ctrl_c_ends_a_run_after_its_batch(store: Redis, redis_url: str, tmp_pat
         (("retain", "0"), "at least one day"),
         (("report", "--to", "/no/such/folder/report.html"), "can be written"),
         (("forget", ""), "the key of a subject"),
+        (("forget", "ada", "--mentioned"), "at least 4 characters"),
         (("scan", "nowhere"), "wanted a directory, or a listing"),
         (("scan", ".", "--queue", "none"), "default_priority must be one of high, low"),
     ],

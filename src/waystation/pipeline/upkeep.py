@@ -8,7 +8,7 @@ import msgspec
 from deltalake import DeltaTable
 
 from waystation.core.errors import InvalidInput
-from waystation.pipeline import delta, pending
+from waystation.pipeline import delta, forgetting, pending
 from waystation.pipeline.arrow import fs
 from waystation.pipeline.gold import answers
 from waystation.pipeline.history import History, Hours
@@ -16,7 +16,7 @@ from waystation.pipeline.lines import tables_of_all_lines
 from waystation.pipeline.run import Silence, Watch
 from waystation.pipeline.silver.fold import fold
 from waystation.pipeline.silver.steps import STEPS
-from waystation.pipeline.tables import ATTEMPTS, EVENTS, GAPS, ITEMS, Layer, Table, every
+from waystation.pipeline.tables import GAPS, Layer, Table, every
 
 KEEP_H = 7 * 24
 """Hours that files nobody needs are kept, for whoever still reads them."""
@@ -93,20 +93,15 @@ def retain(history: History, since: dt.date) -> dict[str, int]:
     """Delete what is older than a day; the rows gone from each table."""
     fold(history)
     return {
-        table.name: _deleted(history.root, table, predicate)
+        table.name: forgetting.deleted(history.root, table, predicate)
         for table in _there(history.root)
         if (predicate := _older(table, since)) is not None
     }
 
 
-def forget(history: History, key: str) -> dict[str, int]:
-    """Delete every row about one subject, and the files that held them."""
-    if not key:
-        raise InvalidInput("wanted the key of a subject, got nothing")
-    fold(history)
-    quoted = key.replace("'", "''")
-    mine = [table for table in (EVENTS, ATTEMPTS, ITEMS, STEPS) if _is_there(history.root, table)]
-    gone = {t.name: _deleted(history.root, t, f"subject = '{quoted}'") for t in mine}
+def forget(history: History, key: str, *, mentioned: bool = False) -> dict[str, int]:
+    """Delete every row about one subject, or about all that mention a key, and their files."""
+    gone = (forgetting.of_mentions if mentioned else forgetting.of_subject)(history, key)
     answer(history, Silence())
     for table in _there(history.root):
         _vacuum(history.root, table, hours=0)
@@ -125,11 +120,6 @@ def _vacuum(root: str, table: Table, *, hours: int) -> int:
     opened = DeltaTable(table.place(root))
     gone = opened.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False)
     return len(gone)
-
-
-def _deleted(root: str, table: Table, predicate: str) -> int:
-    told = DeltaTable(table.place(root)).delete(predicate)
-    return int(told.get("num_deleted_rows") or 0)
 
 
 def _older(table: Table, first: dt.date) -> str | None:

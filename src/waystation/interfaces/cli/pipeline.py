@@ -27,17 +27,36 @@ from waystation.interfaces.cli.pipeline_session import (
 from waystation.interfaces.cli.watching import watching
 from waystation.pipeline import run as runs
 from waystation.pipeline import upkeep
+from waystation.pipeline.gold.quality import require_none
 from waystation.pipeline.history import History
 from waystation.pipeline.look import present
 from waystation.pipeline.report.console import shown
 from waystation.pipeline.report.facts import gather
 from waystation.pipeline.report.page import page
 from waystation.pipeline.sources.streams import EventOptions, Streams
+from waystation.pipeline.status import status as look_at
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+EXAMPLES = """\b
+Examples:
+  waystation pipeline run --once
+  waystation pipeline report --to report.html
+  waystation pipeline sql "select queue, count(*) from items group by 1"
+  waystation pipeline scan /data --exclude '**/*.tmp'
+"""
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, rich_markup_mode=None, epilog=EXAMPLES
+)
 
 QUEUES = Annotated[str, typer.Option(help="Names and patterns, separated by commas.")]
-DAY = Annotated[dt.datetime | None, typer.Option(formats=["%Y-%m-%d"], show_default=False)]
+FIRST = Annotated[
+    dt.datetime | None,
+    typer.Option(formats=["%Y-%m-%d"], help="In UTC; else yesterday.", show_default=False),
+]
+LAST = Annotated[
+    dt.datetime | None,
+    typer.Option(formats=["%Y-%m-%d"], help="In UTC; else today.", show_default=False),
+]
 
 
 @app.callback()
@@ -57,7 +76,10 @@ def run(
     master: MASTER = None,
     history: HISTORY = None,
 ) -> None:
-    """Follow the streams and keep the answers up to date, until Ctrl-C or once."""
+    """Keep what the streams tell, and answer.
+
+    Goes on until Ctrl-C, or takes what is there with --once.
+    """
     with store_url(loaded(context).settings) as url, kept_history(context, master, history) as kept:
         events = EventOptions(url=url, queues=queues, trim=trim)
         options = runs.RunOptions(
@@ -65,7 +87,9 @@ def run(
         )
         with watching() as watch:
             if once:
-                _tell_round(runs.once(kept, options, watch))
+                ran = runs.once(kept, options, watch)
+                _tell_round(ran)
+                require_none(ran.ill)
                 return
             with _until_interrupted() as stop:
                 runs.follow(kept, options, stop, watch, _tell_round)
@@ -82,12 +106,12 @@ def rebuild(context: typer.Context, master: MASTER = None, history: HISTORY = No
 @app.command()
 def backfill(
     context: typer.Context,
-    first: DAY = None,
-    last: DAY = None,
+    first: FIRST = None,
+    last: LAST = None,
     master: MASTER = None,
     history: HISTORY = None,
 ) -> None:
-    """Make the answers of some days anew, of today and yesterday unless told otherwise."""
+    """Make the answers of some days anew."""
     today = dt.datetime.now(dt.UTC).date()
     begin = first.date() if first else today - dt.timedelta(days=1)
     with kept_history(context, master, history) as kept, watching() as watch:
@@ -102,7 +126,7 @@ def report(
     master: MASTER = None,
     history: HISTORY = None,
 ) -> None:
-    """Say what happened: on the console, and as a page of its own."""
+    """Say what happened, also as a page."""
     if to is not None and not (to.parent.is_dir() and os.access(to.parent, os.W_OK)):
         raise InvalidInput(f"wanted a file in a folder that can be written to, got {to}")
     with kept_history(context, master, history) as kept:
@@ -119,6 +143,28 @@ def report(
 
 
 @app.command()
+def status(context: typer.Context, master: MASTER = None, history: HISTORY = None) -> None:
+    """Say how far the history has come.
+
+    Ends with 1 when the tables do not add up, or work is lost.
+    """
+    with store_url(loaded(context).settings) as url, kept_history(context, master, history) as kept:
+        found = look_at(kept, EventOptions(url=url))
+    for each in found.streams:
+        many = "?" if each.events is None else f"{each.events:,}"
+        typer.echo(f"{each.stream:<40} {many:>10} events to be read")
+    last = "never" if found.last_at is None else f"{found.last_at:%Y-%m-%d %H:%M:%S} UTC"
+    typer.echo(f"{found.events:,} events kept; the last one happened {last}")
+    for check in found.checks:
+        typer.echo(f"{'well' if check.well else 'ILL '}  {check}")
+    for each in found.lost:
+        typer.echo(f"lost  {each}")
+    require_none(found.ill)
+    if found.lost:
+        raise typer.Exit(1)
+
+
+@app.command()
 def sql(
     context: typer.Context,
     query: Annotated[str, typer.Argument(help="Over events, attempts, items, hourly, jobs, …")],
@@ -128,7 +174,10 @@ def sql(
     master: MASTER = None,
     history: HISTORY = None,
 ) -> None:
-    """Ask in SQL, over what is kept and, as `jobs`, over what is in the queues now."""
+    """Ask in SQL.
+
+    Over what is kept, table by table, and over what is in the queues now, as `jobs`.
+    """
     with store_url(loaded(context).settings) as url, kept_history(context, master, history) as kept:
         kept.show_views()
         if live:
@@ -176,14 +225,23 @@ def retain(
 @app.command()
 def forget(
     context: typer.Context,
-    key: Annotated[str, typer.Argument(help="The id of the job, file or visitor.")],
+    key: Annotated[str, typer.Argument(help="The id of a job, file or visitor.")],
+    mentioned: Annotated[
+        bool,
+        typer.Option(
+            "--mentioned", help="Every subject that was told of with KEY in it: a name, an address."
+        ),
+    ] = False,
     master: MASTER = None,
     history: HISTORY = None,
 ) -> None:
-    """Delete every row about one subject, and the files that held them."""
+    """Delete every row about somebody.
+
+    Also the files that held them; numbers that were counted before stay as they are.
+    """
     with kept_history(context, master, history) as kept, watching() as watch:
         watch.begin("forgetting")
-        gone = upkeep.forget(kept, key)
+        gone = upkeep.forget(kept, key, mentioned=mentioned)
     _tell_gone(gone)
 
 
@@ -220,6 +278,8 @@ def _tell_round(ran: runs.Ran) -> None:
         f"{ran.events:,} rows read, {ran.advice} pieces of advice given, {ran.seconds:.0f} s",
         err=True,
     )
+    for each in ran.ill:
+        typer.echo(f"the tables do not add up: {each}", err=True)
 
 
 def _tell_gone(gone: dict[str, int]) -> None:

@@ -22,7 +22,10 @@ from waystation.queues.files.producer import Priorities
 from waystation.queues.files.scan import Skip
 
 GLOBS = Annotated[
-    list[str] | None, typer.Option(help="Again for each; else the producer's.", show_default=False)
+    list[str] | None,
+    typer.Option(
+        metavar="GLOB", help="Once for each; else as the producer is set up.", show_default=False
+    ),
 ]
 
 
@@ -52,7 +55,10 @@ def scan(
     ] = None,
     master: MASTER = None,
 ) -> None:
-    """Put a huge tree in line, by the rules of `waystation files`; again adds only what is new."""
+    """Put a huge tree in line.
+
+    By the rules of `waystation files`, but with Spark; again it adds only what is new.
+    """
     found = load_files(config)
     if found.missing:
         typer.echo(f"waystation: no file {found.missing}, the defaults count", err=True)
