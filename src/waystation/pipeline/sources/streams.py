@@ -28,7 +28,10 @@ class EventOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The environment variable that holds the URL when the option does not."""
     lines: str = ",".join(LINES)
     queues: str = "*"
-    """Names and patterns, separated by commas; names alone need no search for keys."""
+    """Names and patterns, separated by commas; names alone need no search for keys.
+
+    A line whose queues share one stream is followed whole.
+    """
     prefix: str = ""
     """What the keys start with; empty means each line's own."""
     starting: str = "earliest"
