@@ -53,7 +53,8 @@ async def stalled_check_ms(url: str, active: int) -> tuple[float, float]:
 
 async def memory_per_waiting_job(url: str, jobs: int) -> float:
     """Bytes the store needs for one of our waiting jobs."""
-    async with await connect(url) as store, Queue(f"growth-{time.time_ns()}", store) as queue:
+    # The name that Node's queue has, because every key holds it.
+    async with await connect(url) as store, Queue("weighed", store) as queue:
         before = await used_memory(store)
         await fill(queue, jobs)
         after = await used_memory(store)
