@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from tests.connectors.nginx import free_port
 from tests.interfaces.api.hands import QUEUE, House
+from tests.support.ports import free_port
 from waystation.interfaces.api.server import serving
 from waystation.interfaces.connectors import Rule, WaitingRoomMiddleware
 from waystation.interfaces.connectors.gate import GateOptions

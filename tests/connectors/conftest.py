@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.connectors.block import Block
-from tests.connectors.nginx import free_port, nginx
+from tests.connectors.nginx import nginx
 from tests.connectors.shop import Shop
 from tests.interfaces.api import hands
+from tests.support.ports import free_port
 from waystation.core.clock import HandClock
 from waystation.interfaces.api.desk import DeskOptions
 from waystation.interfaces.api.server import serving

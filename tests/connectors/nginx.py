@@ -3,11 +3,11 @@
 import asyncio
 import getpass
 import os
-import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tests.support.ports import free_port
 from tests.support.programs import require_program
 
 RECIPE = Path(__file__).parents[2] / "examples" / "shop" / "nginx.conf"
@@ -27,13 +27,6 @@ http {{
 # A worker of root's nginx would become somebody who may not look into the test's folder.
 _USER = f"user {getpass.getuser()};" if os.geteuid() == 0 else ""
 STRIP = RECIPE.with_name("strip.conf")
-
-
-def free_port() -> int:
-    """A port that nobody uses."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.ports import free_port
 from waystation.core.errors import InvalidSetting, StoreUnreachable, StoreUnsuitable
 from waystation.core.runtime.worker import WorkerOptions
 from waystation.core.store.connection import StoreOptions
@@ -38,12 +39,6 @@ asyncio.run(main())
 
 def settings_for(url: str) -> Settings:
     return Settings(store=StoreSettings.model_validate({"url": url}))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def test_the_store_of_the_settings_answers(redis_url: str) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.connectors.nginx import free_port
 from tests.interfaces.api import hands
+from tests.support.ports import free_port
 from waystation.core.errors import InvalidOption
 from waystation.interfaces.api.care import Care
 from waystation.interfaces.api.server import serving

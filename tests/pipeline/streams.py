@@ -1,11 +1,13 @@
 """Streams to be read: written here, and driven through the reader as Spark drives it."""
 
+import datetime as dt
 from typing import Any, cast
 
 import msgspec
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from redis import Redis
 
+from waystation.core.events import from_entry
 from waystation.pipeline.sources.following import EventsStream
 from waystation.pipeline.sources.streams import EventOptions
 
@@ -16,6 +18,34 @@ def tell(store: Redis, many: int, *, queue: str = "mail", event: str = "waiting"
     for number in range(many):
         line.xadd(f"bull:{queue}:events", {"event": event, "jobId": str(number)})
     return [entry.decode() for entry in line.execute()]
+
+
+async def told(redis: Any, stream: str) -> list[dict[str, Any]]:
+    """What a line itself has told, as rows of the events table."""
+    rows: list[dict[str, Any]] = []
+    for number, (entry_id, entry) in enumerate(await redis.xrange(stream)):
+        event = from_entry(entry_id, entry)
+        at = dt.datetime.fromtimestamp(event.at_ms / 1000, dt.UTC)
+        rows.append(
+            {
+                "line": event.line,
+                "queue": event.queue,
+                "stream": stream,
+                "entry_id": entry_id.decode(),
+                "seq": number,
+                "told_at": at,
+                "at": at,
+                "event": event.name,
+                "subject": event.subject,
+                "attempt": event.attempt,
+                "worker": event.worker,
+                "fields": event.fields,
+                "version": event.version,
+                "_corrupt": event.corrupt,
+                "date": at.date(),
+            }
+        )
+    return rows
 
 
 class Following:

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ import pytest
 from redis import Redis
 
 from tests.pipeline.streams import tell
+from tests.support.ports import free_port
 from waystation.pipeline.java import java_home
 
 SPARK = Path(pyspark.__file__).parent
@@ -67,12 +67,6 @@ def process(*words: str, log: Path) -> Generator[subprocess.Popen[bytes]]:
         finally:
             os.killpg(started.pid, signal.SIGKILL)
             started.wait()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def wait_for(log: Path, words: str) -> None:

@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 from redis import Redis
 
 from tests.pipeline import stories
-from tests.queues.routing.hands import Hands, hands_on
+from tests.pipeline.streams import told
+from tests.queues.routing.hands import hands_on
 from waystation.core.errors import InvalidInput
-from waystation.core.events import from_entry
 from waystation.pipeline.lines import line_named
 from waystation.pipeline.lines.routing import (
     CRON_SLOTS,
@@ -25,35 +25,6 @@ from waystation.pipeline.sources.adding import BatchAdding
 from waystation.queues.routing import Schedule, Target
 from waystation.queues.routing.keys import RoutingKeys
 from waystation.queues.routing.schedule import next_slots
-
-
-async def told(hands: Hands) -> list[dict[str, Any]]:
-    """The line's own stream as rows of the events table."""
-    found: Any = await hands.redis.xrange(hands.keys.events)
-    rows: list[dict[str, Any]] = []
-    for number, (entry_id, entry) in enumerate(found):
-        event = from_entry(entry_id, entry)
-        at = dt.datetime.fromtimestamp(event.at_ms / 1000, dt.UTC)
-        rows.append(
-            {
-                "line": event.line,
-                "queue": event.queue,
-                "stream": hands.keys.events,
-                "entry_id": entry_id.decode(),
-                "seq": number,
-                "told_at": at,
-                "at": at,
-                "event": event.name,
-                "subject": event.subject,
-                "attempt": event.attempt,
-                "worker": event.worker,
-                "fields": event.fields,
-                "version": event.version,
-                "_corrupt": event.corrupt,
-                "date": at.date(),
-            }
-        )
-    return rows
 
 
 async def test_routes_tell_what_is_asked_for_and_who_serves_it(
@@ -70,7 +41,7 @@ async def test_routes_tell_what_is_asked_for_and_who_serves_it(
             await hands.settle(source, claim)
         await hands.clock.advance(10)
         await hands.add("mail")
-        rows = await told(hands)
+        rows = await told(hands.redis, hands.keys.events)
 
     found = {
         (row["queue"], "gpu" in row["target"]): row
@@ -99,7 +70,7 @@ async def test_slots_are_on_time_late_missed_skipped_or_doubled(
         await upkeep.fire_schedules()  # half a minute late
         await hands.clock.advance(120)
         await upkeep.fire_schedules()  # one made up for, late, and one left out
-        rows = await told(hands)
+        rows = await told(hands.redis, hands.keys.events)
     fired = [row for row in rows if row["event"] == "fired"]
     # What no upkeep of ours does: a slot fired twice, and one that nobody fired.
     again = {**fired[0], "entry_id": "1-1"}

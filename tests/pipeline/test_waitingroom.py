@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.pipeline import stories
+from tests.pipeline.streams import told
 from tests.queues.waitingroom.hands import Hands, hands_on
-from waystation.core.events import from_entry
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
 from waystation.pipeline import rooms
@@ -34,34 +34,6 @@ from waystation.pipeline.sources.store import Store
 from waystation.queues.waitingroom.keys import RoomKeys
 from waystation.queues.waitingroom.model import Model, closed_form
 from waystation.queues.waitingroom.simulator import Crowd, Simulation
-
-
-async def told(redis: Any, stream: str) -> list[dict[str, Any]]:
-    """A room's own stream as rows of the events table."""
-    rows: list[dict[str, Any]] = []
-    for number, (entry_id, entry) in enumerate(await redis.xrange(stream)):
-        event = from_entry(entry_id, entry)
-        at = dt.datetime.fromtimestamp(event.at_ms / 1000, dt.UTC)
-        rows.append(
-            {
-                "line": event.line,
-                "queue": event.queue,
-                "stream": stream,
-                "entry_id": entry_id.decode(),
-                "seq": number,
-                "told_at": at,
-                "at": at,
-                "event": event.name,
-                "subject": event.subject,
-                "attempt": event.attempt,
-                "worker": event.worker,
-                "fields": event.fields,
-                "version": event.version,
-                "_corrupt": event.corrupt,
-                "date": at.date(),
-            }
-        )
-    return rows
 
 
 @asynccontextmanager

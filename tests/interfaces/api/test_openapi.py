@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.connectors.nginx import free_port
 from tests.interfaces.api.hands import QUEUE, House
+from tests.support.ports import free_port
 from waystation.interfaces.api.endpoints import declared
 from waystation.interfaces.api.reference import PARTS
 from waystation.interfaces.api.server import serving

@@ -3,8 +3,8 @@
 import httpx2
 import msgspec
 
-from tests.connectors.nginx import free_port
 from tests.interfaces.api.hands import HOST, QUEUE, House, Person
+from tests.support.ports import free_port
 from waystation.interfaces.api.server import serving
 
 SIGN_IN = "/api/v1/admin/sign-in"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx2
 
-from tests.connectors.nginx import free_port
+from tests.support.ports import free_port
 
 
 async def test_the_doors_open_serve_and_close(redis_url: str, tmp_path: Path) -> None:
