@@ -4,9 +4,7 @@ Everything is a ratio of two figures of the same run.
 """
 
 import asyncio
-import statistics
 import time
-from collections.abc import Awaitable, Callable
 
 from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.worker import Worker, WorkerOptions
@@ -21,12 +19,12 @@ from waystation.queues.routing.scripts import settle
 
 from .packed import Wire, packed
 from .report import Report, Row
+from .turns import interleaved
 
 JOBS = 10_000
 CLAIMS = 200
 WARM = 100
 BATCH = 100
-TIMES = 3
 PICKY = JobOptions(target=Target(capabilities=("quantum",)))
 
 
@@ -49,7 +47,7 @@ async def _claims(store: Store) -> Report:
         "10,000 in front and 10,000 behind": lambda: claim_cost(store, 10_000, behind=10_000),
         "30,000 in front and 30,000 behind": lambda: claim_cost(store, 30_000, behind=30_000),
     }
-    empty, *costs = await _interleaved(*subjects.values())
+    empty, *costs = await interleaved(*subjects.values())
     names = list(subjects)[1:]
     return Report(
         title="Claiming one job that a worker can do",
@@ -69,7 +67,7 @@ async def _drain(store: Store, url: str) -> Report:
         assert await store.redis.exists("bridge:jobs:claims") == 0
         return rate
 
-    ours, most = await _interleaved(lambda: drain_rate(store), ceiling)
+    ours, most = await interleaved(lambda: drain_rate(store), ceiling)
     return Report(
         title=f"Emptying a line of {JOBS:,} jobs that do nothing, one worker process",
         unit="jobs/s",
@@ -174,9 +172,3 @@ async def _fill(store: Store) -> None:
 def _source(store: Store) -> RoutingSource:
     profile = Profile(server_id="bench", capabilities=("cpu",))
     return RoutingSource(store, RoutingKeys(), profile, ClaimOptions(announce=False))
-
-
-async def _interleaved(*subjects: Callable[[], Awaitable[float]]) -> list[float]:
-    """The median of each, measured in turn, so that a busy minute hits all of them."""
-    rounds = [[await subject() for subject in subjects] for _ in range(TIMES)]
-    return [statistics.median(each) for each in zip(*rounds, strict=True)]

@@ -2,24 +2,20 @@
 
 import asyncio
 import statistics
-import sys
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import msgspec
 from redis.asyncio import Redis
 
-from benchmarks.peers.run import measure
+from benchmarks.peers.run import measure, measure_ours
 from benchmarks.report import Report, Row
+from benchmarks.turns import TIMES, interleaved
 from waystation.core.store import embedded
 
 from . import ceiling, growth
 
-TIMES = 3
 JOBS = 20_000
 BACKLOG = 1_000_000
-PROJECT = Path(__file__).parents[2]
 
 
 def run() -> list[Report]:
@@ -34,18 +30,18 @@ async def _run(url: str) -> list[Report]:
 
 async def _drain(url: str) -> Report:
     async def ours(**options: int) -> float:
-        return (await _ours("drain", url, **options))["perSecond"]
+        return (await measure_ours("drain", url, **options))["perSecond"]
 
     async def node(**options: int) -> float:
         return (await measure("node_drain", url, **options))["perSecond"]
 
     async def port() -> float:
-        return (await measure("python_drain", url, jobs=JOBS // 4, concurrency=40))["perSecond"]
+        return (await measure("drain_bullmq", url, jobs=JOBS // 4, concurrency=40))["perSecond"]
 
     async def store() -> float:
         return await asyncio.to_thread(ceiling.drain_rate, url, JOBS)
 
-    fast, theirs, ported, most, one, node_one = await _interleaved(
+    fast, theirs, ported, most, one, node_one = await interleaved(
         lambda: ours(concurrency=200),
         lambda: node(concurrency=200),
         port,
@@ -69,7 +65,7 @@ async def _drain(url: str) -> Report:
 
 async def _rates(url: str) -> Report:
     async def ours() -> dict[str, Any]:
-        return await _ours("add", url)
+        return await measure_ours("add", url)
 
     async def node() -> dict[str, Any]:
         return await measure("node_add", url)
@@ -104,9 +100,9 @@ async def _times(url: str) -> Report:
     names = {"p50Ms": "p50", "p99Ms": "p99"}
     rounds = [
         (
-            await _ours("latency", url, jobs=1000),
+            await measure_ours("latency", url, jobs=1000),
             await measure("node_latency", url, jobs=1000),
-            await _ours("add", url, jobs=1000),
+            await measure_ours("add", url, jobs=1000),
             await measure("node_add", url, jobs=1000),
         )
         for _ in range(TIMES)
@@ -137,7 +133,7 @@ async def _times(url: str) -> Report:
 
 
 async def _growth(url: str) -> Report:
-    small, large, few, many = await _interleaved(
+    small, large, few, many = await interleaved(
         lambda: growth.drain_cost(url, 20_000),
         lambda: growth.drain_cost(url, BACKLOG),
         lambda: growth.claim_cost_beside(url, 0),
@@ -170,31 +166,3 @@ async def _node_memory(url: str) -> float:
     await client.flushdb()
     await client.aclose()
     return (after - before) / JOBS
-
-
-async def _interleaved(
-    *subjects: Callable[[], Awaitable[float]], times: int = TIMES
-) -> list[float]:
-    """The median of each, measured in turn, so that a busy minute hits all of them."""
-    rounds = [[await subject() for subject in subjects] for _ in range(times)]
-    return [statistics.median(each) for each in zip(*rounds, strict=True)]
-
-
-async def _ours(task: str, url: str, **options: int) -> dict[str, Any]:
-    """The figures of one of our own programs, in a process of its own as the peers are."""
-    given = [f"{name}={value}" for name, value in options.items()]
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "benchmarks.bullmq.ours",
-        task,
-        "--url",
-        url,
-        *given,
-        cwd=PROJECT,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    out, _ = await process.communicate()
-    if process.returncode:
-        raise RuntimeError(f"our own {task} ended with {process.returncode}")
-    return msgspec.json.decode(out)

@@ -4,19 +4,18 @@ import asyncio
 import statistics
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from benchmarks.report import Report, Row
+from benchmarks.turns import interleaved
 from waystation.core.store import embedded
 
 FILES = 100_000
 FEW = 10_000
 JOBS = 20_000
-TIMES = 3
 PROJECT = Path(__file__).parents[2]
 
 
@@ -60,7 +59,7 @@ async def _scan(url: str, many: Path, few: Path) -> list[Report]:
 
 
 async def _drain(url: str) -> Report:
-    fast, theirs, one, their_one = await _interleaved(
+    fast, theirs, one, their_one = await interleaved(
         lambda: _rate("drain", url, concurrency=200),
         lambda: _rate("bullmq", url, concurrency=200),
         lambda: _rate("drain", url, concurrency=1, jobs=JOBS // 4),
@@ -77,7 +76,7 @@ async def _drain(url: str) -> Report:
 
 async def _growth(url: str) -> Report:
     # Both fill the stream of events to its cap, so that only the backlog differs.
-    large, small = await _interleaved(
+    large, small = await interleaved(
         lambda: _rate("fetch", url, jobs=100_000), lambda: _rate("fetch", url, jobs=20_000)
     )
     return Report(
@@ -87,12 +86,6 @@ async def _growth(url: str) -> Report:
         rows=[Row("in batches of 100", large, small)],
         remark="aim: 1",
     )
-
-
-async def _interleaved(*steps: Callable[[], Awaitable[float]]) -> list[float]:
-    """The median of several rounds, each step once in each of them."""
-    rounds = [[await step() for step in steps] for _ in range(TIMES)]
-    return [statistics.median(results) for results in zip(*rounds, strict=True)]
 
 
 async def _rate(name: str, url: str, **options: int) -> float:

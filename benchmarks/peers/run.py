@@ -5,10 +5,8 @@
 
 import argparse
 import asyncio
-import fcntl
-import subprocess
+import os
 import sys
-import venv
 from asyncio.subprocess import PIPE
 from pathlib import Path
 from typing import Any
@@ -19,9 +17,10 @@ from tests.wire.install import PROJECT, find_node, installed
 
 HERE = Path(__file__).parent
 NODE_RELEASE = "6.7.0"
-PORT_PINS = HERE / "python_port.txt"
-PORT_HOME = PROJECT / ".tools" / "python" / "bullmq-port"
-PROGRAMS = ("node_drain", "node_add", "node_fill", "node_latency", "python_drain")
+UV = PROJECT / ".tools" / "uv" / "bin" / "uv"
+PROGRAMS = {
+    path.stem: path for path in sorted([*HERE.glob("node_*.mjs"), *HERE.glob("python/drain_*.py")])
+}
 
 
 class PeerFailed(Exception):
@@ -32,45 +31,41 @@ async def measure(program: str, url: str, **options: Any) -> dict[str, Any]:
     """The figures of one program, by its name; the options are the ones it knows."""
     if program not in PROGRAMS:
         raise PeerFailed(f"wanted one of {', '.join(PROGRAMS)}, got {program}")
-    if program.startswith("node_"):
+    path = PROGRAMS[program]
+    if path.suffix == ".mjs":
         folder = await asyncio.to_thread(installed, NODE_RELEASE)
-        command = [find_node().program, str(HERE / f"{program}.mjs")]
+        command = [find_node().program, str(path)]
     else:
-        folder = HERE
-        command = [str(await asyncio.to_thread(_port_python)), str(HERE / f"{program}.py")]
+        folder = path.parent
+        command = _in_its_own_environment(path)
     flags = [f"--{name}={value}" for name, value in {"url": url, **options}.items()]
-    return await _figures([*command, *flags], folder)
+    return await _figures(program, [*command, *flags], folder)
 
 
-async def _figures(command: list[str], folder: Path) -> dict[str, Any]:
-    process = await asyncio.create_subprocess_exec(*command, cwd=folder, stdout=PIPE, stderr=PIPE)
+async def measure_ours(task: str, url: str, **options: Any) -> dict[str, Any]:
+    """The figures of our own side, in a process of its own as the peers are."""
+    given = [f"{name}={value}" for name, value in options.items()]
+    command = [sys.executable, "-m", "benchmarks.bullmq.ours", task, "--url", url, *given]
+    return await _figures(task, command, PROJECT)
+
+
+def _in_its_own_environment(path: Path) -> list[str]:
+    """The program says at its top what it needs; the peers do not agree on one redis-py."""
+    return [
+        *(str(UV), "run", "--quiet", "--no-project"),
+        *("--python", sys.executable, "--script", str(path)),
+    ]
+
+
+async def _figures(program: str, command: list[str], folder: Path) -> dict[str, Any]:
+    env = {"UV_SYSTEM_CERTS": "true", **os.environ}
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=folder, env=env, stdout=PIPE, stderr=PIPE
+    )
     out, err = await process.communicate()
     if process.returncode != 0 or not out.strip():
-        program = Path(command[1]).name
         raise PeerFailed(f"{program} ended with {process.returncode}: {err.decode().strip()}")
     return msgspec.json.decode(out.splitlines()[-1])
-
-
-def _port_python() -> Path:
-    """The interpreter of the environment that holds the Python port, made when it is missing."""
-    stamp = PORT_HOME / PORT_PINS.name
-    PORT_HOME.mkdir(parents=True, exist_ok=True)
-    with PORT_HOME.with_suffix(".lock").open("ab") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        if not stamp.is_file() or stamp.read_bytes() != PORT_PINS.read_bytes():
-            _make_port_environment()
-            stamp.write_bytes(PORT_PINS.read_bytes())
-    return PORT_HOME / "bin" / "python"
-
-
-def _make_port_environment() -> None:
-    venv.create(PORT_HOME, clear=True, with_pip=True)
-    pip = [str(PORT_HOME / "bin" / "python"), "-m", "pip", "install", "--quiet"]
-    done = subprocess.run(
-        [*pip, "--requirement", str(PORT_PINS)], capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise PeerFailed(f"pip could not install the Python port: {done.stderr.strip()}")
 
 
 def main() -> None:
