@@ -7,6 +7,7 @@ so whatever is shown here in Python works as well when the other side is written
 """
 
 import asyncio
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -219,3 +220,22 @@ async def test_a_handler_can_take_many_jobs_at_once(redis_url: str) -> None:
 
     assert (ada, grace) == ("sent to ada", "sent to grace")
     assert isinstance(nobody, JobFailed)
+
+
+def test_code_that_is_not_async_adds_jobs_too(redis_url: str) -> None:
+    """A site in Django or Flask keeps one loop in a thread, and all its requests share the queue
+    there. The call returns when the job is stored."""
+    loop = asyncio.new_event_loop()
+    thread = Thread(target=loop.run_forever, name="queues", daemon=True)
+    thread.start()
+    queue = Queue("mail", redis_url)
+
+    def add(name: str, data: Any) -> Job:
+        return asyncio.run_coroutine_threadsafe(queue.add(name, data), loop).result(timeout=5)
+
+    assert add("send", {"to": "ada@example.org"}).id == "1"
+
+    asyncio.run_coroutine_threadsafe(queue.close(), loop).result()
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
