@@ -12,6 +12,9 @@ export PYRIGHT_PYTHON_CACHE_DIR := $(CURDIR)/.tools/pyright
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export WAYSTATION_CACHE := $(CURDIR)/.tools/cache
 
+# A run starts hundreds of Pythons; without compiled files each spends half its start on compiling.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench docs lock clean
 

@@ -37,6 +37,13 @@ def test_every_script_has_a_door() -> None:
     assert sorted(scripts - doors) == []
 
 
+def test_every_script_is_well_formed() -> None:
+    import_everything()
+    for door in Door.every:
+        if door.script.package.startswith("waystation."):
+            door.script.check()
+
+
 def test_files_are_short_enough_to_read() -> None:
     counted = {
         str(file.relative_to(ROOT)): len(file.read_text().splitlines())

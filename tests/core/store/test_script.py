@@ -226,9 +226,6 @@ async def test_missing_and_unknown_arguments_are_named(redis: Redis, written: Wr
     ("lua", "args", "complaint"),
     [
         ("return 1", "", "must start with a sentence"),
-        ("--- Do it.\n--- args value\nreturn valeu", "value: str", "nobody declares: valeu"),
-        ("--- Do it.\ncount = 1\nreturn 1", "", "nobody declares: count"),
-        ("--- Do it.\nreturn redis.call('get', 'a')", "", "upper case: 'get'"),
         ("--- Do it.\n--- uses nothing_there\nreturn 1", "", "no lua/shared/nothing_there.lua"),
         ("--- Do it.\n--- args a a\nreturn 1", "a: str", "names a twice"),
         ("--- Do it.\n--- args a... b\nreturn 1", "a: str, b: str", "cannot be the name of a slot"),
@@ -243,6 +240,22 @@ def test_a_slip_is_caught_on_import(written: Written, lua: str, args: str, compl
 
 
 @pytest.mark.parametrize(
+    ("lua", "complaint"),
+    [
+        ("--- Do it.\nreturn valeu", "nobody declares: valeu"),
+        ("--- Do it.\ncount = 1\nreturn 1", "nobody declares: count"),
+        ("--- Do it.\nreturn redis.call('get', 'a')", "upper case: 'get'"),
+    ],
+)
+async def test_a_slip_is_caught_before_the_server_sees_it(
+    redis: Redis, written: Written, lua: str, complaint: str
+) -> None:
+    doors = written({"do": lua})
+    with pytest.raises(ValueError, match=complaint):
+        await doors.do(redis, doors.keys)
+
+
+@pytest.mark.parametrize(
     "helper",
     [
         "--- Other name.\nlocal function other() return 1 end",
@@ -254,7 +267,7 @@ def test_a_slip_is_caught_on_import(written: Written, lua: str, args: str, compl
 def test_a_helper_is_one_local_function_named_like_its_file(written: Written, helper: str) -> None:
     lua = {"use": "--- Use.\n--- uses help\nreturn help()", "shared/help": helper}
     with pytest.raises(ValueError, match="must be one `local function help"):
-        written(lua)
+        written(lua).use.script.check()
 
 
 def test_helpers_in_a_circle_are_refused(written: Written) -> None:
@@ -284,7 +297,7 @@ repeat add(1, 2) until count > 1e1 or entry.nested.kind == [[missing words]]
 return count .. ('x'):rep(2) .. tostring(time[1] ~= nil)
 """
     doors = written({"do_it": lua}, args="id: str")
-    assert doors.do_it.header.args == ("id",)
+    doors.do_it.script.check()
 
 
 def test_every_door_is_known(written: Written) -> None:

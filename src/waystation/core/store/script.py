@@ -71,8 +71,7 @@ class Door(Generic[P, R]):
         self.name = declaration.__name__
         self.__doc__ = declaration.__doc__
         self.__wrapped__ = declaration
-        package = inspect.getmodule(declaration)
-        self.script = Source(package.__name__.rpartition(".")[0] if package else "", self.name)
+        self.script = Source(declaration.__module__.rpartition(".")[0], self.name)
         self.header = self.script.header
         self.source = self.script.text
         self.sha = self.script.sha
@@ -95,6 +94,7 @@ class Door(Generic[P, R]):
                 answer = await client.execute_command("EVALSHA", self.sha, count, *slots)
             except NoScriptError:
                 # Nothing has run; EVAL sends the text, runs it and leaves it there for next time.
+                self.script.check()
                 answer = await client.execute_command("EVAL", self.source, count, *slots)
         except faults.FAULTS as error:
             raise self._failure(error) from error
@@ -110,6 +110,7 @@ class Door(Generic[P, R]):
             try:
                 answer = client.execute_command("EVALSHA", self.sha, count, *slots)
             except NoScriptError:
+                self.script.check()
                 answer = client.execute_command("EVAL", self.source, count, *slots)
         except faults.FAULTS as error:
             raise self._failure(error) from error

@@ -49,11 +49,12 @@ class Source:
         body = _read(_lua(package) / f"{name}.lua")
         self.header = parse_header(body, where=self.where)
         helpers = _helpers(package, self.header.uses, where=self.where)
-        rare = _rarely(package, self.header.rarely, where=self.where)
-        preamble = "\n".join([*helpers, *rare, _prelude(self.header), ""])
+        rare = _helpers(package, self.header.rarely, where=self.where)
+        made = [*helpers.values(), *_rarely(self.header.rarely, rare), _prelude(self.header), ""]
+        preamble = "\n".join(made)
+        self._helpers = {**helpers, **rare}
         self.text = preamble + body
         self._body_starts = preamble.count("\n")
-        _check(self.where, self.text)
 
     @property
     def where(self) -> str:
@@ -64,6 +65,18 @@ class Source:
     def sha(self) -> str:
         """The name under which the server keeps it."""
         return hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+
+    def check(self) -> None:
+        """Catch a slip before the server does; every process would pay for it on import."""
+        for name, text in self._helpers.items():
+            if lua_words.only_function(text) != name:
+                raise ValueError(f"helper {name} must be one `local function {name}(...)`")
+        if unknown := lua_words.undeclared(self.text) - {"KEYS"}:
+            names = ", ".join(sorted(unknown))
+            raise ValueError(f"{self.where} uses names nobody declares: {names}")
+        if small := lua_words.lower_case_commands(self.text):
+            names = ", ".join(sorted(small))
+            raise ValueError(f"{self.where} must write commands in upper case: {names}")
 
     def line(self, reported: int) -> int | None:
         """The line of the file that the server means; None when it lies in a helper."""
@@ -118,8 +131,8 @@ def _prelude(header: Header) -> str:
     return "\n".join(lines)
 
 
-def _helpers(package: str, names: tuple[str, ...], *, where: str) -> list[str]:
-    """The helpers' texts, each once, every one behind those it uses."""
+def _helpers(package: str, names: tuple[str, ...], *, where: str) -> dict[str, str]:
+    """The helpers' texts by name, every one behind those it uses."""
     texts: dict[str, str] = {}
 
     def add(name: str, path: tuple[str, ...]) -> None:
@@ -134,17 +147,17 @@ def _helpers(package: str, names: tuple[str, ...], *, where: str) -> list[str]:
 
     for name in names:
         add(name, ())
-    return list(texts.values())
+    return texts
 
 
-def _rarely(package: str, names: tuple[str, ...], *, where: str) -> list[str]:
+def _rarely(names: tuple[str, ...], helpers: dict[str, str]) -> list[str]:
     """A function that makes these helpers when it is first called, and hands them out."""
     if not names:
         return []
     handed_out = ", ".join(f"{name} = {name}" for name in names)
     return [
         "local rarely\ndo\nlocal made\nrarely = function()\nif made then return made end",
-        *_helpers(package, names, where=where),
+        *helpers.values(),
         f"made = {{ {handed_out} }}\nreturn made\nend\nend",
     ]
 
@@ -154,18 +167,8 @@ def _helper(package: str, name: str, where: str) -> str:
     for home in (package, SHARED):
         file = _lua(home) / "shared" / f"{name}.lua"
         if file.is_file():
-            text = _read(file)
-            if lua_words.only_function(text) != name:
-                raise ValueError(f"helper {name} must be one `local function {name}(...)`")
-            return text
+            return _read(file)
     raise ValueError(f"{where} uses {name}, but there is no lua/shared/{name}.lua")
-
-
-def _check(where: str, text: str) -> None:
-    if unknown := lua_words.undeclared(text) - {"KEYS"}:
-        raise ValueError(f"{where} uses names nobody declares: {', '.join(sorted(unknown))}")
-    if small := lua_words.lower_case_commands(text):
-        raise ValueError(f"{where} must write commands in upper case: {', '.join(sorted(small))}")
 
 
 def _lua(package: str) -> Traversable:
