@@ -1,5 +1,6 @@
 """Streams into tables, on Spark."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -80,7 +81,7 @@ def test_a_run_goes_on_where_the_last_one_stopped_with_or_without_its_checkpoint
 
 
 def torn_offsets(folder: Path) -> None:
-    last = max((folder / "offsets").glob("[0-9]*"), key=lambda file: int(file.name))
+    last = newest(folder / "offsets")
     last.write_text(last.read_text()[:20])
 
 
@@ -90,7 +91,7 @@ def lost_offsets(folder: Path) -> None:
 
 
 def torn_commit(folder: Path) -> None:
-    max((folder / "commits").glob("[0-9]*"), key=lambda file: int(file.name)).write_text("v1\n{")
+    newest(folder / "commits").write_text("v1\n{")
 
 
 def lost_metadata(folder: Path) -> None:
@@ -108,6 +109,41 @@ def lost_name(folder: Path) -> None:
     (folder / "waystation.json").unlink()
 
 
+def torn_name(folder: Path) -> None:
+    (folder / "waystation.json").write_text('{"application": ')
+
+
+def garbage_in_offsets(folder: Path) -> None:
+    newest(folder / "offsets").write_bytes(b"\x00\xff" * 40)
+
+
+def offsets_of_something_else(folder: Path) -> None:
+    newest(folder / "offsets").write_text('v1\n{"batchWatermarkMs":0}\n{"mail":7}')
+
+
+def offsets_that_lie_ahead(folder: Path) -> None:
+    last = newest(folder / "offsets")
+    head, rest, offset = last.read_text().splitlines()
+    told = json.loads(offset)
+    for place in told["streams"].values():
+        place[:] = ["9999999999999-0", place[1] + 1000]
+    last.write_text("\n".join((head, rest, json.dumps(told))))
+
+
+def made_for_other_tables(folder: Path) -> None:
+    (folder / "waystation.json").write_text('{"application": "bronze-of-somebody-else"}')
+
+
+def a_hole_in_offsets(folder: Path) -> None:
+    last = newest(folder / "offsets")
+    newest(folder / "commits").unlink()
+    (folder / "offsets" / str(int(last.name) - 1)).unlink()
+
+
+def newest(folder: Path) -> Path:
+    return max(folder.glob("[0-9]*"), key=lambda file: int(file.name))
+
+
 def test_a_damaged_checkpoint_is_refused_with_instructions_that_work(
     spark: SparkSession, store: Redis, redis_url: str, root: str, tmp_path: Path
 ) -> None:
@@ -123,6 +159,12 @@ def test_a_damaged_checkpoint_is_refused_with_instructions_that_work(
         lost_metadata,
         older_than_the_tables,
         lost_name,
+        torn_name,
+        garbage_in_offsets,
+        offsets_of_something_else,
+        offsets_that_lie_ahead,
+        made_for_other_tables,
+        a_hole_in_offsets,
     ]
     for damage in damages:
         shutil.rmtree(folder)
@@ -131,7 +173,30 @@ def test_a_damaged_checkpoint_is_refused_with_instructions_that_work(
         with pytest.raises(CheckpointDamaged, match="Remove that folder and start again"):
             bronze.follow(spark, root, url=redis_url)
 
+    # A driver that dies before it notes that its batch is in leaves as much: no damage.
     shutil.rmtree(folder)
+    shutil.copytree(whole, folder)
+    newest(folder / "commits").unlink()
+    keep_all(spark, root, redis_url)
+    assert ids(spark, root) == sorted(told)
+
+    shutil.rmtree(folder)
+    told += tell(store, 10)
+    keep_all(spark, root, redis_url)
+
+    assert ids(spark, root) == sorted(told)
+
+
+def test_tables_that_are_gone_are_not_taken_for_read(
+    spark: SparkSession, store: Redis, redis_url: str, root: str
+) -> None:
+    told = tell(store, 30)
+    keep_all(spark, root, redis_url)
+    shutil.rmtree(EVENTS.place(root))
+    with pytest.raises(CheckpointDamaged, match="of its batches the tables hold none"):
+        bronze.follow(spark, root, url=redis_url)
+
+    shutil.rmtree(bronze.checkpoint_of(root))
     keep_all(spark, root, redis_url)
 
     assert ids(spark, root) == sorted(told)

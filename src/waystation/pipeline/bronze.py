@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from waystation.pipeline import archive, checkpoint, delta
 from waystation.pipeline.bronze_sink import NAME, PLACES
+from waystation.pipeline.sources import places
 from waystation.pipeline.tables import EVENTS
 
 _KEPT = "kept"
@@ -28,11 +29,16 @@ def follow(
     """
     folder = checkpoint_of(root)
     application = checkpoint.application(folder)
-    checkpoint.check(folder, archived=delta.last_batch(EVENTS.place(root), application))
+    noted = delta.last_notes(EVENTS.place(root), PLACES)
+    checkpoint.check(
+        folder,
+        archived=delta.last_batch(EVENTS.place(root), application),
+        reached=places.read(noted) if noted else {},
+    )
     trigger: dict[str, Any] = {"availableNow": True} if every is None else {"processingTime": every}
     return (
         spark.readStream.format(archive.NAME)
-        .options(**{"starting": archived(root), "root": root, **asked})
+        .options(**{"starting": _written(noted), "root": root, **asked})
         .load()
         .observe(_KEPT, F.sum("part.rows").alias("events"))
         .writeStream.format(NAME)
@@ -51,9 +57,8 @@ def events_kept(query: StreamingQuery) -> int:
     return sum(batch["events"] or 0 for batch in told if batch)
 
 
-def archived(root: str) -> str:
+def _written(noted: Any) -> str:
     """How far the tables have come, as `waystation.events` takes it for its `starting`."""
-    noted = delta.last_notes(EVENTS.place(root), PLACES)
     return "earliest" if noted is None else msgspec.json.encode(noted).decode()
 
 

@@ -2,9 +2,12 @@
 
 import json
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 
+from waystation.core.errors import Malformed, WaystationError
 from waystation.pipeline.errors import CheckpointDamaged
+from waystation.pipeline.sources.places import Place, read
 
 _OWN = "waystation.json"
 _HEAD = "v1"
@@ -28,23 +31,46 @@ def application(folder: str) -> str:
     return name
 
 
-def check(folder: str, *, archived: int | None) -> None:
-    """Refuse a checkpoint that is torn, has holes, or is older than the tables it belongs to."""
+def check(folder: str, *, archived: int | None, reached: Mapping[str, Place]) -> None:
+    """Refuse a checkpoint that is torn, has holes, or tells another story than the tables.
+
+    `archived` is the last of its batches that the tables hold, `reached` how far they have come.
+    """
     offsets, commits = _batches(folder, "offsets"), _batches(folder, "commits")
     if (offsets or commits) and not _is_whole(Path(folder) / "metadata", lines=1, headed=False):
         raise _damaged(folder, "metadata cannot be read")
-    if archived is not None and archived > max(offsets, default=-1):
+    last, committed = max(offsets, default=-1), max(commits, default=-1)
+    held = -1 if archived is None else archived
+    if committed > last:
+        raise _damaged(folder, f"batch {committed} is committed, but its offsets are missing")
+    if held > last:
+        raise _damaged(folder, f"it ends at batch {last}, but the tables hold {held}")
+    # A batch begins when the one before is in the tables, and is committed when it is there itself.
+    if held < max(last - 1, committed):
         raise _damaged(
-            folder, f"it ends at batch {max(offsets, default=-1)}, but the tables hold {archived}"
+            folder,
+            f"it has come to batch {last}, but of its batches the tables hold "
+            f"{'none' if held < 0 else f'those up to {held}'}: it was made for other tables",
         )
-    if commits and max(commits) not in offsets:
-        raise _damaged(folder, f"batch {max(commits)} is committed, but its offsets are missing")
+    if last > max(committed, 0) and last - 1 not in offsets:
+        raise _damaged(folder, f"the offsets of batch {last - 1} are missing")
     for batch in sorted(offsets)[-2:]:
-        if not _is_whole(Path(folder) / "offsets" / str(batch), lines=2):
-            raise _damaged(folder, f"the offsets of batch {batch} cannot be read")
-    for batch in sorted(commits)[-1:]:
-        if not _is_whole(Path(folder) / "commits" / str(batch), lines=1):
-            raise _damaged(folder, f"the commit of batch {batch} cannot be read")
+        places = _offsets(folder, batch)
+        if batch == held and any(reached.get(name) != place for name, place in places.items()):
+            raise _damaged(folder, f"batch {batch} ends elsewhere than the tables say")
+    if committed >= 0 and not _is_whole(Path(folder) / "commits" / str(committed), lines=1):
+        raise _damaged(folder, f"the commit of batch {committed} cannot be read")
+
+
+def _offsets(folder: str, batch: int) -> dict[str, Place]:
+    """Where a batch ends."""
+    file = Path(folder) / "offsets" / str(batch)
+    try:
+        if not _is_whole(file, lines=2):
+            raise Malformed("torn")
+        return read(json.loads(file.read_text().splitlines()[2]))
+    except WaystationError:
+        raise _damaged(folder, f"the offsets of batch {batch} cannot be read") from None
 
 
 def _batches(folder: str, kind: str) -> set[int]:
