@@ -3,6 +3,8 @@
 import hashlib
 import os
 import random
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Generator
@@ -19,12 +21,13 @@ from waystation.pipeline.arrow import pa
 from waystation.pipeline.sources.jobs import receipt
 from waystation.pipeline.tables import EVENTS, GAPS
 
-from .drill import ROWS, Driver, enqueue
+from .drill import PROJECT, ROWS, URL, Driver, enqueue
+from .last_words import GOODS
 
-FULL = "WAYSTATION_FULL"
-"""Set it to run the drills at full size, which takes minutes."""
+IS_FULL = bool(os.environ.get("WAYSTATION_FULL"))
+"""Whether the drills are run at full size, which takes minutes."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800 if os.environ.get(FULL) else 900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600 if IS_FULL else 900)]
 
 
 @contextmanager
@@ -75,10 +78,10 @@ def batches(root: str) -> int:
 def test_killed_drivers_and_workers_lose_nothing_and_repeat_nothing(
     spark: SparkSession, redis_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    many, kills = (250_000, 5) if os.environ.get(FULL) else (10_000, 0)
+    many, kills = (250_000, 5) if IS_FULL else (10_000, 0)
     root, unbroken = (str(tmp_path_factory.mktemp(name)) for name in ("broken", "unbroken"))
     dice = random.Random(many)
-    with telling(redis_url, many, pause=0.05) as told:
+    with telling(redis_url, many, pause=0.15 if IS_FULL else 0.05) as told:
         with Driver("follow", root, redis_url, dies="before 1") as driver:
             driver.wait(killed=True)
         with Driver("follow", root, redis_url, dies="after 5") as driver:
@@ -90,6 +93,8 @@ def test_killed_drivers_and_workers_lose_nothing_and_repeat_nothing(
                 before = batches(root)
                 driver.wait_for(lambda before=before: batches(root) > before)
                 time.sleep(dice.uniform(0, 3))
+                # It dies while there is more to come.
+                assert len(told) < many
     for place in (root, unbroken):
         bronze.follow(spark, place, url=redis_url).awaitTermination()
 
@@ -104,7 +109,7 @@ def test_killed_drivers_and_workers_lose_nothing_and_repeat_nothing(
 def test_an_enqueue_whose_drivers_were_killed_adds_each_key_once(
     spark: SparkSession, redis_url: str, store: Redis
 ) -> None:
-    kills = 5 if os.environ.get(FULL) else 1
+    kills = 5 if IS_FULL else 1
     dice = random.Random(7)
     for nth in range(kills):
         enough = ROWS * (nth + dice.random()) / (kills + 1)
@@ -117,3 +122,19 @@ def test_an_enqueue_whose_drivers_were_killed_adds_each_key_once(
     found = receipt(redis_url, "bulk", "june")
     assert found is not None
     assert (found.jobs, found.rows) == (ROWS, 2 * ROWS)
+
+
+def test_an_enqueue_killed_at_any_word_with_the_store_adds_each_key_once(redis_url: str) -> None:
+    keys, chunk = (20_000, 1_000) if IS_FULL else (24, 4)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.pipeline.last_words", str(keys), str(chunk)],
+        cwd=PROJECT,
+        env={**os.environ, URL: redis_url},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    deaths = dict(line.split() for line in done.stdout.splitlines())
+    assert deaths.keys() == GOODS.keys()
+    # Three for each call: not sent, sent and not answered, answered.
+    assert all(int(many) > 3 * keys // chunk for many in deaths.values())
