@@ -31,7 +31,7 @@ async def scan(store: Store, options: argparse.Namespace) -> dict[str, float]:
     began = time.perf_counter()
     count = sum(1 for _ in Walk(wanted))
     walked = count / (time.perf_counter() - began)
-    queue = Queue(store, _layout())
+    queue = Queue(store, layout=_layout())
 
     async def rate() -> float:
         began = time.perf_counter()
@@ -47,7 +47,7 @@ async def scan(store: Store, options: argparse.Namespace) -> dict[str, float]:
 async def drain(store: Store, options: argparse.Namespace) -> dict[str, float]:
     """Work off jobs that do nothing."""
     layout, done = _layout(), asyncio.Event()
-    await _fill(Queue(store, layout), options.jobs)
+    await _fill(Queue(store, layout=layout), options.jobs)
     handlers, count = Handlers(), 0
 
     @handlers.handler("**/*")
@@ -58,7 +58,7 @@ async def drain(store: Store, options: argparse.Namespace) -> dict[str, float]:
             done.set()
 
     worker_options = FileWorkerOptions(count=options.concurrency)
-    async with FileWorker(store, handlers, layout, worker_options):
+    async with FileWorker(handlers, store, layout=layout, options=worker_options):
         began = time.perf_counter()
         await done.wait()
     # Leaving waits for the last outcomes, so that both sides end with everything filed away.
@@ -90,7 +90,7 @@ async def bullmq_drain(store: Store, options: argparse.Namespace) -> dict[str, f
 
 async def fetch(store: Store, options: argparse.Namespace) -> dict[str, float]:
     """The server's own microseconds a job to fetch and complete the oldest of so many."""
-    queue = Queue(store, _layout())
+    queue = Queue(store, layout=_layout())
     await _fill(queue, options.jobs)
     source = FileSource(store, queue.keys)
     claims = (await source.settle([], claim=BATCH)).claims

@@ -5,7 +5,6 @@ import contextlib
 import sys
 
 from waystation.core.runtime.service import until_asked_to_stop
-from waystation.core.store.connection import connect
 from waystation.core.telemetry import logs
 from waystation.queues import files
 
@@ -28,7 +27,7 @@ async def read(job: files.Job) -> str:
 
 async def main(url: str) -> None:
     """Read until asked to stop."""
-    async with await connect(url) as store, files.Worker(store, options=OPTIONS):
+    async with files.Worker(url=url, options=OPTIONS):
         await until_asked_to_stop()
 
 

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from waystation.core.background import Shift
 from waystation.core.runtime.claim import Refused
-from waystation.core.store.connection import connect
+from waystation.core.store.connection import Store
 from waystation.queues.files.claims import FileSource
 from waystation.queues.files.handlers import Handlers
 from waystation.queues.files.job import Job
@@ -97,24 +98,35 @@ def _note(ledger: Path, text: str) -> None:
         file.write(f"{text}\n")
 
 
-async def main(url: str, ledger: Path, step: str) -> None:
-    async with await connect(url) as store:
-        worker = Worker(store, _handlers(ledger, step), options=_options(step))
-        source: FileSource = worker.source
-        source._client = Mortal(store.hot, step)  # pyright: ignore[reportPrivateUsage]
-        listener = worker.core._listener  # pyright: ignore[reportPrivateUsage]
+class MortalWorker(Worker):
+    """A worker that dies where it is told to, and notes what was refused."""
+
+    def __init__(self, url: str, ledger: Path, step: str) -> None:
+        super().__init__(_handlers(ledger, step), url, options=_options(step))
+        self._ledger = ledger
+        self._step = step
+
+    def _shift_at(self, store: Store) -> Shift[Job]:
+        shift = super()._shift_at(store)
+        assert isinstance(shift.presence, FileSource)
+        shift.presence._client = Mortal(store.hot, self._step)  # pyright: ignore[reportPrivateUsage]
+        listener = shift.worker._listener  # pyright: ignore[reportPrivateUsage]
         assert listener
 
         def refused(these: Sequence[Refused[Job]]) -> None:
             for each in these:
-                _note(ledger, f"refused {each.claim.id}")
+                _note(self._ledger, f"refused {each.claim.id}")
 
         listener.refused = refused  # type: ignore[method-assign]
-        ended = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
-        async with worker:
-            _note(ledger, "ready")
-            await ended.wait()
+        return shift
+
+
+async def main(url: str, ledger: Path, step: str) -> None:
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    async with MortalWorker(url, ledger, step):
+        _note(ledger, "ready")
+        await ended.wait()
 
 
 if __name__ == "__main__":

@@ -71,6 +71,14 @@ async def test_entering_starts_it_and_leaving_lets_it_finish(redis_url: str) -> 
     assert not worker.is_running
 
 
+async def test_two_who_start_it_at_once_start_it_once(redis_url: str) -> None:
+    worker = LineWorker(redis_url)
+    await asyncio.gather(worker.start(), worker.start())
+    await worker.close()
+
+    assert worker.presence.told == ["open", "close"]
+
+
 async def test_a_paused_one_takes_nothing_until_it_is_resumed(redis_url: str) -> None:
     async with LineWorker(redis_url) as worker:
         worker.pause()

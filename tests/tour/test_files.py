@@ -9,7 +9,6 @@ Python.
 import asyncio
 from pathlib import Path
 
-from waystation.core.store.connection import connect
 from waystation.queues import files
 
 
@@ -31,8 +30,7 @@ async def test_every_file_is_put_in_line_once(redis_url: str, tmp_path: Path) ->
     (tmp_path / "notes.txt").write_text("not so urgent")
     options = files.ProducerOptions(scan=files.ScanOptions(scan_dir=str(tmp_path), settle_s=0))
 
-    async with await connect(redis_url) as store:
-        queue = files.Queue(store)
+    async with files.Queue(redis_url) as queue:
         first = await files.Producer(queue, options).scan()
         again = await files.Producer(queue, options).scan()
         (urgent,) = await queue.peek("high")
@@ -57,10 +55,9 @@ async def test_a_worker_runs_the_function_for_the_kind_of_file(
 
     (tmp_path / "notes.txt").write_text("hello")
     options = files.ProducerOptions(scan=files.ScanOptions(scan_dir=str(tmp_path), settle_s=0))
-    async with await connect(redis_url) as store:
-        queue = files.Queue(store)
+    async with files.Queue(redis_url) as queue:
         await files.Producer(queue, options).scan()
-        async with files.Worker(store, handlers):
+        async with files.Worker(handlers, redis_url):
             await done(queue, 1)
 
     assert read == ["hello"]
@@ -81,17 +78,16 @@ async def test_what_cannot_be_done_is_set_aside_with_a_reason(
 
     (tmp_path / "here today").write_text("gone tomorrow")
     options = files.ProducerOptions(scan=files.ScanOptions(scan_dir=str(tmp_path), settle_s=0))
-    async with await connect(redis_url) as store:
-        queue = files.Queue(store)
+    async with files.Queue(redis_url) as queue:
         await files.Producer(queue, options).scan()
         (tmp_path / "here today").unlink()
-        async with files.Worker(store, handlers):
+        async with files.Worker(handlers, redis_url):
             await done(queue, 1)
         (letter,) = await queue.dead_letters()
         assert letter.reason == "VANISHED"
 
         (tmp_path / "here today").write_text("back again")
         await queue.requeue()
-        async with files.Worker(store, handlers):
+        async with files.Worker(handlers, redis_url):
             await done(queue, 1)
         assert (await queue.stats())[queue.keys.dead_letter] == 0

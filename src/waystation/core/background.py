@@ -2,10 +2,12 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from functools import cached_property
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from waystation.core.errors import WorkError
+from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.tasks import end
 from waystation.core.runtime.worker import Worker
 from waystation.core.store.attached import Attached
@@ -62,8 +64,11 @@ class BackgroundWorker(Attached, ABC, Generic[W]):
 
     async def start(self) -> None:
         """Begin to work in the background; what fails can be tried again."""
-        if self._running is not None:
-            return
+        async with self._starting:
+            if self._running is None:
+                await self._start()
+
+    async def _start(self) -> None:
         store = await self._opened()
         shift = self._shift_at(store)
         try:
@@ -102,6 +107,11 @@ class BackgroundWorker(Attached, ABC, Generic[W]):
         self._started.resume()
 
     @property
+    def held(self) -> Collection[Claim[W]]:
+        """What it works on at this moment."""
+        return self._shift.worker.held if self._shift else ()
+
+    @property
     def is_paused(self) -> bool:
         """Whether the worker takes no jobs for now."""
         return self._shift is not None and self._shift.worker.paused
@@ -118,11 +128,15 @@ class BackgroundWorker(Attached, ABC, Generic[W]):
     def cancel_all_jobs(self) -> int:
         """Stop the handlers of all jobs that run here."""
         worker = self._started
-        return sum(worker.cancel(claim.id) for claim in worker.held)
+        return sum(worker.cancel(claim.id) for claim in self.held)
 
     async def __aenter__(self) -> Self:
         await self.start()
         return self
+
+    @cached_property
+    def _starting(self) -> asyncio.Lock:
+        return asyncio.Lock()
 
     @property
     def _started(self) -> Worker[W]:

@@ -45,7 +45,7 @@ async def work_off(
     keys = hands.keys
     async with (
         asyncio.timeout(20),
-        Worker(hands.store, handlers, options=options, metrics=metrics, traces=traces),
+        Worker(handlers, hands.store, options=options, metrics=metrics, traces=traces),
     ):
         while (
             await hands.redis.llen(keys.completed) + await hands.redis.llen(keys.dead_letter) < ends
@@ -196,5 +196,5 @@ async def test_readiness_is_store_heartbeat_and_breakers(hands: Hands) -> None:
     @handlers.handler("**/*")
     async def nothing(job: jobs.Job) -> None: ...
 
-    async with Worker(hands.store, handlers) as worker:
+    async with Worker(handlers, hands.store) as worker:
         assert await worker.readiness() == {"store": True, "heartbeat": True, "breakers": True}

@@ -5,40 +5,46 @@ import contextlib
 import os
 import signal
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Any
+from typing import Protocol
 
 from waystation.core.telemetry.logs import get_logger
 
-from .loop import Loop
-from .tasks import end
 from .watch import Watchdog
-from .worker import Worker
 
 _log = get_logger(__name__)
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-async def serve(
-    workers: Sequence[Worker[Any]], duties: Sequence[Loop] = (), *, watchdog_s: float = 60.0
-) -> None:
-    """Run workers and duties until a signal asks for the end, then drain.
+class Runs(Protocol):
+    """Whatever goes on until it is told to stop."""
+
+    async def run(self) -> None:
+        """Go on until told to stop."""
+        ...
+
+    def stop(self) -> None:
+        """Finish what was begun, and end."""
+        ...
+
+
+async def serve(running: Sequence[Runs], *, watchdog_s: float = 60.0) -> None:
+    """Run all of them until a signal asks for the end, then drain.
 
     The first SIGTERM or SIGINT lets running work finish within its grace and hands back the rest;
     a second one ends the process at once with exit code 1.
     """
 
     def stop() -> None:
-        for worker in workers:
-            worker.stop()
+        for each in running:
+            each.stop()
 
     async with Watchdog(watchdog_s), calling_on_signals(stop):
-        rounds = [asyncio.create_task(duty.run(), name=duty.name) for duty in duties]
         try:
             async with asyncio.TaskGroup() as group:
-                for worker in workers:
-                    group.create_task(worker.run())
-        finally:
-            await end(rounds)
+                for each in running:
+                    group.create_task(each.run())
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from None
 
 
 async def until_asked_to_stop() -> None:

@@ -248,7 +248,7 @@ def _on_the_queue(context: typer.Context, step: Callable[[Queue], Coroutine[Any,
 
     async def run(store: Store) -> T:
         options = composed.queue_options(given.settings)
-        return await step(Queue(store, composed.layout(given.settings), options))
+        return await step(Queue(store, layout=composed.layout(given.settings), options=options))
 
     return _with_store(context, run)
 

@@ -56,7 +56,9 @@ async def run(
         compose.telemetry(seen, queues=composed.named_queues(settings), ready=checks) as telemetry,
         composed.store(settings, general) as store,
     ):
-        queue = Queue(store, composed.layout(settings), composed.queue_options(settings))
+        queue = Queue(
+            store, layout=composed.layout(settings), options=composed.queue_options(settings)
+        )
         scan = _Scan(queue, settings, telemetry.metrics, watch=watch) if produce else None
         async with _worker(store, settings, telemetry, checks if work else None) as worker:
             with contextlib.ExitStack() as shown:
@@ -68,13 +70,10 @@ async def run(
 async def _served(
     scan: "_Scan | None", worker: Worker | None, queue: Queue, *, until_done: bool
 ) -> None:
-    running: list[Any] = [each for each in (scan, worker and worker.core) if each]
-    duties = worker.duties() if worker else ()
+    running = [each for each in (scan, worker) if each]
     watching = asyncio.create_task(_stop_when_done(scan, worker, queue)) if until_done else None
     try:
-        await serve(running, duties)
-    except BaseExceptionGroup as group:
-        raise group.exceptions[0] from None
+        await serve(running)
     finally:
         if watching:
             watching.cancel()
@@ -90,10 +89,8 @@ async def _stop_when_done(scan: "_Scan | None", worker: Worker | None, queue: Qu
         # While the store is away, nobody can say that nothing is left.
         with contextlib.suppress(StoreError):
             counts = await queue.stats()
-            if not worker.core.held and not sum(
-                n for name, n in counts.items() if name not in ends
-            ):
-                worker.core.stop()
+            if not worker.held and not sum(n for name, n in counts.items() if name not in ends):
+                worker.stop()
                 return
         await asyncio.sleep(0.1)
 
@@ -109,19 +106,16 @@ async def _worker(
         yield None
         return
     worker = Worker(
-        store,
+        url=store,
         layout=composed.layout(settings),
         options=composed.worker_options(settings),
         metrics=telemetry.metrics,
         traces=telemetry.traces,
     )
     checks.worker = worker
-    await worker.source.open()
-    _log.info("the worker is ready", worker_id=worker.id, line="files")
-    try:
+    async with worker:
+        _log.info("the worker is ready", worker_id=worker.id, line="files")
         yield worker
-    finally:
-        await worker.source.close()
 
 
 class _Checks:
@@ -241,12 +235,12 @@ async def bench(
             done.set()
         return size
 
-    queue = Queue(store, layout)
+    queue = Queue(store, layout=layout)
     options = composed.worker_options(settings)
     try:
         with tempfile.TemporaryDirectory() as directory:
             paths = await asyncio.to_thread(_make, Path(directory), count, payload_size)
-            async with Worker(store, handlers, layout, options):
+            async with Worker(handlers, store, layout=layout, options=options):
                 began = time.perf_counter()
                 put_s = await _put(queue, paths, rate, put_at)
                 await done.wait()

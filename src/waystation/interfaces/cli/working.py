@@ -8,8 +8,7 @@ from typing import Any, TypeAlias, cast
 
 from waystation.core.background import BackgroundWorker
 from waystation.core.errors import InvalidOption
-from waystation.core.runtime.service import calling_on_signals
-from waystation.core.runtime.watch import Watchdog
+from waystation.core.runtime.service import serve
 
 JobHandler: TypeAlias = Callable[[Any], Any]
 
@@ -18,9 +17,9 @@ async def work(
     worker: BackgroundWorker[Any], ready: Callable[[], None], *, watchdog_s: float
 ) -> None:
     """Work until the first signal, then finish what was begun; a second one ends it at once."""
-    async with Watchdog(watchdog_s), worker, calling_on_signals(worker.stop):
+    async with worker:
         ready()
-        await worker.run()
+        await serve([worker], watchdog_s=watchdog_s)
 
 
 def handler_at(place: str) -> JobHandler | Mapping[str, JobHandler]:

@@ -9,6 +9,7 @@ import msgspec
 from waystation.core import codec
 from waystation.core.errors import InvalidOption, Malformed
 from waystation.core.store import faults
+from waystation.core.store.attached import Attached
 from waystation.core.store.connection import Store
 
 from . import job as jobs
@@ -66,14 +67,18 @@ def burst_of(rate: int) -> int:
     return max(1, rate // 20)
 
 
-class Queue:
+class Queue(Attached):
     """The queues of one line of files, one for each priority."""
 
     def __init__(
-        self, store: Store, layout: Layout | None = None, options: QueueOptions | None = None
+        self,
+        url: str | Store | None = None,
+        *,
+        layout: Layout | None = None,
+        options: QueueOptions | None = None,
     ) -> None:
+        super().__init__(url)
         self.keys = FileKeys(layout)
-        self._store = store
         self._options = options or QueueOptions()
 
     async def add(self, entries: Sequence[Entry], *, rate: int = 0) -> Added:
@@ -81,7 +86,7 @@ class Queue:
         if not entries:
             return Added([], 0)
         return await scripts.add(
-            self._store.durable,
+            (await self._opened()).durable,
             self.keys,
             now=SERVER_TIME,
             events_cap=self._options.events_max_len,
@@ -96,15 +101,14 @@ class Queue:
         if not files:
             return []
         digests = [jobs.digest(*file) for file in files]
-        known = await scripts.recall(
-            self._store.hot, self.keys, remember_ms=self._remember_ms, digests=digests
-        )
+        hot = (await self._opened()).hot
+        known = await scripts.recall(hot, self.keys, remember_ms=self._remember_ms, digests=digests)
         return [code == 1 for code in known]
 
     async def stats(self) -> dict[str, int]:
         """How much is where, by the name of the list."""
         keys, counts = self.keys, dict[str, int]()
-        redis: Any = self._store.redis
+        redis: Any = (await self._opened()).redis
         with faults.told():
             for queue, scheduled in zip(keys.lanes[::2], keys.lanes[1::2], strict=True):
                 counts[queue] = await redis.llen(queue)
@@ -122,14 +126,14 @@ class Queue:
         key = lists.get(queue, queue)
         if key not in lists.values():
             raise InvalidOption(f"wanted one of {', '.join(lists)}, or its key, got {queue!r}")
-        redis: Any = self._store.redis
+        redis: Any = (await self._opened()).redis
         with faults.told():
             raws: list[bytes] = await redis.lrange(key, -count, -1)
         return [_job_or_bytes(raw) for raw in reversed(raws)]
 
     async def dead_letters(self, count: int = 100) -> list[DeadLetter]:
         """What is set aside, the oldest first."""
-        redis: Any = self._store.redis
+        redis: Any = (await self._opened()).redis
         with faults.told():
             raws: list[bytes] = await redis.lrange(self.keys.dead_letter, -count, -1)
             if not raws:
@@ -142,7 +146,8 @@ class Queue:
     async def requeue(self, most: int | None = None) -> int:
         """Put dead letters back in line, the oldest first; how many."""
         moved, skipped = 0, 0
-        redis: Any = self._store.redis
+        store = await self._opened()
+        redis: Any = store.redis
         while most is None or moved < most:
             want = 100 if most is None else min(100, most - moved)
             with faults.told():
@@ -155,7 +160,7 @@ class Queue:
             # What is no job would only come back; it stays where it is.
             skipped += len(raws) - len(good)
             moved += await scripts.requeue(
-                self._store.hot,
+                store.hot,
                 self.keys,
                 now=SERVER_TIME,
                 events_cap=self._options.events_max_len,
@@ -166,9 +171,10 @@ class Queue:
     async def purge_dead_letters(self) -> int:
         """Throw everything away that is set aside; how many."""
         thrown = 0
+        store = await self._opened()
         while True:
             count = await scripts.purge(
-                self._store.hot,
+                store.hot,
                 self.keys,
                 now=SERVER_TIME,
                 events_cap=self._options.events_max_len,
