@@ -79,11 +79,12 @@ def test_the_file_is_found_through_the_environment_and_in_the_working_directory(
 
 def test_words_that_yaml_takes_for_booleans_mean_what_the_setting_wants(file: Path) -> None:
     telemetry = loaded(
-        file, "telemetry: {metrics_host: no, tracing: {enabled: on, endpoint: 2024-01-01}}"
+        file, "telemetry: {metrics_host: no, tracing: {enabled: on}}"
     ).settings.telemetry
     assert telemetry.metrics_host == "no"
     assert telemetry.tracing.enabled is True
-    assert telemetry.tracing.endpoint == "2024-01-01"
+    dated = loaded(file, "telemetry: {metrics_host: 2024-01-01}").settings.telemetry
+    assert dated.metrics_host == "2024-01-01"
 
 
 def test_a_section_left_empty_means_its_defaults(file: Path) -> None:
@@ -108,6 +109,11 @@ def test_a_section_left_empty_means_its_defaults(file: Path) -> None:
             "worker.concurrency (FILE:1) wants a whole number, got 'many'",
         ),
         ("worker: {concurrency: 0}", "worker.concurrency (FILE:1) wants at least 1, got '0'"),
+        (
+            "telemetry: {tracing: {endpoint: collector}}",
+            "telemetry.tracing.endpoint (FILE:1) wants an address such as http://collector:4318, "
+            "got 'collector'",
+        ),
         (
             "telemetry: {metrics_port: 65536}",
             "telemetry.metrics_port (FILE:1) wants at most 65535, got '65536'",

@@ -18,9 +18,9 @@ from waystation.interfaces.settings import Settings
 from waystation.interfaces.settings.sections import (
     StoreSettings,
     TelemetrySettings,
-    TracingSettings,
     WorkerSettings,
 )
+from waystation.interfaces.settings.tracing import TracingSettings
 
 
 class Telemetry(msgspec.Struct, frozen=True):

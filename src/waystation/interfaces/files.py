@@ -16,7 +16,7 @@ from waystation.core.store.server import require_suitable
 from waystation.interfaces import compose
 from waystation.interfaces.settings import Settings
 from waystation.interfaces.settings.files import FilesSettings, RedisSettings
-from waystation.interfaces.settings.sections import TelemetrySettings, TracingSettings
+from waystation.interfaces.settings.sections import TelemetrySettings
 from waystation.queues.files.options import Layout, ReaperOptions, WorkOptions
 from waystation.queues.files.producer import ProducerOptions
 from waystation.queues.files.queue import QueueOptions
@@ -142,7 +142,7 @@ def telemetry_settings(settings: FilesSettings) -> TelemetrySettings:
         log_level=seen.log_level,
         metrics_host=settings.metrics.host,
         metrics_port=seen.metrics_port,
-        tracing=TracingSettings(enabled=seen.tracing.enabled, endpoint=seen.tracing.endpoint),
+        tracing=seen.tracing,
     )
 
 

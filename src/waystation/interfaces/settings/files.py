@@ -6,6 +6,7 @@ from pydantic import Field, SecretStr, ValidationInfo, field_validator
 
 from waystation.core.errors import InvalidOption
 from waystation.interfaces.settings.section import Duration, Section, wanted
+from waystation.interfaces.settings.tracing import TracingSettings
 from waystation.queues.files.globs import Globs
 
 
@@ -166,21 +167,6 @@ class ReaperSettings(Section):
     """Between two pages of a pass, give or take a half."""
 
 
-class FileTracingSettings(Section):
-    """One span for each file that is worked on."""
-
-    enabled: bool = False
-    endpoint: str = "http://127.0.0.1:4318"
-    """Address of the collector (OTLP over HTTP)."""
-
-    @field_validator("endpoint")
-    @classmethod
-    def _is_an_address(cls, endpoint: str) -> str:
-        if not endpoint.startswith(("http://", "https://")):
-            raise wanted("an address such as http://collector:4318")
-        return endpoint
-
-
 class ObservabilitySettings(Section):
     """What can be seen from outside."""
 
@@ -188,7 +174,7 @@ class ObservabilitySettings(Section):
     """The port of /metrics, /healthz and /readyz; 0 takes a free one."""
     log_level: Literal["debug", "info", "warning", "error", "critical"] = "info"
     queue_sample_interval: Annotated[float, Duration(at_least="10ms")] = 2.0
-    tracing: FileTracingSettings = FileTracingSettings()
+    tracing: TracingSettings = TracingSettings()
 
     @field_validator("log_level", mode="before")
     @classmethod

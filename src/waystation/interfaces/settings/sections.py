@@ -15,6 +15,7 @@ from waystation.interfaces.settings.files import FilesSettings
 from waystation.interfaces.settings.room import RoomSettings
 from waystation.interfaces.settings.routing import RoutingSettings
 from waystation.interfaces.settings.section import Duration, Section, wanted
+from waystation.interfaces.settings.tracing import TracingSettings
 
 
 class StoreSettings(Section):
@@ -54,15 +55,6 @@ class WorkerSettings(Section):
     """How long work may take to finish after a stop was asked for; the rest is handed back."""
     watchdog: Annotated[float, Duration(at_least="1s")] = 60.0
     """How long the event loop may stand still before the process ends itself."""
-
-
-class TracingSettings(Section):
-    """Spans for every piece of work, sent by OpenTelemetry."""
-
-    enabled: bool = False
-    """Whether spans are recorded and sent."""
-    endpoint: str = "http://127.0.0.1:4318"
-    """Address of the collector (OTLP over HTTP)."""
 
 
 class TelemetrySettings(Section):
