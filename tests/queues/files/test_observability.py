@@ -4,12 +4,14 @@ import asyncio
 import io
 import json
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind
 
 from tests.support.programs import require_program
 from waystation.core.errors import InvalidInput
@@ -21,6 +23,9 @@ from waystation.core.telemetry.traces import Traces
 from waystation.queues.files import job as jobs
 from waystation.queues.files.handlers import Handlers
 from waystation.queues.files.options import WorkOptions
+from waystation.queues.files.producer import Producer, ProducerOptions
+from waystation.queues.files.queue import Queue
+from waystation.queues.files.scan import ScanOptions
 from waystation.queues.files.trouble import Reason
 from waystation.queues.files.upkeep import sample_lengths
 from waystation.queues.files.worker import FileWorkerOptions, Worker
@@ -188,6 +193,24 @@ async def test_one_span_for_each_file_continues_the_producers_trace(hands: Hands
     assert good.parent
     assert f"{good.parent.trace_id:032x}" == trace
     assert f"{good.parent.span_id:016x}" == span
+
+
+async def test_a_file_that_is_put_in_line_begins_the_trace_that_its_work_goes_on_with(
+    hands: Hands, tmp_path: Path
+) -> None:
+    (tmp_path / "a.pdf").touch()
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    scan = ScanOptions(scan_dir=str(tmp_path), settle_s=0)
+    queue, options = Queue(hands.store), ProducerOptions(scan=scan)
+    await Producer(queue, options, traces=Traces(provider)).scan()
+    await work_off(hands, Metrics(), ends=1, traces=Traces(provider))
+    put, done = exporter.get_finished_spans()
+    assert (put.name, put.kind) == (f"enqueue {queue.keys.queues[0]}", SpanKind.PRODUCER)
+    assert done.parent
+    assert put.context
+    assert done.parent.span_id == put.context.span_id
+    assert done.parent.trace_id == put.context.trace_id
 
 
 async def test_readiness_is_store_heartbeat_and_breakers(hands: Hands) -> None:

@@ -3,9 +3,9 @@
 Where work came from travels as a carrier: the headers of the W3C's Trace Context in a mapping.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from opentelemetry import trace
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -14,6 +14,9 @@ from waystation.core import codec
 from waystation.core.errors import Malformed
 
 _W3C = TraceContextTextMapPropagator()
+
+Ids: TypeAlias = tuple[str, str]
+"""A trace and a span in it, as hexadecimal text."""
 
 
 class WorkSpan(Protocol):
@@ -38,6 +41,24 @@ class Traces:
     ) -> AbstractContextManager[WorkSpan]:
         """The span around one attempt, continuing the carrier's trace or beginning a new one."""
         return self._span(queue, job_id, carrier or {}) if self.enabled else _SILENCE
+
+    @contextmanager
+    def producing(self, queues: Sequence[str]) -> Generator[list[Ids | None]]:
+        """A span for each piece of work on its way to a queue, and their ids to send along."""
+        if not self.enabled:
+            yield [None] * len(queues)
+            return
+        spans = [
+            self._tracer.start_span(
+                f"enqueue {queue}", kind=trace.SpanKind.PRODUCER, attributes={"queue": queue}
+            )
+            for queue in queues
+        ]
+        try:
+            yield [_ids_of(span) for span in spans]
+        finally:
+            for span in spans:
+                span.end()
 
     @contextmanager
     def _span(self, queue: str, job_id: str, carrier: Mapping[str, str]) -> Generator[WorkSpan]:
@@ -79,9 +100,13 @@ def current_carrier() -> dict[str, str]:
     return carrier
 
 
-def current_ids() -> tuple[str, str] | None:
-    """The trace and span we are in, as hexadecimal ids; None outside of any."""
-    context = trace.get_current_span().get_span_context()
+def current_ids() -> Ids | None:
+    """The trace and span we are in; None outside of any."""
+    return _ids_of(trace.get_current_span())
+
+
+def _ids_of(span: trace.Span) -> Ids | None:
+    context = span.get_span_context()
     if not context.is_valid:
         return None
     return trace.format_trace_id(context.trace_id), trace.format_span_id(context.span_id)

@@ -20,7 +20,6 @@ from waystation.core.runtime.service import serve
 from waystation.core.store.connection import Store
 from waystation.core.store.reconnect import Reconnect
 from waystation.core.telemetry.logs import get_logger
-from waystation.core.telemetry.metrics import Metrics
 from waystation.interfaces import compose
 from waystation.interfaces import files as composed
 from waystation.interfaces.settings import Settings
@@ -59,7 +58,7 @@ async def run(
         queue = Queue(
             store, layout=composed.layout(settings), options=composed.queue_options(settings)
         )
-        scan = _Scan(queue, settings, telemetry.metrics, watch=watch) if produce else None
+        scan = _Scan(queue, settings, telemetry, watch=watch) if produce else None
         async with _worker(store, settings, telemetry, checks if work else None) as worker:
             with contextlib.ExitStack() as shown:
                 if scan:
@@ -131,7 +130,7 @@ class _Scan:
     """A producer in the shape that the service runs: it can be run, and told to stop."""
 
     def __init__(
-        self, queue: Queue, settings: FilesSettings, metrics: Metrics, *, watch: bool
+        self, queue: Queue, settings: FilesSettings, telemetry: compose.Telemetry, *, watch: bool
     ) -> None:
         self._show: Callable[[Tally], None] = lambda tally: None
         self._watch = watch
@@ -140,7 +139,8 @@ class _Scan:
         self._producer = Producer(
             queue,
             composed.producer_options(settings),
-            metrics=metrics,
+            metrics=telemetry.metrics,
+            traces=telemetry.traces,
             on_progress=lambda tally: self._show(tally),
         )
 

@@ -13,6 +13,7 @@ import msgspec
 from waystation.core.errors import InvalidOption
 from waystation.core.telemetry.logs import get_logger
 from waystation.core.telemetry.metrics import Metrics
+from waystation.core.telemetry.traces import Traces
 
 from .inotify import Inotify
 from .options import Layout
@@ -85,11 +86,13 @@ class Producer:
         options: ProducerOptions | None = None,
         *,
         metrics: Metrics | None = None,
+        traces: Traces | None = None,
         on_progress: Callable[[Tally], None] = lambda tally: None,
     ) -> None:
         self._queue = queue
         self._options = options or ProducerOptions()
         self._metrics = metrics
+        self._traces = traces or Traces()
         self._on_progress = on_progress
         self._dice = random.Random()
         self._priorities = Priorities(self._options, queue.keys.layout)
@@ -158,11 +161,19 @@ class Producer:
         self._on_progress(self.tally)
 
     async def _put(self, files: Sequence[Found]) -> None:
-        now_ns = time.time_ns()
-        left = [
-            entry(self._queue.keys, file, priority=self._priorities.of(file.path), now_ns=now_ns)
-            for file in files
-        ]
+        keys, now_ns = self._queue.keys, time.time_ns()
+        priorities = [self._priorities.of(file.path) for file in files]
+        queues = [keys.queues[keys.lane_of(None, priority) - 1] for priority in priorities]
+        with self._traces.producing(queues) as traces:
+            marked = zip(files, priorities, traces, strict=True)
+            await self._send(
+                [
+                    entry(keys, file, priority=priority, now_ns=now_ns, trace=trace)
+                    for file, priority, trace in marked
+                ]
+            )
+
+    async def _send(self, left: list[Entry]) -> None:
         rate = self._options.rate_limit_per_sec
         # More than the allowance ever holds would only travel to be refused.
         most = burst_of(rate) if rate else len(left)

@@ -11,6 +11,7 @@ from waystation.core.errors import InvalidOption, Malformed
 from waystation.core.store import faults
 from waystation.core.store.attached import Attached
 from waystation.core.store.connection import Store
+from waystation.core.telemetry.traces import Ids
 
 from . import job as jobs
 from . import scripts
@@ -46,17 +47,22 @@ Entry: TypeAlias = tuple[bytes, int, str, bytes, str, int]
 """A file as the script that puts it in line takes it."""
 
 
-def entry(keys: FileKeys, file: Found, *, priority: str, now_ns: int) -> Entry:
-    """Make a file ready for the script; the same for a producer and for a bulk load."""
+def entry(
+    keys: FileKeys, file: Found, *, priority: str, now_ns: int, trace: Ids | None = None
+) -> Entry:
+    """Make a file ready for the script; the same for a producer and for a bulk load.
+
+    Without a trace to go on with, the file begins one of its own.
+    """
     lane = keys.lane_of(None, priority)
-    trace = os.urandom(24).hex()
+    fresh = "" if trace else os.urandom(24).hex()
     id, payload = jobs.write(
         file.path,
         file.size,
         priority=priority,
         queue=keys.queues[lane - 1],
         now_ns=now_ns,
-        trace=(trace[:32], trace[32:]),
+        trace=trace or (fresh[:32], fresh[32:]),
     )
     path, _ = jobs.readable(file.path)
     return (jobs.digest(*file), lane, id, payload, path, file.size)
