@@ -12,12 +12,20 @@ from waystation.queues.waitingroom.options import RoomOptions
 from waystation.queues.waitingroom.simulator import Crowd, Mood
 
 SMALL = Crowd(
-    visitors=60, hours=1 / 3600, patience_s=1e6, no_show=0.1, session_median_s=0.01, bots=0
+    visitors=300,
+    hours=3 / 3600,
+    patience_s=1e6,
+    no_show=0.1,
+    session_median_s=0.01,
+    bots=0,
+    hidden=0,
 )
+SHOP = "api/v1/queues/shop"
 
 
 async def test_a_crowd_comes_in_through_the_doors(redis_url: str) -> None:
     port = free_port()
+    seen: list[tuple[int, int]] = []
     async with hands.house(redis_url) as house:
         await house.room.open(
             RoomOptions(admission_rate=500, max_active=500, newcomers_per_minute=0)
@@ -26,17 +34,27 @@ async def test_a_crowd_comes_in_through_the_doors(redis_url: str) -> None:
             Care(house.rooms, house.desk.metrics),
             serving(house.app, host="127.0.0.1", port=port),
         ):
-            visits = Visits(f"http://127.0.0.1:{port}/api/v1/queues/shop", SMALL, connections=8)
+            visits = Visits(
+                f"http://127.0.0.1:{port}/{SHOP}",
+                SMALL,
+                connections=32,
+                progress=lambda came, here: seen.append((came, here)),
+            )
             verdicts = {each.name: each for each in await visits.run()}
     assert visits.outcomes[Mood.DONE] + visits.outcomes[Mood.MISSED] == SMALL.visitors
     assert visits.outcomes[Mood.DONE] > SMALL.visitors // 2
     assert verdicts["broken promises"].holds, verdicts["broken promises"]
     assert verdicts["places that moved back"].holds
+    overtaken = verdicts["people overtaken"]
+    assert overtaken.holds, overtaken
+    assert overtaken.seen == f"0 of {SMALL.visitors}"
+    assert "the crowd itself was late by" in verdicts
+    assert seen[-1] == (SMALL.visitors, 0)
 
 
 async def test_a_room_that_is_not_there_is_told_as_such() -> None:
     crowd = Crowd(visitors=3, hours=1 / 3600)
-    visits = Visits(f"http://127.0.0.1:{free_port()}/api/v1/queues/shop", crowd, connections=2)
+    visits = Visits(f"http://127.0.0.1:{free_port()}/{SHOP}", crowd, connections=2)
     verdicts = {each.name: each for each in await visits.run()}
     assert visits.outcomes == {Mood.REFUSED: 3}
     assert "does not answer" in verdicts["broken promises"].seen

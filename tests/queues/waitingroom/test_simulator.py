@@ -73,6 +73,25 @@ def test_estimates_that_promise_too_much_are_condemned() -> None:
     assert not all(each.holds for each in measures.estimates(seen, seen))
 
 
+def test_people_who_wait_together_are_one_witness() -> None:
+    """However many they are, ten groups that share their luck say no more than ten people."""
+    luck = [True, True, False, True, True, True, False, True, True, True]
+
+    def told_in_groups(size: int) -> measures.Honesty:
+        people = [
+            person(each, told=(90, 100, 110) if held else (10, 20, 30), waited=100)
+            for each, held in enumerate(held for held in luck for _ in range(size))
+        ]
+        for number, each in enumerate(people):
+            each.joined_s = number // size * measures.TOGETHER_S
+            each.called_s += each.joined_s
+        return measures.honesty(people)
+
+    few, many = told_in_groups(1), told_in_groups(100)
+    assert (few.covered, many.covered) == (0.8, 0.8)
+    assert [few.doubt, many.doubt] == pytest.approx([0.4 / 3, 0.4 / 3])
+
+
 @pytest.mark.parametrize("changes", [{"visitors": 0}, {"hours": 0}, {"no_show": 1.0}])
 def test_a_crowd_that_cannot_be_is_refused(changes: dict[str, float]) -> None:
     with pytest.raises(InvalidOption):

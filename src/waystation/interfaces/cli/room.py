@@ -10,12 +10,9 @@ import msgspec
 import typer
 
 from waystation.core.errors import InvalidOption
-from waystation.core.store import embedded
-from waystation.core.store.connection import StoreOptions, connect
 from waystation.interfaces import compose
-from waystation.interfaces.cli import room_serve
+from waystation.interfaces.cli import room_serve, room_simulate
 from waystation.interfaces.cli.loading import loaded
-from waystation.interfaces.crowd import Visits
 from waystation.interfaces.settings import Settings
 from waystation.queues.waitingroom import lottery
 from waystation.queues.waitingroom.admission import Admission
@@ -24,7 +21,6 @@ from waystation.queues.waitingroom.lottery import Lottery, Proof
 from waystation.queues.waitingroom.options import RoomOptions
 from waystation.queues.waitingroom.pulse import Pulse
 from waystation.queues.waitingroom.room import Room
-from waystation.queues.waitingroom.simulator import Crowd, Simulation, Verdict
 
 T = TypeVar("T")
 
@@ -42,6 +38,7 @@ app = typer.Typer(
 )
 app.command()(room_serve.serve)
 app.command()(room_serve.key)
+app.command()(room_simulate.simulate)
 
 Id = Annotated[str, typer.Argument(help="The room; braces keep it on one node of a cluster.")]
 
@@ -201,51 +198,6 @@ def check(file: Path) -> None:
     kept = msgspec.json.decode(file.read_bytes())
     lottery.verify(msgspec.convert(kept["proof"], Proof), kept["drawn"])
     typer.echo(f"{len(kept['drawn']):,} drawn as the seed says")
-
-
-@app.command()
-def simulate(
-    visitors: Annotated[int, typer.Option(help="People who come.", min=100)] = 20_000,
-    hours: Annotated[float, typer.Option(help="How long they keep coming.")] = 1.6,
-    no_show: Annotated[float, typer.Option(help="Share of those called who stay away.")] = 0.3,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same crowd.")] = 1,
-    url: Annotated[
-        str, typer.Option(help="Come to this room over HTTP instead, in real time.")
-    ] = "",
-) -> None:
-    """Let a crowd of numbers stand in line, faster than time, and judge the room.
-
-    Runs the production scripts on a server of its own; with --url, such as
-    http://127.0.0.1:8080/api/v1/queues/shop, the crowd asks a room that is open. Ends with 1 when
-    a figure is not as it should be.
-    """
-    crowd = Crowd(visitors=visitors, hours=hours, no_show=no_show, seed=seed)
-    verdicts = asyncio.run(_visit(url, crowd) if url else _simulate(crowd))
-    for each in verdicts:
-        mark = " " if not each.wanted else "✓" if each.holds else "✗"
-        wanted = f"(wanted {each.wanted})" if each.wanted else ""
-        typer.echo(f"{mark} {each.name:<52} {each.seen:<24} {wanted}".rstrip())
-    if not all(each.holds for each in verdicts):
-        raise typer.Exit(1)
-
-
-async def _visit(url: str, crowd: Crowd) -> list[Verdict]:
-    return await Visits(url, crowd).run()
-
-
-async def _simulate(crowd: Crowd) -> list[Verdict]:
-    told = 0
-
-    def progress(joined: int, waiting: int) -> None:
-        nonlocal told
-        if (tenths := joined * 10 // crowd.visitors) > told:
-            told = tenths
-            typer.echo(f"{joined:>11,} came, {waiting:,} are in line or inside", err=True)
-
-    with embedded.ephemeral() as server:
-        # A machine that is busy for a while must not end what took hours.
-        async with await connect(server.socket_url, StoreOptions(call_timeout=300)) as store:
-            return await Simulation(store, crowd, progress=progress).run()
 
 
 def _steering(word: str, help: str, done: str) -> None:

@@ -24,6 +24,9 @@ class Site(NamedTuple):
         return cls(parts.hostname, parts.port or 80, parts.path.rstrip("/"))
 
 
+ANSWERED_WITHIN_S = 30.0
+
+
 class Answer(NamedTuple):
     """What came back."""
 
@@ -47,15 +50,30 @@ class Connection:
             **headers,
         }
         lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in head.items())]
+        question = "\r\n".join([*lines, "", ""]).encode("latin-1") + body
         try:
-            if self._streams is None:
-                self._streams = await asyncio.open_connection(self._site.host, self._site.port)
-            reader, writer = self._streams
-            writer.write("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
-            return await _read(reader)
+            async with asyncio.timeout(ANSWERED_WITHIN_S):
+                return await self._exchange(question)
         except (OSError, asyncio.IncompleteReadError) as error:
             await self.close()
-            raise StoreUnreachable(f"the room does not answer: {error}") from error
+            said = str(error) or type(error).__name__
+            raise StoreUnreachable(f"the room does not answer: {said}") from error
+
+    async def _exchange(self, question: bytes) -> Answer:
+        if self._streams is not None:
+            try:
+                return await self._put(question, *self._streams)
+            except (ConnectionError, asyncio.IncompleteReadError):
+                # A server may hang up on a line that was silent; every question can be put twice.
+                await self.close()
+        self._streams = await asyncio.open_connection(self._site.host, self._site.port)
+        return await self._put(question, *self._streams)
+
+    async def _put(
+        self, question: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> Answer:
+        writer.write(question)
+        return await _read(reader)
 
     async def close(self) -> None:
         """Hang up."""

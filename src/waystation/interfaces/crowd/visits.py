@@ -1,14 +1,16 @@
 """The crowd of the simulator, standing in line at a room's real doors.
 
 Arrivals follow a schedule that does not wait for answers, and each answer is timed from the instant
-at which its question should have left: a server that falls behind cannot hide it.
+at which its question should have left: a server that falls behind cannot hide it, and where the
+crowd itself falls behind, it says so.
 """
 
 import asyncio
 import math
 import random
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
 from urllib.parse import quote
 
 from waystation.core.errors import StoreUnreachable
@@ -16,16 +18,16 @@ from waystation.queues.waitingroom.simulator import Crowd, Mood, Verdict
 from waystation.queues.waitingroom.simulator.people import Person
 
 from .client import Answer, Connection, Site
+from .tally import Tally, Turn
 
-CONNECTIONS = 100
+CONNECTIONS = 256
 CLAIMS_WITHIN_S = 5.0
-LATE_S = 1.0
-"""An arrival that leaves later than this was not made as planned."""
-PACE_HELD = 0.99
-"""The share of arrivals that must be made as planned, or the figures mean nothing."""
+HIDDEN_S = 60.0
+"""A browser lets a page that nobody sees look once a minute."""
 
 _NEEDS = {
     "look": Mood.WAITS,
+    "beat": Mood.WAITS,
     "leave": Mood.WAITS,
     "claim": Mood.CALLED,
     "complete": Mood.INSIDE,
@@ -34,35 +36,52 @@ _NEEDS = {
 
 
 class _Visit:
-    __slots__ = ("ahead", "key", "person", "session", "session_id", "token")
+    __slots__ = ("ahead", "key", "over", "person", "seq", "session", "session_id", "token")
 
     def __init__(self, person: Person) -> None:
         self.person = person
         self.key = f"simulated-visitor-{person.number:012d}"
         self.token = self.session = self.session_id = ""
         self.ahead = math.inf
+        self.seq: int | None = None
+        self.over = False
+
+
+class _Step(NamedTuple):
+    due_s: float
+    woken_s: float
+    name: str
+    visit: _Visit
 
 
 class Visits:
     """One crowd, one room, real time."""
 
-    def __init__(self, url: str, crowd: Crowd, *, connections: int = CONNECTIONS) -> None:
+    def __init__(
+        self,
+        url: str,
+        crowd: Crowd,
+        *,
+        connections: int = CONNECTIONS,
+        progress: Callable[[int, int], None] = lambda came, here: None,
+    ) -> None:
         self.crowd = crowd
-        self.outcomes: Counter[Mood] = Counter()
         self._site = Site.of(url)
         self._connections = connections
+        self._progress = progress
         self._dice = random.Random(crowd.seed)
-        self._due: asyncio.Queue[tuple[float, str, _Visit]] = asyncio.Queue()
-        self._took_s: dict[str, list[float]] = defaultdict(list)
-        self._problems: list[str] = []
-        self._rises = 0
-        self._in_time = 0
-        self._here = 0
+        self._due: asyncio.Queue[_Step] = asyncio.Queue()
+        self._tally = Tally()
+        self._came = self._ended = 0
         self._over = asyncio.Event()
+
+    @property
+    def outcomes(self) -> Counter[Mood]:
+        """What became of everybody."""
+        return self._tally.outcomes
 
     async def run(self) -> list[Verdict]:
         """Let the crowd come and go, and say what is to be said about it."""
-        self._here = self.crowd.visitors
         start = self._now()
         for number in range(self.crowd.visitors):
             visit = _Visit(Person(number, self.crowd, self._dice))
@@ -74,23 +93,21 @@ class Visits:
             for each in working:
                 each.cancel()
             await asyncio.gather(*working, return_exceptions=True)
-        return self._verdicts()
+        return self._tally.verdicts(self.crowd.visitors)
 
     async def _work(self) -> None:
         connection = Connection(self._site)
-        loop = asyncio.get_running_loop()
         try:
             while True:
-                due, step, visit = await self._due.get()
-                if step == "join":
-                    self._in_time += loop.time() - due < LATE_S
-                if _NEEDS.get(step, visit.person.mood) is not visit.person.mood:
+                due_s, woken_s, step, visit = await self._due.get()
+                if visit.over or _NEEDS.get(step, Mood.WAITS) is not visit.person.mood:
                     continue
+                self._tally.leaves(step, due_s=due_s, woken_s=woken_s, now_s=self._now())
                 try:
                     await self._take(step, visit, connection)
                 except StoreUnreachable as error:
                     self._end(visit, Mood.REFUSED, problem=f"{step}: {error}")
-                self._took_s[step].append(loop.time() - due)
+                self._tally.answered(step, self._now() - due_s)
         finally:
             await connection.close()
 
@@ -100,9 +117,12 @@ class Visits:
                 self._joined(visit, await self._ask(connection, visit, "POST", "enqueue"))
             case "look":
                 self._looked(visit, await self._ask(connection, visit, "GET", "status"))
+            case "beat":
+                self._beaten(visit, await self._ask(connection, visit, "POST", "heartbeat"))
             case "claim":
                 self._claimed(visit, await self._ask(connection, visit, "POST", "claim"))
             case "leave":
+                visit.person.mood = Mood.LEFT
                 if self._dice.random() >= self.crowd.silent:
                     await self._ask(connection, visit, "DELETE", "position")
                 self._end(visit, Mood.LEFT)
@@ -125,29 +145,44 @@ class Visits:
 
     def _joined(self, visit: _Visit, told: Answer) -> None:
         person, now = visit.person, self._now()
-        if told.status not in (200, 201, 202) or told.body["status"] == "pass":
-            self._end(visit, Mood.REFUSED if told.status >= 400 else Mood.INSIDE)
+        self._came += 1
+        self._progress(self._came, self._came - self._ended)
+        if told.status >= 400:
+            code = str(told.body.get("code", told.status))
+            self._tally.refusals[code] += 1
+            broken = f"{visit.key} met a fault: {told.body}" if told.status >= 500 else ""
+            self._end(visit, Mood.REFUSED, problem=broken)
+            return
+        if told.body["status"] == "pass":
+            self._end(visit, Mood.INSIDE)
             return
         visit.token = told.body["token"]
+        visit.seq = told.body.get("seq")
         person.joined_s = now
         person.leaves_s += now
         self._later(person.leaves_s, "leave", visit)
-        wait = told.body["estimated_wait"]
-        if wait["known"]:
-            person.p10, person.p50, person.p90 = wait["p10"], wait["p50"], wait["p90"]
+        self._beat_again(visit, told)
         self._look_again(visit, told)
 
     def _looked(self, visit: _Visit, told: Answer) -> None:
-        person, now = visit.person, self._now()
+        if visit.person.mood is not Mood.WAITS:
+            return
         if told.status == 429:
-            self._later(now + 1, "look", visit)
+            self._later(self._now() + 1, "look", visit)
         elif told.status == 410 and told.body.get("code") == "TURN_MISSED":
             self._end(visit, Mood.MISSED)
         elif told.status != 200:
             self._end(visit, Mood.REFUSED, problem=f"{visit.key} lost the place: {told.body}")
         elif told.body["status"] != "admitted":
             self._look_again(visit, told)
-        elif self._dice.random() < self.crowd.no_show:
+        else:
+            self._called(visit, told)
+
+    def _called(self, visit: _Visit, told: Answer) -> None:
+        person, now = visit.person, self._now()
+        if visit.seq is not None:
+            self._tally.turns.append(Turn(told.body["claim_deadline"], visit.seq))
+        if self._dice.random() < self.crowd.no_show:
             self._end(visit, Mood.MISSED)
         else:
             person.mood, person.called_s = Mood.CALLED, now
@@ -155,9 +190,20 @@ class Visits:
 
     def _look_again(self, visit: _Visit, told: Answer) -> None:
         ahead = told.body.get("people_ahead", visit.ahead)
-        self._rises += ahead > visit.ahead
+        self._tally.moved_back += ahead > visit.ahead
         visit.ahead = ahead
-        self._later(self._now() + told.body["poll_after_ms"] / 1000, "look", visit)
+        after_s = told.body["poll_after_ms"] / 1000
+        if visit.person.hidden:
+            after_s = max(after_s, HIDDEN_S)
+        self._later(self._now() + after_s, "look", visit)
+
+    def _beaten(self, visit: _Visit, told: Answer) -> None:
+        # Whatever a heartbeat finds out, the next look does, too.
+        if told.status == 200:
+            self._beat_again(visit, told)
+
+    def _beat_again(self, visit: _Visit, told: Answer) -> None:
+        self._later(self._now() + told.body["heartbeat_after_ms"] / 1000, "beat", visit)
 
     def _claimed(self, visit: _Visit, told: Answer) -> None:
         if told.status != 200:
@@ -170,38 +216,21 @@ class Visits:
         self._later(self._now() + length, "complete", visit)
 
     def _end(self, visit: _Visit, mood: Mood, *, problem: str = "") -> None:
-        visit.person.mood = mood
-        self.outcomes[mood] += 1
+        if visit.over:
+            # Of two questions under way at once, one has ended it already.
+            return
+        visit.over, visit.person.mood = True, mood
+        self._tally.outcomes[mood] += 1
         if problem:
-            self._problems.append(problem)
-        self._here -= 1
-        if self._here == 0:
+            self._tally.problems.append(problem)
+        self._ended += 1
+        self._progress(self._came, self._came - self._ended)
+        if self._ended == self.crowd.visitors:
             self._over.set()
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
     def _later(self, at_s: float, step: str, visit: _Visit) -> None:
-        asyncio.get_running_loop().call_at(at_s, self._due.put_nowait, (at_s, step, visit))
-
-    def _verdicts(self) -> list[Verdict]:
-        held = self._in_time / self.crowd.visitors
-        problems = "; ".join(self._problems[:3]) or "0"
-        return [
-            Verdict("visitors", f"{self.crowd.visitors:,}", "", True),
-            *(Verdict(f"of them {mood}", f"{n:,}", "", True) for mood, n in self._outcomes()),
-            Verdict("arrivals made as planned", f"{held:.1%}", "≥ 99 %", held >= PACE_HELD),
-            Verdict("broken promises", problems, "0", not self._problems),
-            Verdict("places that moved back", f"{self._rises}", "0", self._rises == 0),
-            *(_timed(step, took) for step, took in self._took_s.items()),
-        ]
-
-    def _outcomes(self) -> Iterable[tuple[str, int]]:
-        return ((mood.value, self.outcomes[mood]) for mood in Mood if self.outcomes[mood])
-
-
-def _timed(step: str, took_s: Sequence[float]) -> Verdict:
-    ordered = sorted(took_s)
-    middle, late = (1000 * ordered[int(share * (len(ordered) - 1))] for share in (0.5, 0.99))
-    seen = f"{middle:.1f} ms, {late:.1f} ms for the slowest hundredth"
-    return Verdict(f"{len(ordered):,} times {step}", seen, "", True)
+        loop = asyncio.get_running_loop()
+        loop.call_at(at_s, lambda: self._due.put_nowait(_Step(at_s, loop.time(), step, visit)))

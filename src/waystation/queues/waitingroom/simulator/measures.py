@@ -1,5 +1,7 @@
 """What a simulation says about a room: whether it is safe, fair, exact and honest."""
 
+import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -7,6 +9,9 @@ from typing import NamedTuple
 from waystation.queues.waitingroom.visitor import Lane
 
 from .people import Crowd, Person
+
+TOGETHER_S = 600
+"""People who join within this time share their luck: the calls and the leaving they wait for."""
 
 
 class Verdict(NamedTuple):
@@ -84,23 +89,37 @@ class Honesty(NamedTuple):
     """The mean of how far off the middle was, by what the wait turned out to be."""
     covered: float
     """The share of waits between p10 and p90."""
+    doubt: float
+    """The standard error of that share, which the length of the evening decides, not the people."""
 
 
 def honesty(called: Iterable[Person]) -> Honesty:
     """Hold what people were told on joining against how long they waited."""
     told = [each for each in called if each.p50 >= 0 and each.called_s - each.joined_s > 30]
     if not told:
-        return Honesty(0, 0.0, 1.0)
+        return Honesty(0, 0.0, 1.0, 0.0)
     waits = [each.called_s - each.joined_s for each in told]
     pairs = list(zip(told, waits, strict=True))
     error = sum(abs(each.p50 - wait) / wait for each, wait in pairs) / len(pairs)
-    covered = sum(each.p10 <= wait <= each.p90 for each, wait in pairs) / len(pairs)
-    return Honesty(len(pairs), error, covered)
+    held = [(each.joined_s, each.p10 <= wait <= each.p90) for each, wait in pairs]
+    covered = sum(each for _, each in held) / len(held)
+    return Honesty(len(held), error, covered, _doubt(held, covered))
+
+
+def _doubt(held: Sequence[tuple[float, bool]], covered: float) -> float:
+    """The error of a mean over people who come in groups: only the groups are independent."""
+    off: dict[float, float] = defaultdict(float)
+    for joined_s, inside in held:
+        off[joined_s // TOGETHER_S] += inside - covered
+    if len(off) < 2:
+        return 1.0
+    spread = sum(each**2 for each in off.values()) * len(off) / (len(off) - 1)
+    return math.sqrt(spread) / len(held)
 
 
 def estimates(before: Honesty, after: Honesty) -> Iterable[Verdict]:
     """The estimates of the second half, which knows what the first half taught."""
-    error, covered = f"{after.error:.1%}", f"{after.covered:.1%}"
+    error, covered = f"{after.error:.1%}", f"{after.covered:.1%} ± {after.doubt:.1%}"
     yield Verdict("error of the estimated wait", error, "≤ 10 %", after.error <= 0.10)
     yield Verdict("waits between p10 and p90", covered, "75 to 85 %", 0.75 <= after.covered <= 0.85)
     yield Verdict(

@@ -14,7 +14,7 @@ class Crowd(msgspec.Struct, frozen=True, kw_only=True):
     """What a crowd is like."""
 
     visitors: int = 20_000
-    hours: float = 1.6
+    hours: float = 6.0
     """How long they keep arriving; the rate of the shop follows from it."""
     pressure: float = 1.4
     """People who arrive for each that is called in."""

@@ -29,8 +29,9 @@ AT_ONCE = 500
 CLAIM_WINDOW_S = 60
 LOOK_EVERY_S = 5
 LEARN_EVERY_S = 900
-LEARN_FROM_S = 1800
-"""The estimates of the second half are made with what the last half hour has taught."""
+LEARN_FROM_S = 3600
+"""The estimates of the second half are made with what the last hour has taught: those who wait
+together share their luck, so it takes many waits in a row to see all of it."""
 
 
 class VirtualClock:
