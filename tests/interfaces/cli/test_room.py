@@ -74,3 +74,71 @@ def test_a_crowd_of_numbers_judges_the_room(room: Command) -> None:
     ended = room("simulate", "--visitors", "400", "--hours", "0.1")
     assert "people overtaken in the premium lane" in ended.out
     assert "✗ broken promises" not in ended.out
+
+
+def test_codes_are_handed_out_counted_and_taken_back(room: Command) -> None:
+    room("open", "{sale}")
+    made = room("codes", "make", "{sale}", "press", "--count", "3", "--lane", "vip", "--uses", "2")
+    assert len(set(made.out.split())) == 3
+    assert room("codes", "list", "{sale}").out.split(maxsplit=2) == [
+        "press",
+        "vip",
+        "0 of 6 used, for good\n",
+    ]
+    (batch,) = json.loads(room("codes", "list", "{sale}", "--json").out)
+    assert (batch["codes"], batch["lane"], batch["uses"]) == (3, 2, 2)
+    assert room("codes", "revoke", "{sale}", "press").out == "3 codes open nothing any more\n"
+    assert room("codes", "list", "{sale}").out == ""
+    assert "there is no batch press" in room("codes", "revoke", "{sale}", "press").err
+
+
+def test_events_are_planned_listed_and_called_off(room: Command) -> None:
+    room("open", "{sale}", "--rate", "5")
+    noon, two = "2030-01-01T12:00:00", "2030-01-01T14:00:00"
+    gathering = ("--gather", "2030-01-01T11:30:00", "--by-lot", "--name", "Presale")
+    made = room("events", "plan", "{sale}", noon, two, *gathering, "--rate", "9")
+    id = made.out.strip()
+    told = room("events", "list", "{sale}").out
+    assert told.startswith(f"{id}  20")
+    assert told.endswith(", by lot  Presale\n")
+    (event,) = json.loads(room("events", "list", "{sale}", "--json").out)
+    assert event["changes"] == {"admission_rate": "9"}
+    assert not event["on"]
+    assert "there is 'Presale' already" in room("events", "plan", "{sale}", noon, two).err
+    assert room("events", "cancel", "{sale}", id).out == "called off\n"
+    assert room("events", "cancel", "{sale}", id).code != 0
+
+
+def test_webhooks_are_added_listed_and_removed(room: Command) -> None:
+    room("open", "{sale}")
+    made = room("webhooks", "add", "{sale}", "https://shop.example/room", "--event", "admitted")
+    lines = dict(line.split(maxsplit=1) for line in made.out.splitlines())
+    assert lines["events"] == "admitted"
+    assert lines["secret"].startswith("whs_")
+    told = room("webhooks", "list", "{sale}").out
+    assert told == f"{lines['id']}  https://shop.example/room  0 delivered\n"
+    assert lines["secret"] not in room("webhooks", "list", "{sale}", "--json").out
+    assert room("webhooks", "remove", "{sale}", lines["id"]).out == "told nothing any more\n"
+    assert room("webhooks", "list", "{sale}").out == ""
+
+
+@pytest.mark.parametrize(
+    ("args", "wrong"),
+    [
+        (("codes", "make", "{sale}", "press", "--lane", "fast"), "lane must be one of normal"),
+        (("codes", "make", "{sale}", "no good"), "a batch must be"),
+        (("codes", "list", "{nowhere}"), "there is no room {nowhere}"),
+        (("events", "plan", "{sale}", "2030-01-02", "2030-01-01"), "start before it ends"),
+        (("webhooks", "add", "{sale}", "http://shop.example"), "must start with https://"),
+        (("webhooks", "add", "{sale}", "https://a.example", "--event", "all"), "tells no all"),
+        (("webhooks", "remove", "{sale}", "nobody"), "there is no such webhook"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(
+    room: Command, args: tuple[str, ...], wrong: str
+) -> None:
+    room("open", "{sale}")
+    ended = room(*args)
+    assert ended.code != 0
+    assert wrong in ended.err
+    assert len(ended.err.splitlines()) == 1

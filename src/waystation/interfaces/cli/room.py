@@ -1,19 +1,20 @@
 """`waystation room`: open a waiting room, look after it, and try it with a crowd of numbers."""
 
-import asyncio
-from collections.abc import Callable, Coroutine
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, cast
 
 import msgspec
 import typer
 
-from waystation.core.errors import InvalidOption
-from waystation.interfaces import compose
-from waystation.interfaces.cli import room_serve, room_simulate
-from waystation.interfaces.cli.loading import loaded
-from waystation.interfaces.settings import Settings
+from waystation.interfaces.cli import (
+    room_codes,
+    room_events,
+    room_serve,
+    room_simulate,
+    room_webhooks,
+)
+from waystation.interfaces.cli.room_reach import AsJson, Id, in_the_room
 from waystation.queues.waitingroom import lottery
 from waystation.queues.waitingroom.admission import Admission
 from waystation.queues.waitingroom.control import Control
@@ -22,14 +23,13 @@ from waystation.queues.waitingroom.options import RoomOptions
 from waystation.queues.waitingroom.pulse import Pulse
 from waystation.queues.waitingroom.room import Room
 
-T = TypeVar("T")
-
 EXAMPLES = """\b
 Examples:
   waystation room open {tickets} --rate 10 --seats 1000
   waystation room status {tickets}
   waystation room rate {tickets} 25 --ramp 120
   waystation room pause {tickets}
+  waystation room codes make {tickets} press --count 50 --lane vip
   waystation room simulate --visitors 20000
 """
 
@@ -39,8 +39,9 @@ app = typer.Typer(
 app.command()(room_serve.serve)
 app.command()(room_serve.key)
 app.command()(room_simulate.simulate)
-
-Id = Annotated[str, typer.Argument(help="The room; braces keep it on one node of a cluster.")]
+app.add_typer(room_codes.app, name="codes")
+app.add_typer(room_events.app, name="events")
+app.add_typer(room_webhooks.app, name="webhooks")
 
 
 @app.callback()
@@ -63,19 +64,17 @@ def open_room(
     async def put(room: Room) -> int:
         return await room.open(options)
 
-    typer.echo(f"{id} is open, version {_in_the_room(context, id, put)}")
+    typer.echo(f"{id} is open, version {in_the_room(context, id, put)}")
 
 
 @app.command()
-def status(
-    context: typer.Context, id: Id, as_json: Annotated[bool, typer.Option("--json")] = False
-) -> None:
+def status(context: typer.Context, id: Id, as_json: AsJson = False) -> None:
     """Print how a room does."""
 
     async def ask(room: Room) -> tuple[Pulse, dict[str, int]]:
         return await room.pulse(), await room.statistics()
 
-    seen, hour = _in_the_room(context, id, ask)
+    seen, hour = in_the_room(context, id, ask)
     shown = {
         "status": f"{seen.options.status}, {seen.phase}",
         "waiting": seen.waiting,
@@ -109,7 +108,7 @@ def rate(
     async def put(room: Room) -> int:
         return await Control(room).set_rate(per_second, ramp_s=ramp)
 
-    _in_the_room(context, id, put)
+    in_the_room(context, id, put)
     typer.echo(f"{per_second:g} per second" + (f" in {ramp} s" if ramp else ""))
 
 
@@ -120,7 +119,7 @@ def admit(context: typer.Context, id: Id, count: int) -> None:
     async def call(room: Room) -> int:
         return len((await Admission(room).admit_now(count)).called)
 
-    typer.echo(f"{_in_the_room(context, id, call):,} called in")
+    typer.echo(f"{in_the_room(context, id, call):,} called in")
 
 
 @app.command()
@@ -135,7 +134,7 @@ def tell(
     async def put(room: Room) -> int:
         return await Control(room).tell({language: text} if text else {})
 
-    _in_the_room(context, id, put)
+    in_the_room(context, id, put)
     typer.echo("everybody in line reads it" if text else "no message")
 
 
@@ -152,7 +151,7 @@ def schedule(
         await Control(room).schedule(round(start.timestamp() * 1000))
         return await Lottery(room).announce() if by_lot else None
 
-    commitment = _in_the_room(context, id, put)
+    commitment = in_the_room(context, id, put)
     typer.echo(f"opens at {start.isoformat()}")
     if commitment:
         typer.echo(f"commitment {commitment}")
@@ -169,7 +168,7 @@ def draw(
     async def put(room: Room) -> int:
         return await Lottery(room).draw(beacon=beacon)
 
-    typer.echo(f"{_in_the_room(context, id, put):,} drawn")
+    typer.echo(f"{in_the_room(context, id, put):,} drawn")
 
 
 @app.command()
@@ -187,7 +186,7 @@ def proof(
             ids += page
         return await draws.proof(), ids
 
-    found, ids = _in_the_room(context, id, ask)
+    found, ids = in_the_room(context, id, ask)
     file.write_bytes(msgspec.json.encode({"proof": found, "drawn": ids}))
     typer.echo(f"{len(ids):,} ids in {file}")
 
@@ -205,7 +204,7 @@ def _steering(word: str, help: str, done: str) -> None:
         async def put(room: Room) -> int:
             return await getattr(Control(room), word.replace("-", "_"))()
 
-        _in_the_room(context, id, put)
+        in_the_room(context, id, put)
         typer.echo(done)
 
     app.command(word, help=help)(command)
@@ -229,17 +228,3 @@ def _told(value: Any) -> str:
             return f"{value:,g}" if isinstance(value, float) else f"{value:,}"
         case _:
             return str(value)
-
-
-def _in_the_room(
-    context: typer.Context, id: str, step: Callable[[Room], Coroutine[Any, Any, T]]
-) -> T:
-    if not id:
-        raise InvalidOption("a room needs a name, got none")
-    settings: Settings = loaded(context).settings
-
-    async def run() -> T:
-        async with compose.store(settings) as store:
-            return await step(Room(store, id))
-
-    return asyncio.run(run())

@@ -1,0 +1,87 @@
+"""`waystation room codes`: short texts that open a lane."""
+
+import random
+import time
+from typing import Annotated
+
+import msgspec
+import typer
+
+from waystation.core.errors import InvalidOption, NotFound
+from waystation.interfaces.api.telling import instant
+from waystation.interfaces.cli.room_reach import AsJson, Id, in_the_room
+from waystation.queues.waitingroom.codes import Batch, Codes
+from waystation.queues.waitingroom.room import Room
+from waystation.queues.waitingroom.visitor import Lane
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="BATCH", help="The name they are found by.")]
+
+
+@app.callback()
+def codes() -> None:
+    """Hand out access codes, see who came with them, take them back."""
+
+
+@app.command()
+def make(
+    context: typer.Context,
+    id: Id,
+    batch: Name,
+    count: Annotated[int, typer.Option(help="How many.", min=1)] = 1,
+    lane: Annotated[str, typer.Option(help="normal, elevated, vip or premium.")] = "normal",
+    uses: Annotated[int, typer.Option(help="Visitors that each lets in.", min=1)] = 1,
+    minutes: Annotated[
+        float, typer.Option(help="How long they count; 0 for until they are taken back.", min=0)
+    ] = 0,
+) -> None:
+    """Make codes and print them, one to a line; they are shown this once."""
+    wanted = _lane(lane)
+    expires_s = round(time.time() + minutes * 60) if minutes else 0
+
+    async def put(room: Room) -> list[str]:
+        return await Codes(room).make(
+            batch, count, bits=random.SystemRandom(), lane=wanted, uses=uses, expires_s=expires_s
+        )
+
+    for code in in_the_room(context, id, put):
+        typer.echo(code)
+
+
+@app.command("list")
+def list_batches(context: typer.Context, id: Id, as_json: AsJson = False) -> None:
+    """Print the batches, and how many came with their codes."""
+
+    async def ask(room: Room) -> list[Batch]:
+        await room.pulse()
+        return await Codes(room).batches()
+
+    found = in_the_room(context, id, ask)
+    if as_json:
+        typer.echo(msgspec.json.encode(found).decode())
+        return
+    for each in found:
+        until = f"until {instant(each.expires_s * 1000)}" if each.expires_s else "for good"
+        used = f"{each.used:,} of {each.codes * each.uses:,} used"
+        typer.echo(f"{each.batch:<24} {each.lane.name.lower():<9} {used}, {until}")
+
+
+@app.command()
+def revoke(context: typer.Context, id: Id, batch: Name) -> None:
+    """Let the codes of a batch open nothing any more."""
+
+    async def take(room: Room) -> int:
+        return await Codes(room).revoke(batch)
+
+    if not (gone := in_the_room(context, id, take)):
+        raise NotFound(f"there is no batch {batch} in {id}")
+    typer.echo(f"{gone:,} codes open nothing any more")
+
+
+def _lane(name: str) -> Lane:
+    try:
+        return Lane[name.upper()]
+    except KeyError:
+        names = ", ".join(each.name.lower() for each in Lane)
+        raise InvalidOption(f"lane must be one of {names}, got {name!r}") from None
