@@ -1,9 +1,12 @@
 """What can be asked about a queue."""
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from waystation.core.store import faults
+from waystation.core.events import Line
+from waystation.core.store import advice, faults
+from waystation.core.store.advice import Outlook
 
 from . import admin_scripts
 from .attached import AttachedToQueue
@@ -55,6 +58,18 @@ class Getters(AttachedToQueue):
         waiting = ("waiting", "prioritized", "delayed", "waiting-children")
         return sum((await self.counts(*waiting)).values())
 
+    async def outlook(self) -> Outlook:
+        """What history says of the queue: how it did, when it is empty, how many it asks for.
+
+        `waystation pipeline run` works it out; what is not fresh is None.
+        """
+        store = await self._opened()
+        now_ms = time.time_ns() // 1_000_000
+        with faults.told():
+            return await advice.outlook(
+                store.redis, self.name, line=Line.BULLMQ.value, now_ms=now_ms
+            )
+
     async def counts_per_priority(self, priorities: Sequence[int]) -> dict[int, int]:
         """How many jobs wait with each of the priorities."""
         client, keys = await self._at_hand()
@@ -92,8 +107,10 @@ class Getters(AttachedToQueue):
     async def prometheus_text(self) -> str:
         """The queue in numbers, as Prometheus reads them."""
         client, keys = await self._at_hand()
-        ends = [await read_metrics(client, keys, kind, 0, 0) for kind in ("completed", "failed")]
-        return as_text(self.name, await self.counts(), *ends)
+        completed = await read_metrics(client, keys, "completed", 0, 0)
+        failed = await read_metrics(client, keys, "failed", 0, 0)
+        outlook = await self.outlook()
+        return as_text(self.name, await self.counts(), completed, failed, outlook)
 
     async def meta(self) -> dict[str, str]:
         """What is written down about the queue as a whole."""

@@ -1,9 +1,10 @@
 """How many jobs end, minute by minute, as workers count them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
 from waystation.core.errors import InvalidOption
+from waystation.core.store.advice import Outlook
 from waystation.core.store.script import Client
 
 from .keys import QueueKeys
@@ -49,8 +50,17 @@ async def read_metrics(
     return Metrics(total, previous, at, [int(float(point)) for point in points], many)
 
 
-def as_text(queue: str, counts: Mapping[State, int], completed: Metrics, failed: Metrics) -> str:
-    """The numbers of a queue in Prometheus' text format, under the names BullMQ gives them."""
+def as_text(
+    queue: str,
+    counts: Mapping[State, int],
+    completed: Metrics,
+    failed: Metrics,
+    outlook: Outlook,
+) -> str:
+    """The numbers of a queue in Prometheus' text format, under the names BullMQ gives them.
+
+    What history advises stands beside them while it is fresh: a scaler reads it there.
+    """
     label = queue.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
     lines = ["# HELP bullmq_job_count Number of jobs in the queue by state"]
     lines.append("# TYPE bullmq_job_count gauge")
@@ -63,4 +73,20 @@ def as_text(queue: str, counts: Mapping[State, int], completed: Metrics, failed:
         lines.append(f"# HELP {name} Total number of {kind} jobs")
         lines.append(f"# TYPE {name} counter")
         lines.append(f'{name}{{queue="{label}"}} {ended.total}')
+    lines += _advised(label, outlook)
     return "\n".join(lines) + "\n"
+
+
+def _advised(label: str, outlook: Outlook) -> Iterator[str]:
+    if workers := outlook.workers:
+        name = "waystation_workers_wanted"
+        yield f"# HELP {name} Jobs that should be in hand at a time for the wait that is aimed at"
+        yield f"# TYPE {name} gauge"
+        yield f'{name}{{queue="{label}"}} {workers.workers}'
+    if drain := outlook.drain:
+        name = "waystation_drain_seconds"
+        yield f"# HELP {name} When all that waits will be done"
+        yield f"# TYPE {name} gauge"
+        bounds = {"low": drain.low_s, "likely": drain.likely_s, "high": drain.high_s}
+        for bound, seconds in bounds.items():
+            yield f'{name}{{queue="{label}",bound="{bound}"}} {seconds}'
