@@ -1,5 +1,6 @@
 """Who comes first: what goes wrong with the spec's own scripts, and does not with ours."""
 
+import pytest
 from redis.asyncio import Redis
 
 from waystation.queues.waitingroom.visitor import Gone, Late, Returned, Waiting
@@ -231,6 +232,23 @@ async def test_a_missed_turn_is_lost_for_good_after_a_while(hands: Hands) -> Non
     assert await hands.room.recover(hands.places["a"], "a") == Gone()
     await hands.expire()
     assert (await hands.event_names("a"))[-1] == "expired"
+
+
+@pytest.mark.parametrize("swept", [True, False])
+async def test_a_turn_that_is_lost_is_no_place_to_leave(hands: Hands, swept: bool) -> None:
+    """F11: whether or not anybody has swept it away, status, recover and leave say the same."""
+    await hands.open(claim_window_s=20, missed_s=40)
+    await hands.join("a")
+    await hands.admit()
+    await hands.clock.advance(61)
+    if swept:
+        await hands.admit()
+    assert await hands.status("a") == Gone()
+    assert await hands.room.recover(hands.places["a"], "a") == Gone()
+    assert await hands.room.leave(hands.places["a"], "a") is False
+    await hands.admit()
+    await hands.expire()
+    assert (await hands.event_names("a"))[-2:] == ["missed", "expired"]
 
 
 async def test_the_order_does_not_depend_on_anybodys_clock(redis: Redis, hands: Hands) -> None:

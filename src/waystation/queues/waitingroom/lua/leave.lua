@@ -1,19 +1,26 @@
 --- Let somebody go who no longer wants to wait.
 --- keys  meta state position owner positions elevated vip premium prequeue early_elevated early_vip
---- keys  early_premium recovered admitted missed heartbeat events stats
+--- keys  early_premium recovered admitted missed sessions_expiry heartbeat events stats
 --- args  queue id proof reason now
---- uses  instant_us whole tell count lane_of
+--- uses  instant_us whole tell count lane_of standing
 local known = redis.call('HGET', position, 'proof')
 if proof ~= '' and known ~= proof then return known and 'forbidden' or 'gone' end
-local upper = { elevated, vip, premium }
-local lane = lane_of(upper, id)
+local set = redis.call('HMGET', meta, 'phase', 'missed_s', 'events_cap')
+local room = {
+  queue = queue, now = instant_us(now), phase = set[1], events = events, cap = set[3],
+  missed_s = tonumber(set[2]) or 600, positions = positions, upper = { elevated, vip, premium },
+  prequeue = prequeue, early = { early_elevated, early_vip, early_premium },
+  recovered = recovered, admitted = admitted, missed = missed, sessions_expiry = sessions_expiry,
+}
+local found = standing(room, id)[1]
+if found == 'gone' or found == 'inside' then return 'gone' end
+
+local lane = lane_of(room.upper, id)
 local turn = redis.call('ZREM', admitted, id)
-local gone = turn + redis.call('ZREM', positions, id) + redis.call('ZREM', recovered, id)
-  + redis.call('ZREM', missed, id) + redis.call('ZREM', prequeue, id)
-for _, set in ipairs({ elevated, vip, premium, early_elevated, early_vip, early_premium, heartbeat }) do
-  redis.call('ZREM', set, id)
+for _, from in ipairs({ positions, elevated, vip, premium, prequeue, early_elevated, early_vip,
+  early_premium, recovered, missed, heartbeat }) do
+  redis.call('ZREM', from, id)
 end
-if gone == 0 then return 'gone' end
 if turn == 1 then redis.call('HINCRBY', state, 'owed', 1) end
 if redis.call('GET', owner) == id then redis.call('DEL', owner) end
 if known then
@@ -21,6 +28,5 @@ if known then
   redis.call('EXPIRE', position, 300)
 end
 count(stats, 'total_left', 1)
-tell({ queue = queue, now = instant_us(now), events = events, cap = redis.call('HGET', meta, 'events_cap') },
-  reason == '' and 'left' or 'removed', id, 'lane', lane, 'reason', reason)
+tell(room, reason == '' and 'left' or 'removed', id, 'lane', lane, 'reason', reason)
 return 'left'

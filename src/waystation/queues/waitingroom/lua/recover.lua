@@ -16,7 +16,7 @@ local known = redis.call('HGET', position, 'proof')
 if not known then return { 'gone' } end
 if known ~= proof then return { 'forbidden' } end
 local found = standing(room, id)
-if found[1] ~= 'late' or tonumber(found[2]) <= us / 1000 then return found end
+if found[1] ~= 'late' then return found end
 
 -- The turn may be over without anybody having swept it away yet.
 local unswept = redis.call('ZSCORE', admitted, id)

@@ -7,7 +7,9 @@ local function standing(room, id)
   local turn = redis.call('ZSCORE', room.admitted, id)
   if turn then
     if tonumber(turn) > room.now then return { 'called', whole(turn / 1000) } end
-    return { 'late', whole(turn / 1000 + room.missed_s * 1000) }
+    -- It may be over, and too late to be taken back, before anybody has swept it away.
+    local lost = turn + room.missed_s * 1000000
+    return lost > room.now and { 'late', whole(lost / 1000) } or { 'gone' }
   end
   local score = redis.call('ZSCORE', room.positions, id)
   if score and room.phase ~= 'drawing' then
