@@ -7,9 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from deltalake import DeltaTable
@@ -26,31 +24,45 @@ from .last_words import GOODS
 
 IS_FULL = bool(os.environ.get("WAYSTATION_FULL"))
 """Whether the drills are run at full size, which takes minutes."""
+PAUSE_S = 0.02
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600 if IS_FULL else 900)]
 
 
-@contextmanager
-def telling(url: str, many: int, *, pause: float) -> Generator[list[bytes]]:
-    """Let four queues tell so many events in all, a hundred at a time."""
-    told: list[bytes] = []
+class Teller:
+    """Four queues that tell events, a hundred at a time; some are held back for each driver."""
 
-    def tell() -> None:
-        with Redis.from_url(url) as client:
-            for first in range(0, many, 100):
+    def __init__(self, url: str, many: int, *, drivers: int) -> None:
+        self.told: list[bytes] = []
+        self._url = url
+        self._many = many
+        self._share = many // (drivers + 1)
+        self._upto = 0
+        self._thread = threading.Thread(target=self._tell)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._upto = self._many
+        self._thread.join()
+
+    def go_on(self) -> None:
+        """Tell another driver's share, bit by bit."""
+        self._upto += self._share
+
+    def _tell(self) -> None:
+        with Redis.from_url(self._url) as client:
+            for first in range(0, self._many, 100):
+                time.sleep(PAUSE_S)
+                while first >= self._upto:
+                    time.sleep(PAUSE_S)
                 line = client.pipeline(transaction=False)
                 for number in range(first, first + 100):
                     fields: Any = {"event": "waiting", "jobId": number}
                     line.xadd(f"bull:q{number % 4}:events", fields)
-                told.extend(line.execute())
-                time.sleep(pause)
-
-    teller = threading.Thread(target=tell)
-    teller.start()
-    try:
-        yield told
-    finally:
-        teller.join()
+                self.told.extend(line.execute())
 
 
 def kept(root: str) -> Any:
@@ -81,26 +93,29 @@ def test_killed_drivers_and_workers_lose_nothing_and_repeat_nothing(
     many, kills = (250_000, 5) if IS_FULL else (10_000, 0)
     root, unbroken = (str(tmp_path_factory.mktemp(name)) for name in ("broken", "unbroken"))
     dice = random.Random(many)
-    with telling(redis_url, many, pause=0.15 if IS_FULL else 0.05) as told:
+    with Teller(redis_url, many, drivers=kills + 2) as teller:
+        teller.go_on()
         with Driver("follow", root, redis_url, dies="before 1") as driver:
             driver.wait(killed=True)
+        teller.go_on()
         with Driver("follow", root, redis_url, dies="after 5") as driver:
             before = batches(root)
             driver.wait_for(lambda: batches(root) > before and driver.kill_a_worker(dice))
             driver.wait(killed=True)
         for _ in range(kills):
+            teller.go_on()
             with Driver("follow", root, redis_url) as driver:
                 before = batches(root)
                 driver.wait_for(lambda before=before: batches(root) > before)
                 time.sleep(dice.uniform(0, 3))
-                # It dies while there is more to come.
-                assert len(told) < many
+        # All of them died while there was more to come.
+        assert len(teller.told) < many
     for place in (root, unbroken):
         bronze.follow(spark, place, url=redis_url).awaitTermination()
 
     table = kept(root)
     ids = list(zip(table["stream"].to_pylist(), table["entry_id"].to_pylist(), strict=True))
-    assert len(ids) == len(told) == many
+    assert len(ids) == len(teller.told) == many
     assert len(set(ids)) == many
     assert fingerprint(table) == fingerprint(kept(unbroken))
     assert not DeltaTable.is_deltatable(GAPS.place(root))
