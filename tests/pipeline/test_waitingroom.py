@@ -126,7 +126,7 @@ async def simulated(spark: SparkSession, crowd: Crowd) -> Evening:
 async def test_what_spark_has_learnt_makes_better_estimates_of_visits_it_has_not_seen(
     spark: SparkSession, redis_url: str
 ) -> None:
-    # Long enough that the held-out visits are some hundred waits that share no luck.
+    # Long enough that the held-out visits are dozens of waits one after the other.
     crowd = Crowd(visitors=12_000, hours=4.0, patience_s=300)
     evening = await simulated(spark, crowd)
     every = visits(evening.events)
