@@ -17,9 +17,9 @@ for lane = 0, 3 do
       local rank = math.floor((length - 1) * (point / math.max(1, most - 1)) ^ 2)
       if rank > last then
         last = rank
-        local score = redis.call('ZRANGE', set, rank, rank, 'WITHSCORES')[2]
-        found[#found + 1] = whole(score)
-        found[#found + 1] = lane > 0 and rank or lane_ahead(positions, upper, 0, score)
+        local at = redis.call('ZRANGE', set, rank, rank, 'WITHSCORES')
+        found[#found + 1] = whole(at[2])
+        found[#found + 1] = lane > 0 and rank or lane_ahead(positions, upper, 0, at[1], at[2])
       end
     end
   end

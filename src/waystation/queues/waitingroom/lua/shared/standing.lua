@@ -18,7 +18,7 @@ local function standing(room, id)
     local lengths = room.lengths
     local lane = lane_of(room.upper, id, lengths)
     return { 'waiting', lane, whole(score),
-      lane_ahead(room.positions, room.upper, lane, score, lengths), lengths[lane] }
+      lane_ahead(room.positions, room.upper, lane, id, score, lengths), lengths[lane] }
   end
   local returned = redis.call('ZRANK', room.recovered, id)
   if returned then return { 'returned', returned } end

@@ -19,7 +19,8 @@ local function take_first(positions, upper, lane, list, wanted)
   local last = found[#found]
   local whole_lane = popped < 5000 and #found < wanted
   if (not last and not whole_lane)
-    or (last and not whole_lane and lane_ahead(positions, upper, lane, last[2]) == #found - 1) then
+    or (last and not whole_lane
+      and lane_ahead(positions, upper, lane, last[1], last[2]) == #found - 1) then
     return found
   end
   local first = first_of_lane(positions, upper, lane, wanted)
