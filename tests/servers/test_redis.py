@@ -18,6 +18,7 @@ RETOLD = (
     "tests/queues/bullmq/test_gaps.py",
     "tests/queues/bullmq/test_getters.py",
     "tests/queues/bullmq/test_queue.py",
+    "tests/queues/waitingroom/test_state_machine.py",
 )
 
 

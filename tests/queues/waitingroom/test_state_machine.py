@@ -157,7 +157,7 @@ class Rooms(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 50))
     def leave(self, number: int) -> None:
-        if (name := self.somebody(number)) is None:
+        if (name := self.somebody(number)) is None or name in self.gone:
             return
         before = self.do(self.hands.status(name))
         assert self.do(self.hands.room.leave(self.hands.places[name], name)) == (
