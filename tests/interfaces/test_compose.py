@@ -14,7 +14,7 @@ from waystation.core.runtime.worker import WorkerOptions
 from waystation.core.store.connection import StoreOptions
 from waystation.core.store.embedded import Ephemeral
 from waystation.interfaces import compose
-from waystation.interfaces.cli.routing_work import scheduler_options
+from waystation.interfaces.cli.routing.running import scheduler_options
 from waystation.interfaces.settings import Settings
 from waystation.interfaces.settings.sections import StoreSettings, TelemetrySettings
 from waystation.queues.routing import SchedulerOptions

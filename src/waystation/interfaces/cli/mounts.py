@@ -27,20 +27,22 @@ MOUNTS = (
     Mount("config", "waystation.interfaces.cli.config", "See the settings.", "Setting up"),
     Mount(
         "bullmq",
-        "waystation.interfaces.cli.bullmq",
+        "waystation.interfaces.cli.bullmq.commands",
         "Share queues with Node's BullMQ.",
         "Lines",
     ),
     Mount(
         "routing",
-        "waystation.interfaces.cli.routing",
+        "waystation.interfaces.cli.routing.commands",
         "Send jobs to the workers that can do them.",
         "Lines",
     ),
-    Mount("files", "waystation.interfaces.cli.files", "Turn a directory into work.", "Lines"),
+    Mount(
+        "files", "waystation.interfaces.cli.files.commands", "Turn a directory into work.", "Lines"
+    ),
     Mount(
         "room",
-        "waystation.interfaces.cli.room",
+        "waystation.interfaces.cli.room.commands",
         "Let people wait in a fair line.",
         "Lines",
         extra="api",
@@ -53,7 +55,7 @@ MOUNTS = (
     ),
     Mount(
         "pipeline",
-        "waystation.interfaces.cli.pipeline",
+        "waystation.interfaces.cli.pipeline.commands",
         "Keep everything that happened, and ask about it.",
         "History",
         extra="spark",

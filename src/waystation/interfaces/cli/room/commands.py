@@ -7,14 +7,8 @@ from typing import Annotated, Any, cast
 import msgspec
 import typer
 
-from waystation.interfaces.cli import (
-    room_codes,
-    room_events,
-    room_serve,
-    room_simulate,
-    room_webhooks,
-)
-from waystation.interfaces.cli.room_reach import AsJson, Id, in_the_room
+from waystation.interfaces.cli.room import codes, events, serve, simulate, webhooks
+from waystation.interfaces.cli.room.reach import AsJson, Id, in_the_room
 from waystation.queues.waitingroom import lottery
 from waystation.queues.waitingroom.admission import Admission
 from waystation.queues.waitingroom.control import Control
@@ -36,12 +30,12 @@ Examples:
 app = typer.Typer(
     add_completion=False, rich_markup_mode=None, no_args_is_help=True, epilog=EXAMPLES
 )
-app.command()(room_serve.serve)
-app.command()(room_serve.key)
-app.command()(room_simulate.simulate)
-app.add_typer(room_codes.app, name="codes")
-app.add_typer(room_events.app, name="events")
-app.add_typer(room_webhooks.app, name="webhooks")
+app.command()(serve.serve)
+app.command()(serve.key)
+app.command()(simulate.simulate)
+app.add_typer(codes.app, name="codes")
+app.add_typer(events.app, name="events")
+app.add_typer(webhooks.app, name="webhooks")
 
 
 @app.callback()

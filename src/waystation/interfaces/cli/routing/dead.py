@@ -6,7 +6,7 @@ import msgspec
 import typer
 
 from waystation.core.errors import InvalidOption
-from waystation.interfaces.cli.routing_queue import AsJson, on_the_queue
+from waystation.interfaces.cli.routing.queue import AsJson, on_the_queue
 from waystation.queues.routing import Queue
 from waystation.queues.routing.results import DeadLetter
 

@@ -9,7 +9,7 @@ from waystation.interfaces.api.addresses import networks
 from waystation.interfaces.api.hooks import outside
 from waystation.interfaces.api.hooks.hooks import Hook, Hooks, State
 from waystation.interfaces.cli.loading import loaded
-from waystation.interfaces.cli.room_reach import AsJson, Id, in_the_room
+from waystation.interfaces.cli.room.reach import AsJson, Id, in_the_room
 from waystation.queues.waitingroom.room import Room
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)

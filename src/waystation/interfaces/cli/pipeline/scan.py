@@ -11,7 +11,7 @@ import typer
 
 from waystation.interfaces import files as composed
 from waystation.interfaces.cli.loading import loaded
-from waystation.interfaces.cli.pipeline_session import MASTER, spark_session, store_url
+from waystation.interfaces.cli.pipeline.session import MASTER, spark_session, store_url
 from waystation.interfaces.cli.watching import watching
 from waystation.interfaces.settings.files import FilesSettings
 from waystation.interfaces.settings.files_load import load_files

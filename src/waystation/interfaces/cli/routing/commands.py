@@ -9,9 +9,10 @@ import typer
 
 from waystation.core.codec import decode
 from waystation.core.errors import InvalidOption, Malformed, NotFound
-from waystation.interfaces.cli import routing_dead, routing_work, working
+from waystation.interfaces.cli import working
 from waystation.interfaces.cli.loading import loaded
-from waystation.interfaces.cli.routing_queue import AsJson, Given, on_the_queue
+from waystation.interfaces.cli.routing import dead, running
+from waystation.interfaces.cli.routing.queue import AsJson, Given, on_the_queue
 from waystation.queues.routing import JobOptions, Limit, Queue, Retry, Schedule, Target, pages
 from waystation.queues.routing.coverage import Covered
 from waystation.queues.routing.planned import Planned
@@ -238,9 +239,9 @@ def cancel(
     typer.echo(f"{on_the_queue(context, stop):,} stopped")
 
 
-app.command()(routing_dead.dead)
-app.command()(routing_dead.requeue)
-app.command()(routing_dead.purge)
+app.command()(dead.dead)
+app.command()(dead.requeue)
+app.command()(dead.purge)
 
 
 @app.command()
@@ -331,7 +332,7 @@ def work(
         update={name: value for name, value in said.items() if value is not None}
     )
     asyncio.run(
-        routing_work.run(
+        running.run(
             working.handler_at(handlers),
             given.settings,
             offered,
@@ -350,7 +351,7 @@ def scheduler(context: typer.Context) -> None:
     routing.scheduler.enabled says otherwise.
     """
     given = cast(Given, context.obj)
-    asyncio.run(routing_work.schedule(given.settings, namespace=given.namespace))
+    asyncio.run(running.schedule(given.settings, namespace=given.namespace))
 
 
 @app.command()

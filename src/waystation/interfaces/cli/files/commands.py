@@ -13,8 +13,8 @@ import typer
 from waystation.core.errors import InvalidOption
 from waystation.core.store.connection import Store
 from waystation.interfaces import files as composed
-from waystation.interfaces.cli import files_roles
-from waystation.interfaces.cli.files_roles import counted
+from waystation.interfaces.cli.files import roles
+from waystation.interfaces.cli.files.roles import counted
 from waystation.interfaces.cli.loading import loaded
 from waystation.interfaces.settings import Settings
 from waystation.interfaces.settings.files import FilesSettings
@@ -94,7 +94,7 @@ def files(
             if watch and until_done:
                 raise InvalidOption("--watch goes on for ever, so it cannot go with --until-done")
             asyncio.run(
-                files_roles.run(
+                roles.run(
                     given.settings,
                     given.general,
                     produce=produce,
@@ -210,8 +210,8 @@ def bench(
     """Measure this machine and its store, in keys of its own that go away afterwards."""
     given = cast(Given, context.obj)
 
-    async def measure(store: Store) -> files_roles.Measured:
-        return await files_roles.bench(
+    async def measure(store: Store) -> roles.Measured:
+        return await roles.bench(
             store, given.settings, count=count, rate=rate, payload_size=payload_size
         )
 

@@ -17,8 +17,8 @@ from rich.text import Text
 
 from waystation.core.errors import InvalidInput
 from waystation.interfaces.cli.loading import loaded
-from waystation.interfaces.cli.pipeline_scan import scan
-from waystation.interfaces.cli.pipeline_session import (
+from waystation.interfaces.cli.pipeline.scan import scan
+from waystation.interfaces.cli.pipeline.session import (
     HISTORY,
     MASTER,
     kept_history,

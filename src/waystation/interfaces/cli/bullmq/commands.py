@@ -12,7 +12,8 @@ import typer
 from waystation.core.codec import decode
 from waystation.core.errors import InvalidOption, Malformed, NotFound
 from waystation.interfaces import compose
-from waystation.interfaces.cli import bullmq_work, working
+from waystation.interfaces.cli import working
+from waystation.interfaces.cli.bullmq import running
 from waystation.interfaces.cli.loading import loaded
 from waystation.interfaces.settings import Settings
 from waystation.queues.bullmq import Job, Queue
@@ -260,7 +261,7 @@ def work(
     """
     given = cast(Given, context.obj)
     asyncio.run(
-        bullmq_work.run(
+        running.run(
             working.handler_at(handler),
             queue,
             given.settings,

@@ -9,7 +9,7 @@ import typer
 
 from waystation.core.errors import InvalidOption, NotFound
 from waystation.interfaces.api.telling import instant
-from waystation.interfaces.cli.room_reach import AsJson, Id, in_the_room
+from waystation.interfaces.cli.room.reach import AsJson, Id, in_the_room
 from waystation.queues.waitingroom.codes import Batch, Codes
 from waystation.queues.waitingroom.room import Room
 from waystation.queues.waitingroom.visitor import Lane

@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from waystation.interfaces.api.telling import instant
-from waystation.interfaces.cli.room_reach import AsJson, Id, in_the_room
+from waystation.interfaces.cli.room.reach import AsJson, Id, in_the_room
 from waystation.queues.waitingroom.room import Room
 from waystation.queues.waitingroom.schedule import CURRENT, Event, Schedule, changes_of
 from waystation.queues.waitingroom.visitor import new_id

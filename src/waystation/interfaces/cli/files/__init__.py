@@ -1,0 +1,1 @@
+"""`waystation files`: a directory turned into work."""

@@ -1,0 +1,1 @@
+"""`waystation pipeline`: everything that happened, kept and asked."""

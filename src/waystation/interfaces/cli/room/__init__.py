@@ -1,0 +1,1 @@
+"""`waystation room`: a waiting room and its doors."""

@@ -1,0 +1,1 @@
+"""`waystation routing`: jobs for the workers that can do them."""
