@@ -141,10 +141,10 @@ class Simulation:
         pulse = await self._look()
         await _in_order(self._join(person, pulse) for person in coming)
         await _in_order(self._act(what, person) for what, person in self._due.pop(int(now), ()))
-        lanes = (await self._look()).lanes
-        step = await self._admission.admit()
+        # Both leave at once, and reach the store in this order.
+        seen, step = await asyncio.gather(self._look(), self._admission.admit())
         for id in step.called:
-            self._call(self._people[id], all(lanes))
+            self._call(self._people[id], all(seen.lanes))
         if step.waiting:
             self._crowded.append(now)
         if now % LOOK_EVERY_S == 0:
