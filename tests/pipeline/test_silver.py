@@ -125,6 +125,39 @@ def test_an_attempt_knows_its_wait_its_run_and_how_it_ended(spark: SparkSession)
     assert (second["attempt"], second["reason"], second["fingerprint"]) == (2, None, None)
 
 
+def test_attempts_are_found_with_one_shuffle_and_one_sort(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    attempts_fold.attempts(lived(steps(stories.frame(spark, [])))).explain()
+    plan = capsys.readouterr().out
+    assert (plan.count("Exchange "), plan.count("- Sort "), plan.count("Aggregate")) == (1, 1, 0)
+
+
+def test_an_attempt_ends_where_another_begins_or_its_id_is_used_again(spark: SparkSession) -> None:
+    tried = attempts_of(
+        spark,
+        told(
+            Told(0, "mail", "1", "added"),
+            Told(1, "mail", "1", "active", worker="ada"),
+            Told(2, "mail", "1", "active", worker="ben"),
+            Told(3, "mail", "1", "added"),
+            Told(4, "mail", "1", "active", worker="eve"),
+            Told(5, "mail", "1", "failed", fields={"failedReason": "gone"}),
+        ),
+    )
+    assert [(row["worker"], row["attempt"], row["outcome"]) for row in tried] == [
+        ("ada", 1, "open"),
+        ("ben", 2, "open"),
+        ("eve", 1, "failed"),
+    ]
+    assert [row["wait_ms"] for row in tried] == [1, None, 1]
+    assert [(row["ended_at"] is None, row["reason"]) for row in tried] == [
+        (True, None),
+        (True, None),
+        (False, "gone"),
+    ]
+
+
 def test_an_id_that_is_used_again_is_another_item(spark: SparkSession) -> None:
     first, second = items_of(
         spark,

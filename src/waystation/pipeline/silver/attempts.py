@@ -1,15 +1,13 @@
 """Attempts: one row for each time a worker held something."""
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from waystation.pipeline.silver import failing
-from waystation.pipeline.silver.steps import READY, TURN, WHO
+from waystation.pipeline.silver.steps import READY, WHO, in_turn, so_far, takes
 from waystation.pipeline.tables import ATTEMPTS
 
-_LETS_GO = ("completed", "failed", "dead", "retry", "stalled", "returned", "cancelled", "removed")
-"""Events that say how an attempt ended; the first one counts."""
-_OUTCOME = {
+OUTCOMES = {
     "completed": "completed",
     "failed": "failed",
     "dead": "failed",
@@ -19,33 +17,24 @@ _OUTCOME = {
     "cancelled": "returned",
     "removed": "returned",
 }
+"""How an attempt ended, by the event that says so; the first one counts."""
 _FAILURES = ("failed", "retried")
 
 
 def attempts(lived: DataFrame) -> DataFrame:
-    """Fold what `lived` tells into one row for each attempt, those still running included."""
-    folded = (
-        _with_ready(lived)
-        .where(F.col("attempt") > 0)
-        .groupBy(*WHO, "life", "attempt")
-        .agg(
-            _first(F.col("worker"), _is_start()).alias("worker"),
-            _first(F.col("ready"), _is_start()).alias("ready_at"),
-            _first(F.col("at"), _is_start()).alias("started_at"),
-            _first(F.col("at"), ~_is_start()).alias("ended_at"),
-            _first(F.col("event"), F.col("event").isin(*_LETS_GO)).alias("told"),
-            _first(F.col("reason"), F.col("reason").isNotNull()).alias("reason"),
-            F.first("_corrupt", ignorenulls=True).alias("odd"),
-        )
-    )
+    """One row for each attempt, those still running included.
+
+    An attempt is the step that takes something, with what was told before and after it.
+    """
+    taken = _surrounded(lived).where(takes())
     wait = _millis("ready_at", "started_at")
     run = _millis("started_at", "ended_at")
     outcome = _outcome()
     failed = F.when(outcome.isin(*_FAILURES), F.coalesce("reason", F.lit("")))
-    return folded.select(
+    return taken.select(
         *WHO,
         "life",
-        F.col("attempt").cast("int").alias("attempt"),
+        "attempt",
         "worker",
         "ready_at",
         "started_at",
@@ -71,27 +60,49 @@ def rows(attempts: DataFrame) -> DataFrame:
     return attempts.select(*ATTEMPTS.names)
 
 
-def _with_ready(lived: DataFrame) -> DataFrame:
-    """When it could have been taken last, beside each step."""
-    before = (
-        Window.partitionBy(*WHO, "life").orderBy(*TURN).rowsBetween(Window.unboundedPreceding, -1)
+def _surrounded(lived: DataFrame) -> DataFrame:
+    """Every step, with what the steps around it tell about the attempt that begins with it."""
+    event, at = F.col("event"), F.col("at")
+    another = takes() | F.col("birth")
+    marked = lived.withColumns(
+        {
+            "ready": _mark(at, event.isin(*READY), until=takes()),
+            "end": _mark(at, F.lit(True), until=another),
+            "told": _mark(event, event.isin(*OUTCOMES), until=another),
+            "saying": _mark(F.col("reason"), F.col("reason").isNotNull(), until=another),
+            "odd": _mark(F.col("_corrupt"), F.col("_corrupt").isNotNull(), until=another),
+        }
     )
-    is_ready = F.col("event").isin(*READY)
-    ready = F.last(F.when(is_ready, F.struct("attempt", "at")), ignorenulls=True).over(before)
-    # One that was told before an earlier attempt says nothing about this one.
-    return lived.withColumn("ready", F.when(ready["attempt"] == F.col("attempt") - 1, ready["at"]))
+    earlier = F.last(F.when(F.col("birth"), F.col("taken")), ignorenulls=True).over(so_far())
+    return marked.select(
+        *WHO,
+        "life",
+        (F.col("taken") - F.coalesce(earlier, F.lit(0))).cast("int").alias("attempt"),
+        "event",
+        "worker",
+        _nearest("lag", "ready").alias("ready_at"),
+        at.alias("started_at"),
+        _nearest("lead", "end").alias("ended_at"),
+        _nearest("lead", "told").alias("told"),
+        F.coalesce("reason", _nearest("lead", "saying")).alias("reason"),
+        F.coalesce("_corrupt", _nearest("lead", "odd")).alias("odd"),
+    )
 
 
-def _is_start() -> Column:
-    return F.col("event") == "active"
+def _mark(value: Column, where: Column, *, until: Column) -> Column:
+    """A value for whoever looks from another step; nothing to be had where the look must end."""
+    return F.when(where | until, F.struct(F.when(~until, value).alias("value")))
 
 
-def _first(value: Column, condition: Column) -> Column:
-    return F.min_by(value, F.when(condition, F.col("_order")))
+def _nearest(way: str, mark: str) -> Column:
+    """What the nearest mark holds, before a step (`lag`) or after it (`lead`)."""
+    # A frame that reaches to the end would be walked anew for every step; these two are not, and
+    # only SQL can ask them to pass over nulls.
+    return F.expr(f"{way}({mark}) IGNORE NULLS").over(in_turn())["value"]
 
 
 def _outcome() -> Column:
-    named = F.create_map(*[F.lit(each) for pair in _OUTCOME.items() for each in pair])
+    named = F.create_map(*[F.lit(each) for pair in OUTCOMES.items() for each in pair])
     # BullMQ of Node tells neither who works nor that an attempt failed, only that it waits again.
     let_go = F.when(F.col("worker").isNull(), F.lit("retried")).otherwise(F.lit("returned"))
     return F.coalesce(

@@ -35,7 +35,7 @@ BLANKS = (
 )
 """In this order: what is special before what is general."""
 
-_CLASS = r"^\s*([A-Za-z_][\w.]*(?:Error|Exception|Warning|Timeout|Failure|Exit|Interrupt))\b"
+NAMES_A_CLASS = r"^\s*([A-Za-z_][\w.]*(?:Error|Exception|Warning|Timeout|Failure|Exit|Interrupt))\b"
 
 
 def signature(reason: Column) -> Column:
@@ -49,7 +49,7 @@ def signature(reason: Column) -> Column:
 
 def error_class(reason: Column) -> Column:
     """The kind of failure that a reason names; null when it names none."""
-    return F.nullif(F.regexp_extract(reason, _CLASS, 1), F.lit(""))
+    return F.nullif(F.regexp_extract(reason, NAMES_A_CLASS, 1), F.lit(""))
 
 
 def fingerprint(reason: Column) -> Column:

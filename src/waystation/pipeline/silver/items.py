@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from waystation.pipeline.silver.steps import ENDS, WHO
+from waystation.pipeline.silver.steps import ENDS, TURN, WHO
 from waystation.pipeline.tables import ITEMS
 
 _STATES = {
@@ -88,7 +88,7 @@ def _told(lived: DataFrame) -> DataFrame:
         lived.groupBy(*WHO, "life")
         .agg(
             F.first("name", ignorenulls=True).alias("name"),
-            F.min_by("at", F.when(F.col("birth"), F.col("_order"))).alias("added_at"),
+            F.min_by("at", F.when(F.col("birth"), F.struct(*TURN))).alias("added_at"),
             F.min(at).alias("first_at"),
             F.min(F.when(event == "active", at)).alias("started_at"),
             _where_it_is().alias("where"),

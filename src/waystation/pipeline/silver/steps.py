@@ -6,6 +6,7 @@ job was removed begins another life, so that two jobs never look like one.
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.window import WindowSpec
 
 from waystation.core.events import EventName, Line
 from waystation.pipeline.tables import FLAG, INSTANT, LONG, TEXT, Layer, Table
@@ -73,18 +74,32 @@ def steps(events: DataFrame) -> DataFrame:
 
 
 def lived(steps: DataFrame) -> DataFrame:
-    """Steps with the life and the attempt that they belong to, counted from 1.
+    """Steps with the life that they belong to, and how often the subject was taken so far.
 
-    What comes before the first birth that was seen is life 0; before the first attempt, attempt 0.
+    Lives are counted from 1; what comes before the first birth that was seen is life 0.
     """
-    so_far = Window.partitionBy(*WHO).orderBy(*TURN)
-    life = Window.partitionBy(*WHO, "life").orderBy(*TURN)
-    return (
-        steps.withColumn("life", F.sum(F.col("birth").cast("int")).over(so_far))
-        .withColumn("attempt", F.sum(_is("active").cast("int")).over(life))
-        .withColumn("_order", F.struct(*TURN))
+    return steps.withColumns(
+        {
+            "life": F.sum(F.col("birth").cast("int")).over(so_far()),
+            "taken": F.sum(takes().cast("int")).over(so_far()),
+        }
     )
 
 
-def _is(event: str) -> Column:
-    return F.col("event") == event
+def in_turn() -> WindowSpec:
+    """The steps of one subject, in the order they were told.
+
+    Whatever looks at several steps looks through this window, so that they are shuffled and sorted
+    once. What tells most subjects apart comes first, because sorting compares it first.
+    """
+    return Window.partitionBy(*reversed(WHO)).orderBy(*TURN)
+
+
+def so_far() -> WindowSpec:
+    """The steps of one subject, up to each of them."""
+    return in_turn().rowsBetween(Window.unboundedPreceding, Window.currentRow)
+
+
+def takes() -> Column:
+    """Whether a step is that of somebody who takes the subject."""
+    return F.col("event") == "active"
