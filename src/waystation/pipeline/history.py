@@ -69,7 +69,7 @@ class History:
     def items(self, days: Sequence[dt.date] | None = None) -> DataFrame:
         """Every item, the open ones included; or only those that came to be on some days."""
         kept = self.read(ITEMS)
-        waiting = items_fold.rows(items_fold.items(self._open, self._running))
+        waiting = self._waiting
         if days is not None:
             kept = kept.where(F.col("date").isin(list(days)))
             waiting = waiting.where(F.col("date").isin(list(days)))
@@ -91,12 +91,21 @@ class History:
         return sorted(views)
 
     @cached_property
-    def _open(self) -> DataFrame:
-        return lived(self.read(STEPS))
+    def _running(self) -> DataFrame:
+        """The attempts of what has not ended."""
+        steps = self.read(STEPS)
+        return self._worked_out(attempts_fold.attempts(lived(steps)), of=steps)
 
     @cached_property
-    def _running(self) -> DataFrame:
-        return attempts_fold.attempts(self._open)
+    def _waiting(self) -> DataFrame:
+        """What has not ended."""
+        steps = self.read(STEPS)
+        rows = items_fold.rows(items_fold.items(lived(steps), self._running))
+        return self._worked_out(rows, of=steps)
+
+    def _worked_out(self, rows: DataFrame, *, of: DataFrame) -> DataFrame:
+        """Rows that many questions begin with: worked out once, and planned once."""
+        return rows.localCheckpoint() if of.inputFiles() else self.spark.emptyDataFrame(rows.schema)
 
 
 def utc(instant: dt.datetime) -> dt.datetime:

@@ -4,7 +4,6 @@ import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from waystation.core.store.advice import (
@@ -18,6 +17,8 @@ from waystation.core.store.advice import (
     key_of,
     written,
 )
+from waystation.pipeline import delta
+from waystation.pipeline.arrow import pa, pc
 from waystation.pipeline.gold.forecast import Slot, forecast, slots
 from waystation.pipeline.history import History, Hours
 from waystation.pipeline.silver.steps import steps
@@ -122,9 +123,10 @@ def slot_series(history: History, now: dt.datetime) -> Mapping[Place, list[Slot]
 
 def _labels(history: History, now: dt.datetime) -> Iterator[tuple[Place, Advice]]:
     since = now - dt.timedelta(hours=HOURS)
-    rows = history.read(FAILURES).where(F.col("last_at") > F.lit(since))
+    columns = ("line", "queue", "fingerprint", "signature", "attempts", "retry_helps", "last_at")
+    rows = delta.read_here(history.root, FAILURES, columns)
     found: dict[Place, list[FailureLabel]] = {}
-    for row in _ordered(rows, "attempts"):
+    for row in _since(rows, "last_at", since, by="attempts"):
         mine = found.setdefault((row["line"], row["queue"]), [])
         if len(mine) < MOST_LABELS:
             label = (row["signature"] or "without a reason")[:LONGEST_LABEL]
@@ -137,8 +139,10 @@ def _labels(history: History, now: dt.datetime) -> Iterator[tuple[Place, Advice]
 
 def _workers(history: History, now: dt.datetime) -> Iterator[tuple[Place, Advice]]:
     since = now - dt.timedelta(hours=2)
+    columns = ("line", "queue", "hour", "workers_needed", "target_wait_ms")
+    rows = delta.read_here(history.root, CAPACITY, columns)
     newest: dict[Place, Any] = {}
-    for row in _ordered(history.read(CAPACITY).where(F.col("hour") > F.lit(since)), "hour"):
+    for row in _since(rows, "hour", since, by="hour"):
         newest.setdefault((row["line"], row["queue"]), row)
     for place, row in newest.items():
         if row["workers_needed"] is not None:
@@ -152,8 +156,10 @@ def _workers(history: History, now: dt.datetime) -> Iterator[tuple[Place, Advice
             )
 
 
-def _ordered(rows: DataFrame, by: str) -> list[Any]:
-    return rows.orderBy(F.col(by).desc()).limit(10_000).collect()
+def _since(rows: Any, column: str, since: dt.datetime, *, by: str) -> list[dict[str, Any]]:
+    """Rows of late, the largest first."""
+    late = rows.filter(pc.greater(rows[column], pa.scalar(since, rows[column].type)))
+    return late.sort_by([(by, "descending")]).to_pylist()
 
 
 def _life(now: dt.datetime) -> dict[str, int]:

@@ -5,6 +5,7 @@ are made anew as a whole. Making them twice changes nothing.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import msgspec
 from deltalake import write_deltalake  # pyright: ignore[reportUnknownVariableType]
@@ -18,9 +19,10 @@ from waystation.pipeline.gold.hourly import hourly
 from waystation.pipeline.gold.ledger import arrival, ledger
 from waystation.pipeline.gold.missing import missing
 from waystation.pipeline.gold.quality import quality
-from waystation.pipeline.history import History, Hours, utc
+from waystation.pipeline.history import History, Hours
 from waystation.pipeline.keeping import taken
 from waystation.pipeline.lines import answers_of_all_lines
+from waystation.pipeline.lines.facts import LineAnswer
 from waystation.pipeline.lines.standing import places
 from waystation.pipeline.look import Look
 from waystation.pipeline.silver.steps import WHO, steps
@@ -47,6 +49,8 @@ class Answering(msgspec.Struct, frozen=True):
 
     history: History
     hours: Hours
+    unsettled: Hours
+    """The hours that the ledger is made anew for."""
     look: Look | None = None
     target_ms: int = TARGET_WAIT_MS
 
@@ -56,6 +60,8 @@ class Answer(msgspec.Struct, frozen=True):
 
     table: Table
     rows: Callable[[Answering], DataFrame]
+    line: str | None = None
+    """The one line that it is about; None: all of them."""
 
 
 def every() -> Iterator[Answer]:
@@ -65,8 +71,9 @@ def every() -> Iterator[Answer]:
     yield Answer(FAILURES, lambda asked: failures(asked.history.attempts()))
     yield Answer(LEDGER, _ledger)
     yield Answer(CAPACITY, _capacity)
-    for each in answers_of_all_lines():
-        yield Answer(each.table, lambda asked, rows=each.rows: rows(asked.history, asked.hours))
+    for line, each in answers_of_all_lines():
+        rows = partial(_of_line, each)
+        yield Answer(each.table, rows, line)
     # The last one looks at all others.
     yield Answer(QUALITY, lambda asked: quality(asked.history, asked.hours))
 
@@ -85,13 +92,16 @@ def refresh(
     """
     todo = pending.read(history.root)
     hours = todo.hours
-    asked = Answering(history, hours, look, target_ms)
+    asked = Answering(history, hours, _unsettled(history, hours), look, target_ms)
+    lines = _lines_told_of(asked)
     for answer in every():
         told(answer.table.name)
         # What nothing was told about has not changed; what can be seen may have.
-        if not (hours or everything or answer.table is LEDGER):
+        is_new = bool(hours) and (answer.line is None or answer.line in lines)
+        if not (is_new or everything or answer.table is LEDGER):
             continue
-        put(history, answer.table, answer.rows(asked), _hours_of(asked, answer.table))
+        mine = asked.unsettled if answer.table is LEDGER else hours
+        put(history, answer.table, answer.rows(asked), mine)
     pending.settle(history.root, todo)
 
 
@@ -106,9 +116,16 @@ def put(history: History, table: Table, rows: DataFrame, hours: Hours) -> None:
         _write(place, mine, mode="overwrite", predicate=hours.predicate("hour"))
 
 
-def _hours_of(asked: Answering, table: Table) -> Hours:
-    """The hours that a table is made anew for."""
-    return _unsettled(asked) if table.name == LEDGER.name else asked.hours
+def _lines_told_of(asked: Answering) -> set[str]:
+    """The lines in which something happened in those hours."""
+    if not asked.hours:
+        return set()
+    rows = asked.history.events(asked.hours).select("line").distinct().collect()
+    return {row["line"] for row in rows}
+
+
+def _of_line(answer: LineAnswer, asked: Answering) -> DataFrame:
+    return answer.rows(asked.history, asked.hours)
 
 
 def _hourly(asked: Answering) -> DataFrame:
@@ -125,7 +142,7 @@ def _capacity(asked: Answering) -> DataFrame:
 
 
 def _ledger(asked: Answering) -> DataFrame:
-    hours = _unsettled(asked)
+    hours = asked.unsettled
     kept = asked.history.items(hours.days).select(*ACCOUNTED)
     items = kept.unionByName(places(asked.history.events()).select(*ACCOUNTED))
     items = items.where(hours.hold(arrival()))
@@ -135,14 +152,13 @@ def _ledger(asked: Answering) -> DataFrame:
     return ledger(items, gaps, missing(items, asked.look))
 
 
-def _unsettled(asked: Answering) -> Hours:
+def _unsettled(history: History, hours: Hours) -> Hours:
     """The hours touched, those that open work came in, those of gaps, and those not clean yet."""
-    history = asked.history
-    open_hours = history.read(LEDGER).where(
-        F.col("visible").isNull() | (F.col("visible") > 0) | ~F.col("clean")
-    )
-    gaps = history.read(GAPS).select(F.date_trunc("hour", "before_at").alias("hour"))
-    more = open_hours.select("hour").union(gaps).distinct().collect()
+    ledger = delta.read_here(history.root, LEDGER, ("hour", "visible", "clean"))
+    gaps = delta.read_here(history.root, GAPS, ("before_at",))
     # Whose birth was not seen counts as come at the beginning of its day.
-    days = {start.replace(hour=0) for start in asked.hours.starts}
-    return Hours(tuple(sorted({*asked.hours.starts, *days, *(utc(r["hour"]) for r in more)})))
+    days = {start.replace(hour=0) for start in hours.starts}
+    more = {
+        row["hour"] for row in ledger.to_pylist() if row["visible"] != 0 or not row["clean"]
+    } | {row["before_at"].replace(minute=0, second=0, microsecond=0) for row in gaps.to_pylist()}
+    return Hours(tuple(sorted({*hours.starts, *days, *more})))

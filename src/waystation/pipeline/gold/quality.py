@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from waystation.core.events import Line
+from waystation.pipeline import delta
 from waystation.pipeline.errors import TablesDisagree
 from waystation.pipeline.gold.ledger import arrival
 from waystation.pipeline.history import History, Hours
@@ -72,8 +73,8 @@ def quality(history: History, hours: Hours) -> DataFrame:
 
 def checked(history: History) -> list[Check]:
     """What the last round of answers was checked for."""
-    rows = history.read(QUALITY).orderBy("table", "what").collect()
-    return [Check(*(row[name] for name in Check._fields)) for row in rows]
+    rows = delta.read_here(history.root, QUALITY, Check._fields)
+    return sorted(Check(**row) for row in rows.to_pylist())
 
 
 def require_none(ill: Sequence[str]) -> None:

@@ -23,12 +23,13 @@ def line_named(name: str) -> LineFacts:
     return LINES[name]
 
 
-def answers_of_all_lines() -> Iterator[LineAnswer]:
-    """The tables that only some lines have."""
-    for facts in LINES.values():
-        yield from facts.answers
+def answers_of_all_lines() -> Iterator[tuple[str, LineAnswer]]:
+    """The tables that only some lines have, each with its line."""
+    for name, facts in LINES.items():
+        for answer in facts.answers:
+            yield name, answer
 
 
 def tables_of_all_lines() -> Iterator[Table]:
     """What those tables are."""
-    return (answer.table for answer in answers_of_all_lines())
+    return (answer.table for _, answer in answers_of_all_lines())
