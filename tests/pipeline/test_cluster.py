@@ -25,7 +25,7 @@ from waystation.pipeline.history import History
 from waystation.pipeline.run import RunOptions, once
 from waystation.pipeline.session import SessionOptions, build
 from waystation.pipeline.sources.streams import EventOptions
-from waystation.pipeline.tables import EVENTS, ITEMS
+from waystation.pipeline.tables import EVENTS
 
 master, url, root = sys.argv[1:]
 conf = {
@@ -43,8 +43,9 @@ conf = {
 spark = build(SessionOptions(master=master, shuffle_partitions=2, conf=conf))
 once(History(spark, root), RunOptions(events=EventOptions(url=url)))
 history = History(spark, root)
+told = history.read(EVENTS).where("stream like 'bull:%'")
 executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
-print("SEEN", history.read(EVENTS).count(), history.items().count(), executors)
+print("SEEN", told.count(), history.items().count(), executors)
 spark.stop()
 """
 

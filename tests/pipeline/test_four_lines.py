@@ -11,8 +11,10 @@ from redis import Redis
 from waystation.core.store.connection import connect
 from waystation.pipeline.history import History
 from waystation.pipeline.run import ROOM, RunOptions, once
+from waystation.pipeline.silver.fold import fold
+from waystation.pipeline.silver.steps import STEPS
 from waystation.pipeline.sources.streams import EventOptions
-from waystation.pipeline.tables import EVENTS, LEDGER
+from waystation.pipeline.tables import EVENTS, ITEMS, LEDGER
 from waystation.queues import bullmq, files, routing, waitingroom
 from waystation.queues.waitingroom.keys import RoomKeys
 
@@ -108,3 +110,11 @@ def test_what_is_taken_out_is_removed_and_what_is_torn_out_is_lost(
     }
     assert told["bullmq", "mail"]["lost_ids"] == ["1", "2"]
     assert told["routing", "render"]["lost_ids"] == [torn.decode()]
+
+    # What was found out is told from now on: it has ended, and nobody looks for it again.
+    history = History(spark, root)
+    fold(history)
+    still = history.read(STEPS).where("line = 'bullmq'").select("queue").distinct().collect()
+    assert [row["queue"] for row in still] == ["mail"]
+    ended = history.read(ITEMS).where("queue in ('drained', 'obliterated')").collect()
+    assert [row["state"] for row in ended] == ["removed"] * 8

@@ -1,20 +1,26 @@
 """The ledger on a real server: clean after workers were killed, and it names what is missing."""
 
 import asyncio
+import datetime as dt
 import json
 import sys
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from redis import Redis
 
 from waystation.core.store import advice
 from waystation.core.store.advice import AdviceKeys, DesiredWorkers, FailureLabels, Slo
+from waystation.pipeline.gold.missing import missing
 from waystation.pipeline.history import History
+from waystation.pipeline.look import look
 from waystation.pipeline.run import ROOM, RunOptions, once
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.tables import GAPS, LEDGER
 from waystation.queues.bullmq import Backoff, JobOptions, Queue
+
+from .streams import tell
 
 JOBS = 400
 WORKER = """
@@ -56,15 +62,25 @@ def rounds(spark: SparkSession, root: str, url: str) -> History:
     return History(spark, root)
 
 
-def test_the_ledger_is_clean_after_chaos_and_names_what_is_deleted_by_hand(
+def test_the_ledger_is_clean_after_chaos_and_names_what_is_trimmed_or_deleted_by_hand(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:
     store.hset("bull:mail:meta", "opts.maxLenEvents", 1_000_000)
     asyncio.run(chaos(redis_url))
+    tell(store, 300, queue="sms")
+    store.xtrim("bull:sms:events", maxlen=183, approximate=False)
 
-    (row,) = _ledger(rounds(spark, root, redis_url))
+    history = rounds(spark, root, redis_url)
+    (row,) = _ledger(history, "mail")
     assert (row["acknowledged"], row["terminal"], row["visible"]) == (JOBS + 20, JOBS, 20)
     assert row["clean"]
+
+    # A stretch that was trimmed is a gap of exactly so many events.
+    assert [gap["lost"] for gap in history.read(GAPS).collect()] == [117]
+    assert sum(row["gaps"] for row in _ledger(history, "sms")) == 117
+    assert not any(row["clean"] for row in _ledger(history, "sms") if row["gaps"])
+    # From now on the stream is followed, and may get longer.
+    assert int(store.hget("bull:sms:meta", "opts.maxLenEvents") or 0) == ROOM
 
     said = json.loads(store.hget(AdviceKeys("mail").slo, "bullmq") or b"")
     assert said["failed_part"] == 0
@@ -76,24 +92,31 @@ def test_the_ledger_is_clean_after_chaos_and_names_what_is_deleted_by_hand(
 
     victim = str(JOBS + 7)
     store.delete(f"bull:mail:{victim}")
-    (row,) = _ledger(rounds(spark, root, redis_url))
+    (row,) = _ledger(rounds(spark, root, redis_url), "mail")
     assert (row["lost"], row["lost_ids"], row["visible"]) == (1, [victim], 19)
     assert not row["clean"]
 
 
-def test_a_trimmed_stream_is_a_gap_of_exactly_so_many_events(
-    spark: SparkSession, store: Redis, redis_url: str, root: str
+def test_what_a_store_has_forgotten_is_lost_however_often_it_is_looked_at(
+    spark: SparkSession, store: Redis, redis_url: str
 ) -> None:
-    for number in range(300):
-        store.xadd("bull:mail:events", {"event": "waiting", "jobId": str(number)})
-    store.xtrim("bull:mail:events", maxlen=183, approximate=False)
-    history = rounds(spark, root, redis_url)
-    assert [row["lost"] for row in history.read(GAPS).collect()] == [117]
-    assert sum(row["gaps"] for row in _ledger(history)) == 117
-    assert not any(row["clean"] for row in _ledger(history) if row["gaps"])
-    # From now on the stream is followed, and may get longer.
-    assert int(store.hget("bull:mail:meta", "opts.maxLenEvents") or 0) == ROOM
+    options = EventOptions(url=redis_url)
+    told = [("bullmq", "mail", str(number), "waiting") for number in range(3)]
+    items = spark.createDataFrame(told, "line string, queue string, subject string, state string")
+
+    def fates(told_at: dt.datetime, *, is_first: bool = False) -> set[str]:
+        seen = look(spark, options, is_first=is_first)
+        known = items.withColumn("last_told_at", F.lit(told_at))
+        return {row["fate"] for row in missing(known, seen).collect()}
+
+    before = dt.datetime.now(dt.UTC) - dt.timedelta(hours=1)
+    # Whoever looks for the first time sees that they were taken out.
+    assert fates(before, is_first=True) == {"removed"}
+    assert fates(before) == {"removed"}
+    store.flushdb()
+    assert [fates(before) for _ in range(2)] == [{"lost"}, {"lost"}]
+    assert fates(look(spark, options).since) == {"removed"}
 
 
-def _ledger(history: History) -> list[dict[str, Any]]:
-    return [row.asDict() for row in history.read(LEDGER).collect()]
+def _ledger(history: History, queue: str) -> list[dict[str, Any]]:
+    return [row.asDict() for row in history.read(LEDGER).where(F.col("queue") == queue).collect()]

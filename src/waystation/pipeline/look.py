@@ -4,6 +4,7 @@ import datetime as dt
 import fnmatch
 from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from waystation.core.store import faults
 from waystation.core.store.keyspace import Keyspace, String
 from waystation.pipeline.arrow import pa
 from waystation.pipeline.lines import line_named
+from waystation.pipeline.lines.facts import PAGE, LineFacts, State
 from waystation.pipeline.silver.steps import WHO
 from waystation.pipeline.sources import jobs, walking
 from waystation.pipeline.sources.options import listed
@@ -22,6 +24,8 @@ from waystation.pipeline.sources.snapshot import SCHEMA
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.sources.streams import EventOptions, Streams
 
+EVER = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_SEEN = pa.schema([*((name, pa.string()) for name in WHO), ("whole", pa.bool_())])
 WITNESS_S = 90 * 86_400
 """Seconds that a store is known to be the same one although nobody looks at it."""
 
@@ -29,7 +33,7 @@ WITNESS_S = 90 * 86_400
 class WitnessKeys(Keyspace, root="<name>"):
     """What the pipeline leaves in a store, to know it again."""
 
-    witness = String("witness", "when somebody last looked at all the queues", ttl="90 days")
+    since = String("since", "since when the store has forgotten nothing it was told", ttl="90 days")
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -43,8 +47,10 @@ class Look(msgspec.Struct, frozen=True):
     """Which lines and queues were looked at."""
     ends: Mapping[str, Place]
     """How far each stream had come by then, or further."""
-    remembers: bool
-    """Whether the store still knows that it was looked at before."""
+    since: dt.datetime
+    """Since when the store has kept what it was told, as far as those who looked at it know."""
+    removed: list[tuple[str, str, str]] = []
+    """Line, queue and subject of what was taken out without a word: found out by `missing`."""
 
     @property
     def store(self) -> Store:
@@ -63,35 +69,29 @@ class Look(msgspec.Struct, frozen=True):
 def look(spark: SparkSession, options: EventOptions, *, is_first: bool = False) -> Look:
     """Look at every queue that the options mean; nothing is lost that is seen here.
 
-    Whoever looks for the first time cannot expect to be remembered.
+    Whoever looks for the first time has nothing that the store could have forgotten.
     """
     streams = Streams(options)
     with faults.told():
         at = now(streams.store)
         told = streams.now()
-        by_states = [each for each in told if line_named(each.line).seen is None]
-        named = present(spark, options, by_states, ended=False)
-        whole = F.col("_corrupt").isNull().alias("whole")
         # Counted now, while the instant is right; whoever uses it later must not look again.
-        rows = named.select(*WHO, whole).unionByName(_named(spark, options, streams.store, told))
-        seen = rows.localCheckpoint()
+        seen = pa.Table.from_batches(_seen(options, streams.store, told), schema=_SEEN)
         ends = {
             each.stream: walking.end_of(streams.store.at(each.stream), each.stream) for each in told
         }
-        remembers = _witnessed(streams.store, at) or is_first
+        since = _kept_since(streams.store, EVER if is_first else at)
     found = {stream: end for stream, end in ends.items() if end is not None}
-    return Look(at, seen, options, found, remembers)
+    return Look(at, spark.createDataFrame(seen), options, found, since)
 
 
-def present(
-    spark: SparkSession, options: EventOptions, told: Iterable[Told], *, ended: bool = True
-) -> DataFrame:
-    """The work of these queues as rows, with or without what has ended."""
+def present(spark: SparkSession, options: EventOptions, told: Iterable[Told]) -> DataFrame:
+    """The work of these queues as rows."""
     queues: dict[str, set[str]] = {}
     for each in told:
         queues.setdefault(each.line, set()).add(each.queue)
     parts = [
-        _of_line(spark, options, line, names, ended=ended)
+        _of_line(spark, options, line, names)
         for line, names in sorted(queues.items())
         if line_named(line).state_key is not None and line_named(line).item_key is not None
     ]
@@ -105,47 +105,65 @@ def now(store: Store) -> dt.datetime:
     return dt.datetime.fromtimestamp(seconds, dt.UTC) + dt.timedelta(microseconds=micros)
 
 
-def _named(
-    spark: SparkSession, options: EventOptions, store: Store, told: Iterable[Told]
-) -> DataFrame:
-    """What lines name whose states are no mere ids."""
-    rows = list(_each_named(options, store, told))
-    columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)] or [
-        pa.array([], pa.string()) for _ in WHO
-    ]
-    table = pa.table(dict(zip(WHO, columns, strict=True)))
-    return spark.createDataFrame(table).withColumn("whole", F.lit(True))
-
-
-def _each_named(
-    options: EventOptions, store: Store, told: Iterable[Told]
-) -> Iterator[tuple[str, str, str]]:
+def _seen(options: EventOptions, store: Store, told: Iterable[Told]) -> Iterator[Any]:
+    """Who is named where work waits or is done, page by page."""
     for line, queue, stream in told:
         facts = line_named(line)
+        prefix = options.prefix or facts.prefix
         if facts.seen is not None:
-            prefix = options.prefix or facts.prefix
-            for subject in facts.seen(store.at(stream), prefix, queue):
-                yield line, queue, subject
+            subjects = facts.seen(store.at(stream), prefix, queue)
+            while page := list(islice(subjects, PAGE)):
+                yield _page(line, queue, page, [True] * len(page))
+        elif facts.state_key is not None:
+            for state in facts.states:
+                if state.name not in facts.ended_states:
+                    yield from _in_state(store, facts, prefix, queue, state)
 
 
-def _witnessed(store: Store, at: dt.datetime) -> bool:
-    """Leave word that somebody looked; whether there was word of a look before."""
-    key = WitnessKeys("waystation").witness
+def _in_state(
+    store: Store, facts: LineFacts, prefix: str, queue: str, state: State
+) -> Iterator[Any]:
+    """The ids in one state, and whether there is a job to each."""
+    assert facts.state_key is not None and facts.item_key is not None  # noqa: S101, PT018
+    key = facts.state_key(prefix, queue, state.name)
     client: Any = store.at(key)
-    return client.set(key, at.isoformat(), ex=WITNESS_S, get=True) is not None
+    range_of = client.lrange if state.type == "list" else client.zrange
+    first = 0
+    while page := range_of(key, first, first + PAGE - 1):
+        first += len(page)
+        # Markers of older versions stand among the ids.
+        ids = [each.decode("utf-8", "replace") for each in page if not each.startswith(b"0:")]
+        asking = client.pipeline(transaction=False)
+        for each in ids:
+            asking.exists(facts.item_key(prefix, queue, each))
+        yield _page(facts.line.value, queue, ids, [bool(each) for each in asking.execute()])
 
 
-def _of_line(
-    spark: SparkSession, options: EventOptions, line: str, queues: set[str], *, ended: bool
-) -> DataFrame:
-    facts = line_named(line)
-    states = [state.name for state in facts.states if ended or state.name not in facts.ended_states]
+def _page(line: str, queue: str, subjects: list[str], whole: list[bool]) -> Any:
+    many = len(subjects)
+    columns = [[line] * many, [queue] * many, subjects, whole]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, _SEEN, strict=True)],
+        schema=_SEEN,
+    )
+
+
+def _kept_since(store: Store, otherwise: dt.datetime) -> dt.datetime:
+    """What the store says itself; if it has forgotten that, too, it is told anew."""
+    key = WitnessKeys("waystation").since
+    pipe = store.at(key).pipeline(transaction=True)
+    pipe.set(key, otherwise.isoformat(), nx=True)
+    pipe.expire(key, WITNESS_S)
+    pipe.get(key)
+    return dt.datetime.fromisoformat(pipe.execute()[-1].decode())
+
+
+def _of_line(spark: SparkSession, options: EventOptions, line: str, queues: set[str]) -> DataFrame:
     asked = {
         "url": options.url,
         "urlEnv": options.url_env,
         "line": line,
         "prefix": options.prefix,
         "queues": ",".join(sorted(queues)),
-        "states": ",".join(states),
     }
     return spark.read.format(jobs.NAME).options(**asked).load()

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import msgspec
 from pyspark.sql.streaming.query import StreamingQuery
 
-from waystation.pipeline import bronze, changes, delta, rooms, writeback
+from waystation.pipeline import bronze, changes, delta, found_out, rooms, writeback
+from waystation.pipeline.complaints import in_our_words
 from waystation.pipeline.gold import answers
 from waystation.pipeline.gold.capacity import TARGET_WAIT_MS
 from waystation.pipeline.gold.quality import checked
@@ -73,6 +74,7 @@ class Ran(msgspec.Struct, frozen=True):
     """Checks of the tables that failed, each in a line."""
 
 
+@in_our_words()
 def once(history: History, options: RunOptions, watch: Watch | None = None) -> Ran:
     """Take everything that is there now, and bring every answer up to it."""
     watch = watch or Silence()
@@ -92,6 +94,7 @@ def once(history: History, options: RunOptions, watch: Watch | None = None) -> R
     return _ran(history, query, advice, began)
 
 
+@in_our_words()
 def follow(
     history: History,
     options: RunOptions,
@@ -169,6 +172,7 @@ def _answered(history: History, options: RunOptions, seen: Look, watch: Watch) -
         told=lambda name: watch.reach(names.index(name)),
     )
     watch.reach(len(names))
+    found_out.removed(history.root, seen.removed, seen.at)
     if not options.advise:
         return 0
     watch.begin("telling the queues")

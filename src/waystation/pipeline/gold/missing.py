@@ -33,14 +33,17 @@ def missing(items: DataFrame, look: Look) -> DataFrame:
     gone = unaccounted(items, look.seen, looked_at=F.lit(look.at)).where(look.covers())
     silent = [name for name, facts in LINES.items() if facts.silent]
     told = gone.where(~F.col("line").isin(*silent)).withColumn("fate", F.lit(LOST))
-    quiet = gone.where(F.col("line").isin(*silent))
-    if not look.remembers:
-        return told.unionByName(quiet.withColumn("fate", F.lit(LOST)))
+    forgotten = F.col("last_told_at") < F.lit(look.since)
+    told = told.unionByName(
+        gone.where(F.col("line").isin(*silent) & forgotten).withColumn("fate", F.lit(LOST))
+    )
+    quiet = gone.where(F.col("line").isin(*silent) & ~forgotten)
     names = taken(quiet.select(*WHO))
     if not names.num_rows:
         return told
     halves = set(_subjects(taken(look.seen.where(~F.col("whole")).select(*WHO))))
     found = [(who, fate) for who, fate in _fates(look, _subjects(names), halves) if fate != SEEN]
+    look.removed.extend(who for who, fate in found if fate == REMOVED)
     columns: dict[str, list[str]] = {
         name: [who[place] for who, _ in found] for place, name in enumerate(WHO)
     }
