@@ -5,6 +5,7 @@ WaystationError
    ├─ JavaMissing
    ├─ SparkNotStarted
    ├─ SparkFailed
+   ├─ DiskFull
    ├─ CheckpointDamaged
    ├─ HistoryCut
    └─ TablesDisagree
@@ -35,6 +36,12 @@ class SparkFailed(HistoryError):
     """Spark could not finish what it was asked; its own words say why."""
 
     code = "SPARK_FAILED"
+
+
+class DiskFull(HistoryError):
+    """There is no room for what was to be written; what was kept before is whole."""
+
+    code = "DISK_FULL"
 
 
 class CheckpointDamaged(HistoryError):

@@ -9,6 +9,8 @@ from waystation.pipeline import delta
 from waystation.pipeline.arrow import fs
 from waystation.pipeline.history import Hours
 
+_NOTE = ".json"
+
 
 class Pending(NamedTuple):
     """What the answers still lack."""
@@ -22,15 +24,19 @@ def note(root: str, version: int, hours: Hours) -> None:
     """Note hours that a fold changes."""
     files, folder = _folder(root)
     files.create_dir(folder, recursive=True)
-    with files.open_output_stream(f"{folder}/{version:020}.json") as out:
+    # Renamed into place: half a note would stand in everybody's way.
+    fresh = f"{folder}/{version:020}.new"
+    with files.open_output_stream(fresh) as out:
         out.write(msgspec.json.encode(hours.starts))
+    files.move(fresh, f"{folder}/{version:020}{_NOTE}")
 
 
 def read(root: str) -> Pending:
     """All that is noted."""
     files, folder = _folder(root)
     selector = fs.FileSelector(folder, allow_not_found=True)
-    notes = sorted(each.path for each in files.get_file_info(selector))
+    found = files.get_file_info(selector)
+    notes = sorted(each.path for each in found if each.path.endswith(_NOTE))
     hours: set[dt.datetime] = set()
     for name in notes:
         with files.open_input_stream(name) as note:
