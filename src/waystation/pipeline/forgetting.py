@@ -1,22 +1,36 @@
-"""Making a history forget somebody: by the id of a subject, and by what was told about them."""
+"""Making a history forget somebody: by the id of a subject, and by what was told about them.
 
+A table's log names what its files hold at least and at most, and how rows were deleted. So the log
+must forget, too.
+"""
+
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
+import msgspec
 from deltalake import DeltaTable
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from waystation.core.errors import InvalidInput
+from waystation.pipeline import delta
+from waystation.pipeline.arrow import fs, pa
+from waystation.pipeline.bronze_sink import PLACES
+from waystation.pipeline.delta import Identity
 from waystation.pipeline.history import History
 from waystation.pipeline.silver.fold import fold
 from waystation.pipeline.silver.steps import STEPS, WHO
-from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, Table
+from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, LEDGER, WORKERS, Table
 
 SHORTEST = 4
 """Anything shorter is mentioned everywhere, and would take half of the history along."""
 AT_ONCE = 200
 """Subjects that are named in one deletion."""
+
+ORPHAN_H = 1
+"""Hours after which a file that no commit names is taken for what a killed task left."""
 
 _ENTRY = ("stream", "entry_id")
 
@@ -27,7 +41,9 @@ def of_subject(history: History, key: str) -> dict[str, int]:
         raise InvalidInput("wanted the key of a subject, got nothing")
     fold(history)
     about = f"subject = {_quoted(key)}"
-    return {table.name: deleted(history.root, table, about) for table in _kept(history)}
+    gone = {table.name: deleted(history.root, table, about) for table in _kept(history)}
+    _no_longer_named(history.root, [key])
+    return gone
 
 
 def of_mentions(history: History, key: str) -> dict[str, int]:
@@ -52,7 +68,84 @@ def of_mentions(history: History, key: str) -> dict[str, int]:
             gone[table.name] += deleted(history.root, table, predicate)
     for predicate in _named(_ENTRY, entries):
         gone[EVENTS.name] += deleted(history.root, EVENTS, predicate)
+    if _is_there(history.root, WORKERS):
+        gone[WORKERS.name] = deleted(history.root, WORKERS, f"worker = {_quoted(key)}")
+    _no_longer_named(history.root, [key, *(row["subject"] for row in subjects)])
     return gone
+
+
+def purge(history: History, tables: Sequence[Table]) -> None:
+    """Delete the files that tables no longer need, and what their logs say of earlier days."""
+    begins: dict[str, int] = {}
+    for table in tables:
+        place = table.place(history.root)
+        _delete_files(place)
+        begins[place] = _said_again(place, table)
+    # Whoever folds reads in the log of the events what is new.
+    fold(history)
+    for place, version in begins.items():
+        _cut_log(place, before=version)
+
+
+def _no_longer_named(root: str, subjects: Sequence[str]) -> None:
+    """Take ids out of the ledger; what was counted stays."""
+    lists = delta.read_here(root, LEDGER, ("lost_ids",))["lost_ids"].to_pylist()
+    named = {each for ids in lists for each in ids or ()}
+    for subject in map(_quoted, named.intersection(subjects)):
+        DeltaTable(LEDGER.place(root)).update(
+            updates={"lost_ids": f"array_remove_all(lost_ids, {subject})"},
+            predicate=f"array_has(lost_ids, {subject})",
+        )
+
+
+def _delete_files(place: str) -> None:
+    """Delete what a table has held and holds no more, and what killed tasks have left."""
+    files, root = delta.filesystem(place)
+    table = DeltaTable(place)
+    held = set(pa.table(table.get_add_actions())["path"].to_pylist())
+    for path in _once_held(place) - held:
+        with contextlib.suppress(FileNotFoundError):
+            files.delete_file(f"{root}/{path}")
+    # Nobody's, unless somebody is writing them just now.
+    table.vacuum(
+        retention_hours=ORPHAN_H, dry_run=False, enforce_retention_duration=False, full=True
+    )
+
+
+def _once_held(place: str) -> set[str]:
+    files, _ = delta.filesystem(place)
+    found: set[str] = set()
+    for each in _log(place):
+        if each.extension == "json":
+            with files.open_input_stream(each.path) as log:
+                actions = [msgspec.json.decode(line) for line in log.read().splitlines() if line]
+            found |= {action["remove"]["path"] for action in actions if "remove" in action}
+    return found
+
+
+def _said_again(place: str, table: Table) -> int:
+    """Say once more what earlier entries of a log are read for; the version that says it."""
+    noted = delta.last_notes(place, PLACES)
+    identity = Identity("purge", DeltaTable(place).version())
+    notes = {} if noted is None else {PLACES: noted}
+    delta.commit(place, table.schema, [], identity, partitions=table.partitions, notes=notes)
+    return DeltaTable(place).version()
+
+
+def _cut_log(place: str, *, before: int) -> None:
+    """Delete what a log says up to a version; from there on it is whole without that."""
+    DeltaTable(place).create_checkpoint()
+    files, _ = delta.filesystem(place)
+    for each in _log(place):
+        number = each.base_name.partition(".")[0]
+        if number.isdigit() and int(number) < before:
+            files.delete_file(each.path)
+
+
+def _log(place: str) -> list[Any]:
+    files, root = delta.filesystem(place)
+    found: list[Any] = files.get_file_info(fs.FileSelector(f"{root}/_delta_log"))
+    return found
 
 
 def _mentions(key: str) -> Column:
@@ -74,7 +167,11 @@ def _is(columns: Sequence[str], row: Sequence[str]) -> str:
 
 def _kept(history: History) -> list[Table]:
     tables = (EVENTS, ATTEMPTS, ITEMS, STEPS)
-    return [t for t in tables if DeltaTable.is_deltatable(t.place(history.root))]
+    return [table for table in tables if _is_there(history.root, table)]
+
+
+def _is_there(root: str, table: Table) -> bool:
+    return DeltaTable.is_deltatable(table.place(root))
 
 
 def deleted(root: str, table: Table, predicate: str) -> int:

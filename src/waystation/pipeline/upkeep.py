@@ -100,11 +100,10 @@ def retain(history: History, since: dt.date) -> dict[str, int]:
 
 
 def forget(history: History, key: str, *, mentioned: bool = False) -> dict[str, int]:
-    """Delete every row about one subject, or about all that mention a key, and their files."""
+    """Delete every row about one subject, or about all that mention a key, and every trace."""
     gone = (forgetting.of_mentions if mentioned else forgetting.of_subject)(history, key)
     answer(history, Silence())
-    for table in _there(history.root):
-        _vacuum(history.root, table, hours=0)
+    forgetting.purge(history, _there(history.root))
     return gone
 
 
@@ -112,14 +111,10 @@ def _compacted(root: str, table: Table) -> Freed:
     opened = DeltaTable(table.place(root))
     before = len(opened.file_uris())
     opened.optimize.compact()
-    removed = _vacuum(root, table, hours=KEEP_H)
-    return Freed(table.name, before, len(DeltaTable(table.place(root)).file_uris()), removed)
-
-
-def _vacuum(root: str, table: Table, *, hours: int) -> int:
     opened = DeltaTable(table.place(root))
-    gone = opened.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False)
-    return len(gone)
+    # All that no commit names goes as well: killed tasks leave such files.
+    removed = opened.vacuum(retention_hours=KEEP_H, dry_run=False, full=True)
+    return Freed(table.name, before, len(opened.file_uris()), len(removed))
 
 
 def _older(table: Table, first: dt.date) -> str | None:
