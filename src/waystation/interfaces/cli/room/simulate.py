@@ -1,7 +1,6 @@
 """`waystation room simulate`: a crowd of numbers in front of a room."""
 
 import asyncio
-import sys
 from collections.abc import Callable
 from typing import Annotated
 
@@ -9,10 +8,10 @@ import typer
 
 from waystation.core.store import embedded
 from waystation.core.store.connection import StoreOptions, connect
+from waystation.interfaces.cli.watching import watching
 from waystation.interfaces.crowd import Visits
 from waystation.queues.waitingroom.simulator import Crowd, Simulation, Verdict
 
-BAR = 40
 Progress = Callable[[int, int], None]
 
 
@@ -45,12 +44,15 @@ def simulate(
         session_median_s=session,
         seed=seed,
     )
-    progress = _progress(visitors)
-    verdicts = asyncio.run(
-        Visits(url, crowd, progress=progress).run() if url else _simulate(crowd, progress)
-    )
-    if sys.stderr.isatty():
-        typer.echo(err=True)
+    with watching() as shown:
+        shown.begin("people who have come and gone", total=visitors)
+
+        def progress(came: int, here: int) -> None:
+            shown.reach(came - here)
+
+        verdicts = asyncio.run(
+            Visits(url, crowd, progress=progress).run() if url else _simulate(crowd, progress)
+        )
     for each in verdicts:
         mark = " " if not each.wanted else "✓" if each.holds else "✗"
         wanted = f"(wanted {each.wanted})" if each.wanted else ""
@@ -64,21 +66,3 @@ async def _simulate(crowd: Crowd, progress: Progress) -> list[Verdict]:
         # A machine that is busy for a while must not end what took hours.
         async with await connect(server.socket_url, StoreOptions(call_timeout=300)) as store:
             return await Simulation(store, crowd, progress=progress).run()
-
-
-def _progress(visitors: int) -> Progress:
-    """A bar where somebody looks on, else a line for every tenth."""
-    shown = sys.stderr.isatty()
-    steps = BAR if shown else 10
-    told = 0
-
-    def tell(came: int, here: int) -> None:
-        nonlocal told
-        # Coming is half of it, and going the other.
-        if (step := (2 * came - here) * steps // (2 * visitors)) > told:
-            told = step
-            said = f"{came:>11,} came, {here:,} are in line or inside"
-            bar = f"\r{'#' * step:<{BAR}} {said:<60}"
-            typer.echo(bar if shown else said, err=True, nl=not shown)
-
-    return tell
