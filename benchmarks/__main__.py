@@ -1,9 +1,13 @@
-"""Run the benchmarks: `python -m benchmarks [NAME ...]`, all without a name."""
+"""Run the benchmarks: `python -m benchmarks [NAME ...]`, all without a name.
+
+A name stands for what begins with it, too: `pipeline` for `pipeline_fold`.
+"""
 
 import importlib
 import pkgutil
 import sys
 from collections.abc import Callable
+from itertools import chain
 from typing import TypeAlias
 
 from rich.console import Console
@@ -18,11 +22,12 @@ def main(names: list[str]) -> int:
     """Run the named benchmarks and show their reports; 2 for a name nobody has."""
     console = Console()
     known = benchmarks_by_name()
-    if unknown := [name for name in names if name not in known]:
+    chosen = {name: [each for each in known if f"{each}_".startswith(f"{name}_")] for name in names}
+    if unknown := [name for name, found in chosen.items() if not found]:
         console.print(f"wanted one of {', '.join(known)}, got {', '.join(unknown)}")
         return 2
     console.print(f"[dim]{machine()}[/]\n", highlight=False)
-    for name in names or known:
+    for name in dict.fromkeys(chain(*chosen.values())) if names else known:
         with console.status(f"measuring {name}"):
             told = known[name]()
         for report in told if isinstance(told, list) else [told]:

@@ -1,0 +1,130 @@
+"""Events folded into `attempts` and `hourly`, beside DuckDB doing the same over the same files.
+
+Every size has processes of its own, so that the peak of one is not taken for that of another.
+FOLD_EVENTS=100000,1000000 picks other sizes.
+"""
+
+import os
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import ParamSpec, TypeVar
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from benchmarks.pipeline.memory import PeakMemory
+from benchmarks.report import Report, Row
+from waystation.pipeline.gold.hourly import hourly
+from waystation.pipeline.session import SessionOptions, build
+from waystation.pipeline.silver.attempts import attempts, rows
+from waystation.pipeline.silver.steps import lived, steps
+from waystation.pipeline.tables import EVENTS
+
+from . import duck, events
+
+SIZES = tuple(int(size) for size in os.environ.get("FOLD_EVENTS", "1000000,10000000").split(","))
+TIMES = 3
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What folding one size took, Spark and DuckDB in turn."""
+
+    spark_s: list[float]
+    duck_s: list[float]
+    jvm_mb: float
+    python_mb: float
+    duck_mb: float
+
+
+def run() -> list[Report]:
+    """How long each size takes, and how that and the memory grow from the first to the last."""
+    measured = {size: _measured(size) for size in SIZES}
+    return [*(_beside_duck(size, each) for size, each in measured.items()), _growth(measured)]
+
+
+def _measured(size: int) -> Measured:
+    with tempfile.TemporaryDirectory() as folder:
+        _apart(events.write, f"{folder}/events", size)
+        return _apart(_in_turn, folder)
+
+
+def _in_turn(folder: str) -> Measured:
+    files, ours, theirs = (f"{folder}/{name}" for name in ("events", "spark", "duck"))
+    spark = build(SessionOptions(master="local[2]", conf={"spark.log.level": "OFF"}))
+    spark_s: list[float] = []
+    beside: list[duck.Folded] = []
+    with PeakMemory() as memory:
+        for _ in range(TIMES):
+            spark_s.append(_fold(spark, files, ours))
+            beside.append(_apart(duck.fold, files, theirs))
+    wrong = _apart(duck.differences, ours, theirs)
+    assert wrong == 0, f"Spark and DuckDB differ in {wrong:,} rows"
+    spark.stop()
+    return Measured(
+        spark_s,
+        [each.seconds for each in beside],
+        memory.jvm_mb,
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        max(each.peak_mb for each in beside),
+    )
+
+
+def _fold(spark: SparkSession, files: str, out: str) -> float:
+    began = time.perf_counter()
+    moves = steps(spark.read.schema(EVENTS.schema).parquet(files))
+    tried = rows(attempts(lived(moves)))
+    tried.write.mode("overwrite").parquet(f"{out}/attempts")
+    kept = spark.read.schema(tried.schema).parquet(f"{out}/attempts")
+    hourly(moves, kept).write.mode("overwrite").parquet(f"{out}/hourly")
+    return time.perf_counter() - began
+
+
+def _beside_duck(size: int, measured: Measured) -> Report:
+    here, there = statistics.median(measured.spark_s), statistics.median(measured.duck_s)
+    return Report(
+        title=f"{size:,} events into attempts and hourly, written as Parquet",
+        unit="Spark on local[2]",
+        beside="DuckDB, 2 threads",
+        rows=[
+            Row("seconds, median", here, there),
+            Row("seconds, first turn", measured.spark_s[0], measured.duck_s[0]),
+            Row("thousand events a second", size / here / 1e3, size / there / 1e3),
+        ],
+        remark=f"{TIMES} turns, one after the other; what both wrote is equal, but for percentiles",
+    )
+
+
+def _growth(measured: dict[int, Measured]) -> Report:
+    (few, least), (many, most) = min(measured.items()), max(measured.items())
+    return Report(
+        title="How the fold grows with its events",
+        unit=f"with {many:,}",
+        beside=f"with {few:,}",
+        rows=[
+            Row("Spark, seconds", *_medians(most.spark_s, least.spark_s)),
+            Row("DuckDB, seconds", *_medians(most.duck_s, least.duck_s)),
+            Row("Spark's JVM, peak MB", most.jvm_mb, least.jvm_mb),
+            Row("the driver's Python, peak MB", most.python_mb, least.python_mb),
+            Row("DuckDB, peak MB", most.duck_mb, least.duck_mb),
+        ],
+        remark=f"driver and workers are one JVM with a heap of {SessionOptions().driver_memory}, "
+        "no Python works beside it; aim: bounded, though there are ten times as many events",
+    )
+
+
+def _medians(*turns: list[float]) -> list[float]:
+    return [statistics.median(each) for each in turns]
+
+
+def _apart(work: Callable[P, R], *given: P.args, **named: P.kwargs) -> R:
+    """Do something in a process of its own."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(work, *given, **named).result()
