@@ -6,6 +6,7 @@ solution costs one digest, and each solution counts once.
 
 import hashlib
 import secrets
+from functools import lru_cache
 
 from waystation.core.errors import InvalidOption
 from waystation.core.store import faults
@@ -23,6 +24,7 @@ LIFE_S = 60
 MOST_BITS = 24
 
 
+@lru_cache(maxsize=64)
 def bits_of(pulse: Pulse) -> int:
     """How hard the room makes it; 0 for not at all."""
     text = pulse.fields.get("pow_bits", "0")

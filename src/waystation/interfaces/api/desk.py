@@ -82,6 +82,7 @@ class Desk:
         self.inside = networks(self.options.webhook_networks)
         self.bits = random.SystemRandom()
         self._checked: dict[str, QueueTicket | SessionToken] = {}
+        self._visitor_cookie = self.cookie("v")
 
     def adopt(self, keyring: Keyring) -> None:
         """Sign and check with these keys from now on."""
@@ -99,7 +100,12 @@ class Desk:
 
     async def pulse(self, room: Room) -> Pulse:
         """How the room does, as it was a moment ago."""
-        return await room.pulse(max_age_s=PULSE_S)
+        return room.recent_pulse() or await room.pulse(max_age_s=PULSE_S)
+
+    async def visited(self, request: Request) -> tuple[Room, Pulse]:
+        """The room that a request is about, and how it does."""
+        room = self.rooms.known(request.slots["id"]) or await self.room(request)
+        return room, room.recent_pulse() or await self.pulse(room)
 
     def cookie(self, kind: str, room: str = "") -> str:
         """The name of a cookie; the prefix makes browsers refuse one set from elsewhere."""
@@ -114,7 +120,7 @@ class Desk:
 
     def visitor_key(self, request: Request) -> str | None:
         """What makes this browser, or app, one visitor."""
-        cookie = request.cookies.get(self.cookie("v"), "")
+        cookie = request.cookies.get(self._visitor_cookie, "")
         header = request.header("wr-visitor")
         if cookie and header and cookie != header:
             raise Problem(400, "AMBIGUOUS_VISITOR", "the cookie and Wr-Visitor disagree")
@@ -124,7 +130,7 @@ class Desk:
     def new_visitor_key(self) -> tuple[str, tuple[bytes, bytes]]:
         """A key for a new visitor, and the header that keeps it."""
         key = secrets.token_urlsafe(32)
-        return key, self.set_cookie(self.cookie("v"), key, self.options.ticket_s)
+        return key, self.set_cookie(self._visitor_cookie, key, self.options.ticket_s)
 
     def ticket(self, room: Room, place: Place, lane: Lane, pulse: Pulse) -> str:
         """Sign somebody's place."""
@@ -159,28 +165,32 @@ class Desk:
             )
         )
 
-    async def place(self, request: Request, room: Room) -> tuple[Place, QueueTicket]:
+    async def place(self, request: Request, room: Room) -> Place:
         """Whose place the ticket in the request is; a Problem when it shows none that counts."""
-        token = self._shown(request, self.cookie("q", name_of(room.queue_id)), bearer=True)
+        return self.place_shown(request, room, await self.pulse(room))
+
+    def place_shown(self, request: Request, room: Room, pulse: Pulse) -> Place:
+        """The same where it is known how the room does."""
+        name = name_of(room.queue_id)
+        token = self._shown(request, self.cookie("q", name), bearer=True)
         if not token:
             raise Problem(401, "TICKET_REQUIRED", "this needs a ticket, got none")
-        pulse = await self.pulse(room)
         ticket = self._checked.get(token)
         if not isinstance(ticket, QueueTicket) or ticket.exp <= self.now_s():
             try:
                 ticket = self.keyring.verify(
                     token,
                     QueueTicket,
-                    audience=name_of(room.queue_id),
+                    audience=name,
                     issuer=self.options.issuer,
                     now_ms=self.clock.now_ms(),
                 )
             except InvalidToken as error:
                 raise Problem(401, error.code, str(error)) from None
             self._remember(token, ticket)
-        if ticket.aud != name_of(room.queue_id) or ticket.epoch < pulse.epoch:
+        if ticket.aud != name or ticket.epoch < pulse.epoch:
             raise Problem(401, "INVALID_TOKEN", "the ticket no longer counts here")
-        return Place(ticket.jti, ticket.owner), ticket
+        return Place(ticket.jti, ticket.owner)
 
     def session_shown(self, request: Request, room: str) -> str:
         """The session token in a request, if any."""
@@ -253,6 +263,8 @@ def _said(token: str, claim: str) -> str:
 
 def require_own_site(request: Request) -> None:
     """Refuse what another site's page sends in the visitor's name."""
+    if b"sec-fetch-site" not in request.headers and b"origin" not in request.headers:
+        return
     site = request.header("sec-fetch-site")
     origin = request.header("origin")
     foreign = origin and origin.partition("://")[2] != request.host

@@ -20,6 +20,7 @@ MOST_BODY = 4096
 """Bytes of a visitor's request; everything a visitor may say fits."""
 
 T = TypeVar("T")
+_JSON = b"application/json"
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -27,21 +28,29 @@ class Answer(msgspec.Struct, frozen=True):
 
     status: int = 200
     body: bytes = b""
-    kind: bytes = b"application/json"
+    kind: bytes = _JSON
     headers: Headers = []
 
     async def send(self, send: Send) -> None:
         """Put it on its way."""
+        head, body = self.messages()
+        await send(head)
+        await send(body)
+
+    def messages(self) -> tuple[Message, Message]:
+        """The two messages that say it; they may be sent again and again."""
         head = [
             (b"content-type", self.kind),
-            (b"content-length", str(len(self.body)).encode()),
+            (b"content-length", b"%d" % len(self.body)),
             *self.headers,
         ]
         # No body, no type: a 204 or 304 says all there is to say.
         if self.status in (204, 304):
             head = self.headers
-        await send({"type": "http.response.start", "status": self.status, "headers": head})
-        await send({"type": "http.response.body", "body": self.body})
+        return (
+            {"type": "http.response.start", "status": self.status, "headers": head},
+            {"type": "http.response.body", "body": self.body},
+        )
 
 
 NO_STORE = (b"cache-control", b"no-store")
@@ -121,25 +130,28 @@ class Request:
         told = self.headers.get(b"content-length", b"0")
         if told.isdigit() and int(told) > most:
             raise _too_large(most)
-        whole = bytearray()
+        whole = b""
         while True:
             message = await self._receive()
             whole += message.get("body", b"")
             if len(whole) > most:
                 raise _too_large(most)
             if not message.get("more_body") or message["type"] == "http.disconnect":
-                return bytes(whole)
+                return whole
 
     async def read(self, kind: type[T], most: int = MOST_BODY) -> T:
         """The body as what it should be: JSON, or nothing where everything has a default."""
         raw = await self.body(most)
-        told = self.header("content-type").partition(";")[0].strip().lower()
-        if raw and told != "application/json":
+        if raw and not self._says_json():
             raise Problem(415, "UNSUPPORTED_MEDIA_TYPE", "a body must be application/json")
         try:
             return codec.decode(raw or b"{}", kind)
         except Malformed as error:
             raise Problem(400, "MALFORMED", str(error)) from None
+
+    def _says_json(self) -> bool:
+        told = self.headers.get(b"content-type", b"")
+        return told == _JSON or told.partition(b";")[0].strip().lower() == _JSON
 
     async def form(self, most: int = MOST_BODY) -> dict[str, str]:
         """The body as a page's form sends it."""

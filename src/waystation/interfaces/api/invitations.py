@@ -32,6 +32,12 @@ class Invitations:
         # Wrong codes are few among people and many among guessers.
         self._wrong = Pace(every_s=6.0, burst=10, clock=desk.clock)
 
+    def unasked(self, pulse: Pulse, asked: Enqueue, key: str | None) -> Welcome | None:
+        """How those join who bring nothing, unless the room asks for something."""
+        if asked.ticket or asked.code or pulse.fields.get("invite_only") == "1":
+            return None
+        return Welcome(Lane.NORMAL, f"cookie|{key}")
+
     async def welcome(
         self, request: Request, room: Room, pulse: Pulse, asked: Enqueue, key: str | None
     ) -> Welcome:
@@ -41,9 +47,7 @@ class Invitations:
             return Welcome(invited.lane, f"invite|{invited.key}")
         if asked.code and key is not None:
             return Welcome(await self._lane(request, room, asked.code, key), f"cookie|{key}")
-        if pulse.fields.get("invite_only") == "1":
-            raise Problem(403, "INVITE_REQUIRED", "this line is for those who were invited")
-        return Welcome(Lane.NORMAL, f"cookie|{key}")
+        raise Problem(403, "INVITE_REQUIRED", "this line is for those who were invited")
 
     async def _lane(self, request: Request, room: Room, code: str, key: str) -> Lane:
         self._wrong.require_left(request.address, "too many wrong codes came from there")

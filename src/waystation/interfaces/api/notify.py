@@ -50,7 +50,7 @@ class Notify:
     async def _place(self, request: Request) -> tuple[Room, Place]:
         require_own_site(request)
         room = await self._desk.room(request)
-        place, _ = await self._desk.place(request, room)
+        place = await self._desk.place(request, room)
         return room, place
 
 

@@ -1,6 +1,7 @@
 """The rooms of a store, found by the names that visitors see."""
 
 import re
+from functools import lru_cache
 
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import NotFound
@@ -20,6 +21,7 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
+@lru_cache(maxsize=1024)
 def name_of(queue_id: str) -> str:
     """What visitors see of a room's id: the hash tag without its braces."""
     return queue_id.strip("{}")
@@ -38,12 +40,19 @@ class Rooms:
         self._ids: dict[str, str] = {}
         self._seen = float("-inf")
 
-    async def find(self, name: str) -> Room:
-        """The room of this name; NotFound when there is none."""
+    def known(self, name: str) -> Room | None:
+        """The room of this name, if that can be said without asking the store."""
         id = self._ids.get(name)
         if id is None or self.clock.monotonic() - self._seen > FRESH_S:
-            await self.look()
-            id = self._ids.get(name)
+            return None
+        return self._open.get(id)
+
+    async def find(self, name: str) -> Room:
+        """The room of this name; NotFound when there is none."""
+        if room := self.known(name):
+            return room
+        await self.look()
+        id = self._ids.get(name)
         if id is None:
             raise NotFound("there is no room of that name")
         return self.of(id)

@@ -1,6 +1,7 @@
 """The waiting room as a process: an HTTP server and the duties beside it."""
 
 import asyncio
+import gc
 import os
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
@@ -20,6 +21,8 @@ Site: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 def run(process: Coroutine[Any, Any, None]) -> NoReturn:
     """Serve on the loop that serves most, and end the process when that is over."""
+    # What was imported stays; looking through all of it for garbage would keep visitors waiting.
+    gc.freeze()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(process)
     sys.stdout.flush()

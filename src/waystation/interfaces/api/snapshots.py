@@ -2,12 +2,13 @@
 
 import asyncio
 import hashlib
+from typing import NamedTuple
 
 from waystation.core import codec
 from waystation.interfaces.api.bodies import EtaModel, PollPolicy, SnapshotBody
 from waystation.interfaces.api.desk import Desk
 from waystation.interfaces.api.endpoints import endpoint
-from waystation.interfaces.api.exchange import Answer, Request
+from waystation.interfaces.api.exchange import Answer, Message, Request, Scope
 from waystation.interfaces.api.rooms import name_of
 from waystation.interfaces.api.telling import (
     CEILING_MS,
@@ -31,41 +32,54 @@ class Snapshots:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._kept: dict[str, tuple[float, Answer]] = {}
-        self._making: dict[str, asyncio.Task[Answer]] = {}
+        self._kept: dict[str, _Kept] = {}
+        self._making: dict[str, asyncio.Task[_Kept]] = {}
 
-    def kept(self, name: str) -> Answer | None:
-        """The answer if it is fresh: no waiting, no question to the store."""
-        found = self._kept.get(name)
-        if found is None or self._desk.clock.monotonic() - found[0] > FRESH_S:
+    def at_hand(self, scope: Scope) -> tuple[Message, Message] | None:
+        """The messages of the answer, if this asks for one that is fresh and knows none yet."""
+        kept = self._kept.get(scope["path"])
+        if kept is None or scope["method"] != "GET" or self._is_old(kept):
             return None
-        return found[1]
+        for name, _ in scope["headers"]:
+            if name == b"if-none-match":
+                return None
+        return kept.messages
 
     @endpoint(
         "GET /api/v1/queues/{id}/snapshot", gives={200: SnapshotBody, 304: None}, fails=(404, 503)
     )
     async def answer(self, request: Request) -> Answer:
         """The room as anybody may see it."""
-        name = request.slots["id"]
-        found = self.kept(name)
-        if found is None:
-            if name not in self._making:
-                self._making[name] = asyncio.create_task(self._make(name))
-                self._making[name].add_done_callback(lambda _: self._making.pop(name))
-            found = await asyncio.shield(self._making[name])
+        path = request.path
+        kept = self._kept.get(path)
+        if kept is None or self._is_old(kept):
+            if path not in self._making:
+                self._making[path] = asyncio.create_task(self._make(path, request.slots["id"]))
+                self._making[path].add_done_callback(lambda _: self._making.pop(path))
+            kept = await asyncio.shield(self._making[path])
+        found = kept.answer
         asked = request.headers.get(b"if-none-match")
         if asked is not None and found.headers[1][1] == asked:
             return Answer(304, headers=found.headers)
         return found
 
-    async def _make(self, name: str) -> Answer:
+    def _is_old(self, kept: "_Kept") -> bool:
+        return self._desk.clock.monotonic() - kept.since > FRESH_S
+
+    async def _make(self, path: str, name: str) -> "_Kept":
         room = await self._desk.rooms.find(name)
         pulse, curve = await asyncio.gather(room.pulse(), room.curve())
         raw = codec.encode(snapshot_of(room, pulse, curve))
         tag = b'"' + hashlib.sha256(raw).hexdigest()[:16].encode() + b'"'
         made = Answer(200, raw, headers=[CACHED, (b"etag", tag)])
-        self._kept[name] = (self._desk.clock.monotonic(), made)
-        return made
+        self._kept[path] = _Kept(self._desk.clock.monotonic(), made, made.messages())
+        return self._kept[path]
+
+
+class _Kept(NamedTuple):
+    since: float
+    answer: Answer
+    messages: tuple[Message, Message]
 
 
 def snapshot_of(room: Room, pulse: Pulse, curve: list[list[tuple[int, int]]]) -> SnapshotBody:

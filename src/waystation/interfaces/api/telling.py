@@ -1,5 +1,6 @@
 """How a standing is told to its visitor."""
 
+from copy import copy
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -32,20 +33,14 @@ DIVISOR = 10
 
 def standing_body(room: Room, place: Place, standing: Standing, pulse: Pulse) -> PlaceBody:
     """What a visitor is told."""
-    name = name_of(room.queue_id)
     wait = estimate.wait(pulse, standing)
-    body = PlaceBody(
-        queue_id=name,
-        position_id=place.id,
-        status=word_of(standing),
-        serving_state=serving_state(pulse),
-        estimated_wait=_told(wait),
-        poll_after_ms=poll_after_ms(wait),
-        heartbeat_after_ms=pulse.options.idle_s * 400,
-        message=notice(pulse),
-        status_url=f"/api/v1/queues/{name}/status",
-        snapshot_url=f"/api/v1/queues/{name}/snapshot",
-    )
+    name = name_of(room.queue_id)
+    body = copy(_told_to_all(name, pulse))
+    body.position_id = place.id
+    body.status = word_of(standing)
+    if wait is not None:
+        body.estimated_wait = _told(wait)
+        body.poll_after_ms = poll_after_ms(wait)
     match standing:
         case Waiting(lane=lane, seq=seq, ahead=ahead, length=length):
             body.lane, body.seq, body.people_ahead = int(lane), seq, ahead
@@ -66,6 +61,23 @@ def standing_body(room: Room, place: Place, standing: Standing, pulse: Pulse) ->
         case Gone():
             pass
     return body
+
+
+@lru_cache(maxsize=64)
+def _told_to_all(name: str, pulse: Pulse) -> PlaceBody:
+    """What everybody is told who asks at that moment; the rest is filled in."""
+    return PlaceBody(
+        queue_id=name,
+        position_id="",
+        status="",
+        serving_state=serving_state(pulse),
+        estimated_wait=EstimatedWait(known=False),
+        poll_after_ms=poll_after_ms(None),
+        heartbeat_after_ms=pulse.options.idle_s * 400,
+        message=notice(pulse),
+        status_url=f"/api/v1/queues/{name}/status",
+        snapshot_url=f"/api/v1/queues/{name}/snapshot",
+    )
 
 
 _WORDS: dict[type, str] = {
@@ -127,9 +139,7 @@ def instant(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-def _told(wait: estimate.Wait | None) -> EstimatedWait:
-    if wait is None:
-        return EstimatedWait(known=False)
+def _told(wait: estimate.Wait) -> EstimatedWait:
     return EstimatedWait(
         known=True, p10=round(wait.p10, 1), p50=round(wait.p50, 1), p90=round(wait.p90, 1)
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from waystation.core import codec
 from waystation.interfaces.api import bodies
 from waystation.interfaces.api.bodies import PlaceBody
-from waystation.interfaces.api.challenge import Challenges
+from waystation.interfaces.api.challenge import Challenges, bits_of
 from waystation.interfaces.api.desk import Desk, digest_of, require_own_site
 from waystation.interfaces.api.endpoints import Endpoint, endpoint, offered
 from waystation.interfaces.api.exchange import Answer, Request, answer
@@ -84,13 +84,16 @@ class Visitors:
     async def enqueue(self, request: Request) -> Answer:
         """Give somebody a place, or the one they have."""
         require_own_site(request)
-        room = await self.desk.room(request)
+        room, pulse = await self.desk.visited(request)
         asked = await request.read(bodies.Enqueue)
-        newcomer = await self.newcomer(request, room, asked)
-        await require_same(self.desk, request, room, newcomer.key, asked)
-        return await self.join(request, room, newcomer, asked.target)
+        newcomer = await self.newcomer(request, room, pulse, asked)
+        if b"idempotency-key" in request.headers:
+            await require_same(self.desk, request, room, newcomer.key, asked)
+        return await self.join(request, room, pulse, newcomer, asked.target)
 
-    async def newcomer(self, request: Request, room: Room, asked: bodies.Enqueue) -> Newcomer:
+    async def newcomer(
+        self, request: Request, room: Room, pulse: Pulse, asked: bodies.Enqueue
+    ) -> Newcomer:
         """Who asks for a place; a Problem when they may not."""
         if asked.h and not _DIGEST.fullmatch(asked.h):
             raise Problem(400, "MALFORMED", "h must be a SHA-256 in hexadecimal")
@@ -106,9 +109,12 @@ class Visitors:
                 "ask again with the cookie, or bring a key of your own as Wr-Visitor",
                 headers={"set-cookie": cookie[1].decode()},
             )
-        pulse = await self.desk.pulse(room)
-        welcome = await self._invitations.welcome(request, room, pulse, asked, key)
-        await self.challenges.require(room, pulse, key or welcome.identity, asked.pow)
+        invitations = self._invitations
+        welcome = invitations.unasked(pulse, asked, key) or await invitations.welcome(
+            request, room, pulse, asked, key
+        )
+        if bits_of(pulse):
+            await self.challenges.require(room, pulse, key or welcome.identity, asked.pow)
         secret = asked.h or digest_of(key or "")
         if not asked.h and key is None:
             raise Problem(400, "SECRET_REQUIRED", "without a visitor key h has to be there")
@@ -123,12 +129,11 @@ class Visitors:
         )
 
     async def join(
-        self, request: Request, room: Room, newcomer: Newcomer, target: str = ""
+        self, request: Request, room: Room, pulse: Pulse, newcomer: Newcomer, target: str = ""
     ) -> Answer:
         """Join, and tell what came of it."""
         name = name_of(room.queue_id)
         entry = await room.join(newcomer)
-        pulse = await self.desk.pulse(room)
         self.desk.metrics.arrivals.of(name, type(entry).__name__.lower()).inc()
         match entry:
             case Refused(reason=reason, retry_after_ms=retry_ms):
@@ -168,14 +173,13 @@ class Visitors:
     )
     async def status(self, request: Request) -> Answer:
         """How things stand; changes nothing."""
-        room = await self.desk.room(request)
-        place, _ = await self.desk.place(request, room)
+        room, pulse = await self.desk.visited(request)
+        place = self.desk.place_shown(request, room, pulse)
         shape = request.query.get("format")
         if shape not in (None, "cf"):
             raise Problem(400, "MALFORMED", "format must be cf, or not be there")
         self._polls.require(place.id)
         standing = await room.status(place)
-        pulse = await self.desk.pulse(room)
         _require_here(standing)
         body = standing_body(room, place, standing, pulse)
         if shape == "cf":
@@ -193,7 +197,7 @@ class Visitors:
         """Say that somebody is still there."""
         require_own_site(request)
         room = await self.desk.room(request)
-        place, _ = await self.desk.place(request, room)
+        place = await self.desk.place(request, room)
         asked = await request.read(bodies.Beat)
         self._polls.require(place.id)
         standing = await room.heartbeat(place, leaving_s=LEAVING_S if asked.leaving else None)
@@ -213,7 +217,7 @@ class Visitors:
         """Come in."""
         require_own_site(request)
         room = await self.desk.room(request)
-        place, _ = await self.desk.place(request, room)
+        place = await self.desk.place(request, room)
         asked = await request.read(bodies.Claim)
         begun = await self.begin(request, room, place, asked.secret)
         pulse = await self.desk.pulse(room)
@@ -257,7 +261,7 @@ class Visitors:
         """Take a missed turn back."""
         require_own_site(request)
         room = await self.desk.room(request)
-        place, _ = await self.desk.place(request, room)
+        place = await self.desk.place(request, room)
         asked = await request.read(bodies.Possession)
         self._claims.require(place.id)
         standing = await room.recover(place, self.desk.possession(request, asked.secret) or "-")
@@ -277,7 +281,7 @@ class Visitors:
         """Give the place up."""
         require_own_site(request)
         room = await self.desk.room(request)
-        place, _ = await self.desk.place(request, room)
+        place = await self.desk.place(request, room)
         asked = await request.read(bodies.Possession)
         left = await room.leave(place, self.desk.possession(request, asked.secret) or "-")
         if isinstance(left, Forbidden):

@@ -50,8 +50,9 @@ class Pages:
         sealed = form.get("r", "")
         asked = bodies.Enqueue(ticket=form.get("ticket", ""), code=form.get("code", ""))
         try:
-            newcomer = await self._visitors.newcomer(request, room, asked)
-            given = await self._visitors.join(request, room, newcomer)
+            pulse = await self._desk.pulse(room)
+            newcomer = await self._visitors.newcomer(request, room, pulse, asked)
+            given = await self._visitors.join(request, room, pulse, newcomer)
         except Problem as problem:
             wrong = problem.code in ("CODE_INVALID", "INVALID_TOKEN", "WRONG_NETWORK")
             return self._back(room, form, more="&trouble=code" if wrong else "")
@@ -64,7 +65,7 @@ class Pages:
     async def claim(self, request: Request) -> Answer:
         """Come in by form."""
         room, form = await self._form(request)
-        place, _ = await self._desk.place(request, room)
+        place = await self._desk.place(request, room)
         try:
             begun = await self._visitors.begin(request, room, place, "")
         except Problem as problem:
@@ -82,7 +83,7 @@ class Pages:
     async def recover(self, request: Request) -> Answer:
         """Take a missed turn back by form."""
         room, form = await self._form(request)
-        place, _ = await self._desk.place(request, room)
+        place = await self._desk.place(request, room)
         await room.recover(place, self._desk.possession(request, "") or "-")
         return self._back(room, form)
 
@@ -90,7 +91,7 @@ class Pages:
     async def leave(self, request: Request) -> Answer:
         """Leave by form."""
         room, form = await self._form(request)
-        place, _ = await self._desk.place(request, room)
+        place = await self._desk.place(request, room)
         left = await room.leave(place, self._desk.possession(request, "") or "-")
         if isinstance(left, Forbidden):
             raise Problem(403, "NOT_YOURS", "the secret of this place is another")
@@ -133,7 +134,7 @@ class Pages:
         )
         state = serving_state(pulse)
         try:
-            place, _ = await self._desk.place(request, room)
+            place = await self._desk.place(request, room)
         except Problem as problem:
             if problem.status != 401:
                 raise

@@ -65,6 +65,9 @@ class RoomKeys(Keyspace, root=""):
         for line in RoomKeys.lines():
             if "<" not in line.pattern_in(RoomKeys).replace("<name>", ""):
                 _built(self, line)
+        blank = self.of("", network=_GAP)
+        self._fronts = blank.position, blank.owner, blank.session
+        self._limit = blank.newcomers.split(_GAP)
 
     def at(self, now_ms: int) -> "RoomKeys":
         """The same keys with those of one hour filled in."""
@@ -77,6 +80,12 @@ class RoomKeys(Keyspace, root=""):
         return self.within(
             RoomKeys, position=position, visitor=visitor, network=self.tagged(network)
         )
+
+    def of_newcomer(self, position: str, visitor: str, network: str) -> tuple[str, str, str, str]:
+        """Place, owner, newcomers and session of somebody, without a keyspace of their own."""
+        place, owner, session = self._fronts
+        before, after = self._limit
+        return place + position, owner + visitor, before + network + after, session + position
 
     def with_theirs(self, theirs: Sequence[str]) -> "RoomKeys":
         """The same keys beside those of several visitors."""
@@ -105,6 +114,10 @@ class RoomsKeys(Keyspace, root=""):
 def hour_of(now_ms: int) -> str:
     """An hour as the statistics name it, for example 2024010112."""
     return datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%d%H")
+
+
+_GAP = "\0"
+"""Stands where something is still to be filled in; no name may hold it."""
 
 
 def _built(keys: RoomKeys, line: Key) -> str:

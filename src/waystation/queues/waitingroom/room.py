@@ -29,6 +29,7 @@ from .visitor import (
     digest,
     network_digest,
     new_id,
+    proof_of,
 )
 
 PULSE_S = 1.0
@@ -145,6 +146,11 @@ class Room(Attached):
         self._pulse = None
         return changed
 
+    def recent_pulse(self) -> Pulse | None:
+        """How the room did a moment ago, if that can be said without asking the store."""
+        kept = self._pulse
+        return kept[1] if kept and self._hours.monotonic() - kept[0] <= PULSE_S else None
+
     async def pulse(self, *, max_age_s: float = 0.0) -> Pulse:
         """How the room does, as it was at most that many seconds ago."""
         now = self._hours.monotonic()
@@ -161,7 +167,7 @@ class Room(Attached):
 
     async def join(self, newcomer: Newcomer) -> Entry:
         """Ask for a place; whoever has one is given it again."""
-        seen = await self.pulse(max_age_s=PULSE_S)
+        seen = self.recent_pulse() or await self.pulse(max_age_s=PULSE_S)
         owner = digest(newcomer.key, pepper=seen.pepper)
         place = Place(self.keys.tagged(new_id(self._bits)), owner)
         network = network_digest(newcomer.address, seen.pepper) if newcomer.address else ""
@@ -174,8 +180,7 @@ class Room(Attached):
         theirs = list[str]()
         newcomers = list[str | int]()
         for newcomer, place, network, _ in asking:
-            own = keys.of(place.id, visitor=place.owner, network=network)
-            theirs += (own.position, own.owner, own.newcomers, own.session)
+            theirs += keys.of_newcomer(place.id, place.owner, network)
             newcomers += (
                 place.id,
                 int(newcomer.lane),
@@ -382,17 +387,12 @@ class _Asking(NamedTuple):
 
 
 def _entry(place: Place, reply: Sequence[Any]) -> Entry:
-    match reply:
-        case [b"joined", _, *rest]:
-            return Joined(place, scripts.standing_of(rest))
-        case [b"kept", id, *rest]:
-            return Kept(Place(id.decode(), place.owner), scripts.standing_of(rest))
-        case [b"passed", id, until]:
-            return Passed(Place(id.decode(), place.owner), Inside(until_ms=int(until)))
-        case _:
-            return Refused(reply[1].decode(), int(reply[2]))
-
-
-def proof_of(secret: str) -> str:
-    """What is kept of a secret."""
-    return digest(secret)
+    word, said, *rest = reply
+    if word == b"joined":
+        return Joined(place, scripts.standing_of(rest))
+    if word == b"refused":
+        return Refused(said.decode(), int(rest[0]))
+    theirs = Place(said.decode(), place.owner)
+    if word == b"passed":
+        return Passed(theirs, Inside(until_ms=int(rest[0])))
+    return Kept(theirs, scripts.standing_of(rest))

@@ -120,6 +120,11 @@ def digest(text: str, *, pepper: bytes = b"") -> str:
     return urlsafe_b64encode(mac).decode()
 
 
+def proof_of(secret: str) -> str:
+    """What is kept of a secret."""
+    return digest(secret)
+
+
 @lru_cache(maxsize=4096)
 def agent_digest(agent: str) -> str:
     """What is kept of a browser's name, of which there are few among many visitors."""
