@@ -5,7 +5,7 @@ import os
 import random
 import time
 from collections.abc import Awaitable, Callable
-from itertools import pairwise
+from itertools import count, pairwise, product
 
 from benchmarks.report import Report, Row
 from waystation.core.store import embedded
@@ -15,8 +15,10 @@ from waystation.queues.waitingroom import Admission, Joined, Newcomer, Place, Ro
 SMALL, MIDDLE = 10_000, 100_000
 LARGE = int(os.environ.get("BENCH_PEOPLE", "1_000_000"))
 ADMITTED = 10_000
-CALLS = 4_000
+CALLS = 8_000
 AT_ONCE = 500
+ASKING = (32, AT_ONCE)
+"""People who ask at the same moment: as many as at the doors, and a crowd that shares a call."""
 MEMORY_BYTES = 700
 AGENT = (
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) "
@@ -39,7 +41,7 @@ async def _run() -> list[Report]:
             places = await _fill(room, 0, SMALL)
             short = await _prices(room, store, places, SMALL)
             memory: dict[int, float] = {}
-            for before, people in pairwise((SMALL + CALLS, MIDDLE, LARGE)):
+            for before, people in pairwise((SMALL + len(ASKING) * CALLS, MIDDLE, LARGE)):
                 places += await _fill(room, before, people)
                 memory[people] = (await _memory(store) - empty) / (await room.pulse()).waiting
             long = await _prices(room, store, places, LARGE)
@@ -86,17 +88,19 @@ def _somebody(number: int) -> Newcomer:
 async def _prices(room: Room, store: Store, places: list[Place], start: int) -> dict[str, float]:
     dice = random.Random(2)
     chosen = [dice.choice(places) for _ in range(CALLS)]
+    newcomers = count(start)
     steps: dict[str, Callable[[int], Awaitable[object]]] = {
-        "join": lambda each: room.join(_somebody(start + each)),
+        "join": lambda each: room.join(_somebody(next(newcomers))),
         "heartbeat": lambda each: room.heartbeat(chosen[each]),
         "status": lambda each: room.status(chosen[each]),
     }
     prices: dict[str, float] = {}
-    for name, step in steps.items():
+    for at_once, (name, step) in product(ASKING, steps.items()):
         before = await _processor(store)
-        for first in range(0, CALLS, AT_ONCE):
-            await asyncio.gather(*(step(each) for each in range(first, first + AT_ONCE)))
-        prices[name] = (await _processor(store) - before) * 1e6 / CALLS
+        for first in range(0, CALLS, at_once):
+            await asyncio.gather(*(step(each) for each in range(first, first + at_once)))
+        spent = await _processor(store) - before
+        prices[f"{name}, {at_once} at a time"] = spent * 1e6 / CALLS
     return prices
 
 
