@@ -2,14 +2,15 @@
 
 from benchmarks.report import Report
 from waystation.core.store import embedded
-from waystation.pipeline.session import SessionOptions, build
+from waystation.pipeline.quiet import started
+from waystation.pipeline.session import SessionOptions
 
 from . import enqueue, events
 
 
 def run() -> list[Report]:
     """Everything in one interleaved run, on one server and in one Spark session."""
-    spark = build(SessionOptions(master="local[2]", conf={"spark.log.level": "OFF"}))
+    spark = started(SessionOptions(master="local[2]", conf={"spark.log.level": "OFF"}))
     try:
         with embedded.ephemeral() as server:
             return [*events.reports(spark, server.url), enqueue.report(spark, server.url)]

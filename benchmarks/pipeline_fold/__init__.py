@@ -20,7 +20,8 @@ from pyspark.sql import SparkSession
 from benchmarks.pipeline.memory import PeakMemory
 from benchmarks.report import Report, Row
 from waystation.pipeline.gold.hourly import hourly
-from waystation.pipeline.session import SessionOptions, build
+from waystation.pipeline.quiet import started
+from waystation.pipeline.session import SessionOptions
 from waystation.pipeline.silver.attempts import attempts, rows
 from waystation.pipeline.silver.steps import lived, steps
 from waystation.pipeline.tables import EVENTS
@@ -58,7 +59,7 @@ def _measured(size: int) -> Measured:
 
 def _in_turn(folder: str) -> Measured:
     files, ours, theirs = (f"{folder}/{name}" for name in ("events", "spark", "duck"))
-    spark = build(SessionOptions(master="local[2]", conf={"spark.log.level": "OFF"}))
+    spark = started(SessionOptions(master="local[2]", conf={"spark.log.level": "OFF"}))
     spark_s: list[float] = []
     beside: list[duck.Folded] = []
     with PeakMemory() as memory:

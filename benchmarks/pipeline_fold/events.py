@@ -3,7 +3,8 @@
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from waystation.pipeline.session import SessionOptions, build
+from waystation.pipeline.quiet import started
+from waystation.pipeline.session import SessionOptions
 from waystation.pipeline.tables import EVENTS
 
 EVENTS_A_JOB = 5
@@ -16,7 +17,7 @@ _AGAIN = [*_TAKEN, "delayed", "retry", "waiting", "active"]
 
 def write(files: str, many: int) -> None:
     """Leave about so many events in a folder."""
-    spark = build(SessionOptions(master="local[2]", conf={"spark.log.level": "OFF"}))
+    spark = started(SessionOptions(master="local[2]", conf={"spark.log.level": "OFF"}))
     _told(spark, many // EVENTS_A_JOB).write.parquet(files)
     spark.stop()
 
