@@ -42,7 +42,9 @@ def benchmarks_by_name() -> dict[str, Benchmark]:
     modules = {
         name: importlib.import_module(f"benchmarks.{name}") for name in names if name != "__main__"
     }
-    return {name: module.run for name, module in modules.items() if hasattr(module, "run")}
+    found = {name: getattr(module, "run", None) for name, module in modules.items()}
+    # A folder may have a module of that name, which is none of them.
+    return {name: run for name, run in found.items() if callable(run)}
 
 
 if __name__ == "__main__":

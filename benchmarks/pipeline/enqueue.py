@@ -1,6 +1,5 @@
 """A DataFrame into a queue, beside the store's own ceiling for the same script."""
 
-import statistics
 import time
 
 from pyspark.sql import SparkSession
@@ -8,9 +7,9 @@ from redis import Redis
 
 from benchmarks.bullmq.ceiling import add_rate
 from benchmarks.report import Report, Row
+from benchmarks.turns import TIMES, medians
 
 JOBS = 300_000
-TIMES = 3
 
 
 def report(spark: SparkSession, url: str) -> Report:
@@ -19,7 +18,7 @@ def report(spark: SparkSession, url: str) -> Report:
         _spark(spark, client, url, 10_000)
         rounds = [(_spark(spark, client, url, JOBS), add_rate(url, JOBS)) for _ in range(TIMES)]
         client.flushdb()
-    ours, most = (statistics.median(each) for each in zip(*rounds, strict=True))
+    ours, most = medians(rounds)
     return Report(
         title=f"A DataFrame of {JOBS:,} rows into a queue, each key once",
         unit="Spark on local[2], jobs/s",

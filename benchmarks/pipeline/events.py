@@ -1,7 +1,6 @@
 """Streams into the bronze table, beside a loop in one process."""
 
 import os
-import statistics
 import tempfile
 import time
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from pyspark.sql import SparkSession
 from redis import Redis
 
 from benchmarks.report import Report, Row
+from benchmarks.turns import TIMES, medians
 from waystation.pipeline import bronze, delta
 from waystation.pipeline.arrow import pa, pq
 from waystation.pipeline.parts import PartWriter
@@ -24,7 +24,6 @@ from .told import QUEUES, fill
 
 MANY = int(os.environ.get("PIPELINE_EVENTS", "5000000"))
 TENTH = MANY // 10
-TIMES = 3
 
 
 def reports(spark: SparkSession, url: str) -> list[Report]:
@@ -118,5 +117,4 @@ def _naive(client: Redis, many: int) -> float:
 
 def _interleaved(*subjects: Callable[[], float]) -> list[float]:
     """The median of each, measured in turn, so that a busy minute hits all of them."""
-    rounds = [[subject() for subject in subjects] for _ in range(TIMES)]
-    return [statistics.median(each) for each in zip(*rounds, strict=True)]
+    return medians([[subject() for subject in subjects] for _ in range(TIMES)])

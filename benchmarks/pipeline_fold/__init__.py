@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.pipeline.memory import PeakMemory
 from benchmarks.report import Report, Row
+from benchmarks.turns import TIMES
 from waystation.pipeline.gold.hourly import hourly
 from waystation.pipeline.quiet import started
 from waystation.pipeline.session import SessionOptions
@@ -29,7 +30,6 @@ from waystation.pipeline.tables import EVENTS
 from . import duck, events
 
 SIZES = tuple(int(size) for size in os.environ.get("FOLD_EVENTS", "1000000,10000000").split(","))
-TIMES = 3
 
 P = ParamSpec("P")
 R = TypeVar("R")
