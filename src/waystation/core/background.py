@@ -128,7 +128,7 @@ class BackgroundWorker(Attached, ABC, Generic[W]):
     def cancel_all_jobs(self) -> int:
         """Stop the handlers of all jobs that run here."""
         worker = self._started
-        return sum(worker.cancel(claim.id) for claim in self.held)
+        return sum(worker.cancel(claim.id) for claim in worker.held)
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -3,8 +3,9 @@
 Where work came from travels as a carrier: the headers of the W3C's Trace Context in a mapping.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import repeat
 from typing import Protocol, TypeAlias
 
 from opentelemetry import trace
@@ -43,10 +44,10 @@ class Traces:
         return self._span(queue, job_id, carrier or {}) if self.enabled else _SILENCE
 
     @contextmanager
-    def producing(self, queues: Sequence[str]) -> Generator[list[Ids | None]]:
+    def producing(self, queues: Iterable[str]) -> Generator[Iterable[Ids | None]]:
         """A span for each piece of work on its way to a queue, and their ids to send along."""
         if not self.enabled:
-            yield [None] * len(queues)
+            yield repeat(None)
             return
         spans = [
             self._tracer.start_span(

@@ -163,9 +163,9 @@ class Producer:
     async def _put(self, files: Sequence[Found]) -> None:
         keys, now_ns = self._queue.keys, time.time_ns()
         priorities = [self._priorities.of(file.path) for file in files]
-        queues = [keys.queues[keys.lane_of(None, priority) - 1] for priority in priorities]
+        queues = (keys.queues[keys.lane_of(None, priority) - 1] for priority in priorities)
         with self._traces.producing(queues) as traces:
-            marked = zip(files, priorities, traces, strict=True)
+            marked = zip(files, priorities, traces, strict=False)
             await self._send(
                 [
                     entry(keys, file, priority=priority, now_ns=now_ns, trace=trace)
