@@ -42,9 +42,12 @@ def benchmarks_by_name() -> dict[str, Benchmark]:
     modules = {
         name: importlib.import_module(f"benchmarks.{name}") for name in names if name != "__main__"
     }
-    found = {name: getattr(module, "run", None) for name, module in modules.items()}
     # A folder may have a module of that name, which is none of them.
-    return {name: run for name, run in found.items() if callable(run)}
+    return {
+        name: module.run
+        for name, module in modules.items()
+        if callable(getattr(module, "run", None))
+    }
 
 
 if __name__ == "__main__":
