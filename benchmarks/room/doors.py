@@ -1,7 +1,9 @@
 """The doors under wrk: what each endpoint reaches beside an empty handler on the same server.
 
-Everything runs on one machine over loopback: one server process, the store, and wrk with one
-thread. Only the ratios mean something.
+The empty handler is asked just as the door is, with the same headers and the same body, and has
+them read and routed like everybody; then it does nothing. Beside it stands what the server reaches
+with nothing of ours behind it. Everything runs on one machine over loopback: one server process,
+the store, and wrk with one thread. Only the ratios mean something.
 """
 
 import os
@@ -14,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from enum import Enum, auto
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,28 +77,40 @@ def reports() -> list[Report]:
     if wrk is None:
         title = "The waiting room's doors were not measured: wrk is missing (Debian's package wrk)"
         return [Report(title=title, unit="", beside="", rows=[])]
-    names = ("nothing", *LEAST)
-    with tempfile.TemporaryDirectory() as folder, _server(Path(folder)) as (port, server):
-        asked = _Asked(wrk, Path(folder), f"http://127.0.0.1:{port}", server)
-        rounds = [{what: asked.flat_out(what) for what in names} for _ in range(ROUNDS)]
-        best = {what: max(told[what].per_second for told in rounds) for what in names}
-        slowest = {what: asked.paced(what, BUSY * best[what]) for what in LEAST}
-    costs = {what: min(told[what].cost_us for told in rounds) for what in names}
+    with tempfile.TemporaryDirectory() as folder, _server(Path(folder)) as server:
+        asked = _Asked(wrk, Path(folder), server)
+        rounds = [
+            {(what, where): asked.flat_out(what, where) for what in LEAST for where in Where}
+            for _ in range(ROUNDS)
+        ]
+        best = {each: max(told[each].per_second for told in rounds) for each in rounds[0]}
+        slowest = {what: asked.paced(what, BUSY * best[what, Where.DOOR]) for what in LEAST}
+    costs = {each: min(told[each].cost_us for told in rounds) for each in rounds[0]}
     wanted = ", ".join(f"{what} {least:.2f}" for what, least in LEAST.items())
+
+    def rows(measured: dict[tuple[str, Where], float], beside: Where) -> list[Row]:
+        return [Row(what, measured[what, Where.DOOR], measured[what, beside]) for what in LEAST]
+
     return [
         Report(
             title="The waiting room's doors",
             unit="requests/s",
             beside="empty handler",
-            rows=[Row(what, best[what], best["nothing"]) for what in LEAST],
+            rows=rows(best, Where.NOTHING),
             remark=f"One process, {CONNECTIONS} connections, the best of {ROUNDS}; "
             f"at least: {wanted}.",
+        ),
+        Report(
+            title="The same beside a server that answers unread",
+            unit="requests/s",
+            beside="bare server",
+            rows=rows(best, Where.BARE),
         ),
         Report(
             title="What one request costs the server",
             unit="µs of processor",
             beside="empty handler",
-            rows=[Row(what, costs[what], costs["nothing"]) for what in LEAST],
+            rows=rows(costs, Where.NOTHING),
         ),
         Report(
             title=f"The slowest hundredth at {BUSY:.0%} of that",
@@ -109,22 +124,40 @@ def reports() -> list[Report]:
     ]
 
 
+class Where(Enum):
+    """Who is asked."""
+
+    DOOR = auto()
+    NOTHING = auto()
+    """An empty handler of the same application."""
+    BARE = auto()
+    """The server without the application."""
+
+
+class Server(NamedTuple):
+    """The process that is asked."""
+
+    process: int
+    port: int
+    bare_port: int
+
+    def url(self, what: str, where: Where) -> str:
+        """Where to ask a question."""
+        port = self.bare_port if where is Where.BARE else self.port
+        named = {"snapshot": "snapshot", "status": "status", "join": "enqueue"}[what]
+        last = named if where is Where.DOOR else "nothing"
+        return f"http://127.0.0.1:{port}/api/v1/queues/shop/{last}"
+
+
 class _Asked:
-    def __init__(self, wrk: str, folder: Path, base: str, server: int) -> None:
+    def __init__(self, wrk: str, folder: Path, server: Server) -> None:
         self._wrk = wrk
         self._folder = folder
         self._server = server
-        queue = f"{base}/api/v1/queues/shop"
-        self._urls = {
-            "nothing": f"{base}/empty",
-            "snapshot": f"{queue}/snapshot",
-            "status": f"{queue}/status",
-            "join": f"{queue}/enqueue",
-        }
 
-    def flat_out(self, what: str) -> Told:
+    def flat_out(self, what: str, where: Where) -> Told:
         """As often as the server answers."""
-        return self._ask(what, _ASKS.get(what, ""), CONNECTIONS)
+        return self._ask(what, where, _ASKS.get(what, ""), CONNECTIONS)
 
     def paced(self, what: str, per_second: float) -> Told:
         """About so often; wrk can only be told how long a connection rests between questions."""
@@ -133,26 +166,27 @@ class _Asked:
         told = Told(0.0, 0.0, 0.0)
         for _ in range(3):
             script = _ASKS.get(what, "") + _PACED.format(mean_ms=max(1, round(mean_ms)))
-            told = self._ask(what, script, connections)
+            told = self._ask(what, Where.DOOR, script, connections)
             took_ms = 1000 * connections / told.per_second
             if abs(took_ms * per_second / 1000 / connections - 1) < 0.05:
                 break
             mean_ms = max(1.0, mean_ms + 1000 * connections / per_second - took_ms)
         return told
 
-    def _ask(self, what: str, script: str, connections: int) -> Told:
+    def _ask(self, what: str, where: Where, script: str, connections: int) -> Told:
         command = [self._wrk, "-t1", f"-c{connections}", f"-d{SECONDS}", "--latency"]
         if script:
             file = self._folder / f"{what}.lua"
             file.write_text(script.replace("FOLDER", str(self._folder)))
             command += ["-s", str(file)]
-        before = _processor_s(self._server)
+        command.append(self._server.url(what, where))
+        before = _processor_s(self._server.process)
         told = subprocess.run(
-            [*command, self._urls[what]], capture_output=True, text=True, check=True, timeout=60
+            command, capture_output=True, text=True, check=True, timeout=60
         ).stdout
         if wrong := re.search(r"Non-2xx or 3xx responses: (\d+)", told):
             raise AssertionError(f"{what}: {wrong.group(0)}")
-        used = _processor_s(self._server) - before
+        used = _processor_s(self._server.process) - before
         many = re.search(r"(\d+) requests in", told)
         pace = re.search(r"Requests/sec:\s+([\d.]+)", told)
         slowest = re.search(r"99%\s+([\d.]+)(us|ms|s)", told)
@@ -170,11 +204,12 @@ def _processor_s(process: int) -> float:
 
 
 @contextmanager
-def _server(folder: Path) -> Generator[tuple[int, int]]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "benchmarks.room.site", str(port), str(folder)]
+def _server(folder: Path) -> Generator[Server]:
+    with socket.socket() as one, socket.socket() as other:
+        for free in (one, other):
+            free.bind(("127.0.0.1", 0))
+        port, bare_port = (free.getsockname()[1] for free in (one, other))
+    command = [sys.executable, "-m", "benchmarks.room.site", f"{port}", f"{bare_port}", str(folder)]
     with subprocess.Popen(command) as process:
         try:
             until = time.monotonic() + 60
@@ -182,6 +217,6 @@ def _server(folder: Path) -> Generator[tuple[int, int]]:
                 if process.poll() is not None or time.monotonic() > until:
                     raise AssertionError("the server does not start")
                 time.sleep(0.05)
-            yield port, process.pid
+            yield Server(process.pid, port, bare_port)
         finally:
             process.terminate()

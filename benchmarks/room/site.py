@@ -1,4 +1,4 @@
-"""The server process that wrk asks: the doors with some people in line, and an empty handler."""
+"""The server process that wrk asks: the doors with some people in line, and empty handlers."""
 
 import asyncio
 import random
@@ -8,8 +8,10 @@ from pathlib import Path
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
 from waystation.interfaces.api.app import App
+from waystation.interfaces.api.bodies import Enqueue
 from waystation.interfaces.api.desk import Desk, DeskOptions
-from waystation.interfaces.api.exchange import Receive, Scope, Send
+from waystation.interfaces.api.endpoints import Table, endpoint, offered
+from waystation.interfaces.api.exchange import Answer, Receive, Request, Scope, Send, answer
 from waystation.interfaces.api.rooms import Rooms
 from waystation.interfaces.api.server import run, serving
 from waystation.queues.waitingroom import Joined, Lane, Newcomer, RoomOptions
@@ -18,7 +20,29 @@ from waystation.queues.waitingroom.tokens import Keyring
 PEOPLE = 2000
 
 
-async def serve(port: int, folder: Path) -> None:
+class Nothing:
+    """Empty handlers: all that the server does for whoever asks, and then no work."""
+
+    @endpoint("GET /api/v1/queues/{id}/nothing")
+    async def look(self, request: Request) -> Answer:
+        """Say nothing."""
+        return answer({})
+
+    @endpoint("POST /api/v1/queues/{id}/nothing", takes=Enqueue)
+    async def listen(self, request: Request) -> Answer:
+        """Hear what somebody who joins says, and say nothing."""
+        await request.read(Enqueue)
+        return answer({})
+
+
+async def bare(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer without a look at what is asked."""
+    head = [(b"content-length", b"2")]
+    await send({"type": "http.response.start", "status": 200, "headers": head})
+    await send({"type": "http.response.body", "body": b"{}"})
+
+
+async def serve(port: int, bare_port: int, folder: Path) -> None:
     """Serve until somebody ends the process; the tickets of those in line lie in the folder."""
     with embedded.ephemeral() as server:
         async with await connect(server.url) as store:
@@ -28,16 +52,11 @@ async def serve(port: int, folder: Path) -> None:
             desk = Desk(rooms, keyring, DeskOptions(poll_floor_ms=0))
             _write(folder / "tickets", await _fill(desk))
             app = App(desk)
-
-            async def site(scope: Scope, receive: Receive, send: Send) -> None:
-                if scope["type"] == "http" and scope["path"] == "/empty":
-                    head = [(b"content-length", b"2")]
-                    await send({"type": "http.response.start", "status": 200, "headers": head})
-                    await send({"type": "http.response.body", "body": b"{}"})
-                    return
-                await app(scope, receive, send)
-
-            async with serving(site, host="127.0.0.1", port=port):
+            app.table = Table([*app.table, *offered(Nothing(), group="benchmark")])
+            async with (
+                serving(app, host="127.0.0.1", port=port),
+                serving(bare, host="127.0.0.1", port=bare_port),
+            ):
                 (folder / "ready").touch()
                 await asyncio.Event().wait()
 
@@ -59,4 +78,4 @@ async def _fill(desk: Desk) -> list[str]:
 
 
 if __name__ == "__main__":
-    run(serve(int(sys.argv[1]), Path(sys.argv[2])))
+    run(serve(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])))

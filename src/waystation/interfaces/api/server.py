@@ -36,11 +36,8 @@ def run(process: Coroutine[Any, Any, None]) -> NoReturn:
 async def serving(app: Site, *, host: str, port: int) -> AsyncGenerator[Callable[[], None]]:
     """Answer requests for as long as the block runs, or until what it gives is called."""
 
-    async def target(scope: Scope, receive: Receive, send: Send) -> None:
-        await app(scope, receive, send)
-
     server = Server(
-        target,
+        app,
         address=host,
         port=port,
         interface=Interfaces.ASGI,
