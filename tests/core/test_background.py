@@ -1,12 +1,15 @@
 """A worker in the background: begun, told what to do, ended, and begun again where it failed."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
+import anyio
 import pytest
 
 from waystation.core.background import BackgroundWorker, Shift
 from waystation.core.errors import StoreUnreachable, StoreUnsuitable, WorkError
+from waystation.core.runtime.claim import Reply, Settled
 from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.memory import MemorySource
 from waystation.core.runtime.worker import Worker, WorkerOptions
@@ -14,13 +17,25 @@ from waystation.core.store.connection import Store, connect
 from waystation.core.store.embedded import Ephemeral
 
 
+class Source(MemorySource):
+    fault: Exception | None = None
+
+    async def settle(self, settled: Sequence[Settled[Any]], *, claim: int) -> Reply[Any]:
+        if self.fault:
+            raise self.fault
+        return await super().settle(settled, claim=claim)
+
+
 class Presence:
     def __init__(self) -> None:
         self.told: list[str] = []
         self.failure: Exception | None = None
+        self.opening = asyncio.Event()
 
     async def open(self) -> None:
         self.told.append("open")
+        self.opening.set()
+        await asyncio.sleep(0)
         if self.failure:
             raise self.failure
 
@@ -31,7 +46,7 @@ class Presence:
 class LineWorker(BackgroundWorker[Any]):
     def __init__(self, url: str | Store) -> None:
         super().__init__(url)
-        self.source = MemorySource()
+        self.source = Source()
         self.presence = Presence()
         self.begun = asyncio.Event()
         self.beside: list[str] = []
@@ -45,6 +60,8 @@ class LineWorker(BackgroundWorker[Any]):
         self.begun.set()
         if work == "long":
             await asyncio.sleep(3600)
+        if work == "slow":
+            await asyncio.sleep(0.1)
         return work
 
     async def _go_on_beside(self) -> None:
@@ -53,6 +70,10 @@ class LineWorker(BackgroundWorker[Any]):
             await asyncio.sleep(3600)
         finally:
             self.beside.append("ends")
+
+    @property
+    def store_at_the_end(self) -> Store | None:
+        return self._store if self._opening is None else self._opening.result()
 
     def states(self) -> list[str]:
         return [entry.state for entry in self.source.entries.values()]
@@ -122,6 +143,64 @@ async def test_one_that_is_forced_leaves_its_work_to_others(redis_url: str) -> N
 
     assert worker.states() == ["active"]
     assert worker.presence.told == ["open", "close"]
+
+
+async def test_two_who_close_it_at_once_both_wait_until_its_work_is_filed(redis_url: str) -> None:
+    worker = LineWorker(redis_url)
+    await worker.start()
+    worker.source.add("slow")
+    await worker.begun.wait()
+
+    await asyncio.gather(worker.close(), worker.close())
+
+    assert worker.states() == ["completed"]
+    assert worker.presence.told == ["open", "close"]
+    assert worker.store_at_the_end is None
+
+
+async def test_giving_up_on_closing_it_leaves_nothing_half_open(redis_url: str) -> None:
+    worker = LineWorker(redis_url)
+    worker.source.add("slow")
+    with anyio.CancelScope() as scope:
+        async with worker:
+            await worker.begun.wait()
+            # Inside of a cancelled scope every wait is cancelled, closing's as well.
+            scope.cancel()
+
+    await worker.close()
+    assert worker.states() == ["completed"]
+    assert worker.store_at_the_end is None
+    assert not worker.is_running
+
+
+async def test_one_that_is_closed_while_it_starts_ends_before_its_store_does(
+    redis_url: str,
+) -> None:
+    worker = LineWorker(redis_url)
+    worker.source.add("short")
+    starting = asyncio.create_task(worker.start())
+    await worker.presence.opening.wait()
+    closing = asyncio.create_task(worker.close())
+    await asyncio.gather(starting, closing)
+
+    assert worker.presence.told == ["open", "close"]
+    assert not worker.is_running
+
+
+async def test_one_that_breaks_says_so_at_once(
+    redis_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = LineWorker(redis_url)
+    await worker.start()
+    worker.source.fault = ValueError("a reply that nobody can read")
+    worker.source.add("short")
+    async with asyncio.timeout(5):
+        while worker.is_running:
+            await asyncio.sleep(0.005)
+
+    assert "the worker has broken" in caplog.text
+    with pytest.raises(ValueError, match="nobody can read"):
+        await worker.close()
 
 
 async def test_one_that_has_not_started_says_so() -> None:

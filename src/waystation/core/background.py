@@ -13,8 +13,10 @@ from waystation.core.runtime.worker import Worker
 from waystation.core.store.attached import Attached
 from waystation.core.store.connection import Store
 from waystation.core.store.server import require_suitable
+from waystation.core.telemetry.logs import get_logger
 
 W = TypeVar("W")
+_log = get_logger(__name__)
 
 
 class Presence(Protocol):
@@ -88,13 +90,20 @@ class BackgroundWorker(Attached, ABC, Generic[W]):
 
     async def close(self, force: bool = False) -> None:
         """Finish what was begun, or with `force` leave it to be recovered by others, and go."""
-        running, self._running = self._running, None
-        if running:
-            self.stop()
-            if force:
-                running.cancel()
-            await asyncio.wait([running])
+        self.stop()
+        if force and self._running:
+            self._running.cancel()
         await super().close(force)
+
+    async def _close(self) -> None:
+        # One that is about to begin is waited for, because it would go on without a store.
+        async with self._starting:
+            running = self._running
+        self.stop()
+        if running:
+            await asyncio.wait([running])
+        await super()._close()
+        self._running = None
         if running and not running.cancelled():
             running.result()
 
@@ -149,6 +158,10 @@ async def _work(shift: Shift[Any]) -> None:
     beside = [asyncio.create_task(each()) for each in shift.beside]
     try:
         await shift.worker.run()
+    except Exception:
+        # Whoever holds the worker learns of it when they close it, which may be never.
+        _log.exception("the worker has broken, and its work is left to be recovered by others")
+        raise
     finally:
         await end(beside)
         await shift.presence.close()

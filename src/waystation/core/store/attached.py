@@ -23,10 +23,18 @@ class Attached:
         self._opening: asyncio.Task[Store] | None = None
         self._store: Store | None = None
         self._closed = False
+        self._closing: asyncio.Task[None] | None = None
 
     async def close(self, force: bool = False) -> None:
         """Let go of the store for good; `force` is for those who have something to wait for."""
         self._closed = True
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        # Whoever gives up, or closes what is being closed, leaves nothing half open.
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        """What has to happen once, whoever closes and however often."""
         await self._let_go()
 
     async def _let_go(self) -> None:

@@ -76,13 +76,12 @@ class QueueEvents(AttachedToQueue):
         """What the job returned, once it has; raises JobFailed, or TimedOut after milliseconds."""
         return await self._finishes.of(job_id, timeout)
 
-    async def close(self, force: bool = False) -> None:
-        """End every listening, and let go of the store."""
+    async def _close(self) -> None:
         self._ending.set()
         await self._finishes.close()
         if self._named:
             await self._named.close()
-        await super().close(force)
+        await super()._close()
 
     async def _begin(self, after: str) -> Trail:
         client = await self._client()
