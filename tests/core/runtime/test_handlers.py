@@ -56,6 +56,23 @@ def process_id(work: object) -> int:
     return os.getpid()
 
 
+def interrupt(work: int) -> int:
+    os.kill(os.getpid(), signal.SIGINT)
+    return work * 2
+
+
+class Odd(BaseException):
+    pass
+
+
+def raise_odd(work: int) -> int:
+    raise Odd(work)
+
+
+def raise_odd_together(works: list[int]) -> list[int]:
+    raise Odd(works)
+
+
 def die(work: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -134,6 +151,22 @@ async def test_a_result_that_cannot_leave_its_process_fails_the_work() -> None:
 
 def _unpicklable(work: object) -> object:
     return threading.Lock()
+
+
+async def test_a_process_leaves_it_to_the_worker_what_a_ctrl_c_ends() -> None:
+    [entry] = await outcomes(interrupt, 21, process=True)
+    assert (entry.state, entry.result) == ("completed", 42)
+
+
+@pytest.mark.parametrize("batch", [0, 2])
+@pytest.mark.parametrize("process", [False, True])
+async def test_whatever_a_handler_raises_fails_its_work_and_nothing_else(
+    batch: int, process: bool
+) -> None:
+    handler = raise_odd_together if batch else raise_odd
+    entries = await outcomes(handler, 1, 2, 3, process=process, batch=batch, concurrency=1)
+    assert [entry.state for entry in entries] == ["failed"] * 3
+    assert [type(entry.error) for entry in entries] == [Odd] * 3
 
 
 async def test_context_variables_do_not_leak_from_one_job_to_the_next() -> None:

@@ -36,10 +36,13 @@ class Recorded(MemorySource):
 
 
 @contextlib.asynccontextmanager
-async def working(source: MemorySource, handle: Any, **options: Any) -> AsyncGenerator[Worker[Any]]:
+async def working(
+    source: MemorySource, handle: Any, *, batch: int = 0, **options: Any
+) -> AsyncGenerator[Worker[Any]]:
     options = {"wait_s": 0.05} | options
     settings = WorkerOptions(**options)
-    worker = Worker(source, handler_of(handle, concurrency=settings.concurrency), settings)
+    handler = handler_of(handle, concurrency=settings.concurrency, batch=batch)
+    worker = Worker(source, handler, settings)
     running = asyncio.create_task(worker.run())
     try:
         yield worker
@@ -151,6 +154,48 @@ async def test_a_handler_that_ignores_cancellation_does_not_keep_the_worker_aliv
     async with working(source, stubborn, grace_s=0.01):
         await begun.wait()
     end.set()
+
+
+async def test_a_batch_that_outlasts_the_grace_is_handed_back() -> None:
+    source, begun = MemorySource(), asyncio.Event()
+    ids = [source.add(n) for n in range(3)]
+
+    async def endless(works: Sequence[int]) -> None:
+        begun.set()
+        await asyncio.sleep(3600)
+
+    async with working(source, endless, batch=3, grace_s=0.01):
+        await begun.wait()
+
+    assert [source.entries[id].state for id in ids] == ["waiting"] * 3
+    assert [source.entries[id].attempts_made for id in ids] == [0] * 3
+
+
+async def test_a_batch_goes_on_until_none_of_its_jobs_is_wanted() -> None:
+    source, begun, ended = MemorySource(), asyncio.Event(), asyncio.Event()
+    first, second = [source.add(n) for n in range(2)]
+
+    async def endless(works: Sequence[int]) -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.set()
+
+    async with working(source, endless, batch=2) as worker:
+        await begun.wait()
+        assert worker.cancel(first)
+        await asyncio.sleep(0.01)
+        assert not ended.is_set()
+        assert worker.cancel(second)
+        await until_all(source, "failed")
+        # The slot is free for others.
+        begun.clear()
+        third = source.add(3)
+        await begun.wait()
+        assert worker.cancel(third)
+
+    assert [entry.state for entry in source.entries.values()] == ["failed"] * 3
 
 
 async def test_what_is_claimed_while_the_worker_stops_is_handed_back() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import multiprocessing
+import signal
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -89,10 +90,12 @@ class _Child:
 
 
 def _serve(pipe: Connection) -> None:
+    # A Ctrl-C reaches every process of the terminal, but only the worker decides what it ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
         try:
             function, work = pipe.recv()
-        except (EOFError, KeyboardInterrupt):
+        except EOFError:
             return
         answer = _answer(function, work)
         try:

@@ -27,6 +27,9 @@ _TURN_S = 0.002
 _CLOSE_S = 5.0
 """How long a cancelled handler may take to clean up."""
 
+_NOT_THE_HANDLERS = (KeyboardInterrupt, GeneratorExit)
+"""What is raised inside of a handler, but is meant for the process."""
+
 
 class Slots(Generic[W]):
     """Runs claims through a handler and reports each as it ends."""
@@ -47,8 +50,9 @@ class Slots(Generic[W]):
         self._idle: list[asyncio.Future[None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         # Keyed by the claim itself: after a lost lease the same id may run here a second time.
-        self._running: dict[Claim[W], asyncio.Task[None] | None] = {}
+        self._running: dict[Claim[W], tuple[asyncio.Task[None], Sequence[Claim[W]]]] = {}
         self._verdicts: dict[Claim[W], Outcome | None] = {}
+        self._closing = False
 
     def run(self, claims: Sequence[Claim[W]]) -> None:
         """Start these as soon as there is a slot for them."""
@@ -71,10 +75,12 @@ class Slots(Generic[W]):
         return True
 
     def _interrupt(self, claim: Claim[W]) -> None:
-        task = self._running.get(claim)
-        if task is None:
-            return  # Already over, or one of a batch, which cannot be stopped alone.
-        task.cancel()
+        if claim not in self._running:
+            return
+        task, together = self._running[claim]
+        # A batch goes on for as long as somebody wants to know of one of its jobs.
+        if not task.cancelling() and self._verdicts.keys() >= set(together):
+            task.cancel()
 
     def give_back_ready(self) -> None:
         """Hand back what has not begun, the newest first, so that the oldest is next in line."""
@@ -88,6 +94,7 @@ class Slots(Generic[W]):
 
     async def close(self) -> None:
         """End every slot at once; what runs in them is not reported."""
+        self._closing = True
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -115,7 +122,7 @@ class Slots(Generic[W]):
         task = asyncio.current_task()
         assert task is not None  # noqa: S101
         turn_began = time.perf_counter()
-        while True:
+        while not self._closing:
             while not self._ready:
                 waiting = loop.create_future()
                 self._idle.append(waiting)
@@ -134,43 +141,51 @@ class Slots(Generic[W]):
 
     async def _attempt(self, task: asyncio.Task[None], claim: Claim[W]) -> None:
         began = time.perf_counter()
-        self._running[claim] = task
+        self._running[claim] = task, (claim,)
         outcome: Outcome | None
         try:
             outcome = Done(await self._run(claim.work))
         except asyncio.CancelledError:
-            if task.cancelling() and claim not in self._verdicts:
+            if self._is_ending(task, claim):
                 raise
-            outcome = Failed(Cancelled("something that the handler waited for was cancelled"))
-        except (Exception, SystemExit) as error:
+            outcome = _cancelled_from_within()
+        except _NOT_THE_HANDLERS:
+            raise
+        except BaseException as error:
             outcome = Failed(error)
         finally:
             del self._running[claim]
         if claim in self._verdicts:
             outcome = self._verdicts.pop(claim)
-            if task.cancelling():
-                task.uncancel()
+            _go_on(task)
         self._finished(claim, outcome, time.perf_counter() - began)
 
     async def _attempt_together(self, task: asyncio.Task[None], claims: list[Claim[W]]) -> None:
         began = time.perf_counter()
-        self._running.update((claim, None) for claim in claims)
+        self._running.update((claim, (task, claims)) for claim in claims)
         outcomes: Sequence[Outcome | None]
         try:
             outcomes = _one_each(await self._run([claim.work for claim in claims]), len(claims))
         except asyncio.CancelledError:
-            if task.cancelling():
+            if self._is_ending(task, *claims):
                 raise
-            reason = Cancelled("something that the handler waited for was cancelled")
-            outcomes = [Failed(reason)] * len(claims)
-        except (Exception, SystemExit) as error:
+            outcomes = [_cancelled_from_within()] * len(claims)
+        except _NOT_THE_HANDLERS:
+            raise
+        except BaseException as error:
             outcomes = [Failed(error)] * len(claims)
         finally:
             for claim in claims:
                 del self._running[claim]
         took = time.perf_counter() - began
+        _go_on(task)
         for claim, outcome in zip(claims, outcomes, strict=True):
             self._finished(claim, self._verdicts.pop(claim, outcome), took)
+
+    def _is_ending(self, task: asyncio.Task[None], *claims: Claim[W]) -> bool:
+        """Whether the slot itself was cancelled, and not only what runs in it."""
+        stopped = self._verdicts.keys() >= set(claims)
+        return self._closing or (task.cancelling() > 0 and not stopped)
 
     async def _run(self, work: Any) -> Any:
         attempt = _in_own_context(self._handler.run(work), self._suspended)
@@ -208,6 +223,16 @@ def _in_own_context(
             waiting_for = run(step, value)
         except StopIteration as stop:
             return stop.value
+
+
+def _cancelled_from_within() -> Failed:
+    return Failed(Cancelled("something that the handler waited for was cancelled"))
+
+
+def _go_on(task: asyncio.Task[None]) -> None:
+    """Let a slot run other work after what was stopped in it."""
+    if task.cancelling():
+        task.uncancel()
 
 
 def _one_each(results: Any, many: int) -> list[Outcome]:
