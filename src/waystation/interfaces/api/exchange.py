@@ -127,17 +127,24 @@ class Request:
 
     async def body(self, most: int = MOST_BODY) -> bytes:
         """The whole body, unless it is longer than it may be."""
-        told = self.headers.get(b"content-length", b"0")
-        if told.isdigit() and int(told) > most:
+        length = self._told_length()
+        if length is not None and length > most:
             raise _too_large(most)
         whole = b""
-        while True:
+        # Asking again for the end of what is here already would cost a turn of the loop.
+        while length is None or len(whole) < length:
             message = await self._receive()
             whole += message.get("body", b"")
             if len(whole) > most:
                 raise _too_large(most)
             if not message.get("more_body") or message["type"] == "http.disconnect":
-                return whole
+                break
+        return whole
+
+    def _told_length(self) -> int | None:
+        """How long the body is, where that was told beforehand."""
+        told = self.headers.get(b"content-length", b"")
+        return int(told) if told.isdigit() and b"transfer-encoding" not in self.headers else None
 
     async def read(self, kind: type[T], most: int = MOST_BODY) -> T:
         """The body as what it should be: JSON, or nothing where everything has a default."""
