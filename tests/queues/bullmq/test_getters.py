@@ -1,12 +1,7 @@
-import time
-
-import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from waystation.core.errors import InvalidOption
-from waystation.core.store import advice
-from waystation.core.store.advice import Advice, DesiredWorkers, Drain
 from waystation.queues.bullmq.options import JobOptions
 from waystation.queues.bullmq.queue import Queue
 from waystation.queues.bullmq.worker import Worker
@@ -168,28 +163,3 @@ async def test_prometheus_can_read_the_queue(hands: Hands) -> None:
     assert counts["failed"] == 0
     [sample] = families["bullmq_job_completed"].samples
     assert (sample.labels, sample.value) == ({"queue": 'say"hi"'}, 0)
-
-
-async def test_prometheus_reads_what_history_advises_while_it_is_fresh(hands: Hands) -> None:
-    now = time.time_ns() // 1_000_000
-    wanted = DesiredWorkers(made_at=now, until=now + 60_000, workers=7, target_wait_ms=1_000)
-    drain = Drain(
-        waiting=9, low_s=1, likely_s=2.5, high_s=4, band=0.8, made_at=now, until=now + 60_000
-    )
-    stale = msgspec.structs.replace(wanted, until=now)
-
-    async def told(queue: Queue, *pieces: Advice) -> dict[str, list[float]]:
-        for piece in pieces:
-            key = advice.key_of(type(piece), queue.name)
-            await hands.store.redis.hset(key, "bullmq", advice.written(piece).decode())
-            await hands.store.redis.pexpire(key, 60_000)
-        families = text_string_to_metric_families(await queue.prometheus_text())
-        return {each.name: [sample.value for sample in each.samples] for each in families}
-
-    async with Queue("mail", hands.store) as queue:
-        assert (await queue.outlook()).workers is None
-        fresh = await told(queue, wanted, drain)
-        assert fresh["waystation_workers_wanted"] == [7]
-        assert fresh["waystation_drain_seconds"] == [1, 2.5, 4]
-        assert (await queue.outlook()).drain == drain
-        assert "waystation_workers_wanted" not in await told(queue, stale)

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from waystation.core.errors import InvalidOption
 from waystation.core.outcome import Done, Failed
@@ -36,6 +37,25 @@ async def test_the_counts_say_how_much_is_where(hands: Hands) -> None:
     assert counts["jobqueue:worker:w1:processing"] == 1
     await source.settle([Settled(claim, Done())], claim=0)
     assert (await Queue(hands.store).stats())["jobqueue:completed"] == 1
+
+
+async def test_prometheus_reads_how_much_is_where_whoever_holds_it(hands: Hands) -> None:
+    for _ in range(3):
+        await hands.add()
+    for worker in ("w1", "w2"):
+        await hands.source(worker=worker).settle([], claim=1)
+
+    families = text_string_to_metric_families(await Queue(hands.store).prometheus_text())
+
+    assert {each.labels["place"]: each.value for family in families for each in family.samples} == {
+        "jobqueue:high_priority": 0,
+        "jobqueue:sched:jobqueue:high_priority": 0,
+        "jobqueue:low_priority": 1,
+        "jobqueue:sched:jobqueue:low_priority": 0,
+        "jobqueue:completed": 0,
+        "jobqueue:dead_letter": 0,
+        "processing": 2,
+    }
 
 
 async def test_a_look_at_a_list_shows_the_next_first_and_moves_nothing(hands: Hands) -> None:

@@ -4,12 +4,16 @@ Each piece is a small JSON document with a version and an end; it lies in a hash
 queues of two lines may have one name. Whoever reads gets what suits, or the default that was given.
 """
 
+import asyncio
+import time
 from typing import Any, ClassVar, TypeVar, cast
 
 import msgspec
 
 from waystation.core.errors import InvalidInput
+from waystation.core.store import faults
 from waystation.core.store.keyspace import Hash, Keyspace
+from waystation.core.store.script import Client
 
 VERSION = 1
 MOST_BYTES = 4096
@@ -123,11 +127,15 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     workers: DesiredWorkers | None = None
 
 
-async def outlook(redis: Any, queue: str, *, line: str, now_ms: int) -> Outlook:
-    """What history says about a queue, as far as it is fresh."""
+async def outlook(client: Client, queue: str, *, line: str, now_ms: int | None = None) -> Outlook:
+    """What history says about a queue, as far as it is fresh by now."""
+    now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    asked = (client.execute_command("HGET", key_of(kind, queue), line) for kind in _KINDS.values())
+    with faults.told():
+        texts = await asyncio.gather(*asked)
     told = {
-        name: read(await redis.hget(key_of(kind, queue), line), kind, now_ms=now_ms)
-        for name, kind in _KINDS.items()
+        name: read(text, kind, now_ms=now_ms)
+        for (name, kind), text in zip(_KINDS.items(), texts, strict=True)
     }
     return Outlook(**cast(Any, told))
 

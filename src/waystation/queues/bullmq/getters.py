@@ -1,6 +1,5 @@
 """What can be asked about a queue."""
 
-import time
 from collections.abc import Iterable, Sequence
 from typing import cast
 
@@ -63,12 +62,8 @@ class Getters(AttachedToQueue):
 
         `waystation pipeline run` works it out; what is not fresh is None.
         """
-        store = await self._opened()
-        now_ms = time.time_ns() // 1_000_000
-        with faults.told():
-            return await advice.outlook(
-                store.redis, self.name, line=Line.BULLMQ.value, now_ms=now_ms
-            )
+        client, _ = await self._at_hand()
+        return await advice.outlook(client, self.name, line=Line.BULLMQ)
 
     async def counts_per_priority(self, priorities: Sequence[int]) -> dict[int, int]:
         """How many jobs wait with each of the priorities."""

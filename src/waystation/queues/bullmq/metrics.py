@@ -1,9 +1,11 @@
 """How many jobs end, minute by minute, as workers count them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
 from waystation.core.errors import InvalidOption
+from waystation.core.events import Line
+from waystation.core.store import numbers
 from waystation.core.store.advice import Outlook
 from waystation.core.store.script import Client
 
@@ -61,32 +63,12 @@ def as_text(
 
     What history advises stands beside them while it is fresh: a scaler reads it there.
     """
-    label = queue.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-    lines = ["# HELP bullmq_job_count Number of jobs in the queue by state"]
-    lines.append("# TYPE bullmq_job_count gauge")
-    lines += [
-        f'bullmq_job_count{{queue="{label}",state="{state}"}} {count}'
-        for state, count in counts.items()
+    jobs = [({"queue": queue, "state": state}, count) for state, count in counts.items()]
+    lines = [
+        *numbers.family("bullmq_job_count", "gauge", "Number of jobs in the queue by state", jobs)
     ]
     for kind, ended in (("completed", completed), ("failed", failed)):
-        name = f"bullmq_job_{kind}_total"
-        lines.append(f"# HELP {name} Total number of {kind} jobs")
-        lines.append(f"# TYPE {name} counter")
-        lines.append(f'{name}{{queue="{label}"}} {ended.total}')
-    lines += _advised(label, outlook)
-    return "\n".join(lines) + "\n"
-
-
-def _advised(label: str, outlook: Outlook) -> Iterator[str]:
-    if workers := outlook.workers:
-        name = "waystation_workers_wanted"
-        yield f"# HELP {name} Jobs that should be in hand at a time for the wait that is aimed at"
-        yield f"# TYPE {name} gauge"
-        yield f'{name}{{queue="{label}"}} {workers.workers}'
-    if drain := outlook.drain:
-        name = "waystation_drain_seconds"
-        yield f"# HELP {name} When all that waits will be done"
-        yield f"# TYPE {name} gauge"
-        bounds = {"low": drain.low_s, "likely": drain.likely_s, "high": drain.high_s}
-        for bound, seconds in bounds.items():
-            yield f'{name}{{queue="{label}",bound="{bound}"}} {seconds}'
+        name, meaning = f"bullmq_job_{kind}_total", f"Total number of {kind} jobs"
+        lines += numbers.family(name, "counter", meaning, [({"queue": queue}, ended.total)])
+    lines += numbers.advised(Line.BULLMQ, {queue: outlook})
+    return numbers.joined(lines)

@@ -8,7 +8,9 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.errors import InvalidOption, Malformed
-from waystation.core.store import faults
+from waystation.core.events import Line
+from waystation.core.store import advice, faults, numbers
+from waystation.core.store.advice import Outlook
 from waystation.core.store.attached import Attached
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.traces import Ids
@@ -125,6 +127,28 @@ class Queue(Attached):
             counts[keys.completed] = await redis.llen(keys.completed)
             counts[keys.dead_letter] = await redis.llen(keys.dead_letter)
         return counts
+
+    async def outlook(self, priority: str) -> Outlook:
+        """What history says of a priority: how it did, when it is done, how many it asks for.
+
+        `waystation pipeline run` works it out; what is not fresh is None.
+        """
+        queues = self.keys.layout.queues
+        if priority not in queues:
+            raise InvalidOption(f"wanted one of {', '.join(queues)}, got {priority!r}")
+        client = (await self._opened()).hot
+        return await advice.outlook(client, queues[priority], line=Line.FILES)
+
+    async def prometheus_text(self) -> str:
+        """The line in numbers, as Prometheus reads them, and what history advises beside them."""
+        queues = self.keys.layout.queues
+        outlooks = {queues[priority]: await self.outlook(priority) for priority in queues}
+        counts = await self.stats()
+        shared = (*self.keys.lanes, self.keys.completed, self.keys.dead_letter)
+        places = {name: counts.pop(name) for name in shared}
+        # Workers come and go, and each would leave a series behind.
+        places["processing"] = sum(counts.values())
+        return numbers.as_text(Line.FILES, places, outlooks)
 
     async def peek(self, queue: str, count: int = 10) -> list[Job | bytes]:
         """The next jobs of a list, the next to run first; bytes where something is no job."""

@@ -7,7 +7,9 @@ from waystation.core import codec, identity
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.codec import PAYLOAD_LIMIT, check_size
 from waystation.core.errors import InvalidInput, InvalidOption
-from waystation.core.store import faults
+from waystation.core.events import Line
+from waystation.core.store import advice, faults, numbers
+from waystation.core.store.advice import Outlook
 from waystation.core.store.attached import Attached
 from waystation.core.store.connection import Store
 
@@ -193,6 +195,24 @@ class Queue(Attached):
     async def stats(self) -> Stats:
         """How much is where, and who works."""
         return await stats((await self._opened()).hot, self.keys)
+
+    async def outlook(self, type: str) -> Outlook:
+        """What history says of a type: how it did, when it is done, how many it asks for.
+
+        `waystation pipeline run` works it out; what is not fresh is None.
+        """
+        client = (await self._opened()).hot
+        return await advice.outlook(client, checked_type(type), line=Line.ROUTING)
+
+    async def prometheus_text(self) -> str:
+        """The line in numbers, as Prometheus reads them.
+
+        What history advises stands beside them, for each type that waits or has a worker.
+        """
+        types = {each.type for each in await self.coverage()}
+        types |= {type for worker in await self.workers() if worker.alive for type in worker.types}
+        outlooks = {type: await self.outlook(type) for type in sorted(types)}
+        return numbers.as_text(Line.ROUTING, (await self.stats()).places, outlooks)
 
     async def workers(self) -> list[RegisteredWorker]:
         """Every worker in the registry."""

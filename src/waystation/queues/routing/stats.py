@@ -26,6 +26,12 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """Running jobs of each type that has a limit."""
     paused: tuple[str, ...]
 
+    @property
+    def places(self) -> dict[str, int]:
+        """How many jobs are where."""
+        names = ("waiting", "active", "delayed", "cron", "dead", "held")
+        return {name: getattr(self, name) for name in names}
+
 
 async def stats(client: Client, keys: RoutingKeys) -> Stats:
     """Ask for everything at once."""
