@@ -13,6 +13,7 @@ from waystation.pipeline.report.console import shown
 from waystation.pipeline.report.facts import Facts, QueueFacts
 from waystation.pipeline.report.page import page
 from waystation.pipeline.report.plots import Series, bars, lines
+from waystation.pipeline.report.scales import scale_of
 from waystation.pipeline.report.words import duration, number, part
 
 NOW = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
@@ -99,7 +100,7 @@ def test_the_page_is_whole_and_asks_for_nothing_else() -> None:
     checker.feed(text)
     assert checker.open == []
     assert "<script" not in text
-    assert not re.search(r"(src|href)=|url\(|@import", text)
+    assert not re.search(r"src=|href=(?!\"#)|url\(|@import", text)
     assert "prefers-color-scheme: dark" in text
 
 
@@ -139,6 +140,33 @@ def test_plots_take_holes_and_nothing_at_all() -> None:
     times = [NOW + dt.timedelta(hours=n) for n in range(3)]
     assert bars([], []).startswith("<figure>")
     assert lines(times, [Series("x", "blue", [1.0, None, 3.0])]).count("<polyline") == 2
+
+
+def test_an_hour_without_work_is_shown_as_one() -> None:
+    nightly = msgspec.structs.replace(MAIL, hours=(HOURS[0], HOURS[1], HOURS[4]))
+    text = page(msgspec.structs.replace(FACTS, queues=(nightly,)))
+    waits = text.split('aria-label="How long they waited"')[1].split("</svg>")[0]
+    assert waits.count('<polyline class="line-teal"') == 2
+
+
+def test_one_hour_is_told_in_values_and_not_as_a_course_of_time() -> None:
+    short = msgspec.structs.replace(MAIL, hours=HOURS[4:])
+    text = page(msgspec.structs.replace(FACTS, queues=(short,)))
+    assert "<svg" not in text
+    assert "<span>completed</span>" in text
+    assert "<b>90 ms</b>" in text
+
+
+def test_a_line_of_people_has_no_plots_of_work() -> None:
+    people = msgspec.structs.replace(MAIL, line="waitingroom", hours=(), needed=())
+    assert "How long they ran" not in page(msgspec.structs.replace(FACTS, queues=(people,)))
+
+
+def test_times_far_apart_stand_on_a_scale_of_tenfold_steps() -> None:
+    near, far = scale_of([10.0, 40.0], "ms"), scale_of([5.0, 9_000.0], "ms")
+    assert near.marks == [0, 10, 20, 30, 40]
+    assert far.marks == (1, 10, 100, 1_000, 10_000)
+    assert [round(far.height(ms), 2) for ms in (0, 1, 100, 10_000)] == [0, 0, 0.5, 1]
 
 
 def test_numbers_are_said_as_people_say_them() -> None:

@@ -1,14 +1,18 @@
-"""Plots as inline SVG, in the page's own colours, without a script."""
+"""Plots in the page's own colours, without a script: over time as SVG, and a few values as bars."""
 
 import datetime as dt
 from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
+from waystation.pipeline.report.scales import scale_of, ticks
 from waystation.pipeline.report.words import duration
 
-WIDTH, HEIGHT = 480, 190
+WIDTH, HEIGHT = 480, 200
 LEFT, RIGHT, TOP, BOTTOM = 56, 8, 10, 24
+WIDEST_BAR = 36
+MANY = 30
+"""From so many instants on, a line shows its points only to whoever points at them."""
 
 
 class Series(NamedTuple):
@@ -20,11 +24,21 @@ class Series(NamedTuple):
     values: Sequence[float | None]
 
 
-def bars(times: Sequence[dt.datetime], series: Sequence[Series], *, unit: str = "") -> str:
+class Level(NamedTuple):
+    """One value among a few."""
+
+    name: str
+    colour: str
+    value: float
+    said: str
+    """The value as people say it."""
+
+
+def bars(times: Sequence[dt.datetime], series: Sequence[Series], *, label: str = "") -> str:
     """Bars on top of each other, one stack for each instant."""
     stacks = [sum(each.values[i] or 0 for each in series) for i in range(len(times))]
-    frame = _Frame(times, max(stacks, default=0), unit)
-    width = max(1.0, frame.step * 0.8)
+    frame = _Frame(times, stacks, "")
+    width = max(1.0, min(WIDEST_BAR, frame.step * 0.8))
     shapes: list[str] = []
     for i, when in enumerate(times):
         below = 0.0
@@ -33,45 +47,71 @@ def bars(times: Sequence[dt.datetime], series: Sequence[Series], *, unit: str = 
             if value <= 0:
                 continue
             top, bottom = frame.y(below + value), frame.y(below)
-            label = f"{when:%d %b %H:%M}: {value:,.0f} {each.name}"
+            said = f"{when:%d %b %H:%M}: {value:,.0f} {each.name}"
             shapes.append(
                 f'<rect class="fill-{each.colour}" x="{frame.x(i) - width / 2:.1f}" y="{top:.1f}" '
                 f'width="{width:.1f}" height="{max(0.5, bottom - top):.1f}" rx="1.5">'
-                f"<title>{escape(label)}</title></rect>"
+                f"<title>{escape(said)}</title></rect>"
             )
             below += value
-    return frame.drawn(shapes, series)
+    return frame.drawn(shapes, series, label)
 
 
-def lines(times: Sequence[dt.datetime], series: Sequence[Series], *, unit: str = "") -> str:
+def lines(
+    times: Sequence[dt.datetime], series: Sequence[Series], *, unit: str = "", label: str = ""
+) -> str:
     """Lines over the same instants; a missing value breaks its line."""
-    top = max((value or 0 for each in series for value in each.values), default=0)
-    frame = _Frame(times, top, unit)
+    frame = _Frame(times, [value or 0 for each in series for value in each.values], unit)
     shapes: list[str] = []
     for each in series:
         for run in _runs(each.values):
             points = " ".join(f"{frame.x(i):.1f},{frame.y(value):.1f}" for i, value in run)
             shapes.append(f'<polyline class="line-{each.colour}" points="{points}"/>')
-            shapes += [
-                _dot(each.colour, frame.x(i), frame.y(value), f"{value:,.4g} {unit} {each.name}")
-                for i, value in run
-            ]
-    return frame.drawn(shapes, series)
+            hidden = " hidden" if len(times) > MANY and len(run) > 1 else ""
+            for i, value in run:
+                said = duration(value) if unit == "ms" else f"{value:,.4g}"
+                title = f"{times[i]:%d %b %H:%M}: {said} {each.name}"
+                shapes.append(
+                    f'<circle class="fill-{each.colour}{hidden}" cx="{frame.x(i):.1f}" '
+                    f'cy="{frame.y(value):.1f}" r="3"><title>{escape(title)}</title></circle>'
+                )
+    return frame.drawn(shapes, series, label)
 
 
-def _dot(colour: str, x: float, y: float, label: str) -> str:
-    return (
-        f'<circle class="fill-{colour}" cx="{x:.1f}" cy="{y:.1f}" r="2.5">'
-        f"<title>{escape(label)}</title></circle>"
+def levels(values: Sequence[Level]) -> str:
+    """A few values beside each other, each as long as it is large."""
+    top = max((each.value for each in values), default=0) or 1
+    return "".join(
+        f'<div class="level"><span>{escape(each.name)}</span>'
+        f'<div><i class="key-{each.colour}" style="width:{100 * each.value / top:.1f}%"></i></div>'
+        f"<b>{escape(each.said)}</b></div>"
+        for each in values
     )
+
+
+def strip(parts: Sequence[Level]) -> str:
+    """The parts of a whole as one bar."""
+    shown = "".join(
+        f'<i class="key-{each.colour}" style="flex:{each.value:g} 0 0" '
+        f'title="{escape(f"{each.said} {each.name}")}"></i>'
+        for each in parts
+        if each.value > 0
+    )
+    return f'<div class="strip">{shown}</div>'
+
+
+def share(value: float, most: float, colour: str) -> str:
+    """How large a value is beside the largest of its kind."""
+    width = 100 * value / (most or 1)
+    return f'<div class="strip"><i class="key-{colour}" style="width:{width:.1f}%"></i></div>'
 
 
 class _Frame:
     """The axes that shapes are drawn in."""
 
-    def __init__(self, times: Sequence[dt.datetime], top: float, unit: str) -> None:
+    def __init__(self, times: Sequence[dt.datetime], values: Sequence[float], unit: str) -> None:
         self._times = times
-        self._top = _round_up(top)
+        self._scale = scale_of(values, unit)
         self._unit = unit
         self.step = (WIDTH - LEFT - RIGHT) / max(1, len(times))
 
@@ -79,23 +119,20 @@ class _Frame:
         return LEFT + self.step * (index + 0.5)
 
     def y(self, value: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / self._top
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * self._scale.height(value)
 
-    def drawn(self, shapes: Sequence[str], series: Sequence[Series]) -> str:
-        grid = [self._rule(self._top * quarter / 4) for quarter in range(5)]
-        every = max(1, -(-len(self._times) // 4))
-        ticks = [
-            f'<text x="{self.x(i):.1f}" y="{HEIGHT - 6}" text-anchor="middle">'
-            f"{when:%d %b %H:%M}</text>"
-            for i, when in enumerate(self._times)
-            if i % every == every // 2
+    def drawn(self, shapes: Sequence[str], series: Sequence[Series], label: str) -> str:
+        grid = [self._rule(mark) for mark in self._scale.marks]
+        named = [
+            f'<text x="{self.x(i):.1f}" y="{HEIGHT - 6}" text-anchor="middle">{said}</text>'
+            for i, said in ticks(self._times)
         ]
         keys = "".join(
             f'<span><i class="key-{each.colour}"></i>{escape(each.name)}</span>' for each in series
         )
         svg = (
-            f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img">'
-            f"{''.join(grid)}{''.join(ticks)}{''.join(shapes)}</svg>"
+            f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label)}">'
+            f"{''.join(grid)}{''.join(named)}{''.join(shapes)}</svg>"
         )
         return f"<figure>{svg}<figcaption>{keys}</figcaption></figure>"
 
@@ -116,15 +153,6 @@ def _runs(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
         else:
             runs[-1].append((i, value))
     return [run for run in runs if run]
-
-
-def _round_up(value: float) -> float:
-    if value <= 0:
-        return 1.0
-    size = 10.0 ** (len(str(int(value))) - 1) if value >= 1 else 0.1
-    return next(
-        (step * size for step in (1, 1.2, 2, 4, 6, 8, 10) if step * size >= value), 10 * size
-    )
 
 
 def _short(value: float) -> str:

@@ -30,6 +30,11 @@ def instant(value: Any) -> str:
     return "-" if value is None else f"{value:%Y-%m-%d %H:%M:%S}"
 
 
+def moment(value: Any) -> str:
+    """An instant in UTC, short enough for a table."""
+    return "-" if value is None else f"{value.day} {value:%b %H:%M}"
+
+
 def sums(ill: list[str], many: int) -> str:
     """Whether the tables add up, in a sentence."""
     if ill:

@@ -1,0 +1,129 @@
+"""What the report's page tells about one queue."""
+
+import datetime as dt
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from waystation.pipeline.report.facts import QueueFacts
+from waystation.pipeline.report.plots import Level, Series, bars, levels, lines
+from waystation.pipeline.report.words import duration, number, part
+
+FEW = 3
+"""With fewer hours than that there is no course of time to show."""
+
+_ENDS = (
+    ("completed", "good", "completed"),
+    ("retried", "warn", "tried again"),
+    ("failed", "bad", "failed for good"),
+)
+_PARTS = ((50, "teal", "half"), (95, "blue", "19 of 20"), (99, "plum", "99 of 100"))
+_STAFF = (("busy_workers", "teal", "kept busy"), ("workers_needed", "blue", "needed"))
+
+
+def section(queue: QueueFacts, n: int) -> str:
+    """A queue in sentences and four plots."""
+    plots = _in_all(queue) if len(queue.hours) < FEW else _over_time(queue)
+    return (
+        f'<h2 id="{anchor(n)}"><small>{escape(queue.line)} /</small> {escape(queue.queue)}</h2>'
+        f"<p>{_times(queue)} {_forecast(queue)}</p>"
+        f'<div class="pair">{"".join(_card(title, plot) for title, plot in plots)}</div>'
+    )
+
+
+def anchor(n: int) -> str:
+    """Where on the page the section of a queue begins."""
+    return f"queue-{n}"
+
+
+def _over_time(queue: QueueFacts) -> list[tuple[str, str]]:
+    ends, waits, runs = (
+        "How attempts ended, by the hour",
+        "How long they waited",
+        "How long they ran",
+    )
+    staff = _staff_title(queue)
+    times, rows = _every_hour(queue.hours)
+    work, needed = _every_hour(queue.needed)
+    return [
+        (ends, bars(times, _series(rows, _ENDS), label=ends)),
+        (waits, lines(times, _series(rows, _named("wait")), unit="ms", label=waits)),
+        (runs, lines(times, _series(rows, _named("run")), unit="ms", label=runs)),
+        (staff, lines(work, _series(needed, _STAFF), label=staff)),
+    ]
+
+
+def _in_all(queue: QueueFacts) -> list[tuple[str, str]]:
+    last = queue.needed[-1:]
+    return [
+        ("How attempts ended", levels(_summed(queue.hours, _ENDS))),
+        ("How long they waited, at most", levels(_spread(queue.wait))),
+        ("How long they ran, at most", levels(_spread(queue.run))),
+        (_staff_title(queue), levels(_summed(last, _STAFF))),
+    ]
+
+
+def _summed(rows: Sequence[dict[str, Any]], fields: Sequence[tuple[str, str, str]]) -> list[Level]:
+    sums = [sum(row[field] or 0 for row in rows) for field, _, _ in fields]
+    return [
+        Level(name, colour, value, f"{value:,.3g}" if value < 100 else number(value))
+        for (_, colour, name), value in zip(fields, sums, strict=True)
+    ]
+
+
+def _spread(times: Sequence[float | None]) -> list[Level]:
+    return [
+        Level(name, colour, ms or 0, duration(ms))
+        for (_, colour, name), ms in zip(_PARTS, times, strict=True)
+    ]
+
+
+def _named(of: str) -> list[tuple[str, str, str]]:
+    return [(f"{of}_p{part}_ms", colour, name) for part, colour, name in _PARTS]
+
+
+def _series(rows: Sequence[dict[str, Any]], fields: Sequence[tuple[str, str, str]]) -> list[Series]:
+    return [
+        Series(name, colour, [row.get(field) for row in rows]) for field, colour, name in fields
+    ]
+
+
+def _every_hour(
+    rows: Sequence[dict[str, Any]],
+) -> tuple[list[dt.datetime], list[dict[str, Any]]]:
+    """All hours from the first to the last, those included in which nothing happened."""
+    if not rows:
+        return [], []
+    known = {row["hour"]: row for row in rows}
+    first, last = rows[0]["hour"], rows[-1]["hour"]
+    many = round((last - first) / dt.timedelta(hours=1)) + 1
+    times = [first + dt.timedelta(hours=n) for n in range(many)]
+    return times, [known.get(hour, {}) for hour in times]
+
+
+def _times(queue: QueueFacts) -> str:
+    return (
+        f"Half waited at most {duration(queue.wait[0])}, 19 of 20 at most "
+        f"{duration(queue.wait[1])}; half ran at most {duration(queue.run[0])}, 19 of 20 at most "
+        f"{duration(queue.run[1])}."
+    )
+
+
+def _forecast(queue: QueueFacts) -> str:
+    found = queue.forecast
+    if found is None:
+        return ""
+    return (
+        f"The {number(found.waiting)} that wait will be done in {duration(1000 * found.low_s)} to "
+        f"{duration(1000 * found.high_s)}; {part(found.band.coverage)} of such forecasts held "
+        f"when {found.band.checks} were checked."
+    )
+
+
+def _staff_title(queue: QueueFacts) -> str:
+    target = queue.needed[-1]["target_wait_ms"] if queue.needed else None
+    return f"Places to work at, for waits below {duration(target)}"
+
+
+def _card(title: str, content: str) -> str:
+    return f'<div class="card"><h3>{escape(title)}</h3>{content}</div>'
