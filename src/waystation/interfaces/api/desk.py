@@ -165,12 +165,16 @@ class Desk:
             )
         )
 
+    async def holder(self, request: Request) -> tuple[Room, Pulse, Place]:
+        """Where somebody with a ticket stands: the room, how it does, and their place in it."""
+        room, pulse = await self.visited(request)
+        return room, pulse, self._place(request, room, pulse)
+
     async def place(self, request: Request, room: Room) -> Place:
         """Whose place the ticket in the request is; a Problem when it shows none that counts."""
-        return self.place_shown(request, room, await self.pulse(room))
+        return self._place(request, room, await self.pulse(room))
 
-    def place_shown(self, request: Request, room: Room, pulse: Pulse) -> Place:
-        """The same where it is known how the room does."""
+    def _place(self, request: Request, room: Room, pulse: Pulse) -> Place:
         name = name_of(room.queue_id)
         token = self._shown(request, self.cookie("q", name), bearer=True)
         if not token:

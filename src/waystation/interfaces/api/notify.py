@@ -49,8 +49,7 @@ class Notify:
 
     async def _place(self, request: Request) -> tuple[Room, Place]:
         require_own_site(request)
-        room = await self._desk.room(request)
-        place = await self._desk.place(request, room)
+        room, _, place = await self._desk.holder(request)
         return room, place
 
 

@@ -48,8 +48,7 @@ class Streams:
     )
     async def answer(self, request: Request) -> Answer:
         """Follow my place live."""
-        room = await self._desk.room(request)
-        place = await self._desk.place(request, room)
+        room, _, place = await self._desk.holder(request)
         standing = await room.status(place)
         if self._open >= self._desk.options.streams or not self._is_near(standing):
             return Answer(204, headers=[(b"retry-after", b"30")])

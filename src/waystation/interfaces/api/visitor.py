@@ -173,8 +173,7 @@ class Visitors:
     )
     async def status(self, request: Request) -> Answer:
         """How things stand; changes nothing."""
-        room, pulse = await self.desk.visited(request)
-        place = self.desk.place_shown(request, room, pulse)
+        room, pulse, place = await self.desk.holder(request)
         shape = request.query.get("format")
         if shape not in (None, "cf"):
             raise Problem(400, "MALFORMED", "format must be cf, or not be there")
@@ -196,13 +195,12 @@ class Visitors:
     async def heartbeat(self, request: Request) -> Answer:
         """Say that somebody is still there."""
         require_own_site(request)
-        room = await self.desk.room(request)
-        place = await self.desk.place(request, room)
+        room, pulse, place = await self.desk.holder(request)
         asked = await request.read(bodies.Beat)
         self._polls.require(place.id)
         standing = await room.heartbeat(place, leaving_s=LEAVING_S if asked.leaving else None)
         _require_here(standing)
-        body = standing_body(room, place, standing, await self.desk.pulse(room))
+        body = standing_body(room, place, standing, pulse)
         body.next_heartbeat_seconds = body.heartbeat_after_ms / 1000
         return answer(body)
 
@@ -216,11 +214,9 @@ class Visitors:
     async def claim(self, request: Request) -> Answer:
         """Come in."""
         require_own_site(request)
-        room = await self.desk.room(request)
-        place = await self.desk.place(request, room)
+        room, pulse, place = await self.desk.holder(request)
         asked = await request.read(bodies.Claim)
         begun = await self.begin(request, room, place, asked.secret)
-        pulse = await self.desk.pulse(room)
         if not isinstance(begun, Begun):
             return answer(standing_body(room, place, begun, pulse), 202)
         token = self.desk.session_token(room, place, pulse, host=request.host)
@@ -260,15 +256,14 @@ class Visitors:
     async def recover(self, request: Request) -> Answer:
         """Take a missed turn back."""
         require_own_site(request)
-        room = await self.desk.room(request)
-        place = await self.desk.place(request, room)
+        room, pulse, place = await self.desk.holder(request)
         asked = await request.read(bodies.Possession)
         self._claims.require(place.id)
         standing = await room.recover(place, self.desk.possession(request, asked.secret) or "-")
         if isinstance(standing, Forbidden):
             raise Problem(403, "NOT_YOURS", "the secret of this place is another")
         _require_here(standing)
-        return answer(standing_body(room, place, standing, await self.desk.pulse(room)))
+        return answer(standing_body(room, place, standing, pulse))
 
     @endpoint(
         "DELETE /api/v1/queues/{id}/position",
@@ -280,8 +275,7 @@ class Visitors:
     async def leave(self, request: Request) -> Answer:
         """Give the place up."""
         require_own_site(request)
-        room = await self.desk.room(request)
-        place = await self.desk.place(request, room)
+        room, _, place = await self.desk.holder(request)
         asked = await request.read(bodies.Possession)
         left = await room.leave(place, self.desk.possession(request, asked.secret) or "-")
         if isinstance(left, Forbidden):
