@@ -41,7 +41,7 @@
     at('pause').disabled = stats.serving_state === 'paused';
     at('resume').disabled = stats.serving_state === 'running';
     stats.waiting.forEach((count, lane) => { at(`lane${lane}`).textContent = number.format(count); });
-    if (!touched) { at('rate').value = stats.rate_per_minute; preview(); }
+    if (!touched) { at('rate').max = Math.max(600, round(3 * stats.rate_per_minute)); at('rate').value = at('rate-exact').value = stats.rate_per_minute; preview(); }
     history.push({ at: Date.now(), in: stats.hour.total_enqueued || 0, out: stats.hour.total_admitted || 0, active: stats.active });
     while (history.length > 900) history.shift();
     chart();
@@ -55,7 +55,8 @@
 
   // Per minute, over the last ten seconds, so that the line is neither a comb nor a memory.
   const pace = (name, index) => {
-    const here = history[index], before = history[Math.max(0, index - 10)];
+    const here = history[Math.max(1, index)], before = history[Math.max(0, index - 10)];
+    if (!here) return 0;
     const seconds = (here.at - before.at) / 1000;
     return seconds > 0 ? Math.max(0, (here[name] - before[name]) * 60 / seconds) : 0;
   };
@@ -68,7 +69,8 @@
       const point = (value, index) => `${(600 - 600 * (history.length - 1 - index) / span).toFixed(1)},${(175 - 165 * value / top).toFixed(1)}`;
       at(`line-${name}`).setAttribute('points', values.map(point).join(' '));
     }
-    at('scale').textContent = number.format(top);
+    at('scale-top').textContent = number.format(top); at('scale-half').textContent = number.format(top / 2);
+    at('ago').textContent = span < 90 ? `${span} s ago` : `${Math.round(span / 60)} min ago`;
     if (!at('grid').childNodes.length) for (const y of [10, 51, 92.5, 134, 175]) {
       const line = document.createElementNS('http://www.w3.org/2000/svg', 'line');
       for (const [name, value] of [['x1', 0], ['x2', 600], ['y1', y], ['y2', y]]) line.setAttribute(name, value);
@@ -78,9 +80,8 @@
   const round = (value) => { const unit = 10 ** Math.floor(Math.log10(value)); return Math.ceil(value / unit) * unit; };
 
   const preview = () => {
-    at('rate-shown').textContent = number.format(at('rate').value);
     if (!stats) return;
-    const waiting = inLine(), now = emptyAt(stats.rate_per_minute, waiting), then = emptyAt(Number(at('rate').value), waiting);
+    const waiting = inLine(), now = emptyAt(stats.rate_per_minute, waiting), then = emptyAt(Number(at('rate-exact').value), waiting);
     at('preview').textContent = !waiting || now === then ? '' : `The line would be empty at ${then} instead of ${now}.`;
   };
 
@@ -115,11 +116,13 @@
     try {
       const { entries } = await ask('GET', `${admin}/audit`);
       at('audit-box').hidden = false;
-      at('audit').replaceChildren(...entries.filter((each) => each.queue === queue).slice(0, 50).map((each) => {
+      const ours = entries.filter((each) => each.queue === queue).slice(0, 50);
+      at('audit').replaceChildren(...ours.map((each) => {
         const line = document.createElement('tr');
         line.append(made('td', day.format(new Date(Number(each.at)))), made('td', `${each.who} (${each.role})`), made('td', each.action), made('td', change(each)));
         return line;
       }));
+      at('audit-none').hidden = ours.length > 0;
     } catch { at('audit-box').hidden = true; }
   };
 
@@ -145,8 +148,8 @@
   on('pause', 'click', () => act('Paused: everybody keeps their place.', 'POST', `${base}/pause`));
   on('resume', 'click', () => act('People are called in again.', 'POST', `${base}/resume`));
   on('drain', 'click', () => act('Draining: nobody joins any more.', 'POST', `${base}/drain`));
-  at('rate').addEventListener('input', () => { touched = true; preview(); });
-  on('rate-form', 'submit', async () => { await act('The rate is set.', 'POST', `${base}/rate`, { new_users_per_minute: Number(at('rate').value), ramp_seconds: Number(at('ramp').value) }); touched = false; });
+  for (const [moved, other] of [['rate', 'rate-exact'], ['rate-exact', 'rate']]) at(moved).addEventListener('input', () => { touched = true; at(other).value = at(moved).value; preview(); });
+  on('rate-form', 'submit', async () => { await act('The rate is set.', 'POST', `${base}/rate`, { new_users_per_minute: Number(at('rate-exact').value), ramp_seconds: Number(at('ramp').value) }); touched = false; });
   on('message-form', 'submit', () => act('Everybody is told.', 'POST', `${base}/message`, { text: { [at('message-lang').value]: at('message').value }, level: at('message-warning').checked ? 'warning' : 'info' }));
   on('message-clear', 'click', () => { at('message').value = ''; act('The message is gone.', 'POST', `${base}/message`, { text: {} }); });
   on('admit-form', 'submit', () => act('They are called.', 'POST', `${base}/admit`, { count: Number(at('admit').value) }));
