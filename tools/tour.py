@@ -2,7 +2,21 @@
 
 import ast
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
+
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
+OPENINGS = {
+    "tmp_path": "tmp_path = Path(mkdtemp())",
+    "clock": "clock = HandClock()",
+    "room": 'async with Room(redis_url, "{tickets}", clock=clock) as room:',
+}
+"""What a test is handed, as somebody would write it who tries a stop out."""
+
+STOP = "...  # a stop of this page"
+WORDS = "Each stop below runs as it stands in place of the dots; what it asserts holds."
 
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests" / "tour"
@@ -17,32 +31,60 @@ def pages() -> dict[str, str]:
 
 
 def page(file: Path) -> str:
-    """One page: the module's docstring, the imports, then a section for each test."""
+    """One page: the module's docstring, a program around the stops, then a section for each."""
     source = file.read_text()
     module = ast.parse(source)
+    functions = [node for node in module.body if isinstance(node, Function)]
+    stops = [node for node in functions if node.name.startswith("test_")]
+    # What is decorated is a fixture; the program around the stops has its like.
+    helpers = [node for node in functions if node not in stops and not node.decorator_list]
     title, _, intro = (ast.get_docstring(module) or file.stem).partition("\n")
-    parts = [f"# {title.rstrip('.')}"]
-    parts.append(f"<!-- Written by `make docs` from {file.relative_to(ROOT)}; change that. -->")
-    parts.append(_paragraphs(intro))
-    parts.append(_code("\n".join(_imports(module, source))))
-    for node in module.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            parts += _section(node, source)
-        elif isinstance(node, ast.ClassDef):
-            parts.append(_code(ast.get_source_segment(source, node) or ""))
-    parts.append(f"*Every line of code on this page is run by `{file.relative_to(ROOT)}`.*")
+    parts = [
+        f"# {title.rstrip('.')}",
+        f"<!-- Written by `make docs` from {file.relative_to(ROOT)}; change that. -->",
+        _paragraphs(intro),
+        WORDS,
+        _code(_program(module, source, stops, helpers)),
+        *(part for stop in stops for part in _section(stop, source)),
+        f"*Every line of code on this page is run by `{file.relative_to(ROOT)}`.*",
+    ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _imports(module: ast.Module, source: str) -> list[str]:
-    nodes = [node for node in module.body if isinstance(node, ast.Import | ast.ImportFrom)]
-    return [ast.get_source_segment(source, node) or "" for node in nodes]
+def _program(
+    module: ast.Module, source: str, stops: Sequence[Function], helpers: Sequence[Function]
+) -> str:
+    handed = {each.arg for stop in stops for each in stop.args.args}
+    shown = [ast.get_source_segment(source, node) or "" for node in helpers]
+    needed = "\n".join([*shown, *(ast.unparse(stop) for stop in stops)])
+    imports = {"import asyncio": None} | dict.fromkeys(_imports(module, source, needed))
+    lines, inside = list[str](), "    "
+    for name, opening in OPENINGS.items():
+        if name in handed:
+            lines.append(inside + opening)
+            inside += "    " * opening.endswith(":")
+    if "tmp_path" in handed:
+        imports |= {"from pathlib import Path": None, "from tempfile import mkdtemp": None}
+    head, foot = "async def main() -> None:", "asyncio.run(main())"
+    if handed & {"redis_url", "room"}:
+        imports["from waystation.core.store import embedded"] = None
+        head = "async def main(redis_url: str) -> None:"
+        foot = "with embedded.ephemeral() as server:\n    asyncio.run(main(server.url))"
+    main = "\n".join([head, *lines, inside + STOP])
+    return "\n\n".join(["\n".join(imports), *shown, main, foot])
 
 
-def _section(node: ast.FunctionDef | ast.AsyncFunctionDef, source: str) -> list[str]:
-    """A test becomes a heading and its body; any other function is shown as it is."""
-    if not node.name.startswith("test_"):
-        return [_code(ast.get_source_segment(source, node) or "")]
+def _imports(module: ast.Module, source: str, needed: str) -> list[str]:
+    """The imports that stops and helpers need; a fixture may need others."""
+    return [
+        ast.get_source_segment(source, node) or ""
+        for node in module.body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and any((name.asname or name.name) in needed for name in node.names)
+    ]
+
+
+def _section(node: Function, source: str) -> list[str]:
     heading = node.name.removeprefix("test_").replace("_", " ")
     words = ast.get_docstring(node)
     body = node.body[1:] if words else node.body

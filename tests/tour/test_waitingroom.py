@@ -40,7 +40,7 @@ async def room(redis_url: str, clock: HandClock) -> AsyncIterator[Room]:
         yield room
 
 
-async def test_somebody_joins_waits_and_comes_in(room: Room, clock: HandClock) -> None:
+async def test_somebody_waits_in_line_and_comes_in(room: Room, clock: HandClock) -> None:
     """Being called and coming in are two steps: admission opens a window of two minutes, and
     whoever comes in time gets a session. Both steps may be repeated without harm.
     """
