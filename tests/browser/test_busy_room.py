@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.street import Street, complaints, picture, shows
+from tests.browser.street import PICTURES, Street, complaints, picture, shows
 from tests.interfaces.api.hands import QUEUE
 from waystation.interfaces.api.operators import Role
 from waystation.queues.waitingroom.room import Joined
@@ -50,6 +50,10 @@ async def _crowd(street: Street) -> AsyncGenerator[None]:
             await task
 
 
+def _points(at_least: int) -> re.Pattern[str]:
+    return re.compile(rf"(\S+ ){{{at_least},}}")
+
+
 async def test_a_long_line_is_told_honestly(street: Street) -> None:
     await street.house.control.set_rate(0.5)
     await _join(street, 0, 1240)
@@ -80,9 +84,15 @@ async def test_an_operator_watches_people_come_and_go(street: Street) -> None:
         await page.goto(f"{street.url}/operate/{QUEUE}")
         await page.fill("#key", key)
         await page.click("#login button")
-        points = re.compile(r"(\S+ ){11,}")
         line = page.locator("#line-arrivals")
-        await expect(line).to_have_attribute("points", points, timeout=60_000)
+        await expect(line).to_have_attribute("points", _points(6), timeout=60_000)
+        await page.fill("#rate-exact", "300")
+        await page.click("#rate-form button")
+        await expect(page.locator("#audit tr")).to_have_count(1)
+        # A picture is worth a minute of waiting.
+        await expect(line).to_have_attribute(
+            "points", _points(58 if PICTURES else 11), timeout=90_000
+        )
         assert int(await page.inner_text("#flow")) > 0
         assert not (await page.inner_text("#active")).startswith("0 ")
         assert await complaints(page) == []
