@@ -1,10 +1,12 @@
 """What the waiting room adds to the history, and what history gives back to it."""
 
 import datetime as dt
+from collections import defaultdict
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -32,8 +34,9 @@ from waystation.pipeline.lines.waitingroom import (
 )
 from waystation.pipeline.sources.store import Store
 from waystation.queues.waitingroom.keys import RoomKeys
-from waystation.queues.waitingroom.model import Model, closed_form
+from waystation.queues.waitingroom.model import FEWEST_VISITS, Model, reached
 from waystation.queues.waitingroom.simulator import Crowd, Simulation
+from waystation.queues.waitingroom.spread import Spread
 
 
 @asynccontextmanager
@@ -148,14 +151,24 @@ async def test_what_spark_has_learnt_makes_better_estimates_of_visits_it_has_not
     held_out = every.where(
         (F.col("joined_at") > F.lit(half)) & F.col("called_at").isNotNull()
     ).collect()
-    plain, taught = judged(held_out, Model()), judged(held_out, model)
-    print(f"\nheld out {len(held_out)} visits")
-    print(f"uncalibrated: error {plain.error:.1%}, between p10 and p90 {plain.covered:.1%}")
-    print(f"calibrated:   error {taught.error:.1%}, between p10 and p90 {taught.covered:.1%}")
+    plain = judged(held_out, Model())
+    one_pair = judged(held_out, msgspec.structs.replace(model, points=()))
+    by_length = judged(held_out, model)
+    print(f"\nheld out {len(held_out)} visits of seed {crowd.seed}")
+    for name, each in (("none", plain), ("one pair", one_pair), ("by length", by_length)):
+        lines = ", ".join(f"{length}+: {share:.0%}" for length, share in each.by_length.items())
+        print(f"{name:>9}: error {each.error:.1%}, within {each.covered:.1%} ({lines})")
     assert len(held_out) > 300
-    assert taught.error < plain.error
-    assert abs(taught.covered - 0.8) < abs(plain.covered - 0.8)
-    assert 0.75 <= taught.covered <= 0.85
+    assert by_length.error < plain.error
+    assert abs(by_length.covered - 0.8) < abs(plain.covered - 0.8)
+    assert 0.75 <= by_length.covered <= 0.85
+    assert by_length.off < one_pair.off
+
+    taught = eta_calibration(visits(seen)).orderBy("ahead_from").collect()
+    for row, point in zip(taught, model.points, strict=True):
+        enough = row["visits"] >= FEWEST_VISITS
+        assert point.people == row["people"]
+        assert point.f90 == pytest.approx(row["f90"] if enough else model.f90, abs=1e-4)
 
     checked = fairness(every)
     assert checked.columns == FAIRNESS.names
@@ -171,19 +184,26 @@ async def test_what_spark_has_learnt_makes_better_estimates_of_visits_it_has_not
 class Judged(NamedTuple):
     error: float
     covered: float
+    by_length: dict[int, float]
+    """The share of waits within the range, by how many were ahead."""
+    off: float
+    """How far those shares are from what they should be, everybody counted alike."""
 
 
 def judged(rows: list[Any], model: Model) -> Judged:
     errors: list[float] = []
-    inside = 0
+    held = defaultdict[int, list[bool]](list)
     for row in rows:
-        wait = row["waited_s"]
+        wait, ahead = row["waited_s"], row["ahead"]
         if wait < 10 or not row["rate"]:
             continue
-        formula = closed_form(row["ahead"] + 1, row["rate"], model.theta)
-        errors.append(abs(formula * model.f50 - wait) / wait)
-        inside += formula * model.f10 <= wait <= formula * model.f90
-    return Judged(sum(errors) / len(errors), inside / len(errors))
+        told = Spread.of(model, row["rate"]).wait(ahead + 1)
+        errors.append(abs(told.p50 - wait) / wait)
+        held[reached(max(1, ahead))].append(told.p10 <= wait <= told.p90)
+    shares = {length: sum(each) / len(each) for length, each in sorted(held.items())}
+    off = sum(abs(shares[length] - 0.8) * len(each) for length, each in held.items())
+    covered = sum(map(sum, held.values()))
+    return Judged(sum(errors) / len(errors), covered / len(errors), shares, off / len(errors))
 
 
 def test_too_few_visits_teach_nothing(spark: SparkSession) -> None:

@@ -4,11 +4,13 @@ import math
 import random
 from typing import Any
 
+import msgspec
 import pytest
 
 from waystation.queues.waitingroom import estimate
 from waystation.queues.waitingroom.model import BOUNDS, Model, Sample, closed_form, fit
-from waystation.queues.waitingroom.visitor import Called, Gone, Lane, Late, Waiting
+from waystation.queues.waitingroom.options import Method
+from waystation.queues.waitingroom.visitor import Called, Gone, Lane, Late, Returned, Waiting
 
 from .hands import Hands
 
@@ -55,6 +57,41 @@ async def test_a_lane_waits_for_its_share(hands: Hands) -> None:
     assert normal is not None
     assert premium is not None
     assert (normal.p50, premium.p50) == (10, 2)
+
+
+async def test_those_who_took_a_turn_back_cost_a_lane_only_its_share_of_their_turns(
+    hands: Hands,
+) -> None:
+    """F38: nine of them take a second of the whole room, in which the lane has one turn."""
+    await hands.open(admission_rate=9)
+    await hands.join_all(*(f"n{each}" for each in range(10)))
+    await hands.join_all("p0", lane=3)
+    seen = msgspec.structs.replace(await hands.room.pulse(), returned=9)
+    found = estimate.wait(seen, await hands.status("n9"))
+    assert found is not None
+    assert found.p50 == pytest.approx(11)
+    next_in = estimate.wait(seen, Returned(ahead=8))
+    assert next_in is not None
+    assert next_in.p50 == pytest.approx(1)
+
+
+async def test_where_lanes_are_strict_everybody_of_a_higher_one_comes_first(hands: Hands) -> None:
+    await hands.open(admission_rate=2, strict_lanes=True)
+    await hands.join_all(*(f"n{each}" for each in range(10)))
+    await hands.join_all(*(f"p{each}" for each in range(10)), lane=3)
+    found = estimate.wait(await hands.room.pulse(), await hands.status("n9"))
+    assert found is not None
+    assert found.p50 == 10
+
+
+async def test_where_chance_decides_everybody_of_a_lane_is_told_the_same(hands: Hands) -> None:
+    """F38: a tenth of the lane, half of it or nine tenths may come first."""
+    await hands.open(admission_rate=2, queueing_method=Method.RANDOM)
+    await hands.join_all(*(f"v{each}" for each in range(40)))
+    seen = await hands.room.pulse()
+    assert estimate.wait(seen, await hands.status("v0")) == estimate.Wait(p10=2, p50=10, p90=18)
+    assert estimate.wait(seen, await hands.status("v39")) == estimate.Wait(p10=2, p50=10, p90=18)
+    assert estimate.wait(seen, Returned(ahead=1)) == estimate.Wait(p10=0.75, p50=1, p90=1.5)
 
 
 async def test_nobody_is_told_a_number_while_nobody_comes_in(hands: Hands) -> None:

@@ -148,13 +148,22 @@ class PollPolicy(msgspec.Struct, kw_only=True):
 
 
 class EtaModel(msgspec.Struct, kw_only=True):
-    """What it takes to work out the wait from a place."""
+    """What it takes to work out the wait from a place, as a visitor's status tells it."""
 
     mu: list[float]
+    """People of each lane called in per second; 0 while nobody is."""
+    before: list[float]
+    """For each lane what to add to the people ahead: others who come first."""
     theta: float
+    """The share of the line that leaves each second."""
     f10: float
     f50: float
     f90: float
+    """What the formula is multiplied by in the room as a whole."""
+    points: list[tuple[int, float, float, float]]
+    """The same by the people who come first, oneself included; straight lines lie between."""
+    by_lot: list[tuple[float, float, float] | None]
+    """For each lane p10, p50 and p90 of everybody, where the place says nothing about the wait."""
     v: str
 
 

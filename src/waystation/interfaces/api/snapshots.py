@@ -4,6 +4,8 @@ import asyncio
 import hashlib
 from typing import NamedTuple
 
+from msgspec.structs import astuple
+
 from waystation.core import codec
 from waystation.interfaces.api.bodies import EtaModel, PollPolicy, SnapshotBody
 from waystation.interfaces.api.desk import Desk
@@ -93,14 +95,7 @@ def snapshot_of(room: Room, pulse: Pulse, curve: list[list[tuple[int, int]]]) ->
         serving=[points[0][0] - 1 if points else now_us for points in curve],
         curve=curve,
         rate_per_minute=round(pulse.rate * 60, 3),
-        eta_model=EtaModel(
-            mu=[round(estimate.lane_pace(pulse, lane), 6) for lane in Lane],
-            theta=pulse.model.theta,
-            f10=pulse.model.f10,
-            f50=pulse.model.f50,
-            f90=pulse.model.f90,
-            v=pulse.model.version,
-        ),
+        eta_model=eta_model_of(pulse),
         waiting=pulse.waiting + pulse.early,
         active=pulse.inside,
         message=notice(pulse),
@@ -111,3 +106,24 @@ def snapshot_of(room: Room, pulse: Pulse, curve: list[list[tuple[int, int]]]) ->
             "commit": pulse.fields.get("commitment"),
         },
     )
+
+
+def eta_model_of(pulse: Pulse) -> EtaModel:
+    """What it takes to tell everybody in line the wait that their status would tell them."""
+    model = pulse.model
+    lanes = [estimate.outlook(pulse, lane) for lane in Lane]
+    return EtaModel(
+        mu=[_brief(each.spread.rate) if each else 0.0 for each in lanes],
+        before=[_brief(each.before) if each else 0.0 for each in lanes],
+        theta=model.theta,
+        f10=model.f10,
+        f50=model.f50,
+        f90=model.f90,
+        points=[astuple(point) for point in model.points or (model.everywhere,)],
+        by_lot=[astuple(each.by_lot) if each and each.by_lot else None for each in lanes],
+        v=model.version,
+    )
+
+
+def _brief(number: float) -> float:
+    return float(f"{number:.6g}")

@@ -68,7 +68,7 @@
     body.serving_state = seen.serving_state;
     if (ahead === null || ahead < 3 || turned) return status();
     body.people_ahead = Math.min(body.people_ahead, ahead);
-    body.estimated_wait = waitOf(seen, body.people_ahead);
+    body.estimated_wait = estimatedWait(seen.eta_model, body.lane, body.people_ahead);
     body.poll_after_ms = after(seen.poll_policy, body.estimated_wait);
     draw();
     follow();
@@ -84,14 +84,6 @@
     const [from, ahead] = points[low], next = points[low + 1];
     if (!next || next[0] === from) return ahead;
     return Math.floor(ahead + (next[1] - ahead) * (seq - from) / (next[0] - from));
-  };
-
-  const waitOf = (seen, ahead) => {
-    const { mu, theta, f10, f50, f90 } = seen.eta_model, pace = mu[body.lane];
-    if (!(pace > 0) || seen.serving_state !== 'running') return { known: false };
-    const people = ahead + 1;
-    const middle = theta * people < 1e-9 ? people / pace : Math.log1p(theta * people / pace) / theta;
-    return { known: true, p10: middle * f10, p50: middle * f50, p90: middle * f90 };
   };
 
   const after = (policy, wait) =>

@@ -57,7 +57,7 @@ def values(shown: Shown, nonce: str, destination: str) -> dict[str, str]:
         "status": status,
         "refresh": _refresh(waits or status in ("admitted", "full")),
         "css": Markup(source("waiting.css") + shown.looks.css()),
-        "script": source("waiting.js"),
+        "script": Markup(source("estimate.js") + source("waiting.js")),
         "logo": _logo(shown.looks, title),
         "headline": words[f"head_{status}"],
         "text": words[f"text_{status}"],

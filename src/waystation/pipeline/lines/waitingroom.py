@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from waystation.core.events import Line
 from waystation.pipeline.tables import INSTANT, INT, LONG, REAL, TEXT, Column, Layer, Table
 from waystation.queues.waitingroom.keys import RoomKeys
+from waystation.queues.waitingroom.model import STEP
 
 from .facts import LineAnswer, LineFacts, State
 from .standing import seen
@@ -106,6 +107,7 @@ ETA_CALIBRATION = Table(
     columns=(
         _ROOM,
         Column("ahead_from", LONG, "people ahead on joining, from this power of four on"),
+        Column("people", LONG, "where half of them stood: the people ahead, and they themselves"),
         Column("visits", LONG, "visits it was learnt from"),
         Column("f10", REAL, "a tenth waited no longer than this times the formula"),
         Column("f50", REAL, "half waited no longer"),
@@ -253,11 +255,19 @@ def eta_calibration(visits: "DataFrame") -> "DataFrame":
     """What the formula has to be multiplied by, by how many were ahead."""
     from pyspark.sql import functions as F
 
+    return spreads(visits).where(F.col("ahead_from").isNotNull()).select(*ETA_CALIBRATION.names)
+
+
+def spreads(visits: "DataFrame") -> "DataFrame":
+    """The same, and once more for all visits of a room, in a row without `ahead_from`."""
+    from pyspark.sql import functions as F
+
     return (
         formula(visits)
-        .withColumn("ahead_from", _power(F.col("ahead"), 4))
-        .groupBy("queue", "ahead_from")
+        .withColumn("ahead_from", _power(F.col("ahead"), STEP))
+        .groupingSets([("queue",), ("queue", "ahead_from")], "queue", "ahead_from")
         .agg(
+            (F.floor(F.percentile("ahead", 0.5)) + 1).alias("people"),
             F.count("*").alias("visits"),
             F.percentile("ratio", 0.1).alias("f10"),
             F.percentile("ratio", 0.5).alias("f50"),
@@ -265,7 +275,6 @@ def eta_calibration(visits: "DataFrame") -> "DataFrame":
             F.mean(F.abs(1 / F.col("ratio") - 1)).alias("error"),
             F.max("theta").alias("theta"),
         )
-        .select(*ETA_CALIBRATION.names)
     )
 
 
@@ -286,13 +295,13 @@ def formula(visits: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F
 
     people = F.col("ahead") + 1
-    leaving = F.log1p(F.col("theta") * people / F.col("rate")) / F.col("theta")
+    share = F.col("theta") * people / F.col("rate")
     return (
         visits.join(hazards(visits), "queue")
         .where(F.col("called_at").isNotNull() & (F.col("rate") > 0) & (F.col("ahead") > 0))
         .withColumn(
             "formula_s",
-            F.when(F.col("theta") * people < 1e-9, people / F.col("rate")).otherwise(leaving),
+            F.when(share < 1e-9, people / F.col("rate")).otherwise(F.log1p(share) / F.col("theta")),
         )
         .withColumn("ratio", F.col("waited_s") / F.col("formula_s"))
         .where(F.col("ratio") > 0)

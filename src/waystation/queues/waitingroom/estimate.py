@@ -1,21 +1,13 @@
 """How long somebody will wait, said as honestly as it is known."""
 
 from functools import lru_cache
-
-import msgspec
+from typing import NamedTuple
 
 from .model import closed_form
 from .options import Method
 from .pulse import Pulse
+from .spread import Spread, Wait
 from .visitor import Called, Inside, Prequeued, Returned, Standing, Waiting
-
-
-class Wait(msgspec.Struct, frozen=True, kw_only=True):
-    """A wait in seconds; one in ten is below p10, one in ten above p90."""
-
-    p10: float
-    p50: float
-    p90: float
 
 
 def pace(pulse: Pulse) -> float:
@@ -44,44 +36,57 @@ def lane_pace(pulse: Pulse, lane: int) -> float:
     return pace(pulse) * options.lane_weights[lane] / shares
 
 
+class Outlook(NamedTuple):
+    """What there is to know about one lane to tell each of its people how long they will wait."""
+
+    spread: Spread
+    before: float
+    """How much longer the line is than it looks: others come first who are not of the lane."""
+    by_lot: Wait | None
+    """The wait of everybody, where the place in line says nothing about it."""
+
+
+@lru_cache(maxsize=256)
+def outlook(pulse: Pulse, lane: int) -> Outlook | None:
+    """How it looks for one lane; None while nobody is called in."""
+    rate = lane_pace(pulse, lane)
+    if not pulse.runs or rate <= 0:
+        return None
+    before = pulse.returned
+    if pulse.options.strict_lanes:
+        before += sum(pulse.lanes[lane + 1 :])
+    by_lot = None
+    if pulse.options.queueing_method is Method.RANDOM:
+        by_lot = _any_place(pulse.lanes[lane], rate, pulse.model.theta)
+    # They take turns of the whole room, of which the lane has only a share.
+    return Outlook(Spread.of(pulse.model, rate), before * rate / pace(pulse), by_lot)
+
+
 def wait(pulse: Pulse, standing: Standing) -> Wait | None:
     """How long somebody will wait; None when nobody can say."""
     match standing:
+        case Waiting(lane=lane, ahead=ahead):
+            seen = outlook(pulse, lane)
+            if seen is None:
+                return None
+            return seen.by_lot or seen.spread.wait(ahead + 1 + seen.before)
         case Called() | Inside():
             return Wait(p10=0, p50=0, p90=0)
         case Returned(ahead=ahead):
-            return _range(pulse, ahead + 1, pace(pulse)) if pulse.runs else None
-        case Waiting(lane=lane, ahead=ahead):
-            if not pulse.runs:
-                return None
-            if pulse.options.strict_lanes:
-                ahead += sum(pulse.lanes[lane + 1 :])
-            # Those who took a turn back come first, though they do not count as ahead.
-            return _range(pulse, ahead + 1 + pulse.returned, lane_pace(pulse, lane))
+            rate = pace(pulse)
+            return Spread.of(pulse.model, rate).wait(ahead + 1) if pulse.runs and rate > 0 else None
         case Prequeued(starts_ms=starts_ms, early=early):
             if starts_ms is None or pulse.rate <= 0:
                 return None
             start_s = max(0.0, (starts_ms - pulse.now_ms) / 1000)
-            # The draw has not happened: any place from the first to the last is as likely.
-            each = [
-                closed_form(max(1, share * early), pulse.rate, pulse.model.theta)
-                for share in (0.1, 0.5, 0.9)
-            ]
-            return Wait(p10=start_s + each[0], p50=start_s + each[1], p90=start_s + each[2])
+            # The draw has not happened yet.
+            drawn = _any_place(early, pulse.rate, pulse.model.theta)
+            return Wait(p10=start_s + drawn.p10, p50=start_s + drawn.p50, p90=start_s + drawn.p90)
         case _:
             return None
 
 
-def _range(pulse: Pulse, people: float, rate: float) -> Wait | None:
-    if rate <= 0:
-        return None
-    model = pulse.model
-    if pulse.options.queueing_method is Method.RANDOM:
-        whole = closed_form(max(1, pulse.waiting), rate, model.theta)
-        return Wait(p10=0.1 * whole, p50=0.5 * whole, p90=0.9 * whole)
-    middle = closed_form(people, rate, model.theta)
-    return Wait(
-        p10=middle * model.f10,
-        p50=middle * model.f50,
-        p90=middle * model.f90,
-    )
+def _any_place(people: int, rate: float, theta: float) -> Wait:
+    """The wait where any place from the first to the last is as likely."""
+    p10, p50, p90 = (closed_form(max(1, share * people), rate, theta) for share in (0.1, 0.5, 0.9))
+    return Wait(p10=p10, p50=p50, p90=p90)

@@ -7,11 +7,30 @@ W = ln(1 + θ·A / μ) / θ, and A / μ when nobody leaves.
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import groupby, pairwise
 from typing import NamedTuple, Self
 
 import msgspec
+from msgspec.structs import astuple, replace
+
+from waystation.core import codec
+from waystation.core.errors import Malformed
 
 STALE_MS = 6 * 3600 * 1000
+STEP = 4
+"""Lines are alike that reach the same power of this: 1, 4, 16, 64 people and so on."""
+FEWEST_VISITS = 50
+"""Fewer of them say too little about a room, or about lines that are alike."""
+MOST_POINTS = 16
+
+
+class Point(msgspec.Struct, frozen=True, array_like=True):
+    """What the formula is multiplied by where so many people come first, oneself included."""
+
+    people: int
+    f10: float
+    f50: float
+    f90: float
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +46,14 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     f50: float = 1.0
     f90: float = 1.5
     """What the formula is multiplied by to get the tenth, the half and nine tenths."""
+    points: tuple[Point, ...] = ()
+    """The same by the length of the line, the shortest first; between them lie straight lines."""
     version: str = "default"
+
+    @property
+    def everywhere(self) -> Point:
+        """The factors of the whole room, which hold for every line as long as none has its own."""
+        return Point(1, self.f10, self.f50, self.f90)
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, str], *, now_ms: int) -> Self:
@@ -35,18 +61,21 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
         try:
             trained_ms = int(fields["trained_at"]) * 1000
             found = {name: float(fields[name]) for name in BOUNDS if name in fields}
-        except (KeyError, ValueError):
+            points = codec.decode(fields.get("points", "[]"), tuple[Point, ...])
+        except (KeyError, ValueError, Malformed):
             return cls()
         sound = all(
             least <= found[name] <= most for name, (least, most) in BOUNDS.items() if name in found
         )
         ordered = found.get("f10", 0.75) <= found.get("f50", 1.0) <= found.get("f90", 1.5)
-        if not sound or not ordered or now_ms - trained_ms > STALE_MS:
+        stale = now_ms - trained_ms > STALE_MS
+        if stale or not sound or not ordered or not _are_sound(points):
             return cls()
         mean = found.pop("s_mean", None)
         return cls(
             session_mean_s=mean,
             no_show=found.pop("noshow", 0.0),
+            points=points,
             version=fields.get("v", "unnamed"),
             **found,
         )
@@ -64,6 +93,9 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
         }
         if self.session_mean_s is not None:
             fields["s_mean"] = f"{self.session_mean_s:.6g}"
+        if self.points:
+            rounded = [[round(part, 4) for part in astuple(point)] for point in self.points]
+            fields["points"] = codec.encode(rounded).decode()
         return fields
 
 
@@ -80,9 +112,8 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
 
 def closed_form(ahead: float, rate: float, theta: float) -> float:
     """Seconds until `ahead` people are gone, called in at this rate or leaving of themselves."""
-    if theta * ahead < 1e-9:
-        return ahead / rate
-    return math.log1p(theta * ahead / rate) / theta
+    share = theta * ahead / rate
+    return ahead / rate if share < 1e-9 else math.log1p(share) / theta
 
 
 class Sample(NamedTuple):
@@ -103,16 +134,43 @@ def fit(samples: Sequence[Sample], *, version: str, base: Model | None = None) -
     gone = sum(not sample.admitted for sample in samples)
     theta = min(BOUNDS["theta"][1], gone / watched) if watched else 0.0
     ratios = sorted(
-        sample.waited_s / closed_form(sample.ahead + 1, sample.rate, theta)
+        (sample.ahead, sample.waited_s / closed_form(sample.ahead + 1, sample.rate, theta))
         for sample in samples
         if sample.admitted and sample.rate > 0 and sample.ahead > 0
     )
+    learnt = replace(base, theta=theta, version=version)
     if not ratios:
-        return msgspec.structs.replace(base, theta=theta, version=version)
-    f10, f50, f90 = (_within("f50", ratios[int(q * (len(ratios) - 1))]) for q in (0.1, 0.5, 0.9))
-    return msgspec.structs.replace(base, theta=theta, f10=f10, f50=f50, f90=f90, version=version)
+        return learnt
+    overall = _point(ratios)
+    alike = (list(each) for _, each in groupby(ratios, key=lambda each: reached(each[0])))
+    points = [_point(each, otherwise=overall) for each in alike]
+    return replace(learnt, f10=overall.f10, f50=overall.f50, f90=overall.f90, points=tuple(points))
+
+
+def reached(ahead: int) -> int:
+    """The largest power of the step that a line reaches."""
+    return STEP ** int(math.log(ahead, STEP) + 1e-9)
+
+
+def _point(ratios: Sequence[tuple[int, float]], *, otherwise: Point | None = None) -> Point:
+    people = ratios[len(ratios) // 2][0] + 1
+    if otherwise and len(ratios) < FEWEST_VISITS:
+        return replace(otherwise, people=people)
+    spread = sorted(ratio for _, ratio in ratios)
+    f10, f50, f90 = (_within("f50", spread[int(q * (len(spread) - 1))]) for q in (0.1, 0.5, 0.9))
+    return Point(people, f10, f50, f90)
 
 
 def _within(name: str, value: float) -> float:
     least, most = BOUNDS[name]
     return min(most, max(least, value))
+
+
+def _are_sound(points: Sequence[Point]) -> bool:
+    least, most = BOUNDS["f50"]
+    return (
+        len(points) <= MOST_POINTS
+        and all(each.people >= 1 for each in points)
+        and all(shorter.people < longer.people for shorter, longer in pairwise(points))
+        and all(least <= each.f10 <= each.f50 <= each.f90 <= most for each in points)
+    )

@@ -1,0 +1,67 @@
+"""The page works out the wait from the public snapshot as the server does from a status."""
+
+import random
+
+import msgspec
+import pytest
+from playwright.async_api import Browser
+
+from waystation.interfaces.api.snapshots import eta_model_of
+from waystation.interfaces.web.render import source
+from waystation.queues.waitingroom import estimate
+from waystation.queues.waitingroom.model import Model, Point
+from waystation.queues.waitingroom.options import Method, RoomOptions, Status
+from waystation.queues.waitingroom.pulse import Pulse
+from waystation.queues.waitingroom.visitor import Lane, Waiting
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def some_room(dice: random.Random) -> Pulse:
+    """Any room: its lanes, its pace and its model, or nobody called in at all."""
+    lengths = sorted(dice.sample(range(1, 100_000), dice.randrange(6)))
+    points = [Point(each, *sorted(dice.uniform(0.3, 4) for _ in range(3))) for each in lengths]
+    return Pulse(
+        now_ms=1_700_000_000_000,
+        options=RoomOptions(
+            status=dice.choice([Status.ACTIVE, Status.ACTIVE, Status.DRAINING, Status.PAUSED]),
+            queueing_method=dice.choice([Method.FIFO, Method.FIFO, Method.RANDOM]),
+            strict_lanes=dice.random() < 0.3,
+        ),
+        version=1,
+        epoch=1,
+        phase="open",
+        lanes=(dice.randrange(100_000), dice.randrange(1000), dice.randrange(2), 0),
+        early=0,
+        returned=dice.choice([0, 0, 7]),
+        called=0,
+        late=0,
+        inside=0,
+        rate=dice.choice([0.0, 0.01, 3.0, 500.0]),
+        flow=dice.choice([None, 2.0]),
+        model=Model(theta=dice.choice([0.0, 1e-12, 0.001, 0.01]), points=tuple(points)),
+    )
+
+
+async def test_the_page_tells_the_wait_that_the_server_tells(browser: Browser) -> None:
+    dice = random.Random(11)
+    cases: list[tuple[object, int, int]] = []
+    told: list[estimate.Wait | None] = []
+    for pulse in (some_room(dice) for _ in range(200)):
+        model = msgspec.to_builtins(eta_model_of(pulse))
+        for lane in Lane:
+            ahead = dice.choice([0, 1, 5, dice.randrange(200_000)])
+            cases.append((model, int(lane), ahead))
+            told.append(estimate.wait(pulse, Waiting(lane=lane, seq=0, ahead=ahead, length=1)))
+    page = await browser.new_page()
+    await page.add_script_tag(content=source("estimate.js"))
+    shown = await page.evaluate("cases => cases.map((each) => estimatedWait(...each))", cases)
+    await page.close()
+
+    assert sum(each is not None for each in told) > 300
+    assert sum(each is None for each in told) > 100
+    for case, ours, theirs in zip(cases, told, shown, strict=True):
+        wanted = {"known": False}
+        if ours is not None:
+            wanted = {"known": True} | msgspec.to_builtins(ours)
+        assert theirs == pytest.approx(wanted, rel=1e-4), case
