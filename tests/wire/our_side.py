@@ -61,6 +61,8 @@ class OurSide:
                 await ended.acquire()
             while await self._redis.exists(f"bull:{queue}:marker"):
                 await asyncio.sleep(0.005)
+        # As it closes, a worker of ours puts back when the next job is due; Node's does not.
+        await self._redis.zrem(f"bull:{queue}:marker", "1")
 
     async def abandon(self, queue: str, *, jobs: int, options: Options) -> None:
         begun = asyncio.Semaphore(0)

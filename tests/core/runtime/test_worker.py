@@ -117,6 +117,43 @@ async def test_one_outcome_that_cannot_be_filed_does_not_take_the_others_with_it
     assert source.entries["4"].state == "active"
 
 
+async def test_more_than_was_asked_for_does_not_make_more_room() -> None:
+    class Generous(MemorySource):
+        """Finds work of lost answers even when nobody asks for more."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.asked: list[int] = []
+            self.finds = 0
+
+        async def settle(self, settled: Sequence[Settled[Any]], *, claim: int) -> Reply[Any]:
+            self.asked.append(claim)
+            found, self.finds = self.finds, 0
+            return await super().settle(settled, claim=claim + found)
+
+    source, begun, go_on = Generous(), asyncio.Event(), asyncio.Event()
+
+    async def wait_for_word(work: Any) -> None:
+        begun.set()
+        await go_on.wait()
+
+    source.add("first")
+    async with working(source, wait_for_word) as worker:
+        await begun.wait()
+        worker.pause()
+        source.finds = 3
+        for n in range(3):
+            source.add(n)
+        go_on.set()
+        await until_all(source)
+        source.asked.clear()
+        worker.resume()
+        source.add("last")
+        await until_all(source)
+
+    assert max(source.asked) == 1
+
+
 async def test_leases_are_renewed_while_a_handler_blocks_the_loop() -> None:
     source = MemorySource(lease_s=0.4)
     id = source.add("work")

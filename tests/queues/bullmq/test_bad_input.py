@@ -249,10 +249,8 @@ async def test_broken_settings_of_a_queue_do_not_lose_jobs(
     hands: Hands, field: str, state: bytes
 ) -> None:
     await hands.call("HSET", hands.keys.meta, field, state)
-    with contextlib.suppress(Exception):
-        await hands.add()
-    with contextlib.suppress(Exception):
-        await hands.claim()
+    await hands.add()
+    await hands.claim()
     for id in await hands.ids("wait") + await hands.ids("active"):
         assert await hands.hash(id)
     stored = [key for key in await hands.everything() if key.removeprefix(hands.keys.base) == "1"]
@@ -357,3 +355,22 @@ async def test_forgetting_very_many_at_once_is_done_in_pieces(hands: Hands) -> N
     id = await hands.add(remove_on_complete=Keep(age=1, limit=100_000))
     assert await hands.complete(await hands.claim_one()) is None
     assert await hands.ids("completed") == [id]
+
+
+async def test_an_id_that_is_no_text_fails_its_job_and_no_other(
+    hands: Hands, queue: Queue, redis_url: str
+) -> None:
+    good = await hands.add()
+    job = hands.keys.base.encode() + b"\xff"
+    await hands.redis.hset(job, mapping={"name": "odd", "data": "{}", "opts": "{}", "timestamp": 1})
+    await hands.redis.rpush(hands.keys.wait, b"\xff")
+
+    claims = await hands.claim(2)
+
+    assert [claim.id for claim in claims] == [good]
+    assert await hands.redis.zscore(hands.keys.failed, b"\xff") is not None
+    reason = await hands.redis.hget(job, "failedReason")
+    assert reason == b"a job's id must be UTF-8, got b'\\xff'"
+    assert await queue.get_jobs("failed") == []
+    assert len(await queue.clean(0, state="failed")) == 1
+    assert not await hands.redis.exists(job)

@@ -3,8 +3,10 @@ from typing import Any
 
 import pytest
 
-from waystation.core.errors import LeaseLost, NotFound
-from waystation.core.runtime.claim import Claim
+from tests.support.deaf import made_deaf
+from waystation.core.errors import LeaseLost, NotFound, StoreUnreachable
+from waystation.core.outcome import Done
+from waystation.core.runtime.claim import Claim, Settled
 from waystation.queues.bullmq import (
     FlowNode,
     FlowProducer,
@@ -166,3 +168,21 @@ async def test_a_handler_adds_children_and_waits_for_them(hands: Hands, queue: Q
 async def test_a_child_of_a_missing_parent_is_refused(queue: Queue) -> None:
     with pytest.raises(NotFound, match="parent"):
         await queue.add("child", parent=Parent("nobody", "bull:mail"))
+
+
+async def test_what_comes_with_a_job_that_is_held_up_is_not_lost_with_an_answer(
+    hands: Hands, queue: Queue
+) -> None:
+    """A parent that has got a child since it was claimed cannot complete, and fails instead."""
+    first = await hands.add(attempts=1)
+    claim = await hands.claim_one()
+    await queue.add("late", parent=Parent(first, "bull:mail"))
+    made_deaf(hands.worker).lose_next(after=1)
+    settled = [Settled(claim, Done())]
+    with pytest.raises(StoreUnreachable):
+        await hands.worker.settle(settled, claim=1)
+
+    reply = await hands.worker.settle(settled, claim=1)
+
+    assert [each.work.name for each in reply.claims] == ["late"]
+    assert await hands.where(first) == ["failed"]

@@ -12,7 +12,8 @@ from waystation.queues.bullmq import Job, Queue, Worker
 LONG = 60_000
 
 
-@pytest.mark.parametrize(("leaving", "delay"), [("paused", 0), ("paused", 300), ("closed", 0)])
+@pytest.mark.parametrize("leaving", ["paused", "closed"])
+@pytest.mark.parametrize("delay", [0, 300])
 async def test_a_worker_that_leaves_keeps_no_job_from_the_others(
     redis: Redis, redis_url: str, leaving: str, delay: int
 ) -> None:

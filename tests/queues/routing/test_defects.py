@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from redis.asyncio import Redis
+from redis.crc import key_slot
 
 from waystation.core.outcome import Done
 from waystation.queues.routing import (
@@ -239,15 +240,13 @@ async def test_categories_are_all_needed_and_mode_is_about_values(
 
 async def test_with_a_hash_tag_all_keys_of_a_line_share_a_slot(hands: Hands, redis: Redis) -> None:
     """F-B12"""
-    assert await redis.execute_command("CLUSTER", "KEYSLOT", "bridge:jobs:waiting") != (
-        await redis.execute_command("CLUSTER", "KEYSLOT", "bridge:jobs:active")
-    )
+    assert key_slot(b"bridge:jobs:waiting") != key_slot(b"bridge:jobs:active")
     url = f"redis://{hands.store.address.hosts[0][0]}:{hands.store.address.hosts[0][1]}"
     async with hands_on(url, "{bridge}") as tagged:
         await tagged.add(target=Target(capabilities=("gpu",)))
         await tagged.claim(tagged.source(capabilities=["gpu"]))
         keys = await hands.keys_like("{bridge}:*")
-    slots: Any = {await redis.execute_command("CLUSTER", "KEYSLOT", key) for key in keys}
+    slots = {key_slot(key.encode()) for key in keys}
     assert len(keys) > 5
     assert len(slots) == 1
     await redis.delete(*keys)

@@ -5,7 +5,8 @@ import json
 import pytest
 from redis.exceptions import ResponseError
 
-from waystation.core.errors import NotFound
+from tests.support.deaf import made_deaf
+from waystation.core.errors import NotFound, StoreUnreachable
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Claim, Settled
 from waystation.queues.routing import BackoffRule, Job, JobOptions, NewJob, Retry, Schedule, Target
@@ -268,3 +269,28 @@ async def test_numbers_past_what_is_exact_do_no_harm(hands: Hands) -> None:
     assert claims[0].work.payload == {"n": PAST_EXACT}
     await source.settle([Settled(claim, Failed(OSError("no"))) for claim in claims], claim=0)
     assert await hands.redis.scard(hands.keys.active) == 0
+
+
+async def test_an_id_that_is_no_text_ends_dead_and_harms_no_other(hands: Hands) -> None:
+    data = b'{"type":"email","payload":{}}'
+    await hands.redis.set(b"bridge:jobs:data:\xff", data)
+    await hands.redis.rpush(hands.keys.waiting, b"\xff")
+    good = await hands.add()
+
+    assert await hands.claim_ids(hands.source(), 2) == [good]
+    assert await hands.redis.lrange(hands.keys.deadletter, 0, -1) == [b"\xff"]
+    [letter] = [each async for each in await hands.queue.dead_letters()]
+    assert "UTF-8" in letter.error.message
+
+
+async def test_what_comes_with_an_unreadable_job_is_not_lost_with_an_answer(hands: Hands) -> None:
+    await hands.redis.set("bridge:jobs:data:bad", b'{"type":"email","retry":7}')
+    await hands.redis.rpush(hands.keys.waiting, "bad")
+    good = await hands.add()
+    source = hands.source()
+    made_deaf(source).lose_next(after=1)
+    with pytest.raises(StoreUnreachable):
+        await source.settle([], claim=2)
+
+    assert await hands.claim_ids(source, 2) == [good]
+    assert await hands.redis.lrange(hands.keys.deadletter, 0, -1) == [b"bad"]

@@ -223,7 +223,7 @@ class Worker(Generic[W]):
         if not (self._stopping.is_set() or self._paused) and (
             settled or (self._maybe_work and not self._asking)
         ):
-            room = min(self._room, limit)
+            room = max(0, min(self._room, limit))
             self._room -= room
             self._asking = self._asking or (room > 0 and not settled)
         return settled, room
@@ -263,10 +263,11 @@ class Worker(Generic[W]):
             self._slots.run(claims)
             if self._stopping.is_set():
                 self._slots.give_back_ready()
+        # What a call has claimed whose answer was lost may come beyond what was asked for now.
+        self._room += room - len(claims)
         if room:
             self._asking = self._asking and bool(settled)
-            self._room += room - len(claims)
-            self._maybe_work = len(claims) == room
+            self._maybe_work = len(claims) >= room
             if not self._maybe_work:
                 self._quiet.set()
         self._notice_if_idle()

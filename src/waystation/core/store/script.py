@@ -60,6 +60,11 @@ def raw(answer: Any) -> Any:
     return answer
 
 
+def texts(answer: Any) -> list[str]:
+    """A reply that is a list of texts; whoever writes to the store may have written others."""
+    return [each.decode("utf-8", "replace") for each in answer]
+
+
 class Door(Generic[P, R]):
     """The way to one script: checks when declared, cheap when called."""
 

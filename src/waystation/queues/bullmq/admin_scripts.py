@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from waystation.core.store.script import Client, raw, script
+from waystation.core.store.script import Client, raw, script, texts
 
 from .keys import QueueKeys
 from .scripts import SERVER_TIME
@@ -23,11 +23,7 @@ class Sweep(NamedTuple):
 
 def _sweep(answer: Any) -> Sweep:
     removed, spared = answer
-    return Sweep(_texts(removed), spared)
-
-
-def _texts(answer: Any) -> list[str]:
-    return [each.decode() for each in answer]
+    return Sweep(texts(removed), spared)
 
 
 def _text(answer: Any) -> str:
@@ -124,7 +120,7 @@ async def count_priorities(
     ...
 
 
-@script(reply=_texts)
+@script(reply=texts)
 async def list_ids(
     redis: Client, keys: QueueKeys, *, state: str, first: int, last: int, asc: int
 ) -> list[str]:

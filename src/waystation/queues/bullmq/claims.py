@@ -5,7 +5,7 @@ import contextlib
 import random
 import time
 import traceback
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -104,12 +104,12 @@ class BullSource:
         await self._marker.close()
         with contextlib.suppress(StoreError, TimeoutError):
             async with asyncio.timeout(_LEAVE_WITHIN_S):
-                await scripts.leave(self._client, self._keys, stays=0)
+                await scripts.leave(self._client, self._keys)
 
     async def settle(self, settled: Sequence[Settled[Job]], *, claim: int) -> Reply[Job]:
         """File outcomes away and claim up to `claim` more, in one round trip."""
         if not settled and not claim:
-            await scripts.leave(self._client, self._keys, stays=1)
+            await scripts.leave(self._client, self._keys)
             return Reply()
         outcomes: list[str | bytes | int] = []
         filed: list[Claim[Job]] = []
@@ -130,9 +130,15 @@ class BullSource:
             for held, code in zip(filed, settlement.codes, strict=True)
             if code
         ]
-        if refused:
-            await self._fail_held_up(filed, settlement.codes)
-        return Reply(found + self._claims(settlement.claims, token), refused)
+        try:
+            if refused:
+                await self._fail_held_up(filed, settlement.codes)
+            claims = await self._claims(settlement.claims, token)
+        except StoreError:
+            # The whole is asked for again, and what it has claimed is found then.
+            self._lost_answers.append(token)
+            raise
+        return Reply(found + claims, refused)
 
     async def _fail_held_up(self, filed: Sequence[Claim[Job]], codes: Sequence[int]) -> None:
         """Fail the jobs whose children do not let them complete; nobody else would end them."""
@@ -180,14 +186,33 @@ class BullSource:
         found = await scripts.find_held(
             self._client, self._keys, base=self._keys.base, tokens=tokens
         )
-        self._lost_answers = [t for t in self._lost_answers if t not in tokens]
-        return [
-            self._claim(found[at], [*found[at + 2], COUNTED, b""], found[at + 1].decode())
+        claims = await self._named(
+            (found[at], [*found[at + 2], COUNTED, b""], found[at + 1].decode())
             for at in range(0, len(found), 3)
-        ]
+        )
+        self._lost_answers = [t for t in self._lost_answers if t not in tokens]
+        return claims
 
-    def _claims(self, raw: Sequence[Any], token: str) -> list[Claim[Job]]:
-        return [self._claim(raw[at], raw[at + 1], token) for at in range(0, len(raw), 2)]
+    async def _claims(self, raw: Sequence[Any], token: str) -> list[Claim[Job]]:
+        places = range(0, len(raw), 2)
+        try:
+            return [self._claim(raw[at], raw[at + 1], token) for at in places]
+        except UnicodeDecodeError:
+            return await self._named((raw[at], raw[at + 1], token) for at in places)
+
+    async def _named(self, found: Iterable[tuple[bytes, Sequence[bytes], str]]) -> list[Claim[Job]]:
+        """The jobs whose ids are text; others cannot be worked on, and fail."""
+        claims: list[Claim[Job]] = []
+        nameless: list[str | bytes | int] = []
+        for id, fields, token in found:
+            try:
+                claims.append(self._claim(id, fields, token))
+            except UnicodeDecodeError:
+                reason = f"a job's id must be UTF-8, got {id!r}"
+                nameless += ("failed", id, token, reason, b"[]", "", 1)
+        if nameless:
+            await self._call(nameless, 0)
+        return claims
 
     def _claim(self, id: bytes, flat: Sequence[bytes], token: str) -> Claim[Job]:
         text = id.decode()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from waystation.core.store.script import Client, script
+from waystation.core.store.script import Client, raw, script, texts
 
 from .keys import QueueKeys
 
@@ -24,20 +24,12 @@ class Settlement(NamedTuple):
     """When the next delayed job is due; asked for only when there was nothing to claim."""
 
 
-def _settlement(raw: Any) -> Settlement:
-    return Settlement(*raw)
+def _settlement(answer: Any) -> Settlement:
+    return Settlement(*answer)
 
 
-def _texts(raw: Any) -> list[str]:
-    return [each.decode() for each in raw]
-
-
-def _ids_or_codes(raw: Any) -> list[str | int]:
-    return [each.decode() if isinstance(each, bytes) else each for each in raw]
-
-
-def _as_is(raw: Any) -> Any:
-    return raw
+def _ids_or_codes(answer: Any) -> list[str | int]:
+    return [each.decode() if isinstance(each, bytes) else each for each in answer]
 
 
 @script(reply=_ids_or_codes)
@@ -68,7 +60,7 @@ async def settle(
     ...
 
 
-@script(reply=_as_is)
+@script(reply=raw)
 async def find_held(
     redis: Client, keys: QueueKeys, *, base: str, tokens: Sequence[str]
 ) -> list[Any]:
@@ -76,7 +68,7 @@ async def find_held(
     ...
 
 
-@script(reply=_as_is)
+@script(reply=raw)
 async def extend_locks(
     redis: Client, keys: QueueKeys, *, base: str, lease_ms: int, locks: Sequence[str]
 ) -> list[int]:
@@ -84,7 +76,7 @@ async def extend_locks(
     ...
 
 
-@script(reply=_texts)
+@script(reply=texts)
 async def recover_stalled(
     redis: Client,
     keys: QueueKeys,
@@ -98,7 +90,7 @@ async def recover_stalled(
     ...
 
 
-@script(reply=_as_is)
-async def leave(redis: Client, keys: QueueKeys, *, stays: int) -> int:
-    """Wake another worker when jobs wait, or will if this one `stays`; 1 when there are any."""
+@script(reply=raw)
+async def leave(redis: Client, keys: QueueKeys) -> int:
+    """Wake another worker when jobs wait, or are due; 1 when there are any that wait."""
     ...

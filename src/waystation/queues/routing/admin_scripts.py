@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from waystation.core.store.script import Client, script
+from waystation.core.store.script import Client, raw, script, texts
 
 from .keys import RoutingKeys
-from .scripts import as_is, texts
 
 
 class Page(NamedTuple):
@@ -16,11 +15,12 @@ class Page(NamedTuple):
     cursor: int
 
 
-def _page(raw: Any) -> Page:
-    return Page(texts(raw[0]), int(raw[1]))
+def _page(answer: Any) -> Page:
+    names, cursor = answer
+    return Page(texts(names), int(cursor))
 
 
-@script(reply=as_is)
+@script(reply=raw)
 async def cancel(
     redis: Client,
     keys: RoutingKeys,
@@ -162,7 +162,7 @@ async def reindex(
     ...
 
 
-@script(reply=as_is)
+@script(reply=raw)
 async def coverage(
     redis: Client, keys: RoutingKeys, *, namespace: str, profiles: bytes, first: int, count: int
 ) -> list[list[Any]]:

@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from waystation.core.store.script import Client, script
+from waystation.core.store.script import Client, raw, script
 
 from .keys import RoutingKeys
-from .scripts import as_is
 
 
-@script(reply=as_is)
+@script(reply=raw)
 async def claim_job(
     redis: Client,
     keys: RoutingKeys,
@@ -35,7 +34,7 @@ async def process_delayed(
     ...
 
 
-@script(reply=as_is)
+@script(reply=raw)
 async def process_cron(
     redis: Client, keys: RoutingKeys, *, now: int | str, batch: int = 100
 ) -> Any:

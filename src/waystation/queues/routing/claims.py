@@ -5,7 +5,7 @@ import contextlib
 import random
 import time
 import traceback
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -18,6 +18,7 @@ from waystation.core.errors import (
     Malformed,
     NotFound,
     StoreError,
+    StoreUnreachable,
     WaystationError,
 )
 from waystation.core.outcome import Done, Failed, Returned
@@ -76,6 +77,7 @@ class RoutingSource:
         self._calls = 0
         self._dice = random.Random()
         self._wakes = Wakes(store, keys, profile.types)
+        self._lost_answers: set[str] = set()
 
     async def open(self) -> None:
         """Show up in the registry."""
@@ -95,8 +97,10 @@ class RoutingSource:
         if len(settled) > PER_CALL:
             first = await self.settle(settled[:PER_CALL], claim=0)
             rest = await self.settle(settled[PER_CALL:], claim=claim)
-            return Reply(rest.claims, [*first.refused, *rest.refused])
+            return Reply([*first.claims, *rest.claims], [*first.refused, *rest.refused])
         outcomes = [part for each in settled for part in self._record(each)]
+        found = await self._find_lost_claims() if self._lost_answers else []
+        claim = max(0, claim - len(found))
         token, settlement = await self._call(outcomes, claim)
         refused = [
             Refused(each.claim, _refusal(code, each.claim.id))
@@ -105,39 +109,66 @@ class RoutingSource:
         ]
         while settlement.unread and not settlement.claims:
             token, settlement = await self._call((), claim)
-        return Reply(await self._claims(settlement.claims, token), refused)
+        raw = settlement.claims
+        claims = await self._claims((raw[at], raw[at + 1], token) for at in range(0, len(raw), 2))
+        return Reply([*found, *claims], refused)
 
     async def _call(self, outcomes: Outcome, want: int) -> tuple[str, Settlement]:
         self._calls += 1
         token = f"{self._token}:{self._calls}"
-        settlement = await scripts.settle(
-            self._client,
-            self._keys,
-            namespace=self._keys.namespace,
-            now=self._now(),
-            token=token,
-            lease_ms=self._options.lease_ms,
-            want=want,
-            profile=self._matched,
-            worker=self._profile.server_id,
-            keep_s=KEPT_S,
-            outcomes=outcomes,
-        )
+        try:
+            settlement = await scripts.settle(
+                self._client,
+                self._keys,
+                namespace=self._keys.namespace,
+                now=self._now(),
+                token=token,
+                lease_ms=self._options.lease_ms,
+                want=want,
+                profile=self._matched,
+                worker=self._profile.server_id,
+                keep_s=KEPT_S,
+                outcomes=outcomes,
+            )
+        except StoreUnreachable:
+            if want:
+                self._lost_answers.add(token)
+            raise
         if want and len(settlement.claims) < 2 * want:
             self._wakes.expect(settlement)
         return token, settlement
 
-    async def _claims(self, raw: Sequence[bytes], token: str) -> list[Claim[Job]]:
+    async def _find_lost_claims(self) -> list[Claim[Job]]:
+        # A call whose answer was lost may have claimed jobs: they are ours, and nobody works on
+        # them. Left alone they would stall, and a job that stalls too often is given up.
+        tokens = frozenset(self._lost_answers)
+        found = await scripts.find_held(
+            self._client, self._keys, namespace=self._keys.namespace, tokens=sorted(tokens)
+        )
+        self._lost_answers -= tokens
+        return await self._claims(
+            (found[at], found[at + 2], found[at + 1].decode()) for at in range(0, len(found), 3)
+        )
+
+    async def _claims(self, found: Iterable[tuple[bytes, bytes, str]]) -> list[Claim[Job]]:
+        """What was claimed, from id, data and token of each; what cannot be read is dead."""
         claims: list[Claim[Job]] = []
         unreadable: list[str | bytes | int] = []
-        for at in range(0, len(raw), 2):
-            id, data = raw[at].decode(), raw[at + 1]
+        tokens: set[str] = set()
+        for id, data, token in found:
+            tokens.add(token)
             try:
-                claims.append(Claim(id, Job(id, data, told=self, token=token), token))
+                name = text_of(id)
+                claims.append(Claim(name, Job(name, data, told=self, token=token), token))
             except Malformed as error:
                 unreadable += self._dead(id, token, data, error, attempt=1, took_s=0)
         if unreadable:
-            await self._call(unreadable, 0)
+            try:
+                await self._call(unreadable, 0)
+            except StoreError:
+                # The whole is asked for again, and what it has claimed is found then.
+                self._lost_answers |= tokens
+                raise
         return claims
 
     def _record(self, settled: Settled[Job]) -> Outcome:
@@ -180,7 +211,7 @@ class RoutingSource:
 
     def _dead(
         self,
-        id: str,
+        id: str | bytes,
         token: str,
         data: bytes,
         error: BaseException,
@@ -259,6 +290,14 @@ class RoutingSource:
 
     def _now_ms(self) -> int:
         return self._clock.now_ms() if self._clock else time.time_ns() // 1_000_000
+
+
+def text_of(id: bytes) -> str:
+    """An id as text; whoever pushes ids with plain commands may push anything."""
+    try:
+        return id.decode()
+    except UnicodeDecodeError:
+        raise Malformed(f"a job's id must be UTF-8, got {id!r}") from None
 
 
 def _trace(error: BaseException) -> str:

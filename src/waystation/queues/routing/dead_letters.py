@@ -7,7 +7,7 @@ import msgspec
 from waystation.core import codec
 from waystation.core.errors import Malformed
 from waystation.core.store import faults
-from waystation.core.store.script import Client
+from waystation.core.store.script import Client, texts
 
 from . import admin_scripts
 from .job import rewritten
@@ -31,7 +31,7 @@ class DeadLetters:
         while ids := await self._ids(first):
             with faults.told():
                 found = await self._client.execute_command("HMGET", self._keys.meta, *ids)
-            for id, meta in zip(ids, found, strict=True):
+            for id, meta in zip(texts(ids), found, strict=True):
                 yield _letter(id, meta)
             first += len(ids)
 
@@ -65,12 +65,11 @@ class DeadLetters:
         wanted = [each.id async for each in self if error is None or each.error.name == error]
         return await self.purge(*wanted)
 
-    async def _ids(self, first: int) -> list[str]:
+    async def _ids(self, first: int) -> list[bytes]:
         with faults.told():
-            found = await self._client.execute_command(
+            return await self._client.execute_command(
                 "LRANGE", self._keys.deadletter, first, first + PER_CALL - 1
             )
-        return [each.decode() for each in found]
 
     async def _requeue(self, ids: Sequence[str]) -> int:
         with faults.told():

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from waystation.core.store.script import Client, script
+from waystation.core.store.script import Client, raw, script, texts
 
 from .keys import RoutingKeys
 
@@ -29,21 +29,11 @@ class Settlement(NamedTuple):
     """Whether there are signatures that the worker has not been held against yet."""
 
 
-def _settlement(raw: Any) -> Settlement:
-    codes, claims, limited_ms, due, woken, unread = raw
+def _settlement(answer: Any) -> Settlement:
+    codes, claims, limited_ms, due, woken, unread = answer
     # A job that others have put off for ever is never due.
     due_ms = int(float(due)) if due and math.isfinite(float(due)) else None
     return Settlement(codes, claims, int(limited_ms), due_ms, woken.decode(), bool(unread))
-
-
-def texts(raw: Any) -> list[str]:
-    """A reply that is a list of texts."""
-    return [each.decode() for each in raw]
-
-
-def as_is(raw: Any) -> Any:
-    """A reply that needs no reading."""
-    return raw
 
 
 @script(reply=texts)
@@ -78,7 +68,15 @@ async def settle(
     ...
 
 
-@script(reply=as_is)
+@script(reply=raw)
+async def find_held(
+    redis: Client, keys: RoutingKeys, *, namespace: str, tokens: Sequence[str]
+) -> list[bytes]:
+    """Find the jobs that were claimed under these tokens: id, token and JSON of each, in turn."""
+    ...
+
+
+@script(reply=raw)
 async def extend(
     redis: Client,
     keys: RoutingKeys,

@@ -1,9 +1,8 @@
---- Wake another worker when jobs wait: whoever leaves may have taken their marker.
+--- Put back what a worker that takes no more jobs may have taken from the others: the marker of
+--- those that wait, and when the next delayed one is due. 1 when there are any that wait.
 --- keys  wait active prioritized delayed marker meta
---- args  stays
 --- uses  mark_ready mark_delayed
--- BullMQ's workers do not put back when the next job is due as they close, so ours do not, either.
-if stays == '1' then mark_delayed({ delayed = delayed, marker = marker }) end
+mark_delayed({ delayed = delayed, marker = marker })
 if redis.call('LLEN', wait) + redis.call('ZCARD', prioritized) == 0 then return 0 end
 mark_ready({ active = active, marker = marker, meta = meta })
 return 1

@@ -2,5 +2,7 @@
 local function is_held_back(queue)
   local state = redis.call('HMGET', queue.meta, 'paused', 'concurrency')
   if state[1] then return true end
-  return state[2] and redis.call('LLEN', queue.active) >= tonumber(state[2])
+  -- Whoever writes there may write anything, and jobs must go on.
+  local most = tonumber(state[2])
+  return most and redis.call('LLEN', queue.active) >= most
 end

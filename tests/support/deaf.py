@@ -1,0 +1,34 @@
+"""A client that does not hear every answer."""
+
+from typing import Any
+
+from waystation.core.errors import StoreUnreachable
+from waystation.core.store.script import Client
+
+
+class Deaf:
+    """Loses the answer to a call that took effect: one for each number put down in `loses`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._calls = 0
+        self.loses: set[int] = set()
+
+    def lose_next(self, after: int = 0) -> None:
+        """Lose the answer to the next script, or to a later one."""
+        self.loses.add(self._calls + 1 + after)
+
+    async def execute_command(self, *args: Any) -> Any:
+        answer = await self._client.execute_command(*args)
+        if args[0] not in ("EVALSHA", "EVAL"):
+            return answer
+        self._calls += 1
+        if self._calls in self.loses:
+            raise StoreUnreachable("the answer was lost")
+        return answer
+
+
+def made_deaf(source: Any) -> Deaf:
+    """Let a source of jobs miss answers from now on, when told to."""
+    source._client = deaf = Deaf(source._client)
+    return deaf
