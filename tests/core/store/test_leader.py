@@ -137,6 +137,29 @@ async def test_being_cancelled_is_not_mistaken_for_losing_the_lead(redis: Redis)
     assert await redis.exists(KEYS.leader) == 0
 
 
+async def test_a_term_that_ends_while_it_is_left_cancels_nobody(redis: Redis) -> None:
+    lost = asyncio.Event()
+
+    class Overthrown(Election):
+        async def renew(self, term: Term) -> None:
+            lost.set()
+            raise NotLeader("somebody else leads")
+
+    clock = HandClock()
+    election = Overthrown(redis, KEYS, owner="a", clock=clock)
+    term = await election.acquire()
+    assert term
+
+    async def lead() -> str:
+        async with election.holding(term):
+            await lost.wait()
+        return "done"
+
+    leading = asyncio.create_task(lead())
+    await clock.advance(election.renew_every)
+    assert await leading == "done"
+
+
 async def test_a_leader_cut_off_stops_when_its_term_has_run_out(own_server: Ephemeral) -> None:
     options = StoreOptions(connect_timeout=0.2, call_timeout=0.2)
     async with await connect(own_server.url, options) as store:

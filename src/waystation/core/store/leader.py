@@ -81,7 +81,14 @@ class Election:
         if inside is None:
             raise RuntimeError("a term can only be held inside a task")
         renewal = asyncio.create_task(self._renew_until_lost(term))
-        renewal.add_done_callback(lambda done: done.cancelled() or inside.cancel())
+        is_left = False
+
+        def interrupt(done: asyncio.Task[None]) -> None:
+            # A term that ends while it is being left interrupts nobody any more.
+            if not (done.cancelled() or is_left):
+                inside.cancel()
+
+        renewal.add_done_callback(interrupt)
         try:
             yield term
         except asyncio.CancelledError:
@@ -89,6 +96,7 @@ class Election:
                 raise
             raise NotLeader(f"term {term.number} of {term.owner} is over") from None
         finally:
+            is_left = True
             renewal.cancel()
             await asyncio.wait([renewal])
             await self._resign_quietly(term)

@@ -253,8 +253,9 @@ class FileSource:
                 self._quiet.clear()
                 await self._quiet.wait()
             listed = await self._renew(self._client)
-            # Counted, because the same bytes may have been put in line twice.
-            known = Counter(each.raw for each in self._held)
+            # Counted, because the same bytes may have been put in line twice; copied, because the
+            # keeper takes out what is lost from a thread of its own.
+            known = Counter(each.raw for each in list(self._held))
             known.update([*self._found, *(cast(bytes, record[1]) for record in self._poison)])
             self._in_doubt = False
             for raw in reversed(listed):
