@@ -23,14 +23,19 @@ async def main() -> int:
     """Play all scenes; 1 when anything was lost or counted twice, else 0."""
     stage = Stage()
     accounts: list[Account] = []
+    stage.welcome(len(SCENES))
     for number, scene in enumerate(SCENES, 1):
-        stage.open(f"Scene {number} of {len(SCENES)}: {scene.TITLE}")
+        stage.open(f"Scene {number} of {len(SCENES)}: {scene.TITLE}", scene.PART)
         account = await scene.run(stage)
         stage.tell(account)
         accounts.append(account)
     stage.close(accounts)
+    stage.part(history.PAGE)
     return 0 if all(account.balanced for account in accounts) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    try:
+        sys.exit(asyncio.run(main()))
+    except KeyboardInterrupt:
+        sys.exit("\nThe show was ended early; nothing of it is left behind.")

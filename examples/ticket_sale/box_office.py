@@ -25,6 +25,7 @@ from .account import Account
 from .stage import Show, Stage
 
 TITLE: str = "The box office"
+PART: str = "the worker alone, on a line in memory"
 
 PURCHASES = 8_000
 BANK_S = 0.05

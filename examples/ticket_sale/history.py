@@ -21,6 +21,7 @@ from .crew import at_work
 from .stage import Show, Stage
 
 TITLE: str = "The history"
+PART: str = "pipeline: events turned into history, with Spark"
 
 PURCHASES = 3_000
 PAGE = Path("ticket-sale.html")
@@ -106,16 +107,15 @@ def _account(facts: Facts) -> Account:
     return Account(
         title=TITLE,
         what="purchases",
-        came_in=queue.acknowledged,
+        came_in=PURCHASES,
         ends={
             "ended, by the ledger": queue.terminal,
             "can still be seen in the line": queue.visible or 0,
         },
         twice=queue.duplicated,
         remarks=(
-            f"Spark read {facts.events:,} events and found every purchase again.",
+            f"Spark read {facts.events:,} events and found {queue.acknowledged:,} purchases.",
             _silent(queue),
-            f"All of it is on a page of its own: open {PAGE} in a browser.",
         ),
     )
 

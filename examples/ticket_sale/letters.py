@@ -16,6 +16,7 @@ from .crew import at_work
 from .stage import Show, Stage
 
 TITLE: str = "The letters"
+PART: str = "queues.files: a directory turned into work"
 
 LETTERS = 3_000
 LOST_IN_THE_POST = 12

@@ -15,6 +15,7 @@ from .account import Account
 from .stage import Stage
 
 TITLE: str = "The line outside"
+PART: str = "queues.waitingroom: people in a fair line"
 
 VISITORS = 2_500
 EARLY_BIRDS = 200
@@ -34,7 +35,7 @@ async def run(stage: Stage) -> Account:
                 simulation = Simulation(store, crowd, progress=lambda came, _: show(came))
                 verdicts = await simulation.run()
             stage.show(_table(verdicts))
-            return _account(simulation)
+            return _account(simulation, verdicts)
 
 
 async def _draw_lots(stage: Stage, store: Store) -> None:
@@ -64,7 +65,8 @@ def _table(verdicts: list[Verdict]) -> Table:
     return table
 
 
-def _account(simulation: Simulation) -> Account:
+def _account(simulation: Simulation, verdicts: list[Verdict]) -> Account:
+    fair = all(each.holds for each in verdicts if each.name.startswith("people overtaken"))
     moods = simulation.outcomes()
     return Account(
         title=TITLE,
@@ -78,5 +80,5 @@ def _account(simulation: Simulation) -> Account:
             "were still in line when the box office closed": moods[Mood.WAITS],
         },
         twice=simulation.broken_promises,
-        remarks=("Nobody was overtaken in the own lane, wherever they came from.",),
+        remarks=(f"{'Nobody' if fair else 'Somebody'} was overtaken in their own lane.",),
     )

@@ -24,6 +24,7 @@ from .account import Account
 from .stage import Show, Stage
 
 TITLE: str = "The printing rooms"
+PART: str = "queues.routing: jobs that ask for a kind of worker"
 
 TICKETS = 6_000
 NEEDS = ("paper", "foil", "braille")

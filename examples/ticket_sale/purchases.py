@@ -14,6 +14,7 @@ from .crew import at_work
 from .stage import Show, Stage
 
 TITLE: str = "The purchases"
+PART: str = "queues.bullmq: jobs on the wire of Node's BullMQ"
 
 PURCHASES = 10_000
 OPTIONS = JobOptions(attempts=10, backoff=Backoff.exponential(50, jitter=0.5))

@@ -10,6 +10,8 @@ class Scene(Protocol):
     """A module that plays one part of the sale."""
 
     TITLE: str
+    PART: str
+    """The part of waystation that it shows."""
 
     async def run(self, stage: Stage) -> Account:
         """Play the scene and give account."""

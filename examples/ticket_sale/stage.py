@@ -3,13 +3,22 @@
 import contextlib
 import time
 from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
 from typing import TypeAlias
 
 from rich import box
 from rich.console import Console, RenderableType
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
+from rich.text import Text
 
 from .account import Account
 
@@ -28,9 +37,16 @@ class Stage:
         self._console = console or Console(highlight=False)
         self._began = time.monotonic()
 
-    def open(self, title: str) -> None:
-        """Begin a scene."""
-        self._console.print(f"\n[bold]{title}[/]\n")
+    def welcome(self, scenes: int) -> None:
+        """Say what is about to be seen."""
+        self._console.print(
+            f"\nA ticket sale in {scenes} scenes, in one to three minutes. Workers are killed on\n"
+            "the way; at the end every ticket is counted. Ctrl-C ends it at any time."
+        )
+
+    def open(self, title: str, part: str) -> None:
+        """Begin a scene, and say which part of waystation it shows."""
+        self._console.print(f"\n[bold]{title}[/]  [dim]{part}[/]\n")
 
     def say(self, sentence: str) -> None:
         """Say one sentence."""
@@ -51,7 +67,7 @@ class Stage:
         columns = (
             TextColumn("  "),
             BarColumn(),
-            MofNCompleteColumn(),
+            _Count(),
             TextColumn(what),
             TimeElapsedColumn(),
         )
@@ -77,6 +93,19 @@ class Stage:
         verdict = _GOOD if all(account.balanced for account in accounts) else _BAD
         self._console.print(f"{verdict} {took}\n", soft_wrap=True)
 
+    def part(self, page: Path) -> None:
+        """Say where to go from here."""
+        ways = {
+            str(page): "what Spark made of the last scene; open it in a browser",
+            "README.md": "a first program, and the way to all pages",
+            "docs/tour/bullmq.md": "all that a queue can do, in a dozen short programs",
+            ".venv/bin/waystation --help": "the same from a shell",
+        }
+        self._console.print("[bold]From here[/]\n")
+        for where, what in ways.items():
+            self._console.print(f"  {where:<28}  [dim]{what}[/]", soft_wrap=True)
+        self._console.print()
+
     def _steps(self, what: str, total: int) -> Show:
         told = 0
 
@@ -87,6 +116,14 @@ class Stage:
                 self.say(f"{done:>7,} of {total:,} {what}")
 
         return show
+
+
+class _Count(ProgressColumn):
+    """How many of how many, with their thousands apart."""
+
+    def render(self, task: Task) -> Text:
+        total = f"{task.total or 0:,.0f}"
+        return Text(f"{task.completed:>{len(total)},.0f} of {total}")
 
 
 def _table(accounts: Sequence[Account]) -> Table:

@@ -18,6 +18,7 @@ class Scripted:
     """A scene that gives the account it was made with."""
 
     TITLE: str = "Scripted"
+    PART: str = "a scene of a test"
 
     def __init__(self, account: Account) -> None:
         self._account = account
