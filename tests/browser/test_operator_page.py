@@ -8,6 +8,7 @@ from playwright.async_api import Page, expect
 from tests.browser.street import Street, complaints, picture, shows
 from tests.interfaces.api.hands import QUEUE
 from waystation.interfaces.api.operators import Role
+from waystation.interfaces.api.second_factor import STEP_S, code_at
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -49,7 +50,8 @@ async def test_an_operator_sees_the_room_and_steers_it(street: Street) -> None:
     await picture(page, "operator")
 
     entries = await street.house.app.operators.audit(10)
-    assert [each["action"] for each in entries] == ["resume", "rate", "message", "pause"]
+    actions = [each["action"] for each in entries]
+    assert actions == ["resume", "rate", "message", "pause", "sign-in"]
 
 
 async def test_a_wrong_key_opens_nothing(street: Street) -> None:
@@ -59,6 +61,27 @@ async def test_a_wrong_key_opens_nothing(street: Street) -> None:
     await page.click("#login button")
     await page.wait_for_selector("text=the key does not count")
     assert await page.is_hidden("#board")
+
+
+async def test_whoever_enrolled_is_asked_for_a_code(street: Street) -> None:
+    operators = street.house.app.operators
+    key = await operators.issue("operator", Role.OPERATOR)
+    enrolled = await operators.enrol("operator")
+    page = await street.visitor()
+    await page.goto(f"{street.url}/operate/{QUEUE}")
+    assert await page.is_hidden("#code")
+    await page.fill("#key", key)
+    await page.click("#login button")
+    await page.wait_for_selector("#code:focus")
+    assert await complaints(page) == []
+    await page.fill("#code", "nonsense"[:7])
+    await page.click("#login button")
+    await page.wait_for_selector("text=the code does not count")
+    step = street.house.desk.clock.now_ms() // 1000 // STEP_S
+    await page.fill("#code", code_at(enrolled.secret, step))
+    await page.click("#login button")
+    await page.wait_for_selector("#board:not([hidden])")
+    assert await page.input_value("#key") == ""
 
 
 async def test_a_viewer_may_look_and_not_touch(street: Street) -> None:

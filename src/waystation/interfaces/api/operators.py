@@ -9,7 +9,7 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.clock import Clock
-from waystation.core.errors import InvalidOption
+from waystation.core.errors import InvalidOption, NotFound
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.interfaces.api.desk import require_own_site
@@ -17,6 +17,7 @@ from waystation.interfaces.api.exchange import Request
 from waystation.interfaces.api.keys import DoorKeys
 from waystation.interfaces.api.pace import Pace
 from waystation.interfaces.api.problems import Problem
+from waystation.interfaces.api.second_factor import Enrolled, SecondFactors
 
 AUDIT_CAP = 10_000
 SIGNED_IN_S = 12 * 3600
@@ -63,6 +64,8 @@ class Operators:
         self._store = store
         self._clock = clock
         self._keys = DoorKeys()
+        self.factors = SecondFactors(store, clock)
+        """Who has to show a code besides the key."""
         # Wrong keys are few among people and many among guessers.
         self._wrong = Pace(every_s=6.0, burst=10, clock=clock)
 
@@ -82,6 +85,7 @@ class Operators:
 
     async def withdraw(self, name: str) -> int:
         """Let the keys of this name count no longer; how many there were."""
+        await self.factors.remove(name)
         raw = await self._ask("HGETALL", self._keys.operators)
         gone = [
             raw[at]
@@ -89,6 +93,15 @@ class Operators:
             if codec.decode(raw[at + 1], Operator).name == name
         ]
         return int(await self._ask("HDEL", self._keys.operators, *gone)) if gone else 0
+
+    async def enrol(self, name: str) -> Enrolled:
+        """Ask whoever signs in under this name for a code as well, from now on."""
+        roles = {each.role for each in await self.every() if each.name == name}
+        if not roles:
+            raise NotFound(f"nobody has a key of the name {name!r}")
+        if roles == {Role.CONNECTOR}:
+            raise InvalidOption("a connector signs in nowhere, so it needs no second factor")
+        return await self.factors.enrol(name)
 
     async def every(self) -> list[Operator]:
         """Everybody who has a key."""
@@ -109,7 +122,10 @@ class Operators:
         scheme, _, shown = request.header("authorization").partition(" ")
         key = shown.strip() if scheme.lower() == "bearer" else request.header("x-admin-key")
         if key:
-            return await self._owner(request, _digest(key[:256]))
+            who = await self._owner(request, _digest(key[:256]))
+            if await self._asks_for_code(who):
+                raise _unknown("CODE_REQUIRED", "this key counts only at the sign-in, with a code")
+            return who
         cookie = request.cookies.get(self.cookie, "")
         if not cookie:
             raise _unknown("KEY_REQUIRED", "this needs an operator's key")
@@ -120,10 +136,14 @@ class Operators:
         kept = await self._ask("GET", self._keys.of(_digest(cookie[:256])).signed_in)
         return await self._owner(request, kept.decode() if kept else "")
 
-    async def sign_in(self, request: Request, key: str) -> tuple[Operator, str]:
+    async def sign_in(self, request: Request, key: str, *, code: str = "") -> tuple[Operator, str]:
         """Whose key this is, and the text of a cookie that stands for it."""
         digest = _digest(key[:256])
         who = await self._owner(request, digest)
+        asked = await self._asks_for_code(who)
+        if asked:
+            await self._require_code(who, code)
+        await self.note(who, "sign-in", "", before=None, after={"by": "key", "code": asked})
         token = secrets.token_urlsafe(32)
         at = self._keys.of(_digest(token)).signed_in
         await self._ask("SET", at, digest, "EX", SIGNED_IN_S)
@@ -133,6 +153,18 @@ class Operators:
         """Let the cookie of a request count no longer."""
         token = request.cookies.get(self.cookie, "")
         await self._ask("DEL", self._keys.of(_digest(token[:256])).signed_in)
+
+    async def _asks_for_code(self, who: Operator) -> bool:
+        # A program has no authenticator, and what a connector's key allows needs none.
+        return who.role is not Role.CONNECTOR and await self.factors.enrolled(who.name)
+
+    async def _require_code(self, who: Operator, code: str) -> None:
+        if not code:
+            raise _unknown("CODE_REQUIRED", "this key needs the code of its authenticator, too")
+        if not await self.factors.accept(who.name, code):
+            # Whoever is here has the key, so somebody should know.
+            await self.note(who, "wrong-code", "", before=None, after=None)
+            raise _unknown("CODE_INVALID", "the code does not count, or was shown before")
 
     async def _owner(self, request: Request, digest: str) -> Operator:
         self._wrong.require_left(request.address, _TOO_MANY)

@@ -16,7 +16,7 @@
       body: content === undefined ? undefined : JSON.stringify(content),
     });
     const told = answer.status === 204 ? {} : await answer.json();
-    if (!answer.ok) throw Object.assign(new Error(told.detail || answer.statusText), { status: answer.status });
+    if (!answer.ok) throw Object.assign(new Error(told.detail || answer.statusText), { status: answer.status, code: told.code });
     return told;
   };
 
@@ -143,7 +143,21 @@
   const on = (id, event, step) => at(id).addEventListener(event, (happened) => { happened.preventDefault(); step(); });
   const time = (id) => at(id).value ? new Date(at(id).value).toISOString() : null;
 
-  on('login', 'submit', async () => { const key = at('key').value.trim(); at('key').value = ''; try { enter(await ask('POST', `${admin}/sign-in`, { key })); } catch (error) { at('trouble').textContent = error.message; } });
+  // The key stays in its field only while the code that belongs to it is still to be typed.
+  const signIn = async () => {
+    const key = at('key').value.trim(), code = at('code').value;
+    at('code').value = '';
+    try {
+      enter(await ask('POST', `${admin}/sign-in`, { key, code }));
+      at('key').value = ''; at('code-box').hidden = true;
+    } catch (error) {
+      const asked = ['CODE_REQUIRED', 'CODE_INVALID'].includes(error.code);
+      at('trouble').textContent = error.message;
+      at('code-box').hidden = !asked;
+      if (asked) at('code').focus(); else at('key').value = '';
+    }
+  };
+  on('login', 'submit', signIn);
   on('sign-out', 'click', async () => { await ask('DELETE', `${admin}/sign-in`); leave(); });
   on('pause', 'click', () => act('Paused: everybody keeps their place.', 'POST', `${base}/pause`));
   on('resume', 'click', () => act('People are called in again.', 'POST', `${base}/resume`));

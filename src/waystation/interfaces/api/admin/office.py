@@ -37,6 +37,12 @@ class Office:
         self, who: Operator, action: str, room: Room, before: Pulse, after: Pulse
     ) -> None:
         """Write down what somebody changed in a room's settings."""
-        was = {k: v for k, v in before.fields.items() if after.fields.get(k) != v}
-        now = {k: v for k, v in after.fields.items() if before.fields.get(k) != v}
+        was, now = what_changed(before, after)
         await self.note(who, action, room, before=was, after=now)
+
+
+def what_changed(before: Pulse, after: Pulse) -> tuple[dict[str, str], dict[str, str]]:
+    """The settings that two looks at a room differ in, as they were and as they are."""
+    was = {k: v for k, v in before.fields.items() if after.fields.get(k) != v}
+    now = {k: v for k, v in after.fields.items() if before.fields.get(k) != v}
+    return was, now

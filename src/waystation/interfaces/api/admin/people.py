@@ -7,6 +7,7 @@ from waystation.interfaces.api.desk import require_own_site
 from waystation.interfaces.api.endpoints import endpoint
 from waystation.interfaces.api.exchange import Answer, Request, answer
 from waystation.interfaces.api.operators import SIGNED_IN_S, Operator, Role
+from waystation.interfaces.api.second_factor import Enrolled
 from waystation.interfaces.api.telling import instant
 
 SIGN_IN = "/api/v1/admin/sign-in"
@@ -26,7 +27,7 @@ class People:
         """Show a key once, and be known by a cookie that no script can read."""
         require_own_site(request)
         asked = await request.read(bodies.SignIn)
-        who, token = await self._operators.sign_in(request, asked.key)
+        who, token = await self._operators.sign_in(request, asked.key, code=asked.code)
         return answer(_told(who), 200, self._cookie(token, SIGNED_IN_S))
 
     @endpoint(f"GET {SIGN_IN}", gives={200: bodies.Who}, fails=_SIGNS, scope="viewer")
@@ -75,6 +76,26 @@ class People:
         if not await self._operators.withdraw(name):
             raise NotFound("there is no key of that name")
         await self._operators.note(who, "withdraw-key", "", before=name, after=None)
+        return Answer(204)
+
+    @endpoint(f"POST {SIGN_IN}/second-factor", gives={201: Enrolled}, fails=FAILS, scope="viewer")
+    async def enrol(self, request: Request) -> Answer:
+        """Be asked for a code from now on; what the authenticator must know is shown this once."""
+        who = await self._operators.known(request)
+        enrolled = await self._operators.enrol(who.name)
+        await self._operators.note(who, "add-second-factor", "", before=None, after=who.name)
+        return answer(enrolled, 201)
+
+    @endpoint(
+        f"DELETE {OPERATORS}/{{name}}/second-factor", gives={204: None}, fails=FAILS, scope="admin"
+    )
+    async def forget_factor(self, request: Request) -> Answer:
+        """Ask somebody who lost their authenticator for no code any more."""
+        who = await self._operators.require(request, "admin")
+        name = request.slots["name"]
+        if not await self._operators.factors.remove(name):
+            raise NotFound("nobody of that name has a second factor")
+        await self._operators.note(who, "remove-second-factor", "", before=name, after=None)
         return Answer(204)
 
     def _cookie(self, token: str, max_age: int) -> tuple[bytes, bytes]:
