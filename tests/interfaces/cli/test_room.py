@@ -1,5 +1,6 @@
 """`waystation room`, run in this process: what it prints and how it ends."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
+from waystation.core.clock import SystemClock
+from waystation.core.store.connection import connect
+from waystation.interfaces.api.operators import Operators
 from waystation.interfaces.cli.root import run
 
 
@@ -120,6 +124,50 @@ def test_webhooks_are_added_listed_and_removed(room: Command) -> None:
     assert lines["secret"] not in room("webhooks", "list", "{sale}", "--json").out
     assert room("webhooks", "remove", "{sale}", lines["id"]).out == "told nothing any more\n"
     assert room("webhooks", "list", "{sale}").out == ""
+
+
+async def test_whatever_a_shell_does_to_a_room_is_written_down(
+    room: Command, redis_url: str
+) -> None:
+    def work() -> None:
+        for line in (
+            "open {sale} --rate 5", "pause {sale}", "resume {sale}", "queue-all {sale}",
+            "drain {sale}", "rate {sale} 7", "tell {sale} hello", "admit {sale} 3",
+            "codes make {sale} press", "codes revoke {sale} press", "schedule {sale} 2030-01-01T10:00", "draw {sale}",
+            "webhooks add {sale} https://shop.example/room", "shut {sale}", "key alice",
+            "second-factor add alice", "second-factor remove alice",
+        ):  # fmt: skip
+            assert room(*line.split()).code == 0, line
+        for line in ("status {sale}", "codes list {sale}", "codes revoke {sale} press"):
+            room(*line.split())
+
+    await asyncio.to_thread(work)
+    async with await connect(redis_url) as store:
+        entries = await Operators(store, SystemClock()).audit(100)
+    told = [(each["action"], each["queue"]) for each in reversed(entries)]
+    assert told == [
+        *((action, "sale") for action in (
+            "open", "pause", "resume", "queue-all", "drain", "rate", "message", "admit",
+            "make-codes", "revoke-codes", "schedule", "draw", "add-webhook", "close",
+        )),
+        ("issue-key", ""), ("add-second-factor", ""), ("remove-second-factor", ""),
+    ]  # fmt: skip
+    assert all(" in a shell on " in each["who"] for each in entries)
+    (rate,) = (each for each in entries if each["action"] == "rate")
+    assert json.loads(rate["before"])["admission_rate"] == "5"
+    assert json.loads(rate["after"])["admission_rate"] == "7"
+
+
+def test_a_second_factor_is_added_once_and_removed(room: Command) -> None:
+    assert "nobody has a key of the name 'alice'" in room("second-factor", "add", "alice").err
+    room("key", "alice")
+    lines = dict(
+        line.split(maxsplit=1) for line in room("second-factor", "add", "alice").out.splitlines()
+    )
+    assert lines["uri"].startswith(f"otpauth://totp/waystation:alice?secret={lines['secret']}&")
+    assert "alice has a second factor" in room("second-factor", "add", "alice").err
+    assert room("second-factor", "remove", "alice").out == "alice needs no code any more\n"
+    assert "alice has no second factor" in room("second-factor", "remove", "alice").err
 
 
 @pytest.mark.parametrize(

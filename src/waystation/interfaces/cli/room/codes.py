@@ -9,7 +9,7 @@ import typer
 
 from waystation.core.errors import InvalidOption, NotFound
 from waystation.interfaces.api.telling import instant
-from waystation.interfaces.cli.room.reach import AsJson, Id, in_the_room
+from waystation.interfaces.cli.room.reach import AsJson, Id, Noted, in_the_room, noted_in_the_room
 from waystation.queues.waitingroom.codes import Batch, Codes
 from waystation.queues.waitingroom.room import Room
 from waystation.queues.waitingroom.visitor import Lane
@@ -40,12 +40,14 @@ def make(
     wanted = _lane(lane)
     expires_s = round(time.time() + minutes * 60) if minutes else 0
 
-    async def put(room: Room) -> list[str]:
-        return await Codes(room).make(
+    async def put(room: Room) -> Noted[list[str]]:
+        made = await Codes(room).make(
             batch, count, bits=random.SystemRandom(), lane=wanted, uses=uses, expires_s=expires_s
         )
+        after = {"batch": batch, "count": count, "lane": int(wanted), "uses": uses}
+        return Noted(result=made, after=after)
 
-    for code in in_the_room(context, id, put):
+    for code in noted_in_the_room(context, id, "make-codes", put):
         typer.echo(code)
 
 
@@ -71,11 +73,13 @@ def list_batches(context: typer.Context, id: Id, as_json: AsJson = False) -> Non
 def revoke(context: typer.Context, id: Id, batch: Name) -> None:
     """Let the codes of a batch open nothing any more."""
 
-    async def take(room: Room) -> int:
-        return await Codes(room).revoke(batch)
+    async def take(room: Room) -> Noted[int]:
+        gone = await Codes(room).revoke(batch)
+        if not gone:
+            raise NotFound(f"there is no batch {batch} in {id}")
+        return Noted(result=gone, before=batch)
 
-    if not (gone := in_the_room(context, id, take)):
-        raise NotFound(f"there is no batch {batch} in {id}")
+    gone = noted_in_the_room(context, id, "revoke-codes", take)
     typer.echo(f"{gone:,} codes open nothing any more")
 
 

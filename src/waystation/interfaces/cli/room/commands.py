@@ -7,8 +7,16 @@ from typing import Annotated, Any, cast
 import msgspec
 import typer
 
-from waystation.interfaces.cli.room import codes, events, serve, simulate, webhooks
-from waystation.interfaces.cli.room.reach import AsJson, Id, in_the_room
+from waystation.core.errors import NotFound
+from waystation.interfaces.cli.room import codes, events, people, serve, simulate, webhooks
+from waystation.interfaces.cli.room.reach import (
+    AsJson,
+    Id,
+    Noted,
+    change_the_room,
+    in_the_room,
+    noted_in_the_room,
+)
 from waystation.queues.waitingroom import lottery
 from waystation.queues.waitingroom.admission import Admission
 from waystation.queues.waitingroom.control import Control
@@ -31,11 +39,12 @@ app = typer.Typer(
     add_completion=False, rich_markup_mode=None, no_args_is_help=True, epilog=EXAMPLES
 )
 app.command()(serve.serve)
-app.command()(serve.key)
+app.command()(people.key)
 app.command()(simulate.simulate)
 app.add_typer(codes.app, name="codes")
 app.add_typer(events.app, name="events")
 app.add_typer(webhooks.app, name="webhooks")
+app.add_typer(people.app, name="second-factor")
 
 
 @app.callback()
@@ -55,10 +64,13 @@ def open_room(
     """Open a room, or set one up anew."""
     options = RoomOptions(name=name, admission_rate=rate, max_active=seats, max_queue_size=line)
 
-    async def put(room: Room) -> int:
-        return await room.open(options)
+    async def put(room: Room) -> Noted[int]:
+        before = await _settings(room)
+        version = await room.open(options)
+        return Noted(result=version, before=before, after=await _settings(room))
 
-    typer.echo(f"{id} is open, version {in_the_room(context, id, put)}")
+    version = noted_in_the_room(context, id, "open", put)
+    typer.echo(f"{id} is open, version {version}")
 
 
 @app.command()
@@ -102,7 +114,7 @@ def rate(
     async def put(room: Room) -> int:
         return await Control(room).set_rate(per_second, ramp_s=ramp)
 
-    in_the_room(context, id, put)
+    change_the_room(context, id, "rate", put)
     typer.echo(f"{per_second:g} per second" + (f" in {ramp} s" if ramp else ""))
 
 
@@ -110,10 +122,12 @@ def rate(
 def admit(context: typer.Context, id: Id, count: int) -> None:
     """Call people in at once, whatever the rate says."""
 
-    async def call(room: Room) -> int:
-        return len((await Admission(room).admit_now(count)).called)
+    async def call(room: Room) -> Noted[int]:
+        seen = await Admission(room).admit_now(count)
+        called = len(seen.called)
+        return Noted(result=called, after={"called": called, "waiting": seen.waiting})
 
-    typer.echo(f"{in_the_room(context, id, call):,} called in")
+    typer.echo(f"{noted_in_the_room(context, id, 'admit', call):,} called in")
 
 
 @app.command()
@@ -128,7 +142,7 @@ def tell(
     async def put(room: Room) -> int:
         return await Control(room).tell({language: text} if text else {})
 
-    in_the_room(context, id, put)
+    change_the_room(context, id, "message", put)
     typer.echo("everybody in line reads it" if text else "no message")
 
 
@@ -145,7 +159,7 @@ def schedule(
         await Control(room).schedule(round(start.timestamp() * 1000))
         return await Lottery(room).announce() if by_lot else None
 
-    commitment = in_the_room(context, id, put)
+    commitment = change_the_room(context, id, "schedule", put)
     typer.echo(f"opens at {start.isoformat()}")
     if commitment:
         typer.echo(f"commitment {commitment}")
@@ -162,7 +176,7 @@ def draw(
     async def put(room: Room) -> int:
         return await Lottery(room).draw(beacon=beacon)
 
-    typer.echo(f"{in_the_room(context, id, put):,} drawn")
+    typer.echo(f"{change_the_room(context, id, 'draw', put):,} drawn")
 
 
 @app.command()
@@ -193,12 +207,12 @@ def check(file: Path) -> None:
     typer.echo(f"{len(kept['drawn']):,} drawn as the seed says")
 
 
-def _steering(word: str, help: str, done: str) -> None:
+def _steering(word: str, help: str, done: str, *, action: str = "") -> None:
     def command(context: typer.Context, id: Id) -> None:
         async def put(room: Room) -> int:
             return await getattr(Control(room), word.replace("-", "_"))()
 
-        in_the_room(context, id, put)
+        change_the_room(context, id, action or word, put)
         typer.echo(done)
 
     app.command(word, help=help)(command)
@@ -208,7 +222,14 @@ _steering("pause", "Call nobody in; everybody keeps their place.", "paused")
 _steering("resume", "Call people in again.", "resumed")
 _steering("queue-all", "Put everybody in line, as an emergency.", "everybody waits")
 _steering("drain", "Let the line in, and nobody join it.", "draining")
-_steering("shut", "End it.", "closed")
+_steering("shut", "End it.", "closed", action="close")
+
+
+async def _settings(room: Room) -> dict[str, str] | None:
+    try:
+        return (await room.pulse()).fields
+    except NotFound:
+        return None
 
 
 def _told(value: Any) -> str:

@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from waystation.interfaces.api.telling import instant
-from waystation.interfaces.cli.room.reach import AsJson, Id, in_the_room
+from waystation.interfaces.cli.room.reach import AsJson, Id, Noted, in_the_room, noted_in_the_room
 from waystation.queues.waitingroom.room import Room
 from waystation.queues.waitingroom.schedule import CURRENT, Event, Schedule, changes_of
 from waystation.queues.waitingroom.visitor import new_id
@@ -41,7 +41,7 @@ def plan(
     asked = {"admission_rate": rate, "max_active": seats}
     settings = {field: value for field, value in asked.items() if value is not None}
 
-    async def put(room: Room) -> str:
+    async def put(room: Room) -> Noted[str]:
         options = (await room.pulse()).options
         event = Event(
             id=new_id(secrets.SystemRandom()),
@@ -53,9 +53,9 @@ def plan(
             changes=changes_of(options, options.changed(**settings)),
         )
         await Schedule(room).plan(event)
-        return event.id
+        return Noted(result=event.id, after=msgspec.to_builtins(event))
 
-    typer.echo(in_the_room(context, id, put))
+    typer.echo(noted_in_the_room(context, id, "plan-event", put))
 
 
 @app.command("list")
@@ -88,10 +88,11 @@ def cancel(
 ) -> None:
     """Call an event off, or end one that is on."""
 
-    async def put(room: Room) -> None:
+    async def put(room: Room) -> Noted[None]:
         await Schedule(room).cancel(event)
+        return Noted(result=None, before=event)
 
-    in_the_room(context, id, put)
+    noted_in_the_room(context, id, "cancel-event", put)
     typer.echo("called off")
 
 

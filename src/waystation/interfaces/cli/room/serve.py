@@ -1,19 +1,17 @@
 """`waystation room serve`: the doors of all rooms as one process."""
 
-import asyncio
 from typing import Annotated
 
 import typer
 
-from waystation.core.clock import SystemClock
 from waystation.core.runtime.service import until_asked_to_stop
 from waystation.core.telemetry.logs import get_logger
 from waystation.interfaces import compose
 from waystation.interfaces import room as composed
 from waystation.interfaces.api import server
-from waystation.interfaces.api.operators import Operators, Role
-from waystation.interfaces.api.rooms import Rooms
+from waystation.interfaces.api.rooms import Rooms, name_of
 from waystation.interfaces.cli.loading import loaded
+from waystation.interfaces.cli.room.reach import note
 from waystation.interfaces.settings import Settings
 from waystation.interfaces.settings.room import RoomSettings
 from waystation.queues.waitingroom.options import RoomOptions
@@ -36,22 +34,6 @@ def serve(
     server.run(_serve(settings, doors, room or []))
 
 
-def key(
-    context: typer.Context,
-    name: Annotated[str, typer.Argument(help="Who it is for.")],
-    role: Annotated[Role, typer.Option(help="What it allows.")] = Role.OPERATOR,
-    room: Annotated[list[str] | None, typer.Option(help="Only this room.")] = None,
-    days: Annotated[float, typer.Option(help="How long it counts.")] = 90,
-) -> None:
-    """Make a key for an operator or a connector; it is shown once."""
-
-    async def make() -> str:
-        async with compose.store(loaded(context).settings) as store:
-            return await Operators(store, SystemClock()).issue(name, role, queues=room, days=days)
-
-    typer.echo(asyncio.run(make()))
-
-
 async def _serve(settings: Settings, doors: RoomSettings, names: list[str]) -> None:
     async with (
         compose.telemetry(settings.telemetry) as seen,
@@ -62,7 +44,8 @@ async def _serve(settings: Settings, doors: RoomSettings, names: list[str]) -> N
         known = await rooms.look()
         for id in (f"{{{name}}}" for name in names):
             if id not in known:
-                await rooms.of(id).open(RoomOptions(name=id.strip("{}")))
+                await rooms.of(id).open(RoomOptions(name=name_of(id)))
+                await note(store, "open", id)
         async with composed.doors(doors, store, metrics=seen.metrics):
             _log.info("the doors are open", port=doors.port, line="waitingroom")
             await until_asked_to_stop()

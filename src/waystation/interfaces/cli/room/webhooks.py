@@ -9,7 +9,7 @@ from waystation.interfaces.api.addresses import networks
 from waystation.interfaces.api.hooks import outside
 from waystation.interfaces.api.hooks.hooks import Hook, Hooks, State
 from waystation.interfaces.cli.loading import loaded
-from waystation.interfaces.cli.room.reach import AsJson, Id, in_the_room
+from waystation.interfaces.cli.room.reach import AsJson, Id, Noted, in_the_room, noted_in_the_room
 from waystation.queues.waitingroom.room import Room
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
@@ -33,11 +33,13 @@ def add(
     inside = networks(loaded(context).settings.room.webhook_networks)
     address = outside.checked(url, inside)
 
-    async def put(room: Room) -> Hook:
+    async def put(room: Room) -> Noted[Hook]:
         await room.pulse()
-        return await Hooks(room).add(address, event or [])
+        made = await Hooks(room).add(address, event or [])
+        after = {"id": made.id, "url": made.url, "events": made.events}
+        return Noted(result=made, after=after)
 
-    hook = in_the_room(context, id, put)
+    hook = noted_in_the_room(context, id, "add-webhook", put)
     typer.echo(f"id      {hook.id}")
     typer.echo(f"events  {', '.join(hook.events)}")
     typer.echo(f"secret  {hook.secret}")
@@ -80,8 +82,9 @@ def remove(
 ) -> None:
     """Tell somebody nothing any more."""
 
-    async def put(room: Room) -> None:
+    async def put(room: Room) -> Noted[None]:
         await Hooks(room).remove(hook)
+        return Noted(result=None, before=hook)
 
-    in_the_room(context, id, put)
+    noted_in_the_room(context, id, "remove-webhook", put)
     typer.echo("told nothing any more")
