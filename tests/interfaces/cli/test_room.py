@@ -133,7 +133,8 @@ async def test_whatever_a_shell_does_to_a_room_is_written_down(
         for line in (
             "open {sale} --rate 5", "pause {sale}", "resume {sale}", "queue-all {sale}",
             "drain {sale}", "rate {sale} 7", "tell {sale} hello", "admit {sale} 3",
-            "codes make {sale} press", "codes revoke {sale} press", "schedule {sale} 2030-01-01T10:00", "draw {sale}",
+            "codes make {sale} press", "codes revoke {sale} press",
+            "schedule {sale} 2030-01-01T10:00", "draw {sale}",
             "webhooks add {sale} https://shop.example/room", "shut {sale}", "key alice",
             "second-factor add alice", "second-factor remove alice",
         ):  # fmt: skip
