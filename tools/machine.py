@@ -22,6 +22,8 @@ class Program(NamedTuple):
     command: str
     used_by: str
     fetch: "Callable[[Program, Path], None]"
+    once_in: str = ""
+    """The package that held it in earlier releases."""
 
 
 def provide(folder: Path, command: str) -> None:
@@ -55,12 +57,23 @@ def _take_out(program: Program, link: Path) -> None:
     """Take the one file out of the package; installing it would start a server."""
     with tempfile.TemporaryDirectory(dir=link.parent) as aside:
         _update_lists()
-        download = ["apt-get", "-q", "download", program.package]
-        run([*download], why=f"downloading {program.package}", cwd=Path(aside))
+        _download(program, Path(aside))
         (package,) = Path(aside).glob("*.deb")
         run(["dpkg-deb", "-x", package, aside], why=f"unpacking {program.package}")
-        (found,) = Path(aside, "usr").glob(f"*bin/{program.name}")
+        found = next(Path(aside, "usr").glob(f"*bin/{program.name}"), None)
+        if found is None:
+            raise Unready(f"{program.package} does not hold {program.name} here")
         shutil.move(found, link)
+
+
+def _download(program: Program, folder: Path) -> None:
+    download = ["apt-get", "-q", "download"]
+    try:
+        run([*download, program.package], why=f"downloading {program.package}", cwd=folder)
+    except Unready:
+        if not program.once_in:
+            raise
+        run([*download, program.once_in], why=f"downloading {program.once_in}", cwd=folder)
 
 
 def _install(program: Program, link: Path) -> None:
@@ -81,7 +94,7 @@ def _update_lists() -> None:
 
 
 PROGRAMS = (
-    Program("promtool", "prometheus", "test", "tests/core/telemetry", _take_out),
+    Program("promtool", "promtool", "test", "tests/core/telemetry", _take_out, "prometheus"),
     Program("chromium", "chromium", "test", "tests/browser", _install),
     Program("nginx", "nginx", "test", "tests/connectors", _take_out),
     Program("wrk", "wrk", "bench", "benchmarks/room", _install),
