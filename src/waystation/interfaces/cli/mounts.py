@@ -48,6 +48,12 @@ MOUNTS = (
         extra="api",
     ),
     Mount(
+        "exporter",
+        "waystation.interfaces.cli.exporter",
+        "Tell Prometheus how full queues are.",
+        "Watching",
+    ),
+    Mount(
         "outlook",
         "waystation.interfaces.cli.outlook",
         "Hear what history says about a queue.",
