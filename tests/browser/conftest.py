@@ -1,16 +1,19 @@
 """A real browser in front of a real server."""
 
 import asyncio
-import socket
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 import pytest
 from playwright.async_api import Browser, async_playwright
 
 from tests.browser.street import Street
 from tests.interfaces.api import hands
+from tests.support.oidc.real import provider
+from tests.support.ports import free_port
 from tests.support.programs import require_program
 from waystation.interfaces.api.care import Care
+from waystation.interfaces.api.oidc.options import OidcOptions
 from waystation.interfaces.api.server import serving
 
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
@@ -28,11 +31,27 @@ async def browser() -> AsyncGenerator[Browser]:
 @pytest.fixture
 async def street(redis_url: str, browser: Browser) -> AsyncGenerator[Street]:
     """A room with its doors on a port of this machine, and a browser to come along."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    async with built(redis_url, browser, free_port()) as street:
+        yield street
+
+
+@pytest.fixture
+async def street_with_provider(redis_url: str, browser: Browser) -> AsyncGenerator[Street]:
+    """The same with an identity provider beside it."""
+    port = free_port()
     async with (
-        hands.house(redis_url, newcomers_per_minute=0) as house,
+        provider(f"http://localhost:{port}") as oidc,
+        built(redis_url, browser, port, oidc) as street,
+    ):
+        yield street
+
+
+@asynccontextmanager
+async def built(
+    redis_url: str, browser: Browser, port: int, oidc: OidcOptions | None = None
+) -> AsyncGenerator[Street]:
+    async with (
+        hands.house(redis_url, oidc=oidc, newcomers_per_minute=0) as house,
         serving(house.app, host="127.0.0.1", port=port),
         Care(house.rooms, house.desk.metrics) as care,
     ):

@@ -1,4 +1,4 @@
-"""Where Node is, and the BullMQ releases to talk to, installed once into the project."""
+"""Where Node is, and the packages to talk to, installed once into the project."""
 
 import fcntl
 import importlib.util
@@ -41,11 +41,11 @@ def find_node() -> Node:
     return found
 
 
-def installed(version: str, cache: Path = CACHE) -> Path:
+def installed(version: str, cache: Path = CACHE, *, peers: Path = PEERS) -> Path:
     """A folder in which Node finds this BullMQ release; nothing is done when it is there."""
-    wanted = PEERS / version / "package.json"
+    wanted = peers / version / "package.json"
     if not wanted.is_file():
-        known = ", ".join(sorted(folder.name for folder in PEERS.iterdir()))
+        known = ", ".join(sorted(folder.name for folder in peers.iterdir()))
         raise NodeUnavailable(f"wanted a BullMQ release out of {known}, got {version}")
     folder = cache / version
     cache.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from waystation.core.errors import InvalidSetting
+from waystation.core.errors import InvalidOption, InvalidSetting
 from waystation.core.runtime.loop import Loop
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.metrics import Metrics
@@ -14,9 +14,12 @@ from waystation.interfaces.api.desk import Desk, DeskOptions
 from waystation.interfaces.api.hooks.courier import courier_of
 from waystation.interfaces.api.keyfile import KeyFile
 from waystation.interfaces.api.metrics import RoomMetrics
+from waystation.interfaces.api.oidc.options import Grant, OidcOptions
+from waystation.interfaces.api.oidc.provider import Provider
+from waystation.interfaces.api.operators import Role
 from waystation.interfaces.api.rooms import Rooms
 from waystation.interfaces.api.server import serving
-from waystation.interfaces.settings.room import RoomSettings
+from waystation.interfaces.settings.room import OidcSettings, RoomSettings
 from waystation.queues.waitingroom.tokens import Keyring
 
 KEYS_EVERY_S = 5.0
@@ -34,6 +37,7 @@ async def doors(
     given = settings.keys
     keys = file.read() if given is None else Keyring.from_json(given.get_secret_value())
     desk = Desk(rooms, keys, desk_options(settings), metrics=numbers)
+    oidc = oidc_options(settings.oidc)
     courier = courier_of(desk)
 
     async def look_at_keys() -> None:
@@ -43,7 +47,13 @@ async def doors(
 
     beside = (Loop(courier.carry, every_s=1.0), Loop(look_at_keys, every_s=KEYS_EVERY_S))
     async with Care(rooms, numbers, beside=beside) as care:
-        app = App(desk, care=care, courier=courier, keys=file if given is None else None)
+        app = App(
+            desk,
+            care=care,
+            courier=courier,
+            keys=file if given is None else None,
+            provider=Provider(oidc, desk.clock) if oidc else None,
+        )
         try:
             async with serving(app, host=settings.host, port=settings.port):
                 yield app
@@ -61,3 +71,38 @@ def desk_options(settings: RoomSettings) -> DeskOptions:
         poll_floor_ms=round(settings.poll_floor * 1000),
         front=settings.front,
     )
+
+
+def oidc_options(settings: OidcSettings) -> OidcOptions | None:
+    """The identity provider that operators may sign in with, if one is set up."""
+    if not settings.is_set:
+        return None
+    try:
+        return OidcOptions(
+            issuer=settings.issuer,
+            client_id=settings.client_id,
+            client_secret=_client_secret(settings),
+            public_url=settings.public_url,
+            scopes=settings.scopes,
+            claim=settings.claim,
+            grants={
+                group: Grant(role=Role(each.role), queues=each.rooms)
+                for group, each in settings.grants.items()
+            },
+        )
+    except InvalidOption as error:
+        raise InvalidSetting(f"room.oidc: {error}") from error
+
+
+def _client_secret(settings: OidcSettings) -> str:
+    file, given = settings.client_secret_file, settings.client_secret
+    try:
+        secret = file.read_text().strip() if file else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidSetting(
+            f"room.oidc.client_secret_file wants a file that can be read, got {file} ({error})"
+        ) from error
+    secret = secret or (given.get_secret_value() if given else "")
+    if not secret:
+        raise InvalidSetting("room.oidc wants a secret, got an empty one")
+    return secret

@@ -12,6 +12,8 @@ from waystation.core.clock import HandClock, SystemClock
 from waystation.core.store.connection import Store, connect
 from waystation.interfaces.api.app import App
 from waystation.interfaces.api.desk import Desk, DeskOptions
+from waystation.interfaces.api.oidc.options import OidcOptions
+from waystation.interfaces.api.oidc.provider import Provider
 from waystation.interfaces.api.operators import Role
 from waystation.interfaces.api.rooms import Rooms
 from waystation.queues.waitingroom.admission import Admission
@@ -29,13 +31,20 @@ OPTIONS = DeskOptions(poll_floor_ms=0)
 class House:
     """One room called `shop` behind its doors."""
 
-    def __init__(self, store: Store, options: DeskOptions, clock: HandClock | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        options: DeskOptions,
+        clock: HandClock | None,
+        oidc: OidcOptions | None = None,
+    ) -> None:
         self.store = store
+        self.oidc = oidc
         self.clock = clock
         self.rooms = Rooms(store, time=clock)
         self.keyring = Keyring.generate(random.SystemRandom())
         self.desk = Desk(self.rooms, self.keyring, options, clock=clock or SystemClock())
-        self.app = App(self.desk)
+        self.app = App(self.desk, provider=Provider(oidc, self.desk.clock) if oidc else None)
         self.room = self.rooms.of(f"{{{QUEUE}}}")
         self.control = Control(self.room)
         self.admission = Admission(self.room)
@@ -117,11 +126,16 @@ class Person:
 
 @asynccontextmanager
 async def house(
-    url: str, options: DeskOptions = OPTIONS, *, clock: HandClock | None = None, **room: Any
+    url: str,
+    options: DeskOptions = OPTIONS,
+    *,
+    clock: HandClock | None = None,
+    oidc: OidcOptions | None = None,
+    **room: Any,
 ) -> AsyncGenerator[House]:
     """A house whose room is open; nobody is called in unless the test does it."""
     async with await connect(url) as store:
-        built = House(store, options, clock)
+        built = House(store, options, clock, oidc)
         await built.room.open(RoomOptions(admission_rate=0.0, name="Shop").changed(**room))
         try:
             yield built

@@ -35,11 +35,13 @@ from waystation.interfaces.api.exchange import (
 )
 from waystation.interfaces.api.hooks.courier import Courier, courier_of
 from waystation.interfaces.api.keyfile import KeyFile
+from waystation.interfaces.api.oidc.provider import Provider
 from waystation.interfaces.api.operators import Operators
 from waystation.interfaces.api.problems import KIND, Problem, from_error
 from waystation.interfaces.api.sessions import Sessions
 from waystation.interfaces.api.visitor import Visitors
 from waystation.interfaces.web.pages import Pages
+from waystation.interfaces.web.sign_in import SignIn
 from waystation.interfaces.web.wardrobe import Wardrobe
 
 _log = get_logger(__name__)
@@ -58,6 +60,7 @@ class App:
         care: Care | None = None,
         courier: Courier | None = None,
         keys: KeyFile | None = None,
+        provider: Provider | None = None,
     ) -> None:
         self.desk = desk
         self.store: Store = desk.rooms.store
@@ -87,7 +90,10 @@ class App:
                 *sessions.endpoints(),
                 *self._connectors.endpoints(),
                 *offered(*admin, group="admin"),
-                *Pages(desk, self.visitors, wardrobe).endpoints(),
+                *Pages(
+                    desk, self.visitors, wardrobe, provider=provider.host if provider else ""
+                ).endpoints(),
+                *offered(SignIn(desk, self.operators, provider), group="pages"),
                 *offered(self, group="operations"),
             ]
         )

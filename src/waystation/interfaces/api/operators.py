@@ -12,7 +12,7 @@ from waystation.core.clock import Clock
 from waystation.core.errors import InvalidOption, NotFound
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
-from waystation.interfaces.api.desk import require_own_site
+from waystation.interfaces.api.desk import Desk, require_own_site
 from waystation.interfaces.api.exchange import Request
 from waystation.interfaces.api.keys import DoorKeys
 from waystation.interfaces.api.pace import Pace
@@ -21,6 +21,8 @@ from waystation.interfaces.api.second_factor import Enrolled, SecondFactors
 
 AUDIT_CAP = 10_000
 SIGNED_IN_S = 12 * 3600
+ELSEWHERE = "oidc:"
+"""What the names of those begin with whom an identity provider knows; no key has such a name."""
 _TOO_MANY = "too many wrong keys came from there"
 
 
@@ -32,8 +34,10 @@ class Role(StrEnum):
     OPERATOR = "operator"
     ADMIN = "admin"
 
-
-_RANK = {Role.VIEWER: 1, Role.OPERATOR: 2, Role.ADMIN: 3}
+    @property
+    def rank(self) -> int:
+        """How much it allows, compared with the others."""
+        return list(Role).index(self)
 
 
 class Operator(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +56,7 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if scope == Role.CONNECTOR or self.role is Role.CONNECTOR:
             return scope == self.role or self.role is Role.ADMIN
-        return _RANK[self.role] >= _RANK[Role(scope)]
+        return self.role.rank >= Role(scope).rank
 
 
 class Operators:
@@ -73,8 +77,10 @@ class Operators:
         self, name: str, role: Role, *, queues: list[str] | None = None, days: float = 90
     ) -> str:
         """Make a key; this is the only time that it can be seen."""
-        if not name or len(name) > 64 or not name.isprintable():
-            raise InvalidOption(f"a key needs a name of 1 to 64 characters, got {name!r}")
+        if not name or len(name) > 64 or not name.isprintable() or name.startswith(ELSEWHERE):
+            raise InvalidOption(
+                f"a key needs a name of 1 to 64 characters without {ELSEWHERE}, got {name!r}"
+            )
         if not 0 < days <= 3650:
             raise InvalidOption(f"days must be above 0, at most 3650, got {days}")
         key = f"wrk_{secrets.token_urlsafe(32)}"
@@ -99,6 +105,8 @@ class Operators:
         roles = {each.role for each in await self.every() if each.name == name}
         if not roles:
             raise NotFound(f"nobody has a key of the name {name!r}")
+        if name.startswith(ELSEWHERE):
+            raise InvalidOption(f"{name} signs in elsewhere, where a second factor is asked for")
         if roles == {Role.CONNECTOR}:
             raise InvalidOption("a connector signs in nowhere, so it needs no second factor")
         return await self.factors.enrol(name)
@@ -144,10 +152,34 @@ class Operators:
         if asked:
             await self._require_code(who, code)
         await self.note(who, "sign-in", "", before=None, after={"by": "key", "code": asked})
+        return who, await self._token_for(digest)
+
+    async def welcome(self, issuer: str, subject: str, *, role: Role, queues: list[str]) -> str:
+        """The text of a cookie for somebody whom an identity provider knows.
+
+        They are one of the operators for as long as the cookie counts, or until withdrawn.
+        """
+        until = self._clock.now_ms() + SIGNED_IN_S * 1000
+        who = Operator(name=ELSEWHERE + subject, role=role, queues=queues, expires_ms=until)
+        # No digest of a key has a colon in it, so no key can be made to fit.
+        at = ELSEWHERE + _digest(f"{issuer}\n{subject}")
+        await self._forget_guests()
+        await self._ask("HSET", self._keys.operators, at, codec.encode(who))
+        after = {"by": issuer, "subject": subject}
+        await self.note(who, "sign-in", "", before=None, after=after)
+        return await self._token_for(at)
+
+    async def _forget_guests(self) -> None:
+        raw = await self._ask("HGETALL", self._keys.operators)
+        for at, kept in zip(raw[::2], raw[1::2], strict=True):
+            expires_ms = codec.decode(kept, Operator).expires_ms
+            if at.startswith(ELSEWHERE.encode()) and expires_ms <= self._clock.now_ms():
+                await self._ask("HDEL", self._keys.operators, at)
+
+    async def _token_for(self, at: str) -> str:
         token = secrets.token_urlsafe(32)
-        at = self._keys.of(_digest(token)).signed_in
-        await self._ask("SET", at, digest, "EX", SIGNED_IN_S)
-        return who, token
+        await self._ask("SET", self._keys.of(_digest(token)).signed_in, at, "EX", SIGNED_IN_S)
+        return token
 
     async def sign_out(self, request: Request) -> None:
         """Let the cookie of a request count no longer."""
@@ -214,6 +246,13 @@ class Operators:
     async def _ask(self, *command: Any) -> Any:
         with faults.told():
             return await self._store.hot.execute_command(*command)
+
+
+def operator_cookie(desk: Desk, name: str, token: str, max_age: int) -> tuple[bytes, bytes]:
+    """The header that keeps the cookie of somebody who signed in."""
+    header, value = desk.set_cookie(name, token, max_age)
+    # Nobody is led into an operator's page from elsewhere already signed in.
+    return header, value.replace(b"SameSite=Lax", b"SameSite=Strict")
 
 
 def _unknown(code: str, detail: str) -> Problem:

@@ -23,6 +23,7 @@ from waystation.interfaces.api.snapshots import Snapshots
 from waystation.interfaces.api.streams import Streams
 from waystation.interfaces.api.visitor import Visitors
 from waystation.interfaces.web.pages import Pages
+from waystation.interfaces.web.sign_in import SignIn
 
 PARTS: dict[str, tuple[type, ...]] = {
     "Visitors": (Visitors, Notify, Challenges, Snapshots, Streams, Fairness),
@@ -38,7 +39,7 @@ PARTS: dict[str, tuple[type, ...]] = {
     "Operators": (People,),
     "Signing keys": (Signing,),
     "Operations": (App,),
-    "Pages": (Pages,),
+    "Pages": (Pages, SignIn),
 }
 _INTRO = """What the waiting room answers. `/openapi.json` says the same, field by field.
 

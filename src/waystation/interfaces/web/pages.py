@@ -22,14 +22,17 @@ from waystation.queues.waitingroom.pulse import Pulse
 from waystation.queues.waitingroom.room import Begun, Forbidden, Room
 from waystation.queues.waitingroom.visitor import Gone, Late
 
-_PAGE = b"text/html; charset=utf-8"
+PAGE = b"text/html; charset=utf-8"
 
 
 class Pages:
     """The endpoints that browsers open."""
 
-    def __init__(self, desk: Desk, visitors: Visitors, wardrobe: Wardrobe) -> None:
+    def __init__(
+        self, desk: Desk, visitors: Visitors, wardrobe: Wardrobe, *, provider: str = ""
+    ) -> None:
         self._desk = desk
+        self._provider = provider
         self._visitors = visitors
         self._wardrobe = wardrobe
 
@@ -58,7 +61,7 @@ class Pages:
             return self._back(room, form, more="&trouble=code" if wrong else "")
         cookies = [header for header in given.headers if header[0] == b"set-cookie"]
         if b'"status":"pass"' in given.body:
-            return _go(self._destination(await self._desk.pulse(room), room, sealed), *cookies)
+            return go(self._destination(await self._desk.pulse(room), room, sealed), *cookies)
         return self._back(room, form, *cookies)
 
     @endpoint("POST /wait/{id}/claim")
@@ -77,7 +80,7 @@ class Pages:
         pulse = await self._desk.pulse(room)
         token = self._desk.session_token(room, place, pulse, host=request.host)
         cookie = self._visitors.session_cookie(room, pulse, token)
-        return _go(self._destination(pulse, room, form.get("r", "")), cookie)
+        return go(self._destination(pulse, room, form.get("r", "")), cookie)
 
     @endpoint("POST /wait/{id}/recover")
     async def recover(self, request: Request) -> Answer:
@@ -111,9 +114,11 @@ class Pages:
                 "css": source("operator.css"),
                 "script": source("operator.js"),
                 "facts": facts({"queue": name_of(room.queue_id)}),
+                "provider": self._provider,
+                "no_provider": "" if self._provider else "hidden",
             },
         )
-        return Answer(200, page, _PAGE, _headers(nonce, "'self'"))
+        return Answer(200, page, PAGE, page_headers(nonce, "'self'"))
 
     async def _form(self, request: Request) -> tuple[Room, dict[str, str]]:
         require_own_site(request)
@@ -175,7 +180,7 @@ class Pages:
     ) -> Answer:
         lang = dictionary.choose(form.get("lang", ""), "")
         where = f"/wait/{name_of(room.queue_id)}?lang={lang}{with_return(form.get('r', ''))}"
-        return _go(where + more, *cookies)
+        return go(where + more, *cookies)
 
     def _page(self, shown: Shown, cookies: list[tuple[bytes, bytes]]) -> Answer:
         nonce = secrets.token_urlsafe(16)
@@ -183,10 +188,10 @@ class Pages:
         page = fill("waiting.html", values(shown, nonce, destination))
         status = shown.pulse.fields.get("page_status", "200")
         code = int(status) if status in ("200", "202", "429", "503") else 200
-        headers = [*_headers(nonce, _origin(destination)), *cookies]
+        headers = [*page_headers(nonce, _origin(destination)), *cookies]
         if code in (429, 503):
             headers.append((b"retry-after", str(REFRESH_S).encode()))
-        return Answer(code, page, _PAGE, headers)
+        return Answer(code, page, PAGE, headers)
 
     def endpoints(self) -> Iterator[Endpoint]:
         """The pages' part of the table."""
@@ -198,11 +203,13 @@ def _language(request: Request, looks: Looks) -> str:
     return dictionary.choose(asked, accepted, looks.language or dictionary.FALLBACK)
 
 
-def _go(where: str, *headers: tuple[bytes, bytes]) -> Answer:
+def go(where: str, *headers: tuple[bytes, bytes]) -> Answer:
+    """Send a browser elsewhere."""
     return Answer(303, headers=[(b"location", where.encode("latin-1")), NO_STORE, *headers])
 
 
-def _headers(nonce: str, leads_to: str) -> list[tuple[bytes, bytes]]:
+def page_headers(nonce: str, leads_to: str) -> list[tuple[bytes, bytes]]:
+    """What comes with every page: nothing runs, loads or frames it that is not ours."""
     policy = (
         f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; "
         f"img-src data:; connect-src 'self'; form-action 'self' {leads_to}; base-uri 'none'; "

@@ -6,7 +6,7 @@ from waystation.interfaces.api.admin.office import FAILS, Office
 from waystation.interfaces.api.desk import require_own_site
 from waystation.interfaces.api.endpoints import endpoint
 from waystation.interfaces.api.exchange import Answer, Request, answer
-from waystation.interfaces.api.operators import SIGNED_IN_S, Operator, Role
+from waystation.interfaces.api.operators import SIGNED_IN_S, Operator, Role, operator_cookie
 from waystation.interfaces.api.second_factor import Enrolled
 from waystation.interfaces.api.telling import instant
 
@@ -99,9 +99,7 @@ class People:
         return Answer(204)
 
     def _cookie(self, token: str, max_age: int) -> tuple[bytes, bytes]:
-        name, value = self._office.desk.set_cookie(self._operators.cookie, token, max_age)
-        # Nobody is led into an operator's page from elsewhere already signed in.
-        return name, value.replace(b"SameSite=Lax", b"SameSite=Strict")
+        return operator_cookie(self._office.desk, self._operators.cookie, token, max_age)
 
 
 def _told(who: Operator) -> bodies.Who:

@@ -1,0 +1,1 @@
+"""Operators who sign in with an identity provider (OpenID Connect)."""
