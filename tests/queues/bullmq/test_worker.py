@@ -373,7 +373,7 @@ def test_senseless_options_are_refused(options: dict[str, int]) -> None:
 
 
 def test_a_limiter_that_lets_nothing_through_is_refused() -> None:
-    with pytest.raises(InvalidOption, match="a limiter's numbers must be at least 1"):
+    with pytest.raises(InvalidOption, match="max of the limiter must be at least 1"):
         Worker("mail", print, "redis://127.0.0.1:1", limiter=Limit(0, 0))
 
 

@@ -3,11 +3,13 @@
 import asyncio
 import contextvars
 import inspect
+import pickle
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from waystation.core.errors import InvalidOption
+from waystation.core.options import at_least
 
 from .processes import Processes
 
@@ -30,9 +32,11 @@ def handler_of(
     function: Callable[[Any], Any], *, concurrency: int, process: bool = False, batch: int = 0
 ) -> Handler[Any]:
     """Wrap `async def` to run on the loop, plain `def` in a thread, `process=True` in a process."""
-    if batch < 0:
-        raise InvalidOption(f"batch must be at least 0, got {batch}")
+    if not callable(function):
+        raise InvalidOption(f"a handler must be a function, got {function!r}")
+    at_least("batch", batch, 0)
     if process:
+        _check_portable(function)
         return _InProcesses(function, concurrency, batch)
     if _is_async(function):
         return Handler(function, batch=batch)
@@ -69,6 +73,15 @@ class _InProcesses(Handler[Any]):
 
     async def close(self) -> None:
         await self._processes.close()
+
+
+def _check_portable(function: Callable[[Any], Any]) -> None:
+    try:
+        pickle.dumps(function)
+    except Exception:
+        raise InvalidOption(
+            f"a handler that runs in a process must be a function of a module, got {function!r}"
+        ) from None
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

@@ -19,6 +19,7 @@ from waystation.core.errors import (
     ScriptFailed,
     StoreError,
 )
+from waystation.core.options import at_least
 from waystation.core.outcome import Failed, Outcome, Returned
 from waystation.core.telemetry.logs import get_logger
 
@@ -58,8 +59,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "batch_limit", "calls"):
-            if getattr(self, name) < 1:
-                raise InvalidOption(f"{name} must be at least 1, got {getattr(self, name)}")
+            at_least(name, getattr(self, name), 1)
         for name in ("lease_s", "wait_s"):
             if not getattr(self, name) > 0:
                 raise InvalidOption(f"{name} must be more than 0, got {getattr(self, name)}")

@@ -4,7 +4,7 @@ import asyncio
 import os
 from typing import Any, Self
 
-from waystation.core.errors import InvalidSetting, StoreUnreachable
+from waystation.core.errors import InvalidOption, InvalidSetting, StoreUnreachable
 from waystation.core.store.connection import Store, StoreOptions, connect
 from waystation.core.store.durable import Durability
 
@@ -18,6 +18,8 @@ class Attached:
     """Something that works on a store: opened when first needed, closed by whoever opened it."""
 
     def __init__(self, url: str | Store | None = None) -> None:
+        if not isinstance(url, str | Store | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidOption(f"a store is given by its URL, or as a Store, got {url!r}")
         self._given = url if isinstance(url, Store) else None
         self._url = url if isinstance(url, str) else None
         self._opening: asyncio.Task[Store] | None = None

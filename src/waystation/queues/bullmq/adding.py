@@ -1,7 +1,7 @@
 """How a job is made ready to be added: checked and written out before anything is sent."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
 from msgspec import UNSET
@@ -138,9 +138,10 @@ def as_added(id: str, packed: Packed, queue: QueueRef, now_ms: bytes) -> Job:
 
 
 def _padded(job: Any) -> tuple[Any, Any, None]:
-    if len(job) != 2:
+    if not isinstance(job, tuple | list) or len(cast(list[Any], job)) != 2:
         raise InvalidInput(f"a job to add is a name, its data and perhaps options, got {job!r}")
-    return job[0], job[1], None
+    name, data = cast(list[Any], job)
+    return name, data, None
 
 
 def wire_name(name: Any) -> bytes:

@@ -5,13 +5,13 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Literal, TypeAlias, cast
 
 from waystation.core.errors import InvalidOption, WrongState
+from waystation.core.options import at_least
 from waystation.core.store import faults
 
 from . import admin_scripts
 from .admin_scripts import Sweep
 from .attached import AttachedToQueue
 from .job_steps import remove_job
-from .options import at_least
 from .plain import ask
 from .states import known
 

@@ -22,6 +22,7 @@ from waystation.core.errors import (
     WaystationError,
     WrongState,
 )
+from waystation.core.options import at_least, of_kind
 from waystation.core.outcome import Done, Failed, Returned
 from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
 from waystation.core.store.connection import Store
@@ -63,8 +64,12 @@ class ClaimOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Minutes of metrics to keep; None records none."""
 
     def __post_init__(self) -> None:
-        if self.limiter and min(self.limiter.max, self.limiter.duration) < 1:
-            raise InvalidOption(f"a limiter's numbers must be at least 1, got {self.limiter}")
+        if self.limiter is not None:
+            of_kind("limiter", self.limiter, Limit)
+            at_least("max of the limiter", self.limiter.max, 1)
+            at_least("duration of the limiter", self.limiter.duration, 1)
+        if not self.worker.isprintable() or " " in self.worker:
+            raise InvalidOption(f"worker_name must be text without spaces, got {self.worker!r}")
 
 
 class BullSource:

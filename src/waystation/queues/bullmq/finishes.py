@@ -8,12 +8,12 @@ from typing import Any, NamedTuple, Protocol
 
 from waystation.core import codec
 from waystation.core.errors import (
-    InvalidOption,
     NotFound,
     StoreUnreachable,
     TimedOut,
     WorkError,
 )
+from waystation.core.options import at_least
 from waystation.core.store.script import Client, script
 
 from .event import QueueEvent
@@ -86,8 +86,8 @@ class Finishes:
 
     async def of(self, job_id: str, timeout: int | None) -> Any:
         """What the job returned, once it has."""
-        if timeout is not None and timeout < 0:
-            raise InvalidOption(f"timeout must be at least 0 ms, got {timeout}")
+        if timeout is not None:
+            at_least("timeout", timeout, 0)
         limit = asyncio.timeout(None if timeout is None else timeout / 1000)
         try:
             async with limit:

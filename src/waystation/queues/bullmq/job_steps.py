@@ -12,13 +12,14 @@ from waystation.core.errors import (
     TimedOut,
     WrongState,
 )
+from waystation.core.options import at_least
 from waystation.core.store.script import Client
 
 from . import job_scripts, scripts
 from .admin_scripts import state_of
 from .finishes import end_of
 from .keys import JobKeys, QueueKeys
-from .options import MOST_PRIORITY, at_least
+from .options import MOST_PRIORITY
 from .plain import ask, ask_all
 from .refusals import refusal
 from .states import JobState
@@ -225,6 +226,8 @@ class JobSteps:
         it has finished is not missed, and nobody asks again and again. The timeout is in
         milliseconds.
         """
+        if timeout is not None:
+            at_least("timeout", timeout, 0)
         if events is not None:
             return await events.wait_until_finished(self.id, timeout)
         try:

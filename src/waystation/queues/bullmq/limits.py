@@ -4,9 +4,10 @@ from typing import Any
 
 import msgspec
 
+from waystation.core.options import at_least
+
 from . import admin_scripts
 from .attached import AttachedToQueue
-from .options import at_least
 from .plain import ask, ask_all
 
 PUT_BACK_AT_ONCE = 7000

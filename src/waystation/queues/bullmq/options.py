@@ -9,6 +9,7 @@ import msgspec
 
 from waystation.core import backoff, codec
 from waystation.core.errors import InvalidOption, Malformed
+from waystation.core.options import at_least, of_kind
 from waystation.core.telemetry.logs import get_logger
 
 MOST_PRIORITY = 2**21 - 1
@@ -69,9 +70,8 @@ class Keep(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         for name in ("age", "count", "limit"):
-            value = getattr(self, name)
-            if value is not None and value < 0:
-                raise InvalidOption(f"{name} of what is kept must be at least 0, got {value}")
+            if (value := getattr(self, name)) is not None:
+                at_least(f"{name} of what is kept", value, 0)
 
 
 Retention: TypeAlias = bool | int | Keep
@@ -94,6 +94,7 @@ class Deduplication(msgspec.Struct, frozen=True, omit_defaults=True, rename="cam
     """While the first is delayed, a later one moves its time instead of adding a job."""
 
     def __post_init__(self) -> None:
+        of_kind("the id of a deduplication", self.id, str)
         if not self.id:
             raise InvalidOption("deduplication needs an id")
         if self.ttl is not None:
@@ -157,7 +158,11 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
             if (value := getattr(self, name)) is not None:
                 at_least(name, value, 0)
         for name in ("remove_on_complete", "remove_on_fail"):
-            _check_retention(name, getattr(self, name))
+            check_retention(name, getattr(self, name))
+        of_kind("lifo", self.lifo, bool)
+        for name, kind in _KINDS.items():
+            if (value := getattr(self, name)) is not None:
+                of_kind(name, value, kind)
         if self.job_id is not None:
             check_job_id(self.job_id)
         if self.parent and self.deduplication:
@@ -165,6 +170,8 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
         if sum(getattr(self, flag) for flag in FLAGS) > 1:
             raise InvalidOption("of what a failure means for the parent, choose one")
 
+
+_KINDS = {"job_id": str, "deduplication": Deduplication, "parent": Parent}
 
 FLAGS = {
     "fail_parent_on_failure": "fpof",
@@ -286,15 +293,6 @@ def kept(retention: Retention | None) -> str:
     return _kept(stored) or ""
 
 
-def at_least(name: str, value: Any, least: int) -> int:
-    """The value, if it is a whole number and not less than that."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidOption(f"{name} must be a whole number, got {value!r}")
-    if value < least:
-        raise InvalidOption(f"{name} must be at least {least}, got {value}")
-    return value
-
-
 def check_job_id(job_id: str) -> None:
     """Refuse an id that would be taken for something else."""
     if not job_id:
@@ -363,13 +361,18 @@ def _check_backoff(rule: Backoff | int | None) -> None:
             at_least("backoff delay", rule.delay, 1)
         case Backoff():
             at_least("backoff delay", rule.delay, 0)
-        case _:
+        case int():
             at_least("backoff", rule, 0)
+        case _:
+            raise InvalidOption(f"backoff must be a Backoff or milliseconds, got {rule!r}")
 
 
-def _check_retention(name: str, retention: Retention | None) -> None:
+def check_retention(name: str, retention: Retention | None) -> None:
+    """Refuse what does not say which finished jobs are kept."""
     if isinstance(retention, Keep) or retention is None:
         return
+    if not isinstance(retention, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidOption(f"{name} must be True, False, a number or a Keep, got {retention!r}")
     if retention < 0:
         raise InvalidOption(f"{name} must be at least 0, got {retention}")
     if retention > MANY_KEPT:

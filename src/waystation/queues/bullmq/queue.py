@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from waystation.core import codec
 from waystation.core.errors import StoreError, WaystationError
+from waystation.core.options import at_least
 from waystation.core.store.connection import Store
 from waystation.core.store.pipe import Pipe
 
@@ -51,7 +52,7 @@ class Queue(Getters, Administration, Limits, Scheduling):
     ) -> None:
         super().__init__(name, url, prefix=prefix)
         self._defaults = default_job_options or JobOptions()
-        self._packer = Packer(self._defaults, size_limit)
+        self._packer = Packer(self._defaults, at_least("size_limit", size_limit, 1))
 
     async def add(
         self, name: str, data: Any = UNSET, options: JobOptions | None = None, **given: Any

@@ -8,6 +8,7 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.errors import InvalidOption, Malformed
+from waystation.core.options import of_kind
 
 from . import cron
 
@@ -112,8 +113,9 @@ def wire_times(schedule: Schedule) -> dict[str, Any]:
 
 def millis(instant: int | datetime | None) -> int | None:
     """An instant in milliseconds."""
-    if not isinstance(instant, datetime):
+    if instant is None or isinstance(instant, int):
         return instant
+    of_kind("a date that is not given in milliseconds", instant, datetime)
     if instant.tzinfo is None:
         raise InvalidOption(f"a date needs a time zone, got {instant.isoformat()}")
     return int(instant.timestamp() * 1000)

@@ -16,6 +16,7 @@ from waystation.core.errors import (
     StoreUnreachable,
     WrongState,
 )
+from waystation.core.options import of_kind
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import get_logger
 
@@ -49,6 +50,7 @@ async def upsert(
 ) -> str:
     """Make a scheduler, or change the one of this id; the id of its next job."""
     _check_id(scheduler_id)
+    of_kind("a schedule", schedule, Schedule)
     template = options_as_stored(options) if options else {}
     _check_template(options)
     payload = codec.encode({} if data is None else data)

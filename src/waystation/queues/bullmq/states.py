@@ -19,7 +19,7 @@ _ALSO_CALLED = {"wait": "waiting", "paused": "waiting", "waiting_children": "wai
 def known(states: str | Iterable[str]) -> list[State]:
     """The states that are meant, each once."""
     named = [states] if isinstance(states, str) else states
-    meant = [_ALSO_CALLED.get(name, name) for name in named]
+    meant = [_ALSO_CALLED.get(name, name) if isinstance(name, str) else name for name in named]  # pyright: ignore[reportUnnecessaryIsInstance]
     for state in meant:
         if state not in STATES:
             raise InvalidOption(f"a state is one of {', '.join(STATES)}, got {state!r}")

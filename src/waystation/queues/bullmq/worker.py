@@ -1,12 +1,13 @@
 """The worker: a handler over one queue, in the manner BullMQ users know."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from waystation.core import identity
 from waystation.core.background import BackgroundWorker, Shift
 from waystation.core.backoff import HOUR_MS
 from waystation.core.errors import InvalidOption, StoreError, WorkError
+from waystation.core.options import at_least
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Claim, Refused, Settled
 from waystation.core.runtime.handlers import Handler, handler_of
@@ -23,12 +24,13 @@ from .errors import DETOURS, UnrecoverableError
 from .job import Job
 from .keys import PREFIX
 from .limits import Limit
-from .options import Retention
+from .options import Retention, check_retention
 
 JobHandler: TypeAlias = Callable[[Any], Any]
 """Takes the job, or a list of them, and returns a JSON value, or one for each."""
 
 WorkerEvent: TypeAlias = Literal["active", "completed", "failed", "refused", "lost", "error"]
+_EVENTS = ", ".join(get_args(WorkerEvent))
 
 
 class Worker(BackgroundWorker[Job], AttachedToQueue):
@@ -71,12 +73,19 @@ class Worker(BackgroundWorker[Job], AttachedToQueue):
         listener: Listener[Job] | None = None,
     ) -> None:
         super().__init__(name, url, prefix=prefix)
-        for what, value in (
-            ("lock_duration", lock_duration),
-            ("stalled_interval", stalled_interval),
+        for what, value, least in (
+            ("lock_duration", lock_duration, 1),
+            ("stalled_interval", stalled_interval, 1),
+            ("max_stalled", max_stalled, 0),
+            ("timeout", timeout, 1),
+            ("drain_delay", drain_delay, 1),
+            ("grace", grace, 0),
+            ("lock_renew_time", lock_renew_time, 1),
         ):
-            if value < 1:
-                raise InvalidOption(f"{what} must be at least 1 ms, got {value}")
+            if value is not None:
+                at_least(what, value, least)
+        check_retention("remove_on_complete", remove_on_complete)
+        check_retention("remove_on_fail", remove_on_fail)
         self.worker_name = worker_name or identity.worker_name()
         self._listener = _Callbacks(listener)
         self._traces = Traces()
@@ -107,6 +116,8 @@ class Worker(BackgroundWorker[Job], AttachedToQueue):
 
     def on(self, event: WorkerEvent, callback: Callable[..., Any]) -> None:
         """Call back when something happens here; other workers' jobs are told by QueueEvents."""
+        if event not in get_args(WorkerEvent):
+            raise InvalidOption(f"an event is one of {_EVENTS}, got {event!r}")
         self._listener.add(event, callback)
 
     def _shift_at(self, store: Store) -> Shift[Job]:
@@ -135,6 +146,8 @@ class Worker(BackgroundWorker[Job], AttachedToQueue):
             if batch:
                 raise InvalidOption("a batch holds jobs of any name, so it takes one handler")
             named = cast(Mapping[str, JobHandler], handler)
+            if not named:
+                raise InvalidOption("a worker needs a handler for at least one name, got none")
             handlers = {
                 name: handler_of(each, concurrency=concurrency, process=process)
                 for name, each in named.items()

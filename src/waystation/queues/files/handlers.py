@@ -6,6 +6,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from waystation.core.errors import InvalidOption
+from waystation.core.options import of_kind
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.telemetry.traces import Traces, carrier_from_ids
 
@@ -37,6 +38,8 @@ class Handlers:
         """Let a function handle the files that match: `**/*.pdf`, or `.pdf` for short."""
         if not patterns:
             raise InvalidOption("a handler must say for which files it is, such as '**/*'")
+        for pattern in patterns:
+            of_kind("a pattern", pattern, str)
         globs = Globs([_as_glob(pattern) for pattern in patterns])
 
         def register(function: F) -> F:

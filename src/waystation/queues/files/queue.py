@@ -9,6 +9,7 @@ import msgspec
 from waystation.core import codec
 from waystation.core.errors import InvalidOption, Malformed
 from waystation.core.events import Line
+from waystation.core.options import at_least
 from waystation.core.store import advice, faults, numbers
 from waystation.core.store.advice import Outlook
 from waystation.core.store.attached import Attached
@@ -152,6 +153,7 @@ class Queue(Attached):
 
     async def peek(self, queue: str, count: int = 10) -> list[Job | bytes]:
         """The next jobs of a list, the next to run first; bytes where something is no job."""
+        at_least("count", count, 1)
         lists = self._lists()
         key = lists.get(queue, queue)
         if key not in lists.values():
@@ -175,6 +177,8 @@ class Queue(Attached):
 
     async def requeue(self, most: int | None = None) -> int:
         """Put dead letters back in line, the oldest first; how many."""
+        if most is not None:
+            at_least("most", most, 0)
         moved, skipped = 0, 0
         store = await self._opened()
         redis: Any = store.redis

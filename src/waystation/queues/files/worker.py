@@ -7,7 +7,8 @@ import msgspec
 from waystation.core import identity
 from waystation.core.background import BackgroundWorker, Shift
 from waystation.core.breaker import BreakerOptions, State
-from waystation.core.errors import StoreError
+from waystation.core.errors import InvalidOption, StoreError
+from waystation.core.options import of_kind
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.worker import Worker as CoreWorker
 from waystation.core.runtime.worker import WorkerOptions
@@ -59,10 +60,16 @@ class Worker(BackgroundWorker[Job]):
         worker_id: str | None = None,
     ) -> None:
         super().__init__(url)
+        of_kind("handlers", handlers, Handlers)
+        if not handlers.rules:
+            raise InvalidOption(
+                "a worker needs a handler, such as @files.handler('**/*'), got none"
+            )
         self.id = worker_id or identity.worker_name()
         """The worker's name, as its list and its heartbeat have it."""
         self.keys = FileKeys(layout)
         self._options = options = options or FileWorkerOptions()
+        of_kind("options", options, FileWorkerOptions)
         self._metrics = metrics or Metrics()
         self._gates: Gates | None = None
         self._handler = handlers.running(

@@ -7,6 +7,7 @@ import msgspec
 from waystation.core import codec
 from waystation.core.backoff import LONGEST_MS
 from waystation.core.errors import InvalidOption, Malformed, WrongState
+from waystation.core.options import listed, of_kind
 
 from .limits import Limit
 from .retry import Retry
@@ -35,16 +36,29 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
     """While it is kept, for a day, a second job with the same key is not made."""
 
     def __post_init__(self) -> None:
+        for name, kind in _KINDS.items():
+            if (value := getattr(self, name)) is not None:
+                of_kind(name, value, kind)
         if not 1 <= self.priority <= 10:
             raise InvalidOption(f"priority must be 1 to 10, got {self.priority}")
         if self.depends_on and self.schedule.cron is not None:
             raise InvalidOption("a job with a cron schedule cannot wait for others")
-        if isinstance(self.depends_on, str):
-            raise InvalidOption(f"depends_on takes a list of ids, got {self.depends_on!r}")
+        listed("depends_on", self.depends_on)
         for name in ("job_id", "idempotency_key"):
             value = getattr(self, name)
             if value is not None and (not value or not value.isprintable() or " " in value):
                 raise InvalidOption(f"{name} must be text without spaces, got {value!r}")
+
+
+_KINDS = {
+    "target": Target,
+    "schedule": Schedule,
+    "retry": Retry,
+    "limit": Limit,
+    "priority": int,
+    "job_id": str,
+    "idempotency_key": str,
+}
 
 
 class WireJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -200,6 +214,7 @@ def route_of(job: Job, target: Target | None = None) -> str:
 
 def checked_type(type: str) -> str:
     """A job's type, or why it cannot be one."""
+    of_kind("a job's type", type, str)
     if not type or not type.isprintable() or " " in type:
         raise InvalidOption(f"a job's type must be text without spaces, got {type!r}")
     return type

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from waystation.core.errors import InvalidOption
+from waystation.core.options import at_least
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -14,6 +14,5 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
     def __post_init__(self) -> None:
         for name in ("max_concurrent", "max_per_minute"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InvalidOption(f"{name} must be at least 1, got {value}")
+            if (value := getattr(self, name)) is not None:
+                at_least(name, value, 1)

@@ -8,6 +8,7 @@ from waystation.core.clock import Clock, SystemClock
 from waystation.core.codec import PAYLOAD_LIMIT, check_size
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.events import Line
+from waystation.core.options import of_kind
 from waystation.core.store import advice, faults, numbers
 from waystation.core.store.advice import Outlook
 from waystation.core.store.attached import Attached
@@ -45,6 +46,8 @@ Record: TypeAlias = tuple[str | bytes | int, ...]
 
 def record(job: NewJob, *, now_ms: int, payload_limit: int = PAYLOAD_LIMIT) -> Record:
     """Make a job ready for the script, checked; the same for a producer and for a bulk load."""
+    of_kind("each of many jobs", job, NewJob)
+    of_kind("options", job.options, JobOptions)
     options, schedule = job.options, job.options.schedule
     id = options.job_id or identity.ordered_id(now_ms)
     data = written(id, checked_type(job.type), job.payload, options, now_ms)
@@ -179,6 +182,8 @@ class Queue(Attached):
 
     async def limit(self, type: str, limit: Limit | None) -> None:
         """Set the limits of a type for all workers, or lift them."""
+        if limit is not None:
+            of_kind("limit", limit, Limit)
         config = codec.encode(limit) if limit else ""
         await admin_scripts.set_limit(
             (await self._opened()).hot, self.keys, queue=checked_type(type), config=config

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from waystation.core import codec
-from waystation.core.errors import InvalidOption, Malformed
+from waystation.core.errors import Malformed
+from waystation.core.options import of_kind
 from waystation.core.store import faults
 from waystation.core.store.script import Client
 
@@ -32,8 +33,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         checked_server_id(self.server_id)
-        if isinstance(self.capabilities, str):
-            raise InvalidOption(f"capabilities takes a list of names, got {self.capabilities!r}")
+        of_kind("stack", self.stack, str)
+        of_kind("region", self.region, str)
+        for capability in self.capabilities:
+            of_kind("a capability", capability, str)
 
     def matched(self) -> bytes:
         """The profile as the scripts match it."""

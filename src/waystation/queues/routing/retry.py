@@ -6,6 +6,7 @@ import msgspec
 
 from waystation.core.backoff import LONGEST_MS, Backoff, Dice, Growth
 from waystation.core.errors import InvalidOption, Unrecoverable
+from waystation.core.options import listed
 
 
 class BackoffRule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -48,6 +49,8 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     """Names of errors after which another worker has to try."""
 
     def __post_init__(self) -> None:
+        listed("skip_on", self.skip_on)
+        listed("reroute_on", self.reroute_on)
         if not 1 <= self.attempts <= LONGEST_MS:
             raise InvalidOption(f"attempts must be 1 to {LONGEST_MS}, got {self.attempts}")
 

@@ -10,6 +10,7 @@ from cronsim import CronSim, CronSimError
 
 from waystation.core.backoff import LONGEST_MS
 from waystation.core.errors import InvalidOption
+from waystation.core.options import at_least
 
 Overlap: TypeAlias = Literal["allow", "skip", "queue-one"]
 Missed: TypeAlias = Literal["last", "all", "skip"]
@@ -43,7 +44,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
             raise InvalidOption(f"a schedule takes one of delay, run_at and cron, got {given}")
         for name in ("delay", "run_at"):
             value = getattr(self, name)
-            if value is not None and not 0 <= value <= LONGEST_MS:
+            if value is not None and at_least(name, value, 0) > LONGEST_MS:
                 raise InvalidOption(f"{name} must be 0 to {LONGEST_MS} ms, got {value}")
         if self.overlap not in ("allow", "skip", "queue-one"):
             raise InvalidOption(f"overlap must be allow, skip or queue-one, got {self.overlap!r}")

@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from waystation.core.errors import InvalidOption
+from waystation.core.options import listed
 
 from .limits import Limit
 
@@ -40,6 +41,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
         if self.server == "":
             raise InvalidOption("a target's server must be a name or left out, got an empty one")
         for category in ("stack", "capabilities", "region", "avoid"):
+            listed(f"a target's {category}", getattr(self, category))
             for value in getattr(self, category):
                 if not isinstance(value, str) or not value:
                     raise InvalidOption(f"a target's {category} must be names, got {value!r}")

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 from waystation.core import identity
 from waystation.core.background import BackgroundWorker, Shift
 from waystation.core.errors import InvalidOption, Unrecoverable
+from waystation.core.options import listed, of_kind
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.worker import Listener, WorkerOptions
 from waystation.core.runtime.worker import Worker as CoreWorker
@@ -42,10 +43,10 @@ class Worker(BackgroundWorker[Job]):
     ) -> None:
         """Say what the worker offers; `scheduler=None` leaves the upkeep to others."""
         super().__init__(url)
+        of_kind("handlers by type", handlers, Mapping)
         if not handlers:
             raise InvalidOption("a worker needs a handler for at least one type, got none")
-        if isinstance(capabilities, str):
-            raise InvalidOption(f"capabilities takes a list of names, got {capabilities!r}")
+        listed("capabilities", capabilities)
         self.keys = RoutingKeys(namespace)
         self.profile = Profile(
             server_id=server_id or identity.worker_name(),
@@ -55,6 +56,7 @@ class Worker(BackgroundWorker[Job]):
             types=tuple(checked_type(type) for type in handlers),
         )
         self._options = options or WorkerOptions()
+        of_kind("options", self._options, WorkerOptions)
         self._handler = _ByType(handlers, self._options.concurrency, process=process)
         self._scheduling = scheduler
         self._listener = listener
