@@ -82,6 +82,9 @@ async def test_where_lanes_are_strict_everybody_of_a_higher_one_comes_first(hand
     found = estimate.wait(await hands.room.pulse(), await hands.status("n9"))
     assert found is not None
     assert found.p50 == 10
+    # What is told is what history learns from, or it would count them twice.
+    await hands.join("last")
+    assert (await hands.events())[-1]["ahead"] == "20"
 
 
 async def test_where_chance_decides_everybody_of_a_lane_is_told_the_same(hands: Hands) -> None:

@@ -116,6 +116,19 @@ async def test_nobody_sees_half_a_draw_and_a_crash_changes_nothing(hands: Hands)
     assert (await hands.admit())[-1] == "late"
 
 
+async def test_nobody_slips_out_of_a_draw_that_has_counted_them(hands: Hands) -> None:
+    """F39: a proof is about everybody who took part; they may leave as soon as it is made."""
+    await gathered(hands, "ann", "bob", "eve")
+    client = await hands.room.client()
+    await scripts.begin_draw(client, hands.keys, beacon="", now=hands.room.now())
+    with pytest.raises(WrongState, match="lots are being drawn"):
+        await hands.room.leave(hands.places["bob"], "bob")
+    await hands.lottery.draw()
+    lottery.verify(await hands.lottery.proof(), await hands.lottery.drawn())
+    assert await hands.room.leave(hands.places["bob"], "bob") is True
+    assert set(await hands.admit()) == {"ann", "eve"}
+
+
 async def test_lanes_are_drawn_each_for_itself(hands: Hands) -> None:
     """F39: a premium visitor stays one."""
     await gathered(hands, *(f"n{each}" for each in range(20)))

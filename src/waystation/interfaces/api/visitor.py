@@ -270,7 +270,7 @@ class Visitors:
         scope="ticket",
         takes=bodies.Possession,
         gives={200: bodies.Done},
-        fails=_FAILS,
+        fails=(*_FAILS, 409),
     )
     async def leave(self, request: Request) -> Answer:
         """Give the place up."""

@@ -32,7 +32,7 @@ VISITS = Table(
         Column("network", TEXT, "a digest of where they came from"),
         Column("joined_at", INSTANT, "when they got in line"),
         Column("seq", LONG, "their place in the order"),
-        Column("ahead", LONG, "people of the lane ahead of them then"),
+        Column("ahead", LONG, "people who came first then: of the lane, or of higher ones"),
         Column("rate", REAL, "people of the lane called in per second then"),
         Column("model", TEXT, "the version of the model they were told a wait by"),
         Column("called_at", INSTANT, "when their turn first came"),

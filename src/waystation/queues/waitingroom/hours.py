@@ -1,5 +1,6 @@
 """What happened in a room hour by hour, read from the hashes that the scripts keep."""
 
+import asyncio
 from collections.abc import Mapping
 
 import msgspec
@@ -39,11 +40,9 @@ class Hour(msgspec.Struct, kw_only=True):
 async def last(room: Room, hours: int = MOST_HOURS) -> list[Hour]:
     """The hours up to this one, the earliest first."""
     now_ms = (await room.pulse()).now_ms
-    found = list[Hour]()
-    for back in range(hours - 1, -1, -1):
-        at = now_ms - back * HOUR_MS
-        found.append(_read(hour_of(at), await room.statistics(at)))
-    return found
+    times = [now_ms - back * HOUR_MS for back in range(hours - 1, -1, -1)]
+    kept = await asyncio.gather(*(room.statistics(at) for at in times))
+    return [_read(hour_of(at), each) for at, each in zip(times, kept, strict=True)]
 
 
 def percentile(kept: Mapping[str, int], share: float) -> int | None:

@@ -7,7 +7,7 @@
 --- rarely  standing begin_session
 local set = redis.call('HMGET', meta, 'status', 'queueing_method', 'max_queue_size', 'phase',
   'starts_us', 'position_ttl_s', 'fail_open_us', 'newcomers_per_minute', 'missed_s', 'session_s',
-  'events_cap')
+  'events_cap', 'strict_lanes')
 local us = instant_us(now)
 local seconds = whole(us / 1000000)
 local room = {
@@ -102,7 +102,9 @@ local function admit_to_line(one)
   redis.call('ZADD', heartbeat, seconds, one.id)
   local ahead = lengths[lane]
   lengths[lane] = ahead + 1
-  tell(room, 'waiting', one.id, 'lane', lane, 'seq', score, 'ahead', ahead, 'waiting', total,
+  local first = ahead
+  for other = lane + 1, set[12] == '1' and 3 or 0 do first = first + lengths[other] end
+  tell(room, 'waiting', one.id, 'lane', lane, 'seq', score, 'ahead', first, 'waiting', total,
     'active', inside, 'rate', one.rate, 'model', model, 'network', one.network, 'agent', one.agent)
   if phase == 'drawing' then
     return { 'joined', one.id, 'prequeued', lane, room.starts or '', total }

@@ -14,6 +14,10 @@ local room = {
 }
 local found = standing(room, id)[1]
 if found == 'gone' or found == 'inside' then return 'gone' end
+-- The lots are drawn among as many as were counted; whoever left now would be missing in the proof.
+if room.phase == 'drawing' and redis.call('ZSCORE', prequeue, id) then
+  return redis.error_reply('WRONG_STATE lots are being drawn; leave when they are')
+end
 
 local lane = lane_of(room.upper, id)
 local turn = redis.call('ZREM', admitted, id)

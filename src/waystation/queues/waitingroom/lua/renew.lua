@@ -15,6 +15,6 @@ redis.call('HSET', session, 'last_activity', whole(us / 1000000), 'expires_at', 
 local seen = redis.call('HINCRBY', session, 'page_views', views)
 local left = math.max(1, math.ceil((ends - us) / 1000000))
 redis.call('EXPIRE', session, left)
-if redis.call('EXISTS', position) == 1 then redis.call('EXPIRE', position, left) end
+redis.call('EXPIRE', position, left)
 if redis.call('GET', owner) == id then redis.call('EXPIRE', owner, left) end
 return { whole(ends / 1000), whole(limit / 1000), seen }
