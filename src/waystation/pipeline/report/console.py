@@ -5,13 +5,13 @@ from rich.table import Table
 from rich.text import Text
 
 from waystation.pipeline.report.facts import Facts
-from waystation.pipeline.report.words import duration, number, part, sums, verdict
+from waystation.pipeline.report.words import duration, number, part, sums
 
 
 def shown(facts: Facts) -> RenderableType:
     """The report in a few tables."""
     colour = {True: "bold green", False: "bold red", None: "yellow"}[facts.clean]
-    said = Text(verdict(facts.clean), style=colour)
+    said = Text(facts.verdict, style=colour)
     return Group(
         _ledger(facts), "", _times(facts), "", _failures(facts), "", said, checks_of(facts)
     )

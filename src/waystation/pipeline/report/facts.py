@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from waystation.pipeline.gold.forecast import Forecast, forecast
 from waystation.pipeline.gold.quality import Check, checked
 from waystation.pipeline.history import History, utc
+from waystation.pipeline.report.words import verdict
 from waystation.pipeline.sketches import merged, percentile
 from waystation.pipeline.tables import CAPACITY, EVENTS, FAILURES, GAPS, HOURLY, LEDGER, WORKERS
 from waystation.pipeline.writeback import SLOT_S, slot_series
@@ -72,6 +73,16 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         """Whether everything is accounted for; None when nobody has looked."""
         verdicts = [queue.clean for queue in self.queues]
         return False if False in verdicts else None if None in verdicts else True
+
+    @property
+    def verdict(self) -> str:
+        """What the ledger says of all queues, in a sentence."""
+        return verdict(
+            self.clean,
+            lost=sum(queue.lost or 0 for queue in self.queues),
+            twice=sum(queue.duplicated for queue in self.queues),
+            unseen=sum(queue.gaps for queue in self.queues),
+        )
 
 
 def gather(history: History, now: dt.datetime) -> Facts:

@@ -15,7 +15,6 @@ from waystation.pipeline.report.words import (
     number,
     part,
     sums,
-    verdict,
 )
 
 STYLE = resources.files("waystation.pipeline.report").joinpath("page.css").read_text()
@@ -60,7 +59,7 @@ def _span(facts: Facts) -> str:
 def _verdict(facts: Facts) -> str:
     kind = {True: "good", False: "bad", None: ""}[facts.clean]
     return (
-        f'<div class="verdict {kind}"><b>{escape(verdict(facts.clean))}</b>'
+        f'<div class="verdict {kind}"><b>{escape(facts.verdict)}</b>'
         f'<span class="soft">{escape(_sums(facts))}</span></div>'
     )
 

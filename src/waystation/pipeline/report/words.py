@@ -42,12 +42,15 @@ def sums(ill: list[str], many: int) -> str:
     return f"The tables add up: {many} counts were made twice." if many else "Nothing was counted."
 
 
-def verdict(clean: bool | None) -> str:
+def verdict(clean: bool | None, *, lost: int = 0, twice: int = 0, unseen: int = 0) -> str:
     """What the ledger says, in a sentence."""
-    match clean:
-        case True:
-            return "Everything is accounted for: nothing lost, nothing done twice, no gap."
-        case False:
-            return "The ledger is not clean: something is lost, was done twice, or was not seen."
-        case None:
-            return "Nobody has looked at the queues, so the ledger cannot say whether all is there."
+    if clean:
+        return "Everything is accounted for: nothing lost, nothing done twice, no gap."
+    if clean is None:
+        return "Nobody has looked at the queues, so the ledger cannot say whether all is there."
+    said = [
+        f"{number(lost)} lost" if lost else "nothing lost",
+        f"{number(twice)} done twice" if twice else "nothing done twice",
+        f"{number(unseen)} events gone before they could be read" if unseen else "no gap",
+    ]
+    return f"The ledger is not clean: {', '.join(said)}."
