@@ -12,13 +12,12 @@ from rich.padding import Padding
 from rich.progress import (
     BarColumn,
     Progress,
-    ProgressColumn,
-    Task,
     TextColumn,
     TimeElapsedColumn,
 )
 from rich.table import Table
-from rich.text import Text
+
+from waystation.interfaces.cli.watching import Count
 
 from .account import Account
 
@@ -67,7 +66,7 @@ class Stage:
         columns = (
             TextColumn("  "),
             BarColumn(),
-            _Count(),
+            Count(),
             TextColumn(what),
             TimeElapsedColumn(),
         )
@@ -116,14 +115,6 @@ class Stage:
                 self.say(f"{done:>7,} of {total:,} {what}")
 
         return show
-
-
-class _Count(ProgressColumn):
-    """How many of how many, with their thousands apart."""
-
-    def render(self, task: Task) -> Text:
-        total = f"{task.total or 0:,.0f}"
-        return Text(f"{task.completed:>{len(total)},.0f} of {total}")
 
 
 def _table(accounts: Sequence[Account]) -> Table:

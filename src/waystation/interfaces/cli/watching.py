@@ -8,13 +8,26 @@ import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     SpinnerColumn,
+    Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.text import Text
+
+
+class Count(ProgressColumn):
+    """How many of how many, with their thousands apart; nothing where that is not known."""
+
+    def render(self, task: Task) -> Text:
+        """Write it."""
+        if task.total is None or task.total <= 1:
+            return Text()
+        total = f"{task.total:,.0f}"
+        return Text(f"{task.completed:>{len(total)},.0f} of {total}")
 
 
 class Plain:
@@ -55,10 +68,10 @@ def watching() -> Generator[Plain | Bars]:
         yield Plain()
         return
     columns = (
-        SpinnerColumn(),
+        SpinnerColumn(finished_text="[green]✓[/]"),
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        Count(),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
