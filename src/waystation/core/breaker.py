@@ -4,7 +4,6 @@ import math
 from collections import deque
 from collections.abc import Callable
 from enum import Enum, StrEnum, auto
-from functools import partial
 from types import TracebackType
 
 import msgspec
@@ -97,34 +96,35 @@ class Breaker:
 
     def enter(self) -> "Permit":
         """Ask to make one call; CircuitOpen when it is not the time."""
-        if self._state is State.OPEN and not self.cooldown_left_s:
-            self._change(State.HALF_OPEN)
-        match self._state:
-            case State.OPEN:
-                raise CircuitOpen(f"too much failed; next try in {self.cooldown_left_s:.1f} s")
-            case State.HALF_OPEN if self._probes_out >= self._options.probes:
-                raise CircuitOpen("too much failed; a try is under way")
-            case State.HALF_OPEN:
-                self._probes_out += 1
-            case State.CLOSED:
-                pass
-        return Permit(partial(self._learn, self._era))
+        if self._state is not State.CLOSED:
+            self._begin_probe()
+        return Permit(self, self._era)
 
-    def _learn(self, era: int, lesson: Lesson) -> None:
+    def learn(self, era: int, lesson: Lesson) -> None:
+        """Take note of what a permit of that era taught."""
         # A result from before the last change says nothing about the state we are in now.
         if era != self._era:
             return
-        match self._state, lesson:
-            case State.HALF_OPEN, Lesson.SUCCESS:
-                self._change(State.CLOSED)
-            case State.HALF_OPEN, Lesson.FAILURE:
-                self._change(State.OPEN)
-            case State.HALF_OPEN, Lesson.NOTHING:
-                self._probes_out -= 1
-            case State.CLOSED, Lesson.SUCCESS | Lesson.FAILURE:
+        if self._state is State.CLOSED:
+            if lesson is not Lesson.NOTHING:
                 self._count(lesson)
-            case _:
-                pass
+            return
+        match lesson:
+            case Lesson.SUCCESS:
+                self._change(State.CLOSED)
+            case Lesson.FAILURE:
+                self._change(State.OPEN)
+            case Lesson.NOTHING:
+                self._probes_out -= 1
+
+    def _begin_probe(self) -> None:
+        if self._state is State.OPEN:
+            if left := self.cooldown_left_s:
+                raise CircuitOpen(f"too much failed; next try in {left:.1f} s")
+            self._change(State.HALF_OPEN)
+        if self._probes_out >= self._options.probes:
+            raise CircuitOpen("too much failed; a try is under way")
+        self._probes_out += 1
 
     def _count(self, lesson: Lesson) -> None:
         now = self._clock.monotonic()
@@ -146,10 +146,11 @@ class Breaker:
 class Permit:
     """Leave to make one call; what is not told to have succeeded or failed is released."""
 
-    __slots__ = ("_learn",)
+    __slots__ = ("_breaker", "_era")
 
-    def __init__(self, learn: Callable[[Lesson], None]) -> None:
-        self._learn: Callable[[Lesson], None] | None = learn
+    def __init__(self, breaker: Breaker, era: int) -> None:
+        self._breaker: Breaker | None = breaker
+        self._era = era
 
     def succeeded(self) -> None:
         """The other side works."""
@@ -164,9 +165,9 @@ class Permit:
         self._resolve(Lesson.NOTHING)
 
     def _resolve(self, lesson: Lesson) -> None:
-        learn, self._learn = self._learn, None
-        if learn:
-            learn(lesson)
+        breaker, self._breaker = self._breaker, None
+        if breaker is not None:
+            breaker.learn(self._era, lesson)
 
     def __enter__(self) -> "Permit":
         return self
@@ -180,7 +181,8 @@ class Permit:
         self.release()
 
     def __del__(self) -> None:
-        self.release()
+        if self._breaker is not None:
+            self.release()
 
 
 class _Window:

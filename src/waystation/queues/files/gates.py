@@ -36,18 +36,21 @@ class Gates:
 
     def plan(self, want: int) -> "Plan":
         """Say for each queue what its share is and how much it may give."""
+        probes = {
+            place: _probes(breaker, want)
+            for place, breaker in enumerate(self.breakers)
+            if breaker is not None and breaker.state is not State.CLOSED
+        }
+        # Without probes and weights they are nearly always the same few, so they are kept.
+        if not probes and (kept := self._unhindered.get(want)):
+            return kept
         limits = [want] * len(self.breakers)
-        probes: dict[int, list[Permit]] = {}
-        for place, breaker in enumerate(self.breakers):
-            if breaker is not None and breaker.state is not State.CLOSED:
-                probes[place] = _probes(breaker, want)
-                limits[place] = len(probes[place])
-        if probes or self._weights:
-            return Plan(self._shares(want), limits, probes)
-        # Nearly always the same few, so they are kept.
-        if want not in self._unhindered:
-            self._unhindered[want] = Plan(self._shares(want), limits, probes)
-        return self._unhindered[want]
+        for place, permits in probes.items():
+            limits[place] = len(permits)
+        plan = Plan(self._shares(want), limits, probes)
+        if not probes and not self._weights:
+            self._unhindered[want] = plan
+        return plan
 
     def permit(self, lane: int, plan: "Plan") -> Permit | None:
         """The permit for a job that was fetched."""
@@ -102,10 +105,9 @@ class Plan:
 
     def release(self) -> None:
         """Give back the permits that no job came for."""
-        for probes in self.probes.values():
-            for permit in probes:
+        while self.probes:
+            for permit in self.probes.popitem()[1]:
                 permit.release()
-        self.probes = {}
 
 
 def _probes(breaker: Breaker, want: int) -> list[Permit]:
