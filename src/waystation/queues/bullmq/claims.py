@@ -97,7 +97,7 @@ class BullSource:
         self._keep_failed = kept(options.remove_on_fail)
         self._dice = random.Random()
         self._limited_until = 0.0
-        self._due_ms: int | None = None
+        self._due_in_ms = 0
         self._lost_answers: list[str] = []
 
     async def open(self) -> None:
@@ -181,7 +181,8 @@ class BullSource:
             raise
         if settlement.limited_ms > 0:
             self._limited_until = time.monotonic() + settlement.limited_ms / 1000
-        self._due_ms = settlement.due_ms or None
+        if claim:
+            self._due_in_ms = settlement.due_in_ms
         return settlement, token
 
     async def _find_lost_claims(self) -> list[Claim[Job]]:
@@ -301,8 +302,10 @@ class BullSource:
         if limited > 0:
             await asyncio.sleep(min(limited, LONGEST_LIMIT_S))
             return
-        due_ms, self._due_ms = self._due_ms, None
-        await self._marker.wait(at_most, due_ms=due_ms)
+        due_in_ms, self._due_in_ms = self._due_in_ms, 0
+        if due_in_ms:
+            self._marker.expect(due_in_ms)
+        await self._marker.wait(at_most)
 
     @contextlib.asynccontextmanager
     async def keeper(self) -> AsyncGenerator[Extend]:

@@ -40,16 +40,20 @@ class Marker:
         self._clock = clock
         self._blocked: asyncio.Task[float | None] | None = None
         self._due_at: float | None = None
+        """When a job is due that we know of, on the clock that is never set."""
 
     async def open(self) -> None:
         """Connect, so that dashboards see the worker before it has to wait."""
         with faults.told():
             await self._client.execute_command("PING")
 
-    async def wait(self, at_most: float, *, due_ms: int | None = None) -> None:
+    def expect(self, due_in_ms: float) -> None:
+        """A delayed job will be due after that many milliseconds."""
+        due_at = self._clock.monotonic() + due_in_ms / 1000
+        self._due_at = due_at if self._due_at is None else min(self._due_at, due_at)
+
+    async def wait(self, at_most: float) -> None:
         """Return when the marker is touched, when a delayed job is due, or after that long."""
-        if due_ms is not None:
-            self._expect(due_ms)
         if self._blocked is None:
             self._blocked = asyncio.create_task(self._block(min(at_most, LONGEST_BLOCK_S)))
         timer = asyncio.create_task(self._clock.sleep(self._pause(at_most)))
@@ -59,9 +63,9 @@ class Marker:
             timer.cancel()
         if self._blocked.done():
             blocked, self._blocked = self._blocked, None
-            if (score := blocked.result()) and score > self._clock.now_ms():
+            if (score := blocked.result()) and (left := score - self._clock.now_ms()) > 0:
                 # A due time, and popping it has removed it: from here on it is ours to keep.
-                self._expect(score)
+                self.expect(left)
                 await self.wait(at_most)
         self._forget_what_is_due()
 
@@ -78,14 +82,11 @@ class Marker:
             popped = await self._client.execute_command("BZPOPMIN", self._key, seconds)
         return float(popped[2]) if popped else None
 
-    def _expect(self, due_ms: float) -> None:
-        self._due_at = due_ms if self._due_at is None else min(self._due_at, due_ms)
-
     def _pause(self, at_most: float) -> float:
         if self._due_at is None:
             return at_most
-        return min(at_most, max(0.0, (self._due_at - self._clock.now_ms()) / 1000))
+        return min(at_most, max(0.0, self._due_at - self._clock.monotonic()))
 
     def _forget_what_is_due(self) -> None:
-        if self._due_at is not None and self._due_at <= self._clock.now_ms():
+        if self._due_at is not None and self._due_at <= self._clock.monotonic():
             self._due_at = None

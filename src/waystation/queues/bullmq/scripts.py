@@ -20,8 +20,9 @@ class Settlement(NamedTuple):
     """An id and a flat list of fields for each job claimed, in turn."""
     limited_ms: int
     """How long the rate limit lets nothing through; 0 when it does not bind."""
-    due_ms: int
-    """When the next delayed job is due; asked for only when there was nothing to claim."""
+    due_in_ms: int
+    """How long until the next delayed job is due; asked for only when there was nothing to claim,
+    0 when there is none."""
 
 
 def _settlement(answer: Any) -> Settlement:

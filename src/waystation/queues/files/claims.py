@@ -71,12 +71,13 @@ class FileSource:
         self._ttl_ms = round(options.heartbeat_ttl_s * 1000)
         # Only tests bring a clock; otherwise the server says what time it is.
         self._clock = clock
+        self._timer = clock or SystemClock()
         self._meter = meter
         self.gates = Gates(
             self._keys.queues,
             breaker=breaker,
             weights=self._options.weights,
-            clock=clock or SystemClock(),
+            clock=self._timer,
             meter=meter,
         )
         self._wake = Wake(store, self._keys.wake)
@@ -88,7 +89,7 @@ class FileSource:
         self._finding = asyncio.Lock()
         self._in_doubt = False
         self._look_again = False
-        self._due_ms = 0
+        self._due_at: float | None = None
 
     async def open(self) -> None:
         """Show up among the workers, before anything is fetched."""
@@ -142,9 +143,8 @@ class FileSource:
             await asyncio.sleep(min(shut, at_most))
             return
         at_most = min(at_most, self._options.wait_s)
-        if self._due_ms:
-            now_ms = (self._clock or SystemClock()).now_ms()
-            at_most = min(at_most, max(0.0, (self._due_ms - now_ms) / 1000))
+        if self._due_at is not None:
+            at_most = min(at_most, max(0.0, self._due_at - self._timer.monotonic()))
         await self._wake.wait(at_most)
 
     @contextlib.asynccontextmanager
@@ -205,7 +205,9 @@ class FileSource:
         for each in claims:
             each.permit = self.gates.permit(each.lane, plan)
         plan.release()
-        self._due_ms = settlement.due_ms
+        if want:
+            due_in_ms = settlement.due_in_ms
+            self._due_at = self._timer.monotonic() + due_in_ms / 1000 if due_in_ms else None
         self._look_again = self._look_again or bool(self._poison)
         return settlement, claims
 

@@ -18,13 +18,14 @@ class Settlement(NamedTuple):
     """0 for each outcome that counts, 1 for one whose job was no longer ours."""
     fetched: Sequence[Sequence[bytes]]
     """The jobs' bytes for each lane, in order."""
-    due_ms: int
-    """When the next retry is due; asked for only when nothing was fetched, 0 when there is none."""
+    due_in_ms: int
+    """How long until the next retry is due; asked for only when nothing was fetched, 0 when there
+    is none."""
 
 
 def _settlement(answer: Any) -> Settlement:
-    codes, fetched, due_ms = answer
-    return Settlement(codes, fetched, int(due_ms))
+    codes, fetched, due_in_ms = answer
+    return Settlement(codes, fetched, int(due_in_ms))
 
 
 @script(reply=_settlement)

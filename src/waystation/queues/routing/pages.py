@@ -15,8 +15,8 @@ _REPLIES = {
     "release_lock": "1, or 0 when the worker does not own the lock",
     "dispatch": "the id that stands for each job, in order",
     "settle": "a code for each outcome (0 counts, -1 gone, -2 lease over, -6 held by another); id "
-    "and JSON of each job claimed, in turn; milliseconds until a limit per minute ends; when the "
-    "next delayed job is due; the last wake-up; 1 when signatures are left to look at",
+    "and JSON of each job claimed, in turn; milliseconds until a limit per minute ends, and until "
+    "the next delayed job is due; the last wake-up; 1 when signatures are left to look at",
     "find_held": "id, token and JSON of each job held under one of the tokens, in turn",
     "extend": "the places, from 1, of the leases that are lost",
     "report_progress": "1, or the error `LEASE_LOST`",

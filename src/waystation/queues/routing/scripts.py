@@ -21,8 +21,8 @@ class Settlement(NamedTuple):
     """An id and the job's JSON for each job claimed, in turn."""
     limited_ms: int
     """How long a limit per minute keeps fitting jobs back; 0 when none does."""
-    due_ms: int | None
-    """When the next delayed job is due."""
+    due_in_ms: int | None
+    """How long until the next delayed job is due; None when there is none."""
     woken: str
     """The last wake-up that this call knows of."""
     unread: bool
@@ -30,10 +30,10 @@ class Settlement(NamedTuple):
 
 
 def _settlement(answer: Any) -> Settlement:
-    codes, claims, limited_ms, due, woken, unread = answer
+    codes, claims, limited_ms, due_in, woken, unread = answer
     # A job that others have put off for ever is never due.
-    due_ms = int(float(due)) if due and math.isfinite(float(due)) else None
-    return Settlement(codes, claims, int(limited_ms), due_ms, woken.decode(), bool(unread))
+    due_in_ms = int(float(due_in)) if due_in and math.isfinite(float(due_in)) else None
+    return Settlement(codes, claims, int(limited_ms), due_in_ms, woken.decode(), bool(unread))
 
 
 @script(reply=texts)

@@ -36,8 +36,8 @@ class Wakes:
         pauses: list[float] = []
         if settlement.limited_ms:
             pauses.append(settlement.limited_ms / 1000)
-        if settlement.due_ms is not None:
-            pauses.append(max(settlement.due_ms / 1000 - time.time(), 0.0))
+        if settlement.due_in_ms is not None:
+            pauses.append(settlement.due_in_ms / 1000)
         self._until = time.monotonic() + min(pauses) if pauses else None
 
     async def wait(self, at_most: float) -> None:

@@ -95,7 +95,7 @@ if #codes > 0 then
   redis.call('XTRIM', events, 'MAXLEN', '~', math.floor(cap))
 end
 
-local claims, limited_ms, due = {}, 0, 0
+local claims, limited_ms, due_in = {}, 0, 0
 want = tonumber(want)
 if want > 0 then
   local first = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
@@ -104,11 +104,14 @@ if want > 0 then
     first = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
   end
   claims, limited_ms = claim_jobs(queue, want, token, lease_ms, worker, max, duration, now)
-  if #claims == 0 and limited_ms == 0 and first[2] then due = math.floor(first[2] / 4096) end
+  -- How long, not when: a worker's clock may be another.
+  if #claims == 0 and limited_ms == 0 and first[2] then
+    due_in = math.max(math.floor(first[2] / 4096) - now, 1)
+  end
 end
-if completions + failures > 0 and #claims == 0 and limited_ms == 0 and due == 0
+if completions + failures > 0 and #claims == 0 and limited_ms == 0 and due_in == 0
   and redis.call('LLEN', wait) == 0 and redis.call('LLEN', active) == 0
   and redis.call('ZCARD', prioritized) == 0 then
   redis.call('XADD', events, '*', 'event', 'drained')
 end
-return { codes, claims, limited_ms, due }
+return { codes, claims, limited_ms, due_in }

@@ -57,7 +57,7 @@ for share, most in string.gmatch(plan, '(%d+),(%d+)') do
   limits[#limits + 1] = tonumber(most)
   fetched[#fetched + 1] = {}
 end
-local left, due = want, 0
+local left, due_in = want, 0
 local function fetch(lane, most)
   if most < 1 or drained[lane] then return end
   local queue, into = KEYS[lanes + 2 * (lane - 1)], fetched[lane]
@@ -90,7 +90,9 @@ end
 if left == want then
   for lane = 1, #shares do
     local first = redis.call('ZRANGE', KEYS[lanes + 2 * lane - 1], 0, 0, 'WITHSCORES')
-    if first[2] and (due == 0 or tonumber(first[2]) < due) then due = tonumber(first[2]) end
+    -- How long, not when: a worker's clock may be another.
+    local pause = first[2] and math.max(tonumber(first[2]) - now, 1)
+    if pause and (due_in == 0 or pause < due_in) then due_in = pause end
   end
 elseif left == 0 and redis.call('LLEN', wake) == 0 then
   -- There may be more than we can take: let somebody else look.
@@ -101,4 +103,4 @@ elseif left == 0 and redis.call('LLEN', wake) == 0 then
     end
   end
 end
-return { codes, fetched, string.format('%.0f', due) }
+return { codes, fetched, string.format('%.0f', due_in) }

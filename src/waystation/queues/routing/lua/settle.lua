@@ -123,10 +123,12 @@ if want > 0 then
   promote_due(line, now, 100)
   claimed, limited_ms, unread = claim_jobs(line, now, profile, worker, want, token, lease_ms)
 end
-local due, woken = '', '0-0'
+local due_in, woken = '', '0-0'
 if #claimed < 2 * want then
-  due = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2] or ''
+  -- How long, not when: a worker's clock may be another.
+  local due = tonumber(redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2])
+  due_in = due and whole(math.max(due - now, 1)) or ''
   local newest = redis.call('XREVRANGE', wake, '+', '-', 'COUNT', 1)[1]
   woken = newest and newest[1] or '0-0'
 end
-return { codes, claimed, limited_ms, due, woken, unread and 1 or 0 }
+return { codes, claimed, limited_ms, due_in, woken, unread and 1 or 0 }
