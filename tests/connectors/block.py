@@ -9,6 +9,7 @@ import msgspec
 
 from tests.interfaces.api.hands import QUEUE, House
 from tests.support.ports import free_port
+from waystation.interfaces.api.desk import DeskOptions
 from waystation.interfaces.api.server import serving
 from waystation.interfaces.connectors import Rule, WaitingRoomMiddleware
 from waystation.interfaces.connectors.gate import GateOptions
@@ -23,7 +24,7 @@ class Got(msgspec.Struct):
 
 
 class Block:
-    """A street corner with a shop, a room and nginx in front."""
+    """A street corner with a shop, a room and a proxy in front."""
 
     def __init__(self, house: House) -> None:
         self.house = house
@@ -53,6 +54,10 @@ class Block:
         port = free_port()
         async with serving(shop, host="127.0.0.1", port=port):
             yield port
+
+    def short_sessions(self) -> DeskOptions:
+        """Options under which a session is about to run out as soon as it is signed."""
+        return msgspec.structs.replace(self.house.desk.options, session_token_s=20)
 
     async def session(self) -> str:
         """The cookie of somebody who waited and came in."""

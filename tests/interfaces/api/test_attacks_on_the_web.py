@@ -24,6 +24,8 @@ ELSEWHERE = [
     "http://shop.test@e.test",
     "javascript:alert(1)",
     "/a\r\nSet-Cookie: x=1",
+    "/a b",
+    " //e.test",
     "/%0d%0aSet-Cookie:x",
     "",
     "e.test",
@@ -137,6 +139,11 @@ async def test_52_a_connector_s_key_only_connects(house: House) -> None:
     sample = [{"queue": QUEUE, "latency_ms": 12.5, "status": 200}]
     assert (await connector.post("/v1/origin-metrics", sample)).status_code == 202
     assert (await house.visitor().post("/v1/origin-metrics", sample)).status_code == 401
+    made_up = [{**sample[0], "queue": "made up"}]
+    assert (await connector.post("/v1/origin-metrics", made_up)).status_code == 404
+    for queue, status in ((QUEUE, 202), ("other", 403)):
+        limited = await house.operator("connector", [queue])
+        assert (await limited.post("/v1/origin-metrics", sample)).status_code == status
 
 
 async def test_53_and_57_keys_and_addresses_are_kept_nowhere(house: House) -> None:

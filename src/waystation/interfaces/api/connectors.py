@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 from collections.abc import Iterator, Mapping
+from urllib.parse import quote
 
 import msgspec
 
@@ -22,6 +23,8 @@ from waystation.queues.waitingroom.room import Room
 
 RENEW_WITHIN_S = 30
 ENVOY = "/v1/verify/envoy/"
+_UNQUOTED = "/:@!$&'()*+,;=~"
+"""What a path may hold besides letters and digits; all else is written as %XX again."""
 KEYS_FRESH = (b"cache-control", b"public, max-age=300")
 CONFIG_FRESH = (b"cache-control", b"public, max-age=5")
 
@@ -83,7 +86,10 @@ class Connectors:
         """The same for Envoy, which asks with the visitor's own method behind a prefix."""
         name, _, rest = request.path.removeprefix(ENVOY).partition("/")
         query = f"?{request.query_string}" if request.query_string else ""
-        return await self._decide(request, name, f"/{rest}{query}", request.method)
+        path = f"/{quote(rest, safe=_UNQUOTED)}{query}"
+        given = await self._decide(request, name, path, request.method)
+        # Any other answer, a 204 among them, is one that Envoy hands to the visitor.
+        return Answer(200, headers=given.headers) if given.status == 204 else given
 
     async def _decide(
         self, request: Request, name: str, path: str, navigates: str | None
@@ -184,13 +190,16 @@ class Connectors:
         "POST /v1/origin-metrics",
         takes=list[OriginSample],
         gives={202: dict},
-        fails=(400, 401, 403, 413, 415, 429, 503),
+        fails=(400, 401, 403, 404, 413, 415, 429, 503),
         scope="connector",
     )
     async def origin(self, request: Request) -> Answer:
         """Take down how the site behind does."""
-        await self._operators.require(request, "connector")
+        who = await self._operators.known(request)
         for sample in await request.read(list[OriginSample], 65_536):
+            if not who.may("connector", sample.queue):
+                raise Problem(403, "NOT_ALLOWED", f"a key for {who.role} does not allow this")
+            await self._desk.rooms.find(sample.queue)
             kind = f"{min(9, max(1, sample.status // 100))}xx"
             self._desk.metrics.origin.of(sample.queue, kind).observe(sample.latency_ms / 1000)
         return answer({"status": "accepted"}, 202)

@@ -22,7 +22,7 @@ LONGEST_PATH = 1024
 _HOST = re.compile(
     r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?"
 )
-_FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\]")
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\]")
 
 
 class Return(msgspec.Struct, frozen=True):
@@ -49,8 +49,8 @@ def safe_path(text: str) -> str:
         if _FORBIDDEN.search(read) or read.startswith("//"):
             raise InvalidInput("a target must be a plain path, without // or \\ in front of it")
         read = unquote(read, errors="replace")
-    if not text.isascii():
-        raise InvalidInput("a target must be written in ASCII, the rest as %XX")
+    if not text.isascii() or " " in text:
+        raise InvalidInput("a target must be written in ASCII without spaces, the rest as %XX")
     return text
 
 
