@@ -1,6 +1,7 @@
 """The operator's page in a real browser."""
 
 import re
+from typing import Any
 
 import pytest
 from playwright.async_api import Page, expect
@@ -64,12 +65,14 @@ async def test_a_wrong_key_opens_nothing(street: Street) -> None:
 
 
 async def test_whoever_enrolled_is_asked_for_a_code(street: Street) -> None:
-    operators = street.house.app.operators
-    key = await operators.issue("operator", Role.OPERATOR)
-    enrolled = await operators.enrol("operator")
-    page = await street.visitor()
-    await page.goto(f"{street.url}/operate/{QUEUE}")
+    page = await _opened(street, Role.OPERATOR)
+    await page.click("text=Add a second factor")
+    await page.wait_for_selector("#factor:focus")
+    secret = await page.inner_text("#factor-secret")
+    assert await complaints(page) == []
+    await page.click("#sign-out")
     assert await page.is_hidden("#code")
+    key = await street.house.app.operators.issue("operator", Role.OPERATOR)
     await page.fill("#key", key)
     await page.click("#login button")
     await page.wait_for_selector("#code:focus")
@@ -78,7 +81,7 @@ async def test_whoever_enrolled_is_asked_for_a_code(street: Street) -> None:
     await page.click("#login button")
     await page.wait_for_selector("text=the code does not count")
     step = street.house.desk.clock.now_ms() // 1000 // STEP_S
-    await page.fill("#code", code_at(enrolled.secret, step))
+    await page.fill("#code", code_at(secret, step))
     await page.click("#login button")
     await page.wait_for_selector("#board:not([hidden])")
     assert await page.input_value("#key") == ""
@@ -113,6 +116,54 @@ async def test_lanes_events_and_codes_are_set_here(street: Street) -> None:
     await expect(page.locator("#codes")).to_have_value(ten)
     await page.wait_for_selector("#audit td:has-text('make-codes')")
     assert await complaints(page) == []
+
+
+async def test_an_emergency_has_its_buttons_and_closing_is_meant(street: Street) -> None:
+    page = await _opened(street)
+    await page.fill("#seats", "7")
+    await page.click("text=Set the seats")
+    await page.wait_for_selector("text=The seats are set.")
+    await page.click("text=Put everybody in line")
+    await expect(page.locator("#state")).to_have_text("paused")
+    await page.click("text=Open up")
+    await expect(page.locator("#state")).to_have_text("fail open")
+    await page.fill("#close-name", "shup")
+    await page.click("#close-form button")
+    await page.wait_for_selector("text=Type shop to close it.")
+    assert (await street.house.room.pulse()).options.status != "closed"
+    await page.fill("#close-name", "shop")
+    await page.click("#close-form button")
+    await page.wait_for_selector("text=It is over.")
+    pulse = await street.house.room.pulse()
+    assert (pulse.options.status, pulse.options.max_active) == ("closed", 7)
+    assert await complaints(page) == []
+
+
+async def test_a_page_left_open_asks_for_the_key_again_when_the_sign_in_is_over(
+    street: Street,
+) -> None:
+    page = await _opened(street)
+    redis: Any = street.house.store.redis
+    (session,) = [name async for name in redis.scan_iter("admin:session:*")]
+    await redis.delete(session)
+    for _ in range(15):
+        assert await page.evaluate("fetch('/api/v1/admin/sign-in').then((a) => a.status)") == 401
+    await page.click("#pause")
+    await page.wait_for_selector("text=the sign-in is over")
+    assert await page.is_hidden("#board")
+    key = await street.house.app.operators.issue("operator", Role.ADMIN)
+    await page.fill("#key", key)
+    await page.click("#login button")
+    await page.wait_for_selector("#board:not([hidden])")
+
+
+async def test_a_rate_above_the_slider_is_not_lowered_by_setting_it_again(street: Street) -> None:
+    await street.house.control.set_rate(200)
+    page = await _opened(street)
+    await expect(page.locator("#rate")).to_have_value("12000")
+    await page.click("#rate-form button")
+    await page.wait_for_selector("text=The rate is set.")
+    assert (await street.house.room.pulse()).rate == 200
 
 
 async def test_signing_out_leaves_nothing_behind(street: Street) -> None:

@@ -1,6 +1,5 @@
 """Who may operate: keys that are shown once, kept as digests, limited in scope and time."""
 
-import hashlib
 import secrets
 from enum import StrEnum
 from typing import Any
@@ -12,7 +11,7 @@ from waystation.core.clock import Clock
 from waystation.core.errors import InvalidOption, NotFound
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
-from waystation.interfaces.api.desk import Desk, require_own_site
+from waystation.interfaces.api.desk import Desk, digest_of, require_own_site
 from waystation.interfaces.api.exchange import Request
 from waystation.interfaces.api.keys import DoorKeys
 from waystation.interfaces.api.pace import Pace
@@ -86,7 +85,7 @@ class Operators:
         key = f"wrk_{secrets.token_urlsafe(32)}"
         until = self._clock.now_ms() + int(days * 86_400_000)
         who = Operator(name=name, role=role, queues=queues or [], expires_ms=until)
-        await self._ask("HSET", self._keys.operators, _digest(key), codec.encode(who))
+        await self._ask("HSET", self._keys.operators, digest_of(key), codec.encode(who))
         return key
 
     async def withdraw(self, name: str) -> int:
@@ -130,7 +129,7 @@ class Operators:
         scheme, _, shown = request.header("authorization").partition(" ")
         key = shown.strip() if scheme.lower() == "bearer" else request.header("x-admin-key")
         if key:
-            who = await self._owner(request, _digest(key[:256]))
+            who = await self._owner(request, digest_of(key[:256]))
             if await self._asks_for_code(who):
                 raise _unknown("CODE_REQUIRED", "this key counts only at the sign-in, with a code")
             return who
@@ -140,13 +139,15 @@ class Operators:
         # A browser sends a cookie whoever wrote the page; a key is only sent on purpose.
         if request.method not in ("GET", "HEAD"):
             require_own_site(request)
-        self._wrong.require_left(request.address, _TOO_MANY)
-        kept = await self._ask("GET", self._keys.of(_digest(cookie[:256])).signed_in)
-        return await self._owner(request, kept.decode() if kept else "")
+        kept = await self._ask("GET", self._keys.of(digest_of(cookie[:256])).signed_in)
+        # Not counted as a wrong key: a page left open over night would lock its whole office out.
+        if kept is None:
+            raise _unknown("SIGNED_OUT", "the sign-in is over, sign in again")
+        return await self._owner(request, kept.decode())
 
     async def sign_in(self, request: Request, key: str, *, code: str = "") -> tuple[Operator, str]:
         """Whose key this is, and the text of a cookie that stands for it."""
-        digest = _digest(key[:256])
+        digest = digest_of(key[:256])
         who = await self._owner(request, digest)
         asked = await self._asks_for_code(who)
         if asked:
@@ -162,7 +163,7 @@ class Operators:
         until = self._clock.now_ms() + SIGNED_IN_S * 1000
         who = Operator(name=ELSEWHERE + subject, role=role, queues=queues, expires_ms=until)
         # No digest of a key has a colon in it, so no key can be made to fit.
-        at = ELSEWHERE + _digest(f"{issuer}\n{subject}")
+        at = ELSEWHERE + digest_of(f"{issuer}\n{subject}")
         await self._forget_guests()
         await self._ask("HSET", self._keys.operators, at, codec.encode(who))
         after = {"by": issuer, "subject": subject}
@@ -178,13 +179,13 @@ class Operators:
 
     async def _token_for(self, at: str) -> str:
         token = secrets.token_urlsafe(32)
-        await self._ask("SET", self._keys.of(_digest(token)).signed_in, at, "EX", SIGNED_IN_S)
+        await self._ask("SET", self._keys.of(digest_of(token)).signed_in, at, "EX", SIGNED_IN_S)
         return token
 
     async def sign_out(self, request: Request) -> None:
         """Let the cookie of a request count no longer."""
         token = request.cookies.get(self.cookie, "")
-        await self._ask("DEL", self._keys.of(_digest(token[:256])).signed_in)
+        await self._ask("DEL", self._keys.of(digest_of(token[:256])).signed_in)
 
     async def _asks_for_code(self, who: Operator) -> bool:
         # A program has no authenticator, and what a connector's key allows needs none.
@@ -200,7 +201,7 @@ class Operators:
 
     async def _owner(self, request: Request, digest: str) -> Operator:
         self._wrong.require_left(request.address, _TOO_MANY)
-        kept = await self._ask("HGET", self._keys.operators, digest) if digest else None
+        kept = await self._ask("HGET", self._keys.operators, digest)
         who = codec.decode(kept, Operator) if kept else None
         if who is None or 0 < who.expires_ms <= self._clock.now_ms():
             self._wrong.count(request.address)
@@ -258,7 +259,3 @@ def operator_cookie(desk: Desk, name: str, token: str, max_age: int) -> tuple[by
 def _unknown(code: str, detail: str) -> Problem:
     asks = {"www-authenticate": 'Bearer realm="waiting room"'}
     return Problem(401, code, detail, headers=asks)
-
-
-def _digest(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()

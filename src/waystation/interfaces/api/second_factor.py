@@ -14,6 +14,7 @@ from waystation.core.errors import RateLimited, WrongState
 from waystation.core.store import faults, limits
 from waystation.core.store.connection import Store
 from waystation.core.store.limits import FixedWindow
+from waystation.interfaces.api.desk import digest_of
 from waystation.interfaces.api.keys import DoorKeys
 
 STEP_S = 30
@@ -59,7 +60,7 @@ class SecondFactors:
 
     async def accept(self, name: str, code: str) -> bool:
         """Whether a code counts, which it does once; RateLimited after a few that did not."""
-        at = self._keys.of(_mark(name)).guesses
+        at = self._keys.of(digest_of(name)).guesses
         # Counted before it is looked at, so that guesses made at once are as many as one by one.
         verdict = await limits.allow(self._store.hot, at, GUESSES)
         if not verdict.allowed:
@@ -72,7 +73,7 @@ class SecondFactors:
         return True
 
     async def _use(self, name: str, step: int) -> bool:
-        at = self._keys.of(_mark(f"{name}|{step}")).used_code
+        at = self._keys.of(digest_of(f"{name}|{step}")).used_code
         return await self._ask("SET", at, "1", "EX", USED_S, "NX") is not None
 
     async def _ask(self, *command: Any) -> Any:
@@ -105,7 +106,3 @@ def _uri(name: str, secret: str) -> str:
     return (
         f"otpauth://totp/{label}?secret={secret}&issuer=waystation&digits={DIGITS}&period={STEP_S}"
     )
-
-
-def _mark(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -27,7 +27,14 @@
   const watch = () => {
     live = new EventSource(`${base}/stats/stream`);
     live.addEventListener('stats', (event) => { stats = JSON.parse(event.data); at('trouble').textContent = ''; draw(); });
-    live.onerror = () => { at('state').textContent = 'not connected'; at('state').dataset.state = ''; if (live.readyState === EventSource.CLOSED) setTimeout(() => { if (live) watch(); }, 5000); };
+    live.onerror = () => { at('state').textContent = 'not connected'; at('state').dataset.state = ''; if (live.readyState === EventSource.CLOSED) setTimeout(watchAgain, 5000); };
+  };
+  const watchAgain = async () => {
+    if (!live) return;
+    try { await ask('GET', `${admin}/sign-in`); } catch (error) {
+      if (error.status === 401) { at('trouble').textContent = error.message; leave(); return; }
+    }
+    watch();
   };
 
   const draw = () => {
@@ -107,6 +114,7 @@
   const lists = async () => {
     const room = await ask('GET', base), { events } = await ask('GET', `${base}/events`), { batches } = await ask('GET', `${base}/codes`);
     room.settings.lane_weights.forEach((weight, lane) => { if (document.activeElement !== at(`w${lane}`)) at(`w${lane}`).value = weight; });
+    if (document.activeElement !== at('seats')) at('seats').value = room.settings.max_active;
     at('events').replaceChildren(...events.map((each) => {
       const name = each.name || 'Event', word = each.status === 'planned' ? 'Call off' : 'End';
       const lots = each.shuffle_at_event_start ? ', by lot' : '', commit = each.status === 'gathering' && room.commit ? `, commitment ${room.commit.slice(0, 16)}…` : '';
@@ -135,10 +143,15 @@
   const enter = (who) => {
     at('login').hidden = true; at('board').hidden = at('me').hidden = false; at('trouble').textContent = '';
     at('name').textContent = `${who.name}, ${who.role}`;
+    at('enrol').hidden = who.name.startsWith('oidc:');
     watch();
     lists().catch((error) => { at('trouble').textContent = error.message; });
   };
-  const leave = () => { if (live) live.close(); live = null; at('login').hidden = false; at('board').hidden = at('me').hidden = true; at('key').focus(); };
+  const enrol = async () => {
+    const told = await act('From now on the sign-in asks for a code.', 'POST', `${admin}/sign-in/second-factor`);
+    if (told) { at('factor').hidden = false; at('factor-secret').textContent = told.secret; at('factor-uri').textContent = told.uri; at('factor').focus(); }
+  };
+  const leave = () => { at('factor').hidden = true; at('factor-secret').textContent = at('factor-uri').textContent = ''; if (live) live.close(); live = null; at('login').hidden = false; at('board').hidden = at('me').hidden = true; at('key').focus(); };
 
   const on = (id, event, step) => at(id).addEventListener(event, (happened) => { happened.preventDefault(); step(); });
   const time = (id) => at(id).value ? new Date(at(id).value).toISOString() : null;
@@ -158,12 +171,21 @@
     }
   };
   on('login', 'submit', signIn);
+  on('enrol', 'click', enrol);
   on('sign-out', 'click', async () => { await ask('DELETE', `${admin}/sign-in`); leave(); });
   on('pause', 'click', () => act('Paused: everybody keeps their place.', 'POST', `${base}/pause`));
   on('resume', 'click', () => act('People are called in again.', 'POST', `${base}/resume`));
   on('drain', 'click', () => act('Draining: nobody joins any more.', 'POST', `${base}/drain`));
   for (const [moved, other] of [['rate', 'rate-exact'], ['rate-exact', 'rate']]) at(moved).addEventListener('input', () => { touched = true; at(other).value = at(moved).value; preview(); });
   on('rate-form', 'submit', async () => { await act('The rate is set.', 'POST', `${base}/rate`, { new_users_per_minute: Number(at('rate-exact').value), ramp_seconds: Number(at('ramp').value) }); touched = false; });
+  on('seats-form', 'submit', () => act('The seats are set.', 'PATCH', base, { max_active: Number(at('seats').value) }));
+  on('queue-all-form', 'submit', () => act('Everybody waits.', 'POST', `${base}/queue-all`));
+  on('fail-open-form', 'submit', () => act('Everybody who asks comes in, for now.', 'POST', `${base}/fail-open`, { minutes: Number(at('open-minutes').value) }));
+  on('close-form', 'submit', () => {
+    const typed = at('close-name').value.trim();
+    at('close-name').value = '';
+    if (typed === queue) act('It is over.', 'POST', `${base}/close`); else at('trouble').textContent = `Type ${queue} to close it.`;
+  });
   on('message-form', 'submit', () => act('Everybody is told.', 'POST', `${base}/message`, { text: { [at('message-lang').value]: at('message').value }, level: at('message-warning').checked ? 'warning' : 'info' }));
   on('message-clear', 'click', () => { at('message').value = ''; act('The message is gone.', 'POST', `${base}/message`, { text: {} }); });
   on('admit-form', 'submit', () => act('They are called.', 'POST', `${base}/admit`, { count: Number(at('admit').value) }));

@@ -44,6 +44,7 @@ class RoomAdmin:
     @endpoint(f"POST {ROOT}", takes=bodies.NewRoom, gives={201: dict}, fails=FAILS, scope="admin")
     async def create(self, request: Request) -> Answer:
         """Set a new room up."""
+        await self._office.operators.known(request)
         asked = await request.read(bodies.NewRoom, MOST_BODY)
         who = await self._office.operators.require(request, "admin", asked.id)
         if not is_name(asked.id):

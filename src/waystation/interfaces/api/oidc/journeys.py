@@ -1,6 +1,5 @@
 """Those who are on their way to the identity provider and back."""
 
-import hashlib
 import hmac
 import secrets
 from typing import Any
@@ -10,6 +9,7 @@ import msgspec
 from waystation.core import codec
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
+from waystation.interfaces.api.desk import digest_of
 from waystation.interfaces.api.keys import DoorKeys
 from waystation.interfaces.api.oidc.errors import SignInUnknown
 
@@ -43,7 +43,7 @@ class Journeys:
             queue=queue,
             nonce=secrets.token_urlsafe(32),
             verifier=secrets.token_urlsafe(48),
-            browser=_digest(cookie),
+            browser=digest_of(cookie),
         )
         await self._ask("SET", self._at(state), codec.encode(journey), "EX", LIFE_S)
         return journey, state, cookie
@@ -52,17 +52,13 @@ class Journeys:
         """Come back; SignInUnknown unless this browser set out, not long ago, and is not back."""
         kept = await self._ask("GETDEL", self._at(state))
         journey = codec.decode(kept, Journey) if kept else None
-        if journey is None or not hmac.compare_digest(journey.browser, _digest(cookie)):
+        if journey is None or not hmac.compare_digest(journey.browser, digest_of(cookie)):
             raise SignInUnknown("this sign-in did not begin here, or is over; begin again")
         return journey
 
     def _at(self, state: str) -> str:
-        return self._keys.of(_digest(state)).journey
+        return self._keys.of(digest_of(state)).journey
 
     async def _ask(self, *command: Any) -> Any:
         with faults.told():
             return await self._store.hot.execute_command(*command)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
