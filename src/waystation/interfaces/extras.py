@@ -15,5 +15,5 @@ def load(module: str, *, extra: str | None, purpose: str) -> ModuleType:
             raise
         raise InvalidInput(
             f"{purpose} needs {missing.name}, which is not installed: "
-            f"run pip install 'waystation[{extra}]'"
+            f"run pip install 'waystation[{extra}]', or make test in a clone"
         ) from missing

@@ -115,7 +115,8 @@ def test_queues_of_another_prefix_are_reached(bullmq: Bullmq) -> None:
         (("clean", "mail", "lost", "--yes"), "a state is one of waiting, active"),
         (("work", "nowhere", "mail"), "a handler is given as module:name, got 'nowhere'"),
         (("work", "nowhere:send", "mail"), "'nowhere' cannot be imported"),
-        (("work", "json:sent", "mail"), "json:sent must be a function"),
+        (("work", "json:sent", "mail"), "json has no sent"),
+        (("work", "json:__doc__", "mail"), "json:__doc__ must be a function"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(
@@ -149,3 +150,21 @@ async def test_a_worker_is_seen_works_and_ends_when_asked(redis_url: str, tmp_pa
     finally:
         worker.send_signal(signal.SIGTERM)
         assert await worker.wait() == 0
+
+
+def test_what_is_listed_stands_in_columns(bullmq: Bullmq) -> None:
+    for name in ("send", "a longer name"):
+        bullmq("add", "mail", name, "--job-id", f"id of {name}")
+    first, second = bullmq("jobs", "mail", "--oldest").out.splitlines()
+    assert first.index("send", 10) == second.index("a longer name", 10)
+
+
+def test_a_list_of_nothing_says_so_where_no_program_reads_it(bullmq: Bullmq) -> None:
+    assert bullmq("jobs", "mail", "failed")[:2] == ("", "mail has no jobs that are failed\n")
+    assert bullmq("workers", "mail")[:2] == ("", "nobody works on mail\n")
+
+
+def test_a_queue_without_a_job_makes_one_wonder_about_its_name(bullmq: Bullmq) -> None:
+    assert "no job under bull:mial; is the name right?" in bullmq("counts", "mial").err
+    bullmq("add", "mail", "send")
+    assert bullmq("counts", "mail").err == ""

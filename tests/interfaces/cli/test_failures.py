@@ -15,7 +15,6 @@ from waystation.interfaces.cli.invocation import Invocation
     ("error", "code"),
     [
         (InvalidSetting("no such key"), 2),
-        (StoreUnreachable("nobody answers"), 2),
         (StoreUnsuitable("wrong policy"), 2),
         (StoreBusy("loading"), 1),
         (LeaseLost("job 7"), 1),
@@ -28,6 +27,18 @@ def test_an_error_of_ours_is_its_sentence_and_a_code(
         raise error
     assert ended.value.code == code
     assert capsys.readouterr().err == f"waystation: {error}\n"
+
+
+def test_a_store_that_does_not_answer_comes_with_what_to_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended, told_in_one_line(Invocation()):
+        raise StoreUnreachable("nobody answers.")
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert told == (
+        "waystation: nobody answers; start it, or name another in WAYSTATION_STORE__URL\n"
+    )
 
 
 def test_an_error_of_nobody_is_one_line_too(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ def test_a_missing_extra_says_what_to_install(
         load(mount)
     assert str(refused.value) == (
         "waystation pipeline needs sparkles, which is not installed: "
-        "run pip install 'waystation[spark]'"
+        "run pip install 'waystation[spark]', or make test in a clone"
     )
 
 

@@ -109,7 +109,7 @@ def test_schedules_are_listed_until_they_are_cancelled(routing: Routing, redis_u
         (("requeue", "some-id", "--all"), "say which dead jobs"),
         (("work", "json:dumps"), "a single function needs --type"),
         (("work", "json:dumps", "--type", "t", "--server-id", "a:b"), "must not hold colons"),
-        (("work", "json:absent"), "must be a function"),
+        (("work", "json:absent"), "json has no absent"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(

@@ -37,6 +37,8 @@ def exit_code(error: Exception) -> int:
 
 def _sentence(error: Exception) -> str:
     text = " ".join(str(error).split())
+    if isinstance(error, StoreUnreachable):
+        return f"{text.removesuffix('.')}; start it, or name another in WAYSTATION_STORE__URL"
     if isinstance(error, WaystationError):
         return text
     kind = type(error).__name__

@@ -29,9 +29,12 @@ def handler_at(place: str) -> JobHandler | Mapping[str, JobHandler]:
         raise InvalidOption(f"a handler is given as module:name, got {place!r}")
     sys.path.insert(0, str(Path.cwd()))
     try:
-        found: Any = getattr(importlib.import_module(module_name), name, None)
+        module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise InvalidOption(f"{module_name!r} cannot be imported ({error})") from error
+    if not hasattr(module, name):
+        raise InvalidOption(f"{module_name} has no {name}")
+    found: Any = getattr(module, name)
     if isinstance(found, Mapping):
         handlers = cast(Mapping[str, Any], found)
         if handlers and all(callable(each) for each in handlers.values()):

@@ -14,12 +14,13 @@ from waystation.core.errors import InvalidOption, Malformed, NotFound
 from waystation.interfaces import compose
 from waystation.interfaces.cli import working
 from waystation.interfaces.cli.bullmq import running
+from waystation.interfaces.cli.listing import list_rows
 from waystation.interfaces.cli.loading import loaded
 from waystation.interfaces.settings import Settings
 from waystation.queues.bullmq import Job, Queue
 from waystation.queues.bullmq.administration import Cleanable
 from waystation.queues.bullmq.keys import PREFIX
-from waystation.queues.bullmq.states import State, known
+from waystation.queues.bullmq.states import STATES, State, known
 
 T = TypeVar("T")
 
@@ -36,6 +37,7 @@ Examples:
 app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLES)
 
 OfQueue = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")]
+OfState = Annotated[str, typer.Argument(metavar="STATE", help=f"One of {', '.join(STATES)}.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
@@ -64,6 +66,9 @@ def counts(context: typer.Context, queue: OfQueue, as_json: AsJson = False) -> N
         return await queue.counts(), await queue.is_paused()
 
     found, paused = _on(context, queue, ask)
+    if not any(found.values()):
+        prefix = cast(Given, context.obj).prefix
+        typer.echo(f"there is no job under {prefix}:{queue}; is the name right?", err=True)
     if as_json:
         typer.echo(msgspec.json.encode({**found, "paused": paused}).decode())
         return
@@ -77,8 +82,8 @@ def counts(context: typer.Context, queue: OfQueue, as_json: AsJson = False) -> N
 def jobs(
     context: typer.Context,
     queue: OfQueue,
-    state: Annotated[str, typer.Argument(help="Where they are.")] = "waiting",
-    count: Annotated[int, typer.Option("--count", "-n", min=1)] = 20,
+    state: OfState = "waiting",
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="The most to print.")] = 20,
     oldest: Annotated[bool, typer.Option("--oldest", help="The oldest instead.")] = False,
 ) -> None:
     """Print the newest jobs of a state, with why they failed if they did."""
@@ -87,17 +92,23 @@ def jobs(
     async def ask(queue: Queue) -> list[Job]:
         return await queue.get_jobs(wanted, 0, count - 1, asc=oldest)
 
-    for found in _on(context, queue, ask):
-        made = datetime.fromtimestamp(found.timestamp / 1000, UTC).isoformat(timespec="seconds")
-        reason = " ".join((found.failed_reason or "").split())
-        typer.echo(f"{found.id}  {made}  {found.name}  {reason}".rstrip())
+    rows = [
+        (
+            found.id,
+            datetime.fromtimestamp(found.timestamp / 1000, UTC).isoformat(timespec="seconds"),
+            found.name,
+            " ".join((found.failed_reason or "").split()),
+        )
+        for found in _on(context, queue, ask)
+    ]
+    list_rows(rows, none=f"{queue} has no jobs that are {state}")
 
 
 @app.command()
 def job(
     context: typer.Context,
     queue: OfQueue,
-    job_id: str,
+    job_id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.")],
     logs: Annotated[int, typer.Option(min=0, help="Newest log lines to show.")] = 20,
 ) -> None:
     """Print what is known about one job, as JSON."""
@@ -135,8 +146,10 @@ def job(
 def add(
     context: typer.Context,
     queue: OfQueue,
-    name: Annotated[str, typer.Argument(help="What kind of job it is.")],
-    data: Annotated[str, typer.Argument(help="JSON.")] = "{}",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What kind of job it is.")],
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="What its handler gets, as JSON.")
+    ] = "{}",
     priority: Annotated[int, typer.Option(help="0 runs first, then 1, 2, …")] = 0,
     delay: Annotated[int, typer.Option(help="Milliseconds from now.")] = 0,
     attempts: Annotated[int, typer.Option(help="Tries in all.")] = 3,
@@ -160,7 +173,9 @@ def add(
 def retry(
     context: typer.Context,
     queue: OfQueue,
-    job_ids: Annotated[list[str] | None, typer.Argument(metavar="[JOB]...")] = None,
+    job_ids: Annotated[
+        list[str] | None, typer.Argument(metavar="ID", help="Ids of failed jobs.")
+    ] = None,
 ) -> None:
     """Let failed jobs run again: those named, or all."""
 
@@ -181,7 +196,7 @@ def retry(
 def clean(
     context: typer.Context,
     queue: OfQueue,
-    state: Annotated[str, typer.Argument(help="Where they are.")] = "completed",
+    state: OfState = "completed",
     older: Annotated[int, typer.Option(help="Only those that are older, in milliseconds.")] = 0,
     limit: Annotated[int, typer.Option(help="At most so many; 0 means all.")] = 0,
     yes: Yes = False,
@@ -240,9 +255,12 @@ def workers(context: typer.Context, queue: OfQueue) -> None:
     async def ask(queue: Queue) -> list[dict[str, str]]:
         return await queue.workers()
 
-    for each in _on(context, queue, ask):
-        named = re.search(r":w:(.+)$", each["rawname"])
-        typer.echo(f"{named[1] if named else 'unnamed'}  {each['addr']}  {each['age']} s")
+    rows = [
+        (named[1] if named else "unnamed", each["addr"], f"{each['age']} s")
+        for each in _on(context, queue, ask)
+        for named in [re.search(r":w:(.+)$", each["rawname"])]
+    ]
+    list_rows(rows, none=f"nobody works on {queue}")
 
 
 @app.command()

@@ -10,6 +10,7 @@ import typer
 from waystation.core.codec import decode
 from waystation.core.errors import InvalidOption, Malformed, NotFound
 from waystation.interfaces.cli import working
+from waystation.interfaces.cli.listing import list_rows
 from waystation.interfaces.cli.loading import loaded
 from waystation.interfaces.cli.routing import dead, running
 from waystation.interfaces.cli.routing.queue import AsJson, Given, on_the_queue
@@ -117,9 +118,15 @@ def workers(context: typer.Context, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(msgspec.json.encode(found).decode())
         return
-    for each in found:
-        offers = " ".join((each.stack, each.region, *each.capabilities)).strip()
-        typer.echo(f"{'alive' if each.alive else 'dead':<5}  {each.server_id}  {offers}")
+    rows = [
+        (
+            "alive" if each.alive else "dead",
+            each.server_id,
+            " ".join((each.stack, each.region, *each.capabilities)).strip(),
+        )
+        for each in found
+    ]
+    list_rows(rows, none="nobody works")
 
 
 @app.command()
@@ -133,9 +140,11 @@ def schedules(context: typer.Context, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(msgspec.json.encode(found).decode())
         return
-    for each in found:
-        when = _instant(each.next_ms)
-        typer.echo(f"{when}  {each.id}  {each.type}  {each.cron} ({each.timezone})")
+    rows = [
+        (_instant(each.next_ms), each.id, each.type, f"{each.cron} ({each.timezone})")
+        for each in found
+    ]
+    list_rows(rows, none="nothing is scheduled")
 
 
 def _instant(ms: float) -> str:

@@ -6,6 +6,7 @@ import msgspec
 import typer
 
 from waystation.core.errors import InvalidOption
+from waystation.interfaces.cli.listing import list_rows
 from waystation.interfaces.cli.routing.queue import AsJson, on_the_queue
 from waystation.queues.routing import Queue
 from waystation.queues.routing.results import DeadLetter
@@ -39,8 +40,11 @@ def dead(
     if as_json:
         typer.echo(msgspec.json.encode(found).decode())
         return
-    for letter in found:
-        typer.echo(f"{letter.id}  {letter.reason}  {letter.error.name}: {letter.error.message}")
+    rows = [
+        (letter.id, letter.reason, f"{letter.error.name}: {letter.error.message}")
+        for letter in found
+    ]
+    list_rows(rows, none="nothing is dead")
 
 
 def requeue(

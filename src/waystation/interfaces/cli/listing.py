@@ -1,0 +1,15 @@
+"""What a command lists: columns that stand under each other, and a word when there is nothing."""
+
+from collections.abc import Sequence
+
+import typer
+
+
+def list_rows(rows: Sequence[Sequence[str]], *, none: str) -> None:
+    """Print a line for each row; when there is none, say so where no program reads it."""
+    if not rows:
+        typer.echo(none, err=True)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        typer.echo("  ".join(cells).rstrip())
