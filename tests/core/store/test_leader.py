@@ -137,6 +137,12 @@ async def test_being_cancelled_is_not_mistaken_for_losing_the_lead(redis: Redis)
     assert await redis.exists(KEYS.leader) == 0
 
 
+async def test_a_full_server_has_a_leader_too(own_server: Ephemeral) -> None:
+    async with await connect(own_server.url) as store:
+        await store.redis.config_set("maxmemory", 1)
+        assert await candidate(store.redis, "a").acquire() == Term("a", 1)
+
+
 async def test_a_term_that_ends_while_it_is_left_cancels_nobody(redis: Redis) -> None:
     lost = asyncio.Event()
 

@@ -1,6 +1,7 @@
 """How jobs get in."""
 
 import asyncio
+import contextlib
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Coroutine, Iterable
@@ -9,7 +10,7 @@ from typing import Any, TypeAlias
 from msgspec import UNSET
 
 from waystation.core import codec
-from waystation.core.errors import StoreError, WaystationError
+from waystation.core.errors import StoreBusy, StoreError, WaystationError
 from waystation.core.options import at_least
 from waystation.core.store.connection import Store
 from waystation.core.store.pipe import Pipe
@@ -104,11 +105,13 @@ class Queue(Getters, Administration, Limits, Scheduling):
 
     async def _open(self) -> Store:
         store = await super()._open()
-        await ask_all(
-            store.hot,
-            ("HSETNX", self.keys.meta, "opts.maxLenEvents", EVENTS_CAP),
-            ("HSETNX", self.keys.meta, "version", VERSION),
-        )
+        # A store that is full, or a replica, can still be looked at and cleared.
+        with contextlib.suppress(StoreBusy):
+            await ask_all(
+                store.hot,
+                ("HSETNX", self.keys.meta, "opts.maxLenEvents", EVENTS_CAP),
+                ("HSETNX", self.keys.meta, "version", VERSION),
+            )
         return store
 
 

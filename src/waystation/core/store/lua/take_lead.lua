@@ -7,6 +7,8 @@ if holder then
   redis.call('PEXPIRE', leader, ttl)
   return tonumber(redis.call('GET', terms))
 end
+-- There is none; but a first write that takes no memory lets a full server have a leader, too.
+redis.call('DEL', leader)
 local number = redis.call('INCR', terms)
 redis.call('SET', leader, owner, 'PX', ttl)
 return number

@@ -4,10 +4,11 @@
 --- keys  id pc stalled stalled_check limiter
 --- keys  metrics_completed metrics_completed_data metrics_failed metrics_failed_data
 --- args  base now most force
---- uses  now_ms erase_job
+--- uses  now_ms makes_room erase_job
 if force == '' and redis.call('EXISTS', active) == 1 then return -2 end
 local queue = { base = base, meta = meta, events = events, marker = marker }
 now, most = now_ms(now), tonumber(most)
+makes_room('SREM', stalled)
 -- Nobody is to take out a job while the others are being deleted.
 redis.call('HSET', meta, 'paused', 1)
 

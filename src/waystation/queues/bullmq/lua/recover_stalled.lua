@@ -1,9 +1,10 @@
 --- Put back the jobs whose locks have lapsed since the last look, and suspect those active now.
 --- keys  stalled wait active stalled_check meta events marker
 --- args  base now interval_ms max_stalled
---- uses  now_ms events_cap mark_ready count_up
+--- uses  now_ms makes_room events_cap mark_ready count_up
 if redis.call('EXISTS', stalled_check) == 1 then return {} end
 now = now_ms(now)
+makes_room('SREM', stalled)
 redis.call('SET', stalled_check, string.format('%.0f', now), 'PX', interval_ms)
 redis.call('XTRIM', events, 'MAXLEN', '~', events_cap(meta))
 

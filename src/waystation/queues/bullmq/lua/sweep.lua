@@ -3,7 +3,7 @@
 --- Looks at up to `most` ids after the first `skip`; replies which it removed and how many it spared.
 --- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker
 --- args  base now state grace most skip event
---- uses  now_ms is_current_iteration erase_job
+--- uses  now_ms makes_room is_current_iteration erase_job
 local queue = {
   base = base, wait = wait, paused = paused, active = active, prioritized = prioritized,
   delayed = delayed, completed = completed, failed = failed, ['waiting-children'] = waiting_children,
@@ -40,6 +40,7 @@ else
     'LIMIT', skip, most)
 end
 
+makes_room('ZREM', completed)
 local gone = {}
 for place, id in ipairs(ids) do
   if may_go(id) then

@@ -5,7 +5,7 @@
 --- keys  processing heartbeat workers completed dead_letter dead_letter_meta events wake lanes...
 --- args  now worker ttl_ms completed_cap events_cap want plan outcomes...
 --- uses  instant_ms tell name_and_tries
---- rarely  rouse promote_due try_again bury
+--- rarely  rouse promote_due try_again bury makes_room
 now, want, completed_cap = instant_ms(now), tonumber(want), tonumber(completed_cap)
 local scene = {
   lanes = lanes, events = events, events_cap = events_cap, wake = wake,
@@ -47,6 +47,7 @@ if want == 0 then return { codes, {}, '0' } end
 
 -- Before anything is fetched: an entry without a heartbeat is one that the reaper may take.
 if redis.call('PTTL', heartbeat) < ttl_ms / 2 then
+  rarely().makes_room('SREM', workers)
   redis.call('SET', heartbeat, '{"ts":' .. scene.at .. '}', 'PX', ttl_ms)
   redis.call('SADD', workers, worker)
 end

@@ -1,12 +1,13 @@
 --- Renew leases; the reply has the places, from 1, of those that are lost.
 --- keys  claims leases
 --- args  namespace now lease_ms worker held...
---- uses  line_at instant_ms whole
+--- uses  line_at instant_ms makes_room whole
 local line = line_at(namespace)
 local deadline = whole(instant_ms(now) + lease_ms)
 local ids = {}
 for at = held, #ARGV, 2 do ids[#ids + 1] = ARGV[at] end
 local records, lost, deadlines = redis.call('HMGET', claims, unpack(ids)), {}, {}
+makes_room('ZREM', leases)
 for place, id in ipairs(ids) do
   local token = ARGV[held + 2 * place - 1]
   if records[place] and string.sub(records[place], 1, #token + 1) == token .. ' ' then

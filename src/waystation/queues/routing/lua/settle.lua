@@ -4,10 +4,11 @@
 --- keys  waiting active delayed claims leases routes stalls awaited held deadletter places heads
 --- keys  signatures serial wake events limits paused
 --- args  namespace now token lease_ms want profile worker keep_s outcomes...
---- uses  line_at instant_ms whole tell adopt promote_due claim_jobs claim_of uncount push_waiting
+--- uses  line_at instant_ms makes_room whole tell adopt promote_due claim_jobs claim_of uncount push_waiting
 --- uses  put_back bury release_dependents queue_of
 local line = line_at(namespace)
 now = instant_ms(now)
+makes_room('ZREM', leases)
 adopt(line, now)
 
 local sizes = { completed = 3, retry = 6, dead = 4, returned = 0 }
