@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import multiprocessing
 import os
 import signal
 import threading
@@ -15,7 +16,7 @@ from waystation.core.errors import Cancelled, InvalidOption, TimedOut
 from waystation.core.outcome import Done, Failed, Outcome
 from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.memory import Entry, MemorySource
-from waystation.core.runtime.processes import ProcessDied
+from waystation.core.runtime.processes import ProcessDied, Processes
 from waystation.core.runtime.worker import Worker, WorkerOptions
 
 
@@ -127,6 +128,17 @@ async def test_a_process_that_dies_fails_its_work_and_no_other() -> None:
 
 def _die_or_double(work: Any) -> Any:
     return die(work) if work == "die" else double(work)
+
+
+async def test_a_process_that_dies_with_nothing_to_do_fails_no_work() -> None:
+    processes = Processes(1)
+    first = await processes.run(process_id, None)
+    os.kill(first, signal.SIGKILL)
+    while first in [child.pid for child in multiprocessing.active_children()]:
+        await asyncio.sleep(0.005)
+
+    assert await processes.run(process_id, None) != first
+    await processes.close()
 
 
 async def test_a_process_that_takes_too_long_is_killed() -> None:

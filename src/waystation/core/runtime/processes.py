@@ -34,7 +34,7 @@ class Processes:
     async def run(self, function: Callable[[Any], Any], work: Any) -> Any:
         """Call the function with the work in a process; cancelling kills the process."""
         async with self._limit:
-            child = self._idle.pop() if self._idle else self._start()
+            child = self._idle_child() or self._start()
             try:
                 result, error = await self._exchange(child, (function, work))
             except BaseException:
@@ -50,6 +50,15 @@ class Processes:
         for child in list(self._children):
             self._drop(child)
         self._readers.shutdown(wait=False)
+
+    def _idle_child(self) -> "_Child | None":
+        while self._idle:
+            child = self._idle.pop()
+            if child.is_alive():
+                return child
+            # Killed while it had nothing to do: no work shall fail for that.
+            self._drop(child)
+        return None
 
     def _start(self) -> "_Child":
         child = _Child()
@@ -78,6 +87,9 @@ class _Child:
     def exchange(self, message: Any) -> tuple[Any, BaseException | None]:
         self._pipe.send(message)
         return self._pipe.recv()
+
+    def is_alive(self) -> bool:
+        return self._process.is_alive()
 
     def exit_code(self) -> str:
         self._process.join(timeout=1)
