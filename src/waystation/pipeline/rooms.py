@@ -14,7 +14,7 @@ from waystation.pipeline.history import History
 from waystation.pipeline.lines.waitingroom import sessions, spreads, visits
 from waystation.pipeline.sources.store import Store
 from waystation.queues.waitingroom.keys import RoomKeys
-from waystation.queues.waitingroom.model import BOUNDS, FEWEST_VISITS, STALE_MS, Model, Point
+from waystation.queues.waitingroom.model import FEWEST_VISITS, STALE_MS, Model, Point, within
 
 LATELY = dt.timedelta(hours=24)
 
@@ -72,9 +72,9 @@ def _model(overall: Any, lines: Iterable[Any], now: dt.datetime) -> Model:
         for line in lines
     )
     return Model(
-        theta=_within("theta", overall["theta"]),
-        session_mean_s=None if s_mean is None else _within("s_mean", s_mean),
-        no_show=0.0 if no_show is None else _within("noshow", no_show),
+        theta=within("theta", overall["theta"]),
+        session_mean_s=None if s_mean is None else within("s_mean", s_mean),
+        no_show=0.0 if no_show is None else within("noshow", no_show),
         f10=whole_room.f10,
         f50=whole_room.f50,
         f90=whole_room.f90,
@@ -84,9 +84,4 @@ def _model(overall: Any, lines: Iterable[Any], now: dt.datetime) -> Model:
 
 
 def _point(row: Any) -> Point:
-    return Point(row["people"], *(_within(name, row[name]) for name in ("f10", "f50", "f90")))
-
-
-def _within(name: str, value: float) -> float:
-    least, most = BOUNDS[name]
-    return min(most, max(least, value))
+    return Point(row["people"], *(within(name, row[name]) for name in ("f10", "f50", "f90")))

@@ -1,8 +1,12 @@
 """Who comes first: what goes wrong with the spec's own scripts, and does not with ours."""
 
+import asyncio
+
+import pytest
 from redis.asyncio import Redis
 
-from waystation.queues.waitingroom.visitor import Gone, Waiting
+from waystation.queues.waitingroom.room import Joined, Kept
+from waystation.queues.waitingroom.visitor import Gone, Lane, Newcomer, Waiting
 
 from .hands import Hands
 from .literal.room import LiteralRoom
@@ -165,6 +169,27 @@ async def test_one_place_stays_one_place_however_long_the_wait(redis: Redis, han
     await hands.beat("ann")
     assert await redis.ttl(owner) > 1000
     assert await hands.join("ann") == place
+
+
+@pytest.mark.parametrize("lane", [Lane.NORMAL, Lane.PREMIUM])
+async def test_somebody_who_asks_twice_at_the_same_moment_has_one_place(
+    hands: Hands, lane: Lane
+) -> None:
+    """F7: two tabs opened together, among others who come in the same call."""
+    await hands.open()
+    await hands.room.pulse()
+    people = [Newcomer(key=key, secret="s", lane=lane) for key in ("ann", "bob", "ann", "eve")]
+    entries = await asyncio.gather(*(hands.room.join(each) for each in people))
+    first, _, again, last = entries
+    assert isinstance(first, Joined)
+    assert isinstance(last, Joined)
+    assert isinstance(again, Kept)
+    assert again.place == first.place
+    assert isinstance(again.standing, Waiting)
+    assert again.standing.ahead == 0
+    assert isinstance(last.standing, Waiting)
+    assert last.standing.ahead == 2
+    assert (await hands.room.pulse()).waiting == 3
 
 
 async def test_a_called_visitor_is_not_taken_for_silent(redis: Redis, hands: Hands) -> None:

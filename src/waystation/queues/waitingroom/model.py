@@ -110,6 +110,12 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
 """What a model may say; the names are those of the hash."""
 
 
+def within(name: str, value: float) -> float:
+    """The nearest that a model may say."""
+    least, most = BOUNDS[name]
+    return min(most, max(least, value))
+
+
 def closed_form(ahead: float, rate: float, theta: float) -> float:
     """Seconds until `ahead` people are gone, called in at this rate or leaving of themselves."""
     share = theta * ahead / rate
@@ -157,13 +163,8 @@ def _point(ratios: Sequence[tuple[int, float]], *, otherwise: Point | None = Non
     if otherwise and len(ratios) < FEWEST_VISITS:
         return replace(otherwise, people=people)
     spread = sorted(ratio for _, ratio in ratios)
-    f10, f50, f90 = (_within("f50", spread[int(q * (len(spread) - 1))]) for q in (0.1, 0.5, 0.9))
+    f10, f50, f90 = (within("f50", spread[int(q * (len(spread) - 1))]) for q in (0.1, 0.5, 0.9))
     return Point(people, f10, f50, f90)
-
-
-def _within(name: str, value: float) -> float:
-    least, most = BOUNDS[name]
-    return min(most, max(least, value))
 
 
 def _are_sound(points: Sequence[Point]) -> bool:

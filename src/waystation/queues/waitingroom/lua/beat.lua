@@ -13,7 +13,8 @@ local room = {
   recovered = recovered, admitted = admitted, missed = missed, sessions_expiry = sessions_expiry,
 }
 
-local function heard_of(id, leaving_s, position, owner)
+local heard = {}
+local function hear(id, leaving_s, position, owner)
   local found = standing(room, id)
   local waits = found[1] == 'waiting' or found[1] == 'returned' or found[1] == 'prequeued'
   if not waits then return found end
@@ -28,18 +29,19 @@ local function heard_of(id, leaving_s, position, owner)
   if redis.call('GET', owner) == id then redis.call('EXPIRE', owner, ttl) end
   if found[1] == 'prequeued' then return found end
   -- Whoever closes the page may come back, but has less time to do so.
-  local heard = seconds
+  local last = seconds
   if leaving_s ~= '' then
-    heard = seconds - math.max(0, (tonumber(set[5]) or 300) - tonumber(leaving_s))
+    last = seconds - math.max(0, (tonumber(set[5]) or 300) - tonumber(leaving_s))
   end
-  redis.call('ZADD', heartbeat, whole(heard), id)
+  heard[#heard + 1], heard[#heard + 2] = whole(last), id
   return found
 end
 
 local answers = {}
 local key = theirs
 for at = people, #ARGV, 2 do
-  answers[#answers + 1] = heard_of(ARGV[at], ARGV[at + 1], KEYS[key], KEYS[key + 1])
+  answers[#answers + 1] = hear(ARGV[at], ARGV[at + 1], KEYS[key], KEYS[key + 1])
   key = key + 2
 end
+if #heard > 0 then redis.call('ZADD', heartbeat, unpack(heard)) end
 return answers

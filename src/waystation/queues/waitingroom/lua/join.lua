@@ -61,9 +61,23 @@ local function crowded(one)
   redis.call('EXPIRE', one.recent, 60)
 end
 
+-- Those who come together are put in line together: it takes fewer calls, and neighbours in line lie
+-- side by side in memory, where whoever asks for a rank comes by many of them.
+local placed = {}
+local function put_in_line()
+  for lane, people in pairs(placed) do
+    redis.call('RPUSH', lists[lane], unpack(people.ids))
+    redis.call('ZADD', positions, unpack(people.scores))
+    if lane > 0 then redis.call('ZADD', room.upper[lane], unpack(people.scores)) end
+    redis.call('ZADD', heartbeat, unpack(people.heard))
+  end
+  placed = {}
+end
+
 local function admit_to_line(one)
   local kept = redis.call('GET', one.owner)
   if kept then
+    put_in_line()
     local found = rarely().standing(room, kept)
     if found[1] ~= 'gone' then return { 'kept', kept, unpack(found) } end
   end
@@ -96,10 +110,11 @@ local function admit_to_line(one)
       'agent', one.agent)
     return { 'joined', one.id, 'prequeued', lane, room.starts or '', total }
   end
-  redis.call('RPUSH', lists[lane], one.id)
-  redis.call('ZADD', positions, score, one.id)
-  if lane > 0 then redis.call('ZADD', room.upper[lane], score, one.id) end
-  redis.call('ZADD', heartbeat, seconds, one.id)
+  placed[lane] = placed[lane] or { ids = {}, scores = {}, heard = {} }
+  local ids, scores, heard = placed[lane].ids, placed[lane].scores, placed[lane].heard
+  ids[#ids + 1] = one.id
+  scores[#scores + 1], scores[#scores + 2] = score, one.id
+  heard[#heard + 1], heard[#heard + 2] = seconds, one.id
   local ahead = lengths[lane]
   lengths[lane] = ahead + 1
   local first = ahead
@@ -122,6 +137,7 @@ for at = newcomers, #ARGV, 8 do
   })
   key = key + 4
 end
+put_in_line()
 if total > before then
   redis.call('HSET', state, 'last_us', whole(last))
   count(stats, 'total_enqueued', total - before)
