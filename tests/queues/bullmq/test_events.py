@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import gc
 from collections.abc import AsyncIterator
 from itertools import islice
 from typing import Any
@@ -306,3 +307,15 @@ async def test_a_producer_keeps_the_stream_short(redis: Redis, redis_url: str) -
         for number in range(500):
             await producer.publish("tick", {"number": number}, max_len=100)
     assert await redis.xlen(KEYS.events) < 300
+
+
+async def test_listening_now_and_then_keeps_nothing(redis: Redis, events: QueueEvents) -> None:
+    await tell(redis, "added", jobId="1")
+
+    async def listen_once() -> int:
+        async with contextlib.aclosing(events.listen(START)) as told:
+            assert (await anext(told)).job_id == "1"
+        gc.collect()
+        return sum(isinstance(each, Redis) for each in gc.get_objects())
+
+    assert await listen_once() == await listen_once()

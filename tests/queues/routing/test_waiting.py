@@ -292,3 +292,11 @@ async def test_the_same_job_id_makes_one_job(hands: Hands) -> None:
     assert await hands.add(job_id="a") == "a"
 
     assert await hands.waiting() == ["a"]
+
+
+async def test_a_refusal_among_very_many_says_how_many_were_taken(hands: Hands) -> None:
+    late = NewJob("email", {}, JobOptions(depends_on=("nobody",)))
+    with pytest.raises(NotFound) as refused:
+        await hands.queue.dispatch_many([*[NewJob("email")] * 500, NewJob("email"), late])
+    assert refused.value.__notes__ == ["at least 500 of 502 jobs had been dispatched"]
+    assert (await hands.queue.stats()).waiting == 500

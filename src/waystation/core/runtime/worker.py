@@ -110,7 +110,7 @@ class Worker(Generic[W]):
             finished=self._finished,
         )
         # With a batch handler a slot holds a batch, so that many more may be claimed.
-        self._room = self._capacity = options.concurrency * max(handler.batch, 1)
+        self._room = options.concurrency * max(handler.batch, 1)
         self._held: dict[Claim[W], None] = {}
         self._done: list[Settled[W]] = []
         self._idle_lanes: list[asyncio.Future[None]] = []

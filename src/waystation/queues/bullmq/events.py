@@ -42,7 +42,6 @@ class QueueEvents(AttachedToQueue):
 
     def __init__(self, name: str, url: str | Store | None = None, *, prefix: str = PREFIX) -> None:
         super().__init__(name, url, prefix=prefix)
-        self._named: Store | None = None
         self._at_opening: Extent | None = None
         self._ending = asyncio.Event()
         self._finishes = Finishes(self, self._client)
@@ -79,8 +78,6 @@ class QueueEvents(AttachedToQueue):
     async def _close(self) -> None:
         self._ending.set()
         await self._finishes.close()
-        if self._named:
-            await self._named.close()
         await super()._close()
 
     async def _begin(self, after: str) -> Trail:
@@ -92,9 +89,9 @@ class QueueEvents(AttachedToQueue):
         return Trail.from_place(after, await extent(client, self.keys, after=after))
 
     async def _follow(self, trail: Trail) -> AsyncGenerator[QueueEvent]:
-        client = (await self._listening_store()).blocking(_BLOCK_S)
         reconnect = Reconnect()
-        try:
+        async with await self._listening() as store:
+            client = store.blocking(_BLOCK_S)
             while True:
                 reading = asyncio.create_task(self._read(client, trail))
                 if not await self._came_before_the_end(reading):
@@ -109,8 +106,6 @@ class QueueEvents(AttachedToQueue):
                     yield gap
                 for id, entry in entries:
                     yield read_event(self.name, id, entry)
-        finally:
-            await client.aclose()
 
     async def _read(self, client: Client, trail: Trail) -> tuple[Gap | None, Sequence[_Entry]]:
         with faults.told():
@@ -124,15 +119,11 @@ class QueueEvents(AttachedToQueue):
         found = await extent(await self._client(), self.keys)
         return trail.follow([id.decode() for id, _ in entries], found), entries
 
-    async def _listening_store(self) -> Store:
+    async def _listening(self) -> Store:
         store = await self._opened()
-        if self._named is None:
-            options = msgspec.structs.replace(
-                store.options, client_name=client_name(self.keys, ":qe")
-            )
-            # Dashboards count listeners by this name, so nothing but listening happens under it.
-            self._named = Store(store.address, options)
-        return self._named
+        # Dashboards count listeners by this name, so nothing but listening happens under it.
+        name = client_name(self.keys, ":qe")
+        return Store(store.address, msgspec.structs.replace(store.options, client_name=name))
 
     async def _client(self) -> Client:
         return (await self._opened()).hot

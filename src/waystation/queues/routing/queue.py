@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 from waystation.core import codec, identity
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.codec import PAYLOAD_LIMIT, check_size
-from waystation.core.errors import InvalidInput, InvalidOption
+from waystation.core.errors import InvalidInput, InvalidOption, WaystationError
 from waystation.core.events import Line
 from waystation.core.options import of_kind
 from waystation.core.store import advice, faults, numbers
@@ -98,19 +98,27 @@ class Queue(Attached):
         return id
 
     async def dispatch_many(self, jobs: Sequence[NewJob]) -> list[str]:
-        """Put many jobs into the line, checked before the first one is written."""
+        """Put many jobs into the line, checked before the first one is written.
+
+        They go a few hundred at a time, each time all or none.
+        """
         now_ms = (self._clock or SystemClock()).now_ms()
         records = [record(job, now_ms=now_ms, payload_limit=self._payload_limit) for job in jobs]
         client = (await self._opened()).durable
         ids: list[str] = []
         for first in range(0, len(records), PER_CALL):
-            ids += await scripts.dispatch(
-                client,
-                self.keys,
-                namespace=self.keys.namespace,
-                now=self._now(),
-                jobs=[part for record in records[first : first + PER_CALL] for part in record],
-            )
+            some = records[first : first + PER_CALL]
+            try:
+                ids += await scripts.dispatch(
+                    client,
+                    self.keys,
+                    namespace=self.keys.namespace,
+                    now=self._now(),
+                    jobs=[part for record in some for part in record],
+                )
+            except WaystationError as error:
+                error.add_note(f"at least {len(ids)} of {len(records)} jobs had been dispatched")
+                raise
         return ids
 
     # --- about one job ---------------------------------------------------------------------------

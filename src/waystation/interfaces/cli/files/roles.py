@@ -28,7 +28,7 @@ from waystation.queues.files.handlers import Handlers
 from waystation.queues.files.job import Job
 from waystation.queues.files.options import Layout
 from waystation.queues.files.producer import Producer, Tally
-from waystation.queues.files.queue import Queue, entry
+from waystation.queues.files.queue import Queue, burst_of, entry
 from waystation.queues.files.scan import Found, root_of
 from waystation.queues.files.worker import Worker
 
@@ -253,7 +253,7 @@ async def bench(
 
 async def _put(queue: Queue, paths: list[Path], rate: int, put_at: dict[str, float]) -> float:
     began = time.perf_counter()
-    size = max(1, rate // 20) if rate else 500
+    size = burst_of(rate) if rate else 500
     for first in range(0, len(paths), size):
         batch = paths[first : first + size]
         entries = [
