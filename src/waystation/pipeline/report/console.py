@@ -10,6 +10,8 @@ from waystation.pipeline.report.words import duration, number, part, sums
 
 def shown(facts: Facts) -> RenderableType:
     """The report in a few tables."""
+    if not facts.events:
+        return Text("Nothing is kept yet: `waystation pipeline run` keeps what the queues tell.")
     colour = {True: "bold green", False: "bold red", None: "yellow"}[facts.clean]
     said = Text(facts.verdict, style=colour)
     return Group(

@@ -1,11 +1,13 @@
 """`waystation pipeline`: everything that happened, kept and asked about."""
 
 import datetime as dt
+import logging
 import os
 import signal
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from numbers import Number
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -153,8 +155,11 @@ def status(context: typer.Context, master: MASTER = None, history: HISTORY = Non
     for each in found.streams:
         many = "?" if each.events is None else f"{each.events:,}"
         typer.echo(f"{each.stream:<40} {many:>10} events to be read")
-    last = "never" if found.last_at is None else f"{found.last_at:%Y-%m-%d %H:%M:%S} UTC"
-    typer.echo(f"{found.events:,} events kept; the last one happened {last}")
+    if found.last_at is None:
+        typer.echo("nothing is kept yet: `waystation pipeline run` keeps what the queues tell")
+    else:
+        last = f"{found.last_at:%Y-%m-%d %H:%M:%S} UTC"
+        typer.echo(f"{found.events:,} events kept; the last one happened {last}")
     for check in found.checks:
         typer.echo(f"{'well' if check.well else 'ILL '}  {check}")
     for each in found.lost:
@@ -179,19 +184,21 @@ def sql(
     Over what is kept, table by table, and over what is in the queues now, as `jobs`.
     """
     with store_url(loaded(context).settings) as url, kept_history(context, master, history) as kept:
-        kept.show_views()
+        tables = kept.show_views()
         if live:
             events = EventOptions(url=url)
             jobs = present(kept.spark, events, Streams(events).now())
             jobs.createOrReplaceTempView("jobs")
-        names, rows = _asked(kept, query, most)
+            tables.append("jobs")
+        names, rows = _asked(kept, query, most, tables)
     if as_json:
         for row in rows:
             typer.echo(msgspec.json.encode(dict(zip(names, row, strict=True)), enc_hook=str))
         return
     table = Table(box=None, pad_edge=False)
-    for name in names:
-        table.add_column(name, overflow="fold")
+    for n, name in enumerate(names):
+        counted = all(isinstance(row[n], Number | None) for row in rows)
+        table.add_column(name, overflow="fold", justify="right" if counted else "left")
     for row in rows:
         table.add_row(*(Text("-" if value is None else str(value)) for value in row))
     Console().print(table)
@@ -264,13 +271,18 @@ def _until_interrupted() -> Generator[threading.Event]:
             signal.signal(each, handler)
 
 
-def _asked(kept: History, query: str, most: int) -> tuple[list[str], list[Any]]:
+def _asked(kept: History, query: str, most: int, tables: list[str]) -> tuple[list[str], list[Any]]:
+    # Spark would tell of a mistake on the console, too, as JSON.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     try:
         frame = kept.spark.sql(query)
         return frame.columns, frame.limit(most).collect()
     except Exception as error:
         # Spark explains itself in its first line; the plan that follows helps nobody here.
-        raise InvalidInput(str(error).strip().splitlines()[0]) from error
+        said = str(error).strip().splitlines()[0]
+        if "[TABLE_OR_VIEW_NOT_FOUND]" in said:
+            said = f"{said.split('Verify')[0]}There are {', '.join(tables)}."
+        raise InvalidInput(said.partition("] ")[2] or said) from error
 
 
 def _tell_round(ran: runs.Ran) -> None:

@@ -1,7 +1,9 @@
 """What the pipeline's commands need before they can begin: a store, and Spark."""
 
+import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -21,6 +23,12 @@ HISTORY = Annotated[
     typer.Option(help="Where the tables lie; else pipeline.history.", show_default=False),
 ]
 
+QUIET = {
+    "spark.log.level": "ERROR",
+    # Spark makes this folder when it is asked in SQL, and would make it where the command runs.
+    "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "waystation-warehouse"),
+}
+
 
 @contextmanager
 def spark_session(context: typer.Context, master: str | None) -> Generator[session.SparkSession]:
@@ -28,9 +36,7 @@ def spark_session(context: typer.Context, master: str | None) -> Generator[sessi
     settings = loaded(context).settings.pipeline
     if not quiet.is_running():
         typer.echo("Spark starts, which takes a few seconds", err=True)
-    options = session.SessionOptions(
-        master=master or settings.master, conf={"spark.log.level": "ERROR"}
-    )
+    options = session.SessionOptions(master=master or settings.master, conf=QUIET)
     with quiet.spark(options) as spark, in_our_words():
         yield spark
 
