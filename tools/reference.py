@@ -1,10 +1,13 @@
 """Reference pages, each a table read off the declarations."""
 
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import waystation
+from tools import python
 from waystation.core.errors import WaystationError
 from waystation.core.store.keyspace import Keyspace
 from waystation.core.telemetry import metrics
@@ -25,6 +28,7 @@ def pages() -> dict[str, str]:
         "http": http.page,
         "keys": keys,
         "metrics": instruments,
+        "python": python_interface,
         "settings": settings.page,
         "tables": history_tables,
         "routing-scripts": routing_scripts.page,
@@ -87,6 +91,41 @@ def history_tables() -> str:
         "told and never changes; silver and gold can always be made again from it.",
         *parts,
     )
+
+
+def python_interface() -> str:
+    """What each line offers to programs."""
+    parts = [
+        part
+        for line, words in python.LINES.items()
+        for part in (
+            f"## waystation.queues.{line}",
+            words,
+            *(_offered(name, thing) for name, thing in python.offered(line)),
+        )
+    ]
+    return _page(
+        "Python",
+        "What programs import, line by line. Durations are milliseconds unless a name ends in "
+        "`_s`. The [tours](../tour) show it at work; [errors](errors.md) have a page of their own.",
+        *parts,
+    )
+
+
+def _offered(name: str, thing: Any) -> str:
+    words = _sentence(thing.__doc__)
+    if python.is_option(thing):
+        rows = [
+            (f"`{each.name}`", f"`{each.kind}`", each.default, each.meaning)
+            for each in python.fields(thing)
+        ]
+        told = _table(("field", "type", "unless said", "meaning"), rows) if rows else ""
+    elif inspect.isclass(thing):
+        rows = [(f"`{call}`", _sentence(said)) for call, said in python.steps(thing)]
+        told = f"`{python.called(name, thing)}`\n\n" + _table(("step", "does"), rows)
+    else:
+        told = f"`{python.called(name, thing)}`"
+    return "\n\n".join(part for part in (f"### {name}", words, told) if part)
 
 
 def instruments() -> str:

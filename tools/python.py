@@ -1,0 +1,105 @@
+"""The page of the Python interface: what each line offers, read off its code."""
+
+import ast
+import dataclasses
+import inspect
+import textwrap
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import msgspec
+
+LINES = {
+    "bullmq": "Jobs on the wire of Node's BullMQ.",
+    "routing": "Jobs that ask for a kind of worker.",
+    "files": "A directory turned into work.",
+    "waitingroom": "People instead of jobs.",
+}
+LONGEST = 40
+"""A default that takes more than that is not shown."""
+
+
+class Field(NamedTuple):
+    """One field of an option, as its declaration says it."""
+
+    name: str
+    kind: str
+    default: str
+    meaning: str
+
+
+def offered(line: str) -> list[tuple[str, Any]]:
+    """What a line's package offers, by name; errors have a page of their own."""
+    package = import_module(f"waystation.queues.{line}")
+    things = ((name, getattr(package, name)) for name in package.__all__)
+    return [
+        (name, thing)
+        for name, thing in sorted(things, key=lambda each: each[0].lower())
+        if not (inspect.isclass(thing) and issubclass(thing, Exception))
+        and (inspect.isclass(thing) or inspect.isfunction(thing))
+    ]
+
+
+def fields(kind: type) -> list[Field]:
+    """The fields of a struct, those it inherits included."""
+    known: dict[str, Field] = {}
+    for each in reversed(kind.__mro__):
+        if each.__module__.startswith("waystation."):
+            known |= {field.name: field for field in _declared(each)}
+    return list(known.values())
+
+
+def is_option(kind: Any) -> bool:
+    """Whether it is a bundle of values rather than something that acts."""
+    return inspect.isclass(kind) and (
+        issubclass(kind, msgspec.Struct) or dataclasses.is_dataclass(kind)
+    )
+
+
+def steps(kind: type) -> list[tuple[str, str]]:
+    """What it can be asked to do: how that is called, and what it does."""
+    return [
+        (called(name, step), inspect.getdoc(step) or "")
+        for name, step in inspect.getmembers(kind, inspect.isfunction)
+        if not name.startswith("_") and inspect.getdoc(step)
+    ]
+
+
+def called(name: str, thing: Any) -> str:
+    """A call, with what may be left out."""
+    given: list[str] = []
+    for each in inspect.signature(thing).parameters.values():
+        if each.kind is each.KEYWORD_ONLY and not any(text.startswith("*") for text in given):
+            given.append("*")
+        given.append(_parameter(each))
+    return f"{name}({', '.join(text for text in given if text != 'self')})"
+
+
+def _parameter(each: inspect.Parameter) -> str:
+    stars = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
+    if each.default is each.empty:
+        return stars + each.name
+    shown = repr(each.default)
+    return f"{each.name}={'…' if len(shown) > LONGEST or '<' in shown else shown}"
+
+
+def _declared(kind: type) -> Iterator[Field]:
+    (declared,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    body: list[ast.stmt] = getattr(declared, "body", [])
+    for node, after in zip(body, [*body[1:], None], strict=True):
+        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
+            continue
+        kind_of = ast.unparse(node.annotation)
+        if node.target.id.startswith("_") or kind_of.startswith("ClassVar"):
+            continue
+        default = f"`{ast.unparse(node.value)}`" if node.value else "has to be said"
+        if len(default) > LONGEST:
+            default = "…"
+        yield Field(node.target.id, kind_of, default, _words(after))
+
+
+def _words(node: ast.stmt | None) -> str:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return str(node.value.value)
+    return ""
