@@ -1,0 +1,87 @@
+"""What the pages tell people to type: it must be there."""
+
+import re
+import shlex
+from functools import cache
+from pathlib import Path
+from textwrap import indent
+from typing import Any
+
+import pytest
+from typer.main import get_group
+
+from tests.support.project import ROOT, tracked
+from waystation.interfaces.cli.mounts import MOUNTS, load
+from waystation.interfaces.cli.root import app
+
+PAGES = tracked("*.md")
+FENCED = re.compile(r"```(?:\w*)\n(.*?)```", re.DOTALL)
+PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
+TYPED = re.compile(r"(?:^|[\s`(/])waystation ((?:[a-z-]|--)[^`\n#]*)")
+
+
+@cache
+def commands() -> dict[str, Any]:
+    """Every command by its name, loaded."""
+    return {mount.name: load(mount) for mount in MOUNTS}
+
+
+def typed(page: Path) -> list[str]:
+    """What follows `waystation` where a page shows something to type."""
+    text = page.read_text()
+    shown = [line for block in FENCED.findall(text) for line in block.splitlines()]
+    shown += re.findall(r"`([^`\n]*waystation [^`\n]*)`", FENCED.sub("", text))
+    return [found for line in shown for found in TYPED.findall(line)]
+
+
+def wrong(words: list[str]) -> str | None:
+    """What is wrong with a command; None when all of it is known."""
+    known: dict[str, Any] = commands()
+    options: dict[str, Any] = dict.fromkeys(("--debug", "--version", "--help", "-h"))
+    options["--config"] = get_group(app).params[0]
+    rest = iter(words)
+    for word in rest:
+        if word.startswith("-"):
+            name, given, _ = word.partition("=")
+            if name not in options:
+                return f"no option {name}"
+            if options[name] is not None and not options[name].is_flag and not given:
+                next(rest, None)
+        elif word in known:
+            command = known[word]
+            options |= {name: param for param in command.params for name in param.opts}
+            options |= {name: param for param in command.params for name in param.secondary_opts}
+            known = getattr(command, "commands", {})
+        elif word == "…":
+            return None
+        elif known:
+            return f"no command {word}"
+    return None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_on_a_page_exists(page: Path) -> None:
+    complaints: list[str] = []
+    for line in typed(page):
+        try:
+            words = shlex.split(line)
+        except ValueError:
+            # A command that goes on in the next line: its beginning can be read.
+            words = line.split()
+        if problem := wrong(words):
+            complaints.append(f"waystation {line}: {problem}")
+    assert complaints == []
+
+
+def test_a_command_that_is_not_there_would_be_noticed() -> None:
+    assert wrong(["bullmq", "--prefix", "shop", "cuonts", "mail"]) == "no command cuonts"
+    assert wrong(["bulmq", "counts"]) == "no command bulmq"
+    assert wrong(["bullmq", "counts", "mail", "--jsno"]) == "no option --jsno"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_program_on_a_page_can_be_read_by_python(page: Path) -> None:
+    for program in PYTHON.findall(page.read_text()):
+        # Two columns are for people.
+        if "# celery" not in program:
+            compile(f"async def main():\n{indent(program, '    ')}\n    pass", str(page), "exec")
