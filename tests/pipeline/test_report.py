@@ -12,7 +12,7 @@ from waystation.pipeline.gold.forecast import Band, Forecast
 from waystation.pipeline.report.console import shown
 from waystation.pipeline.report.facts import Facts, QueueFacts
 from waystation.pipeline.report.page import page
-from waystation.pipeline.report.plots import Series, bars, lines
+from waystation.pipeline.report.plots import Level, Series, bars, levels, lines
 from waystation.pipeline.report.scales import scale_of
 from waystation.pipeline.report.words import duration, number, part
 
@@ -155,6 +155,13 @@ def test_one_hour_is_told_in_values_and_not_as_a_course_of_time() -> None:
     assert "<svg" not in text
     assert "<span>completed</span>" in text
     assert "<b>90 ms</b>" in text
+
+
+def test_nothing_has_no_bar_and_a_little_has_one() -> None:
+    some, none = Level("some", "good", 1, "1"), Level("none", "bad", 0, "0")
+    drawn = levels([Level("much", "good", 1e9, "a lot"), some, none])
+    assert drawn.count("key-good") == 2
+    assert "key-bad" not in drawn
 
 
 def test_a_line_of_people_has_no_plots_of_work() -> None:

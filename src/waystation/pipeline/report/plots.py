@@ -83,7 +83,7 @@ def levels(values: Sequence[Level]) -> str:
     top = max((each.value for each in values), default=0) or 1
     return "".join(
         f'<div class="level"><span>{escape(each.name)}</span>'
-        f'<div><i class="key-{each.colour}" style="width:{100 * each.value / top:.1f}%"></i></div>'
+        f"<div>{_bar(each.colour, each.value / top)}</div>"
         f"<b>{escape(each.said)}</b></div>"
         for each in values
     )
@@ -102,8 +102,12 @@ def strip(parts: Sequence[Level]) -> str:
 
 def share(value: float, most: float, colour: str) -> str:
     """How large a value is beside the largest of its kind."""
-    width = 100 * value / (most or 1)
-    return f'<div class="strip"><i class="key-{colour}" style="width:{width:.1f}%"></i></div>'
+    return f'<div class="strip">{_bar(colour, value / (most or 1))}</div>'
+
+
+def _bar(colour: str, part: float) -> str:
+    # However small, something is seen; of nothing, nothing.
+    return f'<i class="key-{colour}" style="width:{100 * part:.1f}%"></i>' if part > 0 else ""
 
 
 class _Frame:
