@@ -4,7 +4,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from functools import cached_property
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from waystation.core.errors import WorkError
 from waystation.core.runtime.claim import Claim
@@ -139,9 +139,8 @@ class BackgroundWorker(Attached, ABC, Generic[W]):
         worker = self._started
         return sum(worker.cancel(claim.id) for claim in worker.held)
 
-    async def __aenter__(self) -> Self:
+    async def _enter(self) -> None:
         await self.start()
-        return self
 
     @cached_property
     def _starting(self) -> asyncio.Lock:

@@ -26,6 +26,7 @@ class Attached:
         self._store: Store | None = None
         self._closed = False
         self._closing: asyncio.Task[None] | None = None
+        self._leaving: asyncio.Task[None] | None = None
 
     async def close(self, force: bool = False) -> None:
         """Let go of the store for good; `force` is for those who have something to wait for."""
@@ -45,14 +46,27 @@ class Attached:
         if self._opening is None:
             return
         opening, self._opening = self._opening, None
+        self._leaving = asyncio.create_task(self._leave(opening))
+        await asyncio.shield(self._leaving)
+
+    async def _leave(self, opening: "asyncio.Task[Store]") -> None:
         opening.cancel()
         await asyncio.wait([opening])
-        if not opening.cancelled() and opening.exception() is None and self._given is None:
+        if not _failed(opening) and self._given is None:
             await opening.result().close()
 
     async def __aenter__(self) -> Self:
-        await self._opened()
+        try:
+            await self._enter()
+        except BaseException:
+            # Nobody leaves what was never entered.
+            await self._let_go()
+            raise
         return self
+
+    async def _enter(self) -> None:
+        """What has to happen before one is inside."""
+        await self._opened()
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
@@ -72,10 +86,19 @@ class Attached:
         return store
 
     async def _open(self) -> Store:
-        """Reach the store; those who want to leave a mark on it do so here, too."""
-        return self._given or await connect(
+        store = self._given or await connect(
             self._url or os.environ.get(CONFIGURED) or None, _configured_options()
         )
+        try:
+            await self._arrived(store)
+        except BaseException:
+            if self._given is None:
+                await store.close()
+            raise
+        return store
+
+    async def _arrived(self, store: Store) -> None:
+        """What is to be done when the store is first reached, for those who leave a mark there."""
 
 
 def _configured_options() -> StoreOptions:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -46,9 +46,8 @@ class QueueEvents(AttachedToQueue):
         self._ending = asyncio.Event()
         self._finishes = Finishes(self, self._client)
 
-    async def __aenter__(self) -> Self:
+    async def _enter(self) -> None:
         self._at_opening = await extent(await self._client(), self.keys)
-        return self
 
     def __aiter__(self) -> AsyncIterator[QueueEvent]:
         found = self._at_opening

@@ -103,8 +103,7 @@ class Queue(Getters, Administration, Limits, Scheduling):
             for id, each in zip(ids, packed, strict=True)
         ]
 
-    async def _open(self) -> Store:
-        store = await super()._open()
+    async def _arrived(self, store: Store) -> None:
         # A store that is full, or a replica, can still be looked at and cleared.
         with contextlib.suppress(StoreBusy):
             await ask_all(
@@ -112,7 +111,6 @@ class Queue(Getters, Administration, Limits, Scheduling):
                 ("HSETNX", self.keys.meta, "opts.maxLenEvents", EVENTS_CAP),
                 ("HSETNX", self.keys.meta, "version", VERSION),
             )
-        return store
 
 
 async def _in_turn(
