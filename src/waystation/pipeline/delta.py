@@ -111,13 +111,13 @@ def read(spark: SparkSession, root: str, table: Table) -> DataFrame:
     return spark.read.schema(table.schema).option("basePath", place).parquet(*files)
 
 
-def read_here(root: str, table: Table, columns: Sequence[str]) -> Any:
+def read_here(root: str, table: Table, columns: Sequence[str], where: Any = None) -> Any:
     """Some columns of a small table as Arrow has them: Spark takes longer to begin than this."""
     place = table.place(root)
     if not DeltaTable.is_deltatable(place):
         return schema_of(table.schema).empty_table().select(columns)
     opened: Any = DeltaTable(place)
-    return opened.to_pyarrow_table(columns=list(columns))
+    return opened.to_pyarrow_dataset().to_table(columns=list(columns), filter=where)
 
 
 def append(rows: DataFrame, root: str, table: Table, identity: Identity) -> None:

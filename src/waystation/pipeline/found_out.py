@@ -12,14 +12,12 @@ from waystation.pipeline import delta
 from waystation.pipeline.arrow import pa, schema_of
 from waystation.pipeline.delta import Identity
 from waystation.pipeline.parts import PartWriter
+from waystation.pipeline.silver.steps import Who
 from waystation.pipeline.tables import EVENTS
 
 STREAM = "waystation:looks"
 """What these events have in place of a stream's key."""
 APPLICATION = "looks"
-
-Who = tuple[str, str, str]
-"""Line, queue and subject."""
 
 
 def removed(root: str, subjects: Sequence[Who], at: dt.datetime) -> None:

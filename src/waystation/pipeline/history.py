@@ -3,12 +3,14 @@
 import datetime as dt
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import msgspec
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from waystation.pipeline import delta
+from waystation.pipeline.arrow import pa
 from waystation.pipeline.lines import tables_of_all_lines
 from waystation.pipeline.silver import attempts as attempts_fold
 from waystation.pipeline.silver import items as items_fold
@@ -38,6 +40,12 @@ class Hours(msgspec.Struct, frozen=True):
         if len(self.starts) <= MOST_LISTED:
             return hour.isin([F.lit(each) for each in self.starts])
         return hour.between(F.lit(min(self.starts)), F.lit(max(self.starts)))
+
+    def among(self, instant: Any) -> Any:
+        """The same question to Arrow, about instants that begin an hour."""
+        if len(self.starts) <= MOST_LISTED:
+            return instant.isin(pa.array(self.starts, pa.timestamp("us", tz="UTC")))
+        return (instant >= min(self.starts)) & (instant <= max(self.starts))
 
     def predicate(self, column: str) -> str:
         """The same question to delta-rs."""

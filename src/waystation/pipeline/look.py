@@ -13,10 +13,10 @@ from pyspark.sql import functions as F
 
 from waystation.core.store import faults
 from waystation.core.store.keyspace import Keyspace, String
-from waystation.pipeline.arrow import pa
+from waystation.pipeline.arrow import pa, pc
 from waystation.pipeline.lines import line_named
 from waystation.pipeline.lines.facts import PAGE, LineFacts, State
-from waystation.pipeline.silver.steps import WHO
+from waystation.pipeline.silver.steps import WHO, Who
 from waystation.pipeline.sources import jobs, walking
 from waystation.pipeline.sources.options import listed
 from waystation.pipeline.sources.places import Place, Told
@@ -43,13 +43,15 @@ class Look(msgspec.Struct, frozen=True):
     """The instant, by the store's clock."""
     seen: DataFrame
     """Whose work has not ended and is named there, and whether the work itself is there, too."""
+    halves: frozenset[Who]
+    """Those of them that are named and nothing more."""
     options: EventOptions
     """Which lines and queues were looked at."""
     ends: Mapping[str, Place]
     """How far each stream had come by then, or further."""
     since: dt.datetime
     """Since when the store has kept what it was told, as far as those who looked at it know."""
-    removed: list[tuple[str, str, str]] = []
+    removed: list[Who] = []
     """Line, queue and subject of what was taken out without a word: found out by `missing`."""
 
     @property
@@ -81,8 +83,14 @@ def look(spark: SparkSession, options: EventOptions, *, is_first: bool = False) 
             each.stream: walking.end_of(streams.store.at(each.stream), each.stream) for each in told
         }
         since = _kept_since(streams.store, EVER if is_first else at)
-    found = {stream: end for stream, end in ends.items() if end is not None}
-    return Look(at, spark.createDataFrame(seen), options, found, since)
+    return Look(
+        at=at,
+        seen=spark.createDataFrame(seen),
+        halves=_halves(seen),
+        options=options,
+        ends={stream: end for stream, end in ends.items() if end is not None},
+        since=since,
+    )
 
 
 def present(spark: SparkSession, options: EventOptions, told: Iterable[Told]) -> DataFrame:
@@ -137,6 +145,11 @@ def _in_state(
         for each in ids:
             asking.exists(facts.item_key(prefix, queue, each))
         yield _page(facts.line.value, queue, ids, [bool(each) for each in asking.execute()])
+
+
+def _halves(seen: Any) -> frozenset[Who]:
+    torn = seen.filter(pc.invert(seen["whole"]))
+    return frozenset(zip(*(torn[name].to_pylist() for name in WHO), strict=True))
 
 
 def _page(line: str, queue: str, subjects: list[str], whole: list[bool]) -> Any:

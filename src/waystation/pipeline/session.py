@@ -37,8 +37,14 @@ SETTINGS = {
     "spark.python.daemon.module": "waystation.pipeline.nursery",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # Nobody looks at a plan that is described for a page that is not served.
+    "spark.sql.ui.explainMode": "simple",
+    # Noting where each column was written takes longer than making it: half of all words that
+    # Python has with Java.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.sql.dataFrameQueryContext.enabled": "false",
 }
-"""What the pipeline relies on, and what keeps a console readable."""
+"""What the pipeline relies on, and what keeps a console readable and a short run short."""
 
 _ON_THIS_MACHINE = {
     # Without them Spark asks for this machine's name, which can take long and helps nobody.

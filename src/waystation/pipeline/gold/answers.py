@@ -4,14 +4,18 @@ A table by the hour is made anew for the hours in which something happened; the 
 are made anew as a whole. Making them twice changes nothing.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 
 import msgspec
-from deltalake import write_deltalake  # pyright: ignore[reportUnknownVariableType]
+from deltalake import (
+    DeltaTable,
+    write_deltalake,  # pyright: ignore[reportUnknownVariableType]
+)
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from waystation.core.events import Line
 from waystation.pipeline import delta, pending
 from waystation.pipeline.gold.capacity import TARGET_WAIT_MS, capacity
 from waystation.pipeline.gold.failures import failures
@@ -24,6 +28,7 @@ from waystation.pipeline.keeping import taken
 from waystation.pipeline.lines import answers_of_all_lines
 from waystation.pipeline.lines.facts import LineAnswer
 from waystation.pipeline.lines.standing import places
+from waystation.pipeline.lines.waitingroom import VISITS
 from waystation.pipeline.look import Look
 from waystation.pipeline.silver.steps import WHO, steps
 from waystation.pipeline.silver.workers import workers
@@ -51,6 +56,8 @@ class Answering(msgspec.Struct, frozen=True):
     hours: Hours
     unsettled: Hours
     """The hours that the ledger is made anew for."""
+    lines: Collection[str]
+    """The lines that something was told about: in those hours, or ever."""
     look: Look | None = None
     target_ms: int = TARGET_WAIT_MS
 
@@ -92,16 +99,19 @@ def refresh(
     """
     todo = pending.read(history.root)
     hours = todo.hours
-    asked = Answering(history, hours, _unsettled(history, hours), look, target_ms)
-    lines = _lines_told_of(asked)
+    lines = _lines_told_of(history, None if everything else hours)
+    asked = Answering(history, hours, _unsettled(history, hours), lines, look, target_ms)
     for answer in every():
         told(answer.table.name)
+        is_silent = answer.line is not None and answer.line not in lines
         # What nothing was told about has not changed; what can be seen may have.
-        is_new = bool(hours) and (answer.line is None or answer.line in lines)
+        is_new = bool(hours) and not is_silent
         if not (is_new or everything or answer.table is LEDGER):
             continue
-        mine = asked.unsettled if answer.table is LEDGER else hours
-        put(history, answer.table, answer.rows(asked), mine)
+        if is_silent and not _is_there(history, answer.table):
+            continue
+        rows = history.read(answer.table).limit(0) if is_silent else answer.rows(asked)
+        put(history, answer.table, rows, asked.unsettled if answer.table is LEDGER else hours)
     pending.settle(history.root, todo)
 
 
@@ -116,11 +126,11 @@ def put(history: History, table: Table, rows: DataFrame, hours: Hours) -> None:
         _write(place, mine, mode="overwrite", predicate=hours.predicate("hour"))
 
 
-def _lines_told_of(asked: Answering) -> set[str]:
-    """The lines in which something happened in those hours."""
-    if not asked.hours:
+def _lines_told_of(history: History, hours: Hours | None) -> set[str]:
+    """The lines in which something happened: ever, or in some hours."""
+    if hours is not None and not hours:
         return set()
-    rows = asked.history.events(asked.hours).select("line").distinct().collect()
+    rows = history.events(hours).select("line").distinct().collect()
     return {row["line"] for row in rows}
 
 
@@ -143,13 +153,19 @@ def _capacity(asked: Answering) -> DataFrame:
 
 def _ledger(asked: Answering) -> DataFrame:
     hours = asked.unsettled
-    kept = asked.history.items(hours.days).select(*ACCOUNTED)
-    items = kept.unionByName(places(asked.history.events()).select(*ACCOUNTED))
+    items = asked.history.items(hours.days).select(*ACCOUNTED)
+    # Whoever has no waiting room need not read all that was ever told.
+    if Line.WAITINGROOM.value in asked.lines or _is_there(asked.history, VISITS):
+        items = items.unionByName(places(asked.history.events()).select(*ACCOUNTED))
     items = items.where(hours.hold(arrival()))
     gaps = asked.history.read(GAPS).where(hours.hold(F.col("before_at")))
     if asked.look is None:
         return ledger(items, gaps, None)
     return ledger(items, gaps, missing(items, asked.look))
+
+
+def _is_there(history: History, table: Table) -> bool:
+    return DeltaTable.is_deltatable(table.place(history.root))
 
 
 def _unsettled(history: History, hours: Hours) -> Hours:

@@ -8,52 +8,41 @@ unless the store as a whole has forgotten what it knew.
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from waystation.core.store import faults
-from waystation.pipeline.arrow import pa
+from waystation.pipeline.arrow import pa, pc
 from waystation.pipeline.keeping import taken
 from waystation.pipeline.lines import LINES, line_named
 from waystation.pipeline.lines.facts import EVERY_QUEUE, PAGE, LineFacts
 from waystation.pipeline.look import Look
 from waystation.pipeline.silver.items import ENDED
-from waystation.pipeline.silver.steps import WHO
+from waystation.pipeline.silver.steps import WHO, Who
 
 LOST, REMOVED, SEEN = "lost", "removed", "seen"
-
-Who: TypeAlias = tuple[str, str, str]
-"""Line, queue and subject."""
 
 
 def missing(items: DataFrame, look: Look) -> DataFrame:
     """Items that were there before the look, had not ended and were not seen, with their fate."""
     gone = unaccounted(items, look.seen, looked_at=F.lit(look.at)).where(look.covers())
-    silent = [name for name, facts in LINES.items() if facts.silent]
-    told = gone.where(~F.col("line").isin(*silent)).withColumn("fate", F.lit(LOST))
-    forgotten = F.col("last_told_at") < F.lit(look.since)
-    told = told.unionByName(
-        gone.where(F.col("line").isin(*silent) & forgotten).withColumn("fate", F.lit(LOST))
-    )
-    quiet = gone.where(F.col("line").isin(*silent) & ~forgotten)
-    names = taken(quiet.select(*WHO))
-    if not names.num_rows:
+    is_silent = F.col("line").isin(*(name for name, facts in LINES.items() if facts.silent))
+    is_forgotten = F.col("last_told_at") < F.lit(look.since)
+    told = gone.where(~is_silent | is_forgotten).withColumn("fate", F.lit(LOST))
+    quiet = taken(gone.where(is_silent & ~is_forgotten))
+    if not quiet.num_rows:
         return told
-    halves = set(_subjects(taken(look.seen.where(~F.col("whole")).select(*WHO))))
-    found = [(who, fate) for who, fate in _fates(look, _subjects(names), halves) if fate != SEEN]
+    found = list(_fates(look, _subjects(quiet)))
     look.removed.extend(who for who, fate in found if fate == REMOVED)
-    columns: dict[str, list[str]] = {
-        name: [who[place] for who, _ in found] for place, name in enumerate(WHO)
-    }
-    columns["fate"] = [fate for _, fate in found]
-    table = pa.table({name: pa.array(column, pa.string()) for name, column in columns.items()})
-    return told.unionByName(quiet.join(quiet.sparkSession.createDataFrame(table), list(WHO)))
+    fates = pa.array([fate for _, fate in found], pa.string())
+    judged = quiet.append_column("fate", fates).filter(pc.not_equal(fates, SEEN))
+    return told.unionByName(items.sparkSession.createDataFrame(judged))
 
 
-def _subjects(names: Any) -> Iterator[Who]:
-    for batch in names.to_batches():
+def _subjects(items: Any) -> Iterator[Who]:
+    for batch in items.to_batches():
         yield from zip(*(batch.column(name).to_pylist() for name in WHO), strict=True)
 
 
@@ -71,13 +60,13 @@ def unaccounted(items: DataFrame, seen: DataFrame, *, looked_at: Column) -> Data
     )
 
 
-def _fates(look: Look, subjects: Iterator[Who], halves: set[Who]) -> Iterator[tuple[Who, str]]:
+def _fates(look: Look, subjects: Iterator[Who]) -> Iterator[tuple[Who, str]]:
     while page := list(islice(subjects, PAGE)):
         for who, has_data in zip(page, _have_data(look, page), strict=True):
             if has_data:
                 yield who, SEEN if _is_named(look, who) else LOST
             else:
-                yield who, LOST if who in halves else REMOVED
+                yield who, LOST if who in look.halves else REMOVED
 
 
 def _have_data(look: Look, page: Sequence[Who]) -> list[bool]:

@@ -1,19 +1,21 @@
 """Whether each table has the rows that it must have, counted another way."""
 
-from collections.abc import Iterator, Sequence
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from waystation.core.events import Line
 from waystation.pipeline import delta
+from waystation.pipeline.arrow import pc
 from waystation.pipeline.errors import TablesDisagree
 from waystation.pipeline.gold.ledger import arrival
 from waystation.pipeline.history import History, Hours
 from waystation.pipeline.silver.items import ENDED
-from waystation.pipeline.silver.steps import steps
+from waystation.pipeline.silver.steps import steps, takes
 from waystation.pipeline.tables import (
     ATTEMPTS,
     CAPACITY,
@@ -47,27 +49,11 @@ class Check(NamedTuple):
 
 
 def quality(history: History, hours: Hours) -> DataFrame:
-    """One row for each check of what happened in some hours; all counted in one go."""
-    counts = reduce(
-        DataFrame.unionByName,
-        (
-            rows.select(
-                F.lit(table.name).alias("table"),
-                F.lit(what).alias("what"),
-                F.lit(side).alias("side"),
-                F.col("many").cast("bigint").alias("many"),
-            )
-            for table, what, wanted, found in _checks(history, hours)
-            for side, rows in (("wanted", wanted), ("found", found))
-        ),
-    )
-    sides = {side: F.sum(F.when(F.col("side") == side, F.col("many"))) for side in _SIDES}
-    return (
-        counts.groupBy("table", "what")
-        .agg(*(many.alias(side) for side, many in sides.items()))
-        .withColumn("well", F.col("wanted") == F.col("found"))
-        .withColumn("checked_at", F.current_timestamp())
-        .select(*QUALITY.names)
+    """One row for each check of what happened in some hours."""
+    now = dt.datetime.now(dt.UTC)
+    checks = _checks(_counted(history, hours), _answered(history, hours))
+    return history.spark.createDataFrame(
+        [(*check, check.well, now) for check in checks], QUALITY.schema
     )
 
 
@@ -86,53 +72,65 @@ def require_none(ill: Sequence[str]) -> None:
         )
 
 
-_SIDES = ("wanted", "found")
+def _checks(counted: Mapping[str, int], answered: Mapping[str, int]) -> Iterator[Check]:
+    """What the tables must have by what was told, beside what they have."""
+
+    def check(table: Table, what: str, wanted: str, found: int) -> Check:
+        return Check(table.name, what, counted[wanted], found)
+
+    yield check(EVENTS, "every entry of a stream is there once", "entries", counted["events"])
+    yield check(ATTEMPTS, "as many as were taken", "taken", counted["attempts"])
+    yield check(ITEMS, "as many as were born", "births", counted["born"])
+    yield check(WORKERS, "as many attempts as have a worker", "by_worker", answered["by_worker"])
+    yield check(HOURLY, "as many started as were taken", "taken", answered["started"])
+    yield check(FAILURES, "as many attempts as failed", "failed", answered["failed"])
+    yield check(LEDGER, "as many as there are items", "items", answered["acknowledged"])
+    yield check(LEDGER, "as many ended as items have", "ended", answered["terminal"])
+    yield check(CAPACITY, "a row for each hour with work", "busy", answered["busy"])
 
 
-def _checks(history: History, hours: Hours) -> Iterator[tuple[Table, str, DataFrame, DataFrame]]:
+def _counted(history: History, hours: Hours) -> dict[str, int]:
+    """What events, attempts and items say; all counted in one go, and each of them read once."""
     events = history.events(hours)
     moves = steps(events)
     tried = history.attempts(hours)
     items = history.items(hours.days).where(hours.hold(arrival()))
-    taken = _many(moves.where(F.col("event") == "active"))
-    entries = events.select("stream", "entry_id")
-    yield EVENTS, "every entry of a stream is there once", _many(entries.distinct()), _many(entries)
-    yield ATTEMPTS, "as many as were taken", taken, _many(tried)
-    born = F.col("added_at").isNotNull()
-    yield ITEMS, "as many as were born", _many(moves.where("birth")), _many(items.where(born))
-    workers = _of(history, WORKERS, hours)
-    yield (
-        WORKERS,
-        "as many attempts as have a worker",
-        _many(tried.where(F.col("worker").isNotNull())),
-        _sum(workers, F.col("attempts")),
-    )
-    hourly = _of(history, HOURLY, hours)
-    yield HOURLY, "as many started as were taken", taken, _sum(hourly, F.col("started"))
-    yield (
-        FAILURES,
-        "as many attempts as failed",
-        _many(history.attempts().where(F.col("fingerprint").isNotNull())),
-        _sum(history.read(FAILURES), F.col("attempts")),
-    )
-    ledger = _of(history, LEDGER, hours).where(F.col("line") != Line.WAITINGROOM.value)
-    yield LEDGER, "as many as there are items", _many(items), _sum(ledger, F.col("acknowledged"))
-    ended = items.where(F.col("state").isin(*ENDED) & (F.col("state") != "removed"))
-    yield LEDGER, "as many ended as items have", _many(ended), _sum(ledger, F.col("terminal"))
+    has_ended = F.col("state").isin(*ENDED) & (F.col("state") != "removed")
     ready = moves.where(F.col("event") == "waiting").select("line", "queue", "at")
-    active = ready.union(tried.select("line", "queue", "started_at"))
-    busy = active.select("line", "queue", F.date_trunc("hour", "at")).distinct()
-    rows = _many(_of(history, CAPACITY, hours))
-    yield CAPACITY, "a row for each hour with work", _many(busy), rows
+    work = ready.union(tried.select("line", "queue", "started_at"))
+    busy = work.select("line", "queue", F.date_trunc("hour", "at").alias("hour")).distinct()
+    counts = (
+        _many(events, events=F.count("*"), entries=F.count_distinct("stream", "entry_id")),
+        _many(moves, taken=F.count_if(takes()), births=F.count_if("birth")),
+        _many(tried, attempts=F.count("*"), by_worker=F.count("worker")),
+        _many(history.attempts(), failed=F.count("fingerprint")),
+        _many(items, items=F.count("*"), born=F.count("added_at"), ended=F.count_if(has_ended)),
+        _many(busy, busy=F.count("*")),
+    )
+    return {row["what"]: row["many"] for row in reduce(DataFrame.union, counts).collect()}
 
 
-def _of(history: History, table: Table, hours: Hours) -> DataFrame:
-    return history.read(table).where(hours.hold(F.col("hour")))
+def _many(rows: DataFrame, **counts: Column) -> DataFrame:
+    """Some counts of the same rows, each by its name."""
+    named = [part for name in counts for part in (F.lit(name), F.col(name))]
+    return rows.agg(*(count.alias(name) for name, count in counts.items())).select(
+        F.explode(F.create_map(*named)).alias("what", "many")
+    )
 
 
-def _many(rows: DataFrame) -> DataFrame:
-    return rows.agg(F.count("*").alias("many"))
+def _answered(history: History, hours: Hours) -> dict[str, int]:
+    """What the answers hold of the same hours: they are small, and are read here."""
+    mine = hours.among(pc.field("hour"))
+    work = mine & (pc.field("line") != Line.WAITINGROOM.value)
 
+    def total(table: Table, column: str, where: Any = None) -> int:
+        return pc.sum(delta.read_here(history.root, table, (column,), where)[column]).as_py() or 0
 
-def _sum(rows: DataFrame, column: Column) -> DataFrame:
-    return rows.agg(F.coalesce(F.sum(column), F.lit(0)).alias("many"))
+    return {
+        "by_worker": total(WORKERS, "attempts", mine),
+        "started": total(HOURLY, "started", mine),
+        "failed": total(FAILURES, "attempts"),
+        "acknowledged": total(LEDGER, "acknowledged", work),
+        "terminal": total(LEDGER, "terminal", work),
+        "busy": delta.read_here(history.root, CAPACITY, ("hour",), mine).num_rows,
+    }

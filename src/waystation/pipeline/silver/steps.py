@@ -4,6 +4,8 @@ A life is what happens to a subject from its birth until it ends. An id that is 
 job was removed begins another life, so that two jobs never look like one.
 """
 
+from typing import TypeAlias
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.window import WindowSpec
@@ -14,6 +16,8 @@ from waystation.pipeline.tables import Column as Told
 
 WHO = ("line", "queue", "subject")
 """What makes two steps steps of one subject."""
+Who: TypeAlias = tuple[str, str, str]
+"""The same as values."""
 TURN = ("told_at", "seq")
 """The order in which a stream tells."""
 
