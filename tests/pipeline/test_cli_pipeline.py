@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from redis import Redis
 
+from tests.pipeline.conftest import JAVA
 from tests.pipeline.streams import tell
 from waystation.interfaces.cli import root
 from waystation.pipeline.arrow import pa, pq
@@ -22,7 +23,7 @@ PATIENCE_S = 240
 def command(*words: str, url: str, home: Path) -> dict[str, Any]:
     return {
         "args": [sys.executable, "-m", "waystation", "pipeline", *words],
-        "env": {**os.environ, **_environment(url, home)},
+        "env": {**os.environ, **_environment(url, home), "JDK_JAVA_OPTIONS": JAVA},
         "cwd": home,
         "text": True,
     }

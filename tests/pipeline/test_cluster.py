@@ -1,5 +1,6 @@
 """The same code on a real cluster: a master and two workers, each a process of its own."""
 
+import json
 import os
 import signal
 import subprocess
@@ -17,29 +18,29 @@ from tests.pipeline.streams import tell
 from tests.support.ports import free_port
 from waystation.pipeline.java import java_home
 
+from .conftest import JAVA, SMALL
+
 SPARK = Path(pyspark.__file__).parent
 
 DRIVER = """
-import sys
+import json, sys
 from waystation.pipeline.history import History
 from waystation.pipeline.run import RunOptions, once
 from waystation.pipeline.session import SessionOptions, build
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.tables import EVENTS
 
-master, url, root = sys.argv[1:]
+master, url, root, small = sys.argv[1:]
 conf = {
-    "spark.log.level": "OFF",
+    **json.loads(small),
     "spark.cores.max": "2",
     "spark.executor.memory": "512m",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.adaptive.enabled": "false",
     # A busy machine may take long to start a Python process.
     "spark.python.authenticate.socketTimeout": "120s",
-    "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
 }
+conf["spark.executor.extraJavaOptions"] = conf["spark.driver.extraJavaOptions"]
 spark = build(SessionOptions(master=master, shuffle_partitions=2, conf=conf))
 once(History(spark, root), RunOptions(events=EventOptions(url=url)))
 history = History(spark, root)
@@ -58,6 +59,7 @@ def process(*words: str, log: Path) -> Generator[subprocess.Popen[bytes]]:
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": JAVA,
     }
     with log.open("wb") as out:
         started = subprocess.Popen(
@@ -132,7 +134,7 @@ def test_two_workers_of_a_cluster_make_the_same_history(
     program = tmp_path / "driver.py"
     program.write_text(DRIVER)
     done = subprocess.run(
-        [sys.executable, str(program), master, redis_url, root],
+        [sys.executable, str(program), master, redis_url, root, json.dumps(SMALL.conf)],
         capture_output=True,
         text=True,
         timeout=360,
