@@ -22,14 +22,14 @@ def keep(
     if here.num_rows > FEW:
         (delta.replace if replace else delta.append)(rows, root, table, identity)
         return
-    writer = PartWriter(table.place(root), table.schema, table.partitions)
-    for batch in here.to_batches():
-        if batch.num_rows:
-            writer.write(batch)
+    with PartWriter(table.place(root), table.schema, table.partitions) as writer:
+        for batch in here.to_batches():
+            if batch.num_rows:
+                writer.write(batch)
     delta.commit(
         table.place(root),
         table.schema,
-        writer.close(),
+        writer.parts,
         identity,
         partitions=table.partitions,
         replace=replace,

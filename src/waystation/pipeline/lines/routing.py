@@ -20,6 +20,7 @@ from waystation.queues.routing.target import Target
 from .facts import LineAnswer, LineFacts, State, listed
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame
 
     from waystation.pipeline.history import History, Hours
@@ -160,9 +161,25 @@ def expected_slots(cron: str, timezone: str, first_ms: int, until_ms: int) -> li
 def cron_slots(events: "DataFrame") -> "DataFrame":
     """Every slot that a schedule should have fired beside what it did."""
     from pyspark.sql import functions as F
-    from pyspark.sql.types import ArrayType, LongType
 
     ours = events.where(F.col("line") == Line.ROUTING.value)
+    return (
+        _expected(ours)
+        .join(_fired(ours), ["queue", "schedule", "slot_ms"], "full")
+        .withColumn("expected", F.coalesce("expected", F.lit(False)))
+        .withColumn("fired", F.coalesce("fired", F.lit(0)))
+        .withColumn("slot", F.timestamp_millis("slot_ms"))
+        .withColumn("late_ms", F.unix_millis("fired_at") - F.col("slot_ms"))
+        .withColumn("verdict", _verdict())
+        .select(*CRON_SLOTS.names)
+    )
+
+
+def _expected(ours: "DataFrame") -> "DataFrame":
+    """The slots of every schedule, until it was stopped or nothing more was told."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, LongType
+
     fields = F.col("fields")
     # Without Arrow, which would want pandas for a handful of schedules.
     expand = F.udf(expected_slots, ArrayType(LongType()), useArrow=False)
@@ -172,26 +189,23 @@ def cron_slots(events: "DataFrame") -> "DataFrame":
         .groupBy("subject")
         .agg(F.min("at").alias("stopped_at"))
     )
-    planned = (
+    until = F.unix_millis(F.coalesce("stopped_at", "last_at"))
+    slots = expand(fields["cron"], fields["timezone"], fields["due"].cast("long"), until)
+    return (
         ours.where((F.col("event") == "delayed") & (fields["kind"] == "cron"))
         .join(ends, "subject", "left")
         .crossJoin(last)
-        .withColumn("until", F.coalesce("stopped_at", "last_at"))
-        .select(
-            "queue",
-            F.col("subject").alias("schedule"),
-            F.explode(
-                expand(
-                    fields["cron"],
-                    fields["timezone"],
-                    fields["due"].cast("long"),
-                    F.unix_millis("until"),
-                )
-            ).alias("slot_ms"),
-        )
+        .select("queue", F.col("subject").alias("schedule"), F.explode(slots).alias("slot_ms"))
         .withColumn("expected", F.lit(True))
     )
-    told = (
+
+
+def _fired(ours: "DataFrame") -> "DataFrame":
+    """What was told of each slot."""
+    from pyspark.sql import functions as F
+
+    fields = F.col("fields")
+    return (
         ours.where(F.col("event").isin("fired", "skipped"))
         .withColumn("fires", F.col("event") == "fired")
         .groupBy(
@@ -205,23 +219,19 @@ def cron_slots(events: "DataFrame") -> "DataFrame":
             F.max(F.when(~F.col("fires"), fields["reason"])).alias("skipped"),
         )
     )
-    late = F.col("late_ms") > LATE_MS
-    verdict = (
+
+
+def _verdict() -> "Expression":
+    from pyspark.sql import functions as F
+
+    fired_once = F.col("fired") == 1
+    return (
         F.when(F.col("fired") > 1, "doubled")
-        .when((F.col("fired") == 1) & ~F.col("expected"), "unexpected")
-        .when((F.col("fired") == 1) & late, "late")
-        .when(F.col("fired") == 1, "on time")
+        .when(fired_once & ~F.col("expected"), "unexpected")
+        .when(fired_once & (F.col("late_ms") > LATE_MS), "late")
+        .when(fired_once, "on time")
         .when(F.col("skipped").isNotNull(), "skipped")
         .otherwise("missed")
-    )
-    return (
-        planned.join(told, ["queue", "schedule", "slot_ms"], "full")
-        .withColumn("expected", F.coalesce("expected", F.lit(False)))
-        .withColumn("fired", F.coalesce("fired", F.lit(0)))
-        .withColumn("slot", F.timestamp_millis("slot_ms"))
-        .withColumn("late_ms", F.unix_millis("fired_at") - F.col("slot_ms"))
-        .withColumn("verdict", verdict)
-        .select(*CRON_SLOTS.names)
     )
 
 
