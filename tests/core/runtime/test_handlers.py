@@ -5,9 +5,12 @@ import contextvars
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ from waystation.core.outcome import Done, Failed, Outcome
 from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.memory import Entry, MemorySource
 from waystation.core.runtime.processes import ProcessDied, Processes
+from waystation.core.runtime.threads import Threads
 from waystation.core.runtime.worker import Worker, WorkerOptions
 
 
@@ -66,6 +70,33 @@ class Odd(BaseException):
     pass
 
 
+GIVES_UP = """
+import asyncio, time
+from waystation.core.runtime.handlers import handler_of
+from waystation.core.runtime.memory import MemorySource
+from waystation.core.runtime.worker import Worker, WorkerOptions
+
+async def main():
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def endless(work):
+        loop.call_soon_threadsafe(begun.set)
+        time.sleep(3600)
+
+    source = MemorySource()
+    source.add("work")
+    worker = Worker(source, handler_of(endless, concurrency=1), WorkerOptions(grace_s=0))
+    running = asyncio.create_task(worker.run())
+    await begun.wait()
+    worker.stop()
+    await running
+    print("given up")
+
+asyncio.run(main())
+"""
+
+
 def raise_odd(work: int) -> int:
     raise Odd(work)
 
@@ -93,6 +124,38 @@ async def test_a_plain_function_runs_in_a_thread() -> None:
     (entry,) = await outcomes(thread_name, "work")
 
     assert entry.result.startswith("handler")
+
+
+async def test_threads_are_used_again_and_are_no_more_than_allowed() -> None:
+    threads = Threads(2, name="few")
+    names = [await threads.run(lambda: threading.current_thread().name) for _ in range(5)]
+    assert len(set(names)) <= 2
+
+    together = threading.Barrier(2, timeout=5)
+    many = await asyncio.gather(*(threads.run(together.wait) for _ in range(8)))
+    assert sorted(many) == [0] * 4 + [1] * 4
+    threads.close()
+
+
+async def test_what_raises_in_a_thread_raises_here_and_the_thread_goes_on() -> None:
+    threads = Threads(1, name="one")
+
+    def fail() -> None:
+        raise Odd("no")
+
+    with pytest.raises(Odd):
+        await threads.run(fail)
+    assert await threads.run(lambda: 7) == 7
+    threads.close()
+
+
+def test_a_process_does_not_wait_for_a_thread_that_was_given_up(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(GIVES_UP)
+    ended = subprocess.run(
+        [sys.executable, program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert ended.stdout == "given up\n"
 
 
 async def test_a_coroutine_function_runs_on_the_loop() -> None:

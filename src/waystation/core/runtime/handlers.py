@@ -1,17 +1,16 @@
 """What runs for a piece of work: a coroutine, a function in a thread, or one in a process."""
 
-import asyncio
 import contextvars
 import inspect
 import pickle
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from waystation.core.errors import InvalidOption
 from waystation.core.options import at_least
 
 from .processes import Processes
+from .threads import Threads
 
 W = TypeVar("W")
 
@@ -47,19 +46,16 @@ class _InThreads(Handler[Any]):
     def __init__(self, function: Callable[[Any], Any], threads: int, batch: int) -> None:
         super().__init__(self._run, batch=batch)
         self._function = function
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="handler")
+        self._threads = Threads(threads, name="handler")
 
     async def _run(self, work: Any) -> Any:
         context = contextvars.copy_context()
-        loop = asyncio.get_running_loop()
-        result: Any = await loop.run_in_executor(
-            self._pool, lambda: context.run(self._function, work)
-        )
+        result: Any = await self._threads.run(lambda: context.run(self._function, work))
         # A plain function may still hand back a coroutine, as a partial of an async one does.
         return await result if inspect.iscoroutine(result) else result
 
     async def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
 
 
 class _InProcesses(Handler[Any]):

@@ -5,12 +5,13 @@ import multiprocessing
 import signal
 import traceback
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
 from waystation.core.errors import WorkError
+
+from .threads import Threads
 
 # Forking a process that runs threads can deadlock the child; a fork server is started clean.
 _CONTEXT = multiprocessing.get_context("forkserver")
@@ -28,7 +29,7 @@ class Processes:
     def __init__(self, limit: int) -> None:
         self._idle: list[_Child] = []
         self._limit = asyncio.Semaphore(limit)
-        self._readers = ThreadPoolExecutor(limit, thread_name_prefix="process-reader")
+        self._readers = Threads(limit, name="process-reader")
         self._children: set[_Child] = set()
 
     async def run(self, function: Callable[[Any], Any], work: Any) -> Any:
@@ -49,7 +50,7 @@ class Processes:
         """Kill every process."""
         for child in list(self._children):
             self._drop(child)
-        self._readers.shutdown(wait=False)
+        self._readers.close()
 
     def _idle_child(self) -> "_Child | None":
         while self._idle:
@@ -70,9 +71,8 @@ class Processes:
         child.kill()
 
     async def _exchange(self, child: "_Child", message: Any) -> tuple[Any, BaseException | None]:
-        loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._readers, child.exchange, message)
+            return await self._readers.run(lambda: child.exchange(message))
         except (EOFError, ConnectionError):
             raise ProcessDied(f"the handler's process ended with {child.exit_code()}") from None
 
