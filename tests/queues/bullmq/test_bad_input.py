@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from waystation.core import codec
-from waystation.core.errors import InvalidInput, InvalidOption, PayloadTooLarge
+from waystation.core.errors import InvalidInput, InvalidOption, PayloadTooLarge, ScriptFailed
 from waystation.queues.bullmq import Backoff, Job, Keep, Queue
 from waystation.queues.bullmq.worker import Worker
 
@@ -374,3 +374,20 @@ async def test_an_id_that_is_no_text_fails_its_job_and_no_other(
     assert await queue.get_jobs("failed") == []
     assert len(await queue.clean(0, state="failed")) == 1
     assert not await hands.redis.exists(job)
+
+
+async def test_events_that_cannot_be_told_lose_no_job(hands: Hands) -> None:
+    ids = [await hands.add() for _ in range(4)]
+    held = await hands.claim(2)
+    await hands.redis.set(hands.keys.events, "not a stream")
+
+    for claim in held:
+        with pytest.raises(ScriptFailed, match="WRONGTYPE"):
+            await hands.complete(claim)
+    with pytest.raises(ScriptFailed, match="WRONGTYPE"):
+        await hands.claim(2)
+
+    await hands.redis.delete(hands.keys.events)
+    assert await hands.ids("completed") == [claim.id for claim in held]
+    await hands.lapse()
+    assert sorted(await hands.ids("wait")) == sorted(ids[2:])

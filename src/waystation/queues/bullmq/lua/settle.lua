@@ -19,7 +19,7 @@ else
 end
 
 -- What most completed jobs need is gathered over the batch and done in one command each.
-local locks, released, scores = {}, {}, {}
+local locks, released, scores, told = {}, {}, {}, {}
 local codes, completions, failures = {}, 0, 0
 local at = outcomes
 while at <= #ARGV do
@@ -59,8 +59,7 @@ while at <= #ARGV do
       end
       if code == 0 then
         completions = completions + 1
-        redis.call('XADD', events, '*', 'event', 'completed', 'jobId', id, 'returnvalue', result,
-          'prev', 'active', 'attemptsMade', made)
+        told[#told + 1] = { id, result, made }
       end
     end
   elseif kind == 'failed' then
@@ -83,6 +82,11 @@ if #locks > 0 then
   redis.call('SREM', stalled, unpack(released))
 end
 if #scores > 0 then redis.call('ZADD', completed, unpack(scores)) end
+-- Told when every job has its place: what cannot be told must not be lost.
+for _, each in ipairs(told) do
+  redis.call('XADD', events, '*', 'event', 'completed', 'jobId', each[1], 'returnvalue', each[2],
+    'prev', 'active', 'attemptsMade', each[3])
+end
 if metrics ~= '' then
   local size = tonumber(metrics)
   if completions > 0 then rarely().record_metrics(metrics_completed, completions, now, size) end

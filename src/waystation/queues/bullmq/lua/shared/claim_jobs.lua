@@ -32,13 +32,6 @@ local function claim_jobs(queue, want, token, lease_ms, worker, max, duration, n
     -- An id whose job is gone leaves the line here; it is no job to run, and nor is an error.
     local is_job = #fields > 0
     if is_job and redis.call('SET', job .. ':lock', token, 'NX', 'PX', lease_ms) then
-      redis.call('XADD', queue.events, '*', 'event', 'active', 'jobId', id, 'prev', 'waiting',
-        'workerId', worker)
-      local started = 0
-      for at = 1, #fields, 2 do
-        if fields[at] == 'ats' then started = tonumber(fields[at + 1]) or 0 end
-      end
-      redis.call('HSET', job, 'processedOn', now, 'pb', worker, 'ats', started + 1)
       live[#live + 1] = id
       claims[#claims + 1] = id
       claims[#claims + 1] = fields
@@ -49,6 +42,16 @@ local function claim_jobs(queue, want, token, lease_ms, worker, max, duration, n
   end
   for first = 1, #live, 1000 do
     redis.call('LPUSH', queue.active, unpack(live, first, math.min(first + 999, #live)))
+  end
+  -- Told when every job has its place: what cannot be told must not be lost.
+  for at = 1, #claims, 2 do
+    local id, fields, started = claims[at], claims[at + 1], 0
+    for field = 1, #fields, 2 do
+      if fields[field] == 'ats' then started = tonumber(fields[field + 1]) or 0 end
+    end
+    redis.call('XADD', queue.events, '*', 'event', 'active', 'jobId', id, 'prev', 'waiting',
+      'workerId', worker)
+    redis.call('HSET', queue.base .. id, 'processedOn', now, 'pb', worker, 'ats', started + 1)
   end
   local counted = #claims / 2
   if counted == 0 then return {}, 0 end
