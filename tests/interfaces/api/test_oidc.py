@@ -12,6 +12,7 @@ from tests.interfaces.api import hands
 from tests.interfaces.api.hands import HOST, QUEUE, House, Person
 from tests.support.oidc.real import PEOPLE, log_in, provider
 from tests.support.ports import free_port
+from waystation.core.clock import HandClock
 from waystation.interfaces.api.oidc.options import CALLBACK, OidcOptions
 
 pytestmark = pytest.mark.timeout(120)
@@ -165,9 +166,20 @@ async def test_a_provider_that_calls_itself_something_else_is_not_believed(
     assert (answer.status_code, "calls itself something else" in answer.text) == (502, True)
 
 
-async def test_54_setting_out_again_and_again_is_slowed_down(house: House) -> None:
-    browser = house.visitor()
-    assert [(await browser.get(SET_OUT)).status_code for _ in range(25)][-1] == 429
+async def test_a_wrong_secret_is_told_as_what_it_is(redis_url: str, oidc: OidcOptions) -> None:
+    wrong = msgspec.structs.replace(oidc, client_secret="guessed")
+    async with hands.house(redis_url, oidc=wrong) as house:
+        _, answer = await _signed_in(house, "alice")
+    assert (answer.status_code, "check client_id and its secret" in answer.text) == (502, True)
+
+
+async def test_54_setting_out_again_and_again_is_slowed_down(
+    redis_url: str, oidc: OidcOptions
+) -> None:
+    async with hands.house(redis_url, clock=HandClock(), oidc=oidc) as house:
+        browser = house.visitor()
+        assert [(await browser.get(SET_OUT)).status_code for _ in range(25)][-1] == 429
+        assert (await house.visitor("10.1.1.2").get(SET_OUT)).status_code == 303
 
 
 async def test_no_key_passes_for_somebody_whom_the_provider_knows(house: House) -> None:

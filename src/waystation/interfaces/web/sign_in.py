@@ -40,13 +40,15 @@ class SignIn:
         provider = self._configured()
         room = await self._desk.room(request)
         self._pace.require(request.address)
-        journey, state, cookie = await self._journeys.begin(name_of(room.queue_id))
+        queue = name_of(room.queue_id)
         try:
+            await provider.meet()
+            journey, state, cookie = await self._journeys.begin(queue)
             where = await provider.way_in(
                 state=state, nonce=journey.nonce, verifier=journey.verifier
             )
         except SignInRefused as refused:
-            return _trouble(refused, journey.queue)
+            return _trouble(refused, queue)
         return go(where, self._desk.set_cookie(self._cookie, cookie, LIFE_S))
 
     @endpoint(f"GET {CALLBACK}")
