@@ -25,7 +25,7 @@ from waystation.queues.waitingroom.visitor import Lane
 
 HOST = "shop.test"
 QUEUE = "shop"
-OPTIONS = DeskOptions(poll_floor_ms=0)
+OPTIONS = DeskOptions(poll_floor_ms=0, change_floor_ms=0)
 
 
 class House:

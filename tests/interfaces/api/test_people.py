@@ -3,8 +3,11 @@
 import httpx2
 import msgspec
 
+from tests.interfaces.api import hands
 from tests.interfaces.api.hands import HOST, QUEUE, House, Person
 from tests.support.ports import free_port
+from waystation.core.clock import HandClock
+from waystation.interfaces.api.desk import DeskOptions
 from waystation.interfaces.api.server import serving
 
 SIGN_IN = "/api/v1/admin/sign-in"
@@ -69,6 +72,25 @@ async def test_54_guessing_at_the_sign_in_is_slow(house: House) -> None:
     guesser = house.visitor("10.8.8.8")
     codes = [(await guesser.post(SIGN_IN, {"key": f"wrk_{n}"})).status_code for n in range(15)]
     assert (codes[0], codes[-1]) == (401, 429)
+
+
+async def test_54_whoever_is_signed_in_is_not_locked_out_by_a_guesser_next_to_them(
+    house: House,
+) -> None:
+    browser, _ = await _signed_in(house)
+    guesses = [(await house.visitor().post(SIGN_IN, {"key": "wrk_x"})) for _ in range(15)]
+    assert guesses[-1].status_code == 429
+    assert (await browser.post(f"{ROOM}/pause", headers=OWN)).status_code == 200
+
+
+async def test_55_nobody_pushes_what_they_did_out_of_the_audit(redis_url: str) -> None:
+    async with hands.house(redis_url, DeskOptions(), clock=HandClock()) as house:
+        operator = await house.operator("operator")
+        codes = [(await operator.post(f"{ROOM}/pause")).status_code for _ in range(70)]
+        assert (codes[0], codes[-1], codes.count(200)) == (200, 429, 61)
+        assert (await operator.get(f"{ROOM}/stats")).status_code == 200
+        other = await house.operator("admin")
+        assert (await other.post(f"{ROOM}/resume")).status_code == 200
 
 
 async def test_the_numbers_come_by_themselves_once_a_second(house: House) -> None:

@@ -64,7 +64,8 @@ class App:
     ) -> None:
         self.desk = desk
         self.store: Store = desk.rooms.store
-        self.operators = Operators(self.store, desk.clock, cookie=desk.cookie("o"))
+        floor_s = desk.options.change_floor_ms / 1000
+        self.operators = Operators(self.store, desk.clock, cookie=desk.cookie("o"), floor_s=floor_s)
         self.visitors = Visitors(desk)
         sessions = Sessions(desk)
         self._connectors = Connectors(desk, sessions, self.operators)

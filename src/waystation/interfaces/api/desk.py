@@ -43,6 +43,8 @@ class DeskOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Networks whose word about a visitor's address is believed."""
     poll_floor_ms: int = 1000
     """Asking more often than this, beyond a few times, is answered without asking the store."""
+    change_floor_ms: int = 1000
+    """An operator who changes things more often than this, beyond a minute's worth, has to wait."""
     ticket_s: int = 86_400
     session_token_s: int = 120
     """How long a connector believes a session without asking."""

@@ -61,7 +61,9 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
 class Operators:
     """Tells operators by their keys, and remembers what they did."""
 
-    def __init__(self, store: Store, clock: Clock, *, cookie: str = "__Host-wr_o") -> None:
+    def __init__(
+        self, store: Store, clock: Clock, *, cookie: str = "__Host-wr_o", floor_s: float = 0.0
+    ) -> None:
         self.cookie = cookie
         """The name of the cookie of those who signed in."""
         self._store = store
@@ -71,6 +73,8 @@ class Operators:
         """Who has to show a code besides the key."""
         # Wrong keys are few among people and many among guessers.
         self._wrong = Pace(every_s=6.0, burst=10, clock=clock)
+        # Whoever could change things without end could push what they did out of the audit.
+        self._changes = Pace(every_s=floor_s, burst=60, clock=clock)
 
     async def issue(
         self, name: str, role: Role, *, queues: list[str] | None = None, days: float = 90
@@ -125,35 +129,43 @@ class Operators:
         return who
 
     async def known(self, request: Request) -> Operator:
-        """Who asks: by a key, or by the cookie of somebody who signed in with one."""
+        """Who asks: by a key, or by the cookie of somebody who signed in."""
         scheme, _, shown = request.header("authorization").partition(" ")
         key = shown.strip() if scheme.lower() == "bearer" else request.header("x-admin-key")
+        looks = request.method in ("GET", "HEAD")
         if key:
-            who = await self._owner(request, digest_of(key[:256]))
+            who = await self._owner(request, key)
             if await self._asks_for_code(who):
                 raise _unknown("CODE_REQUIRED", "this key counts only at the sign-in, with a code")
-            return who
+        else:
+            # A browser sends a cookie whoever wrote the page; a key is only sent on purpose.
+            if not looks:
+                require_own_site(request)
+            who = await self._signed_in(request)
+        if not looks and who.role is not Role.CONNECTOR:
+            self._changes.require(who.name)
+        return who
+
+    async def _signed_in(self, request: Request) -> Operator:
         cookie = request.cookies.get(self.cookie, "")
         if not cookie:
             raise _unknown("KEY_REQUIRED", "this needs an operator's key")
-        # A browser sends a cookie whoever wrote the page; a key is only sent on purpose.
-        if request.method not in ("GET", "HEAD"):
-            require_own_site(request)
         kept = await self._ask("GET", self._keys.of(digest_of(cookie[:256])).signed_in)
+        who = await self._find(kept.decode()) if kept else None
         # Not counted as a wrong key: a page left open over night would lock its whole office out.
-        if kept is None:
+        if who is None:
             raise _unknown("SIGNED_OUT", "the sign-in is over, sign in again")
-        return await self._owner(request, kept.decode())
+        return who
 
     async def sign_in(self, request: Request, key: str, *, code: str = "") -> tuple[Operator, str]:
         """Whose key this is, and the text of a cookie that stands for it."""
-        digest = digest_of(key[:256])
-        who = await self._owner(request, digest)
+        who = await self._owner(request, key)
+        self._changes.require(who.name)
         asked = await self._asks_for_code(who)
         if asked:
             await self._require_code(who, code)
         await self.note(who, "sign-in", "", before=None, after={"by": "key", "code": asked})
-        return who, await self._token_for(digest)
+        return who, await self._token_for(digest_of(key[:256]))
 
     async def welcome(self, issuer: str, subject: str, *, role: Role, queues: list[str]) -> str:
         """The text of a cookie for somebody whom an identity provider knows.
@@ -199,14 +211,18 @@ class Operators:
             await self.note(who, "wrong-code", "", before=None, after=None)
             raise _unknown("CODE_INVALID", "the code does not count, or was shown before")
 
-    async def _owner(self, request: Request, digest: str) -> Operator:
+    async def _owner(self, request: Request, key: str) -> Operator:
         self._wrong.require_left(request.address, _TOO_MANY)
-        kept = await self._ask("HGET", self._keys.operators, digest)
-        who = codec.decode(kept, Operator) if kept else None
-        if who is None or 0 < who.expires_ms <= self._clock.now_ms():
+        who = await self._find(digest_of(key[:256]))
+        if who is None:
             self._wrong.count(request.address)
             raise _unknown("KEY_INVALID", "the key does not count")
         return who
+
+    async def _find(self, at: str) -> Operator | None:
+        kept = await self._ask("HGET", self._keys.operators, at)
+        who = codec.decode(kept, Operator) if kept else None
+        return None if who is None or 0 < who.expires_ms <= self._clock.now_ms() else who
 
     async def note(
         self, who: Operator, action: str, queue: str, *, before: Any, after: Any
