@@ -156,7 +156,7 @@ class Slots(Generic[W]):
         finally:
             del self._running[claim]
         if claim in self._verdicts:
-            outcome = self._verdicts.pop(claim)
+            outcome = self._judged(claim, outcome, task)
             _go_on(task)
         self._finished(claim, outcome, time.perf_counter() - began)
 
@@ -178,9 +178,22 @@ class Slots(Generic[W]):
             for claim in claims:
                 del self._running[claim]
         took = time.perf_counter() - began
+        judged = [
+            self._judged(claim, outcome, task)
+            for claim, outcome in zip(claims, outcomes, strict=True)
+        ]
         _go_on(task)
-        for claim, outcome in zip(claims, outcomes, strict=True):
-            self._finished(claim, self._verdicts.pop(claim, outcome), took)
+        for claim, outcome in zip(claims, judged, strict=True):
+            self._finished(claim, outcome, took)
+
+    def _judged(
+        self, claim: Claim[W], outcome: Outcome | None, task: asyncio.Task[None]
+    ) -> Outcome | None:
+        """The verdict on work that was stopped, else what came of it by itself."""
+        verdict = self._verdicts.pop(claim, outcome)
+        # What was done before it could be interrupted would be done twice if it were handed back.
+        done = isinstance(outcome, Done) and not task.cancelling()
+        return outcome if done and isinstance(verdict, Returned) else verdict
 
     def _is_ending(self, task: asyncio.Task[None], *claims: Claim[W]) -> bool:
         """Whether the slot itself was cancelled, and not only what runs in it."""
