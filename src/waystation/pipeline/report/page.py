@@ -74,7 +74,7 @@ def _tiles(facts: Facts) -> str:
         (number(total("completed")), "completed"),
         (number(total("retried")), "tried again"),
         (number(total("failed")), "failed for good"),
-        (number(total("stalled")), "workers fell silent"),
+        (number(total("stalled")), "ended in silence"),
         (number(facts.corrupt), "odd events, kept"),
     ]
     shown = "".join(f'<div class="tile"><b>{n}</b>{escape(what)}</div>' for n, what in tiles)
