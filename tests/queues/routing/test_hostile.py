@@ -51,16 +51,36 @@ async def test_a_schedule_may_be_called_anything(hands: Hands, id: str, ours: bo
     assert claim.work.payload == {"id": id}
 
 
-async def test_a_schedule_written_with_escapes_fires_as_well(hands: Hands) -> None:
-    id, bridge = "é/💥", Bridge(hands.redis)
-    data = json.dumps({"jobId": id, "type": "t", "schedule": {"cron": "* * * * *"}})
+@pytest.mark.parametrize("ours", [True, False], ids=["our scheduler", "another one"])
+async def test_a_schedule_written_with_escapes_fires_as_well(hands: Hands, ours: bool) -> None:
+    id = "é/💥"
+    schedule = {"cron": "* * * * *", "missed": "last"}
+    data = json.dumps({"jobId": id, "type": "t", "schedule": schedule})
     await hands.redis.set(hands.keys.of(id).data, data)
-    await hands.redis.zadd(hands.keys.cron, {id: 60_000})
+    await hands.redis.zadd(hands.keys.cron, {id: hands.clock.now_ms()})
 
-    await bridge.process_cron(60_000)
+    if ours:
+        await (await hands.upkeep()).fire_schedules()
+    else:
+        await Bridge(hands.redis).process_cron(hands.clock.now_ms())
 
     (claim,) = await hands.claim(hands.source(), 9)
-    assert json.loads(claim.work.raw)["jobId"] == claim.id == f"{id}:60000"
+    slot = hands.clock.now_ms()
+    assert json.loads(claim.work.raw)["jobId"] == claim.id == f"{id}:{slot}"
+
+
+async def test_a_schedule_that_has_no_name_keeps_none_from_firing(hands: Hands) -> None:
+    data = b'{"jobId":"?","type":"t","schedule":{"cron":"* * * * *"}}'
+    for id in (b"\xff", b"gone"):
+        await hands.redis.zadd(hands.keys.cron, {id: 1})
+    await hands.redis.set(b"bridge:jobs:data:\xff", data)
+    good = await hands.add("t", schedule=Schedule(cron="* * * * *"))
+    await hands.clock.advance(60)
+
+    (fired,) = await (await hands.upkeep()).fire_schedules()
+
+    assert fired.startswith(f"{good}:")
+    assert await hands.redis.zrange(hands.keys.cron, 0, -1) == [good.encode()]
 
 
 @pytest.mark.parametrize("ours", [True, False], ids=["our scheduler", "another one"])

@@ -29,7 +29,7 @@ from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 
 from . import registry, scripts
-from .job import Job, rewritten, route_of
+from .job import Job, rewritten, route_of, text_of
 from .keys import RoutingKeys
 from .registry import BEAT_S, Profile
 from .results import KEPT_S, about_the_dead, failure, success
@@ -290,14 +290,6 @@ class RoutingSource:
 
     def _now_ms(self) -> int:
         return self._clock.now_ms() if self._clock else time.time_ns() // 1_000_000
-
-
-def text_of(id: bytes) -> str:
-    """An id as text; whoever pushes ids with plain commands may push anything."""
-    try:
-        return id.decode()
-    except UnicodeDecodeError:
-        raise Malformed(f"a job's id must be UTF-8, got {id!r}") from None
 
 
 def _trace(error: BaseException) -> str:

@@ -218,3 +218,11 @@ def checked_type(type: str) -> str:
     if not type or not type.isprintable() or " " in type:
         raise InvalidOption(f"a job's type must be text without spaces, got {type!r}")
     return type
+
+
+def text_of(id: bytes) -> str:
+    """An id as text; whoever pushes ids with plain commands may push anything."""
+    try:
+        return id.decode()
+    except UnicodeDecodeError:
+        raise Malformed(f"a job's id must be UTF-8, got {id!r}") from None

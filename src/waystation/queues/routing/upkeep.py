@@ -13,7 +13,7 @@ from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import get_logger
 
 from . import admin_scripts, bridge_scripts
-from .job import WireJob, instance_of
+from .job import WireJob, instance_of, text_of
 from .keys import RoutingKeys
 from .schedule import Schedule, turn
 from .scripts import SERVER_TIME
@@ -69,15 +69,15 @@ class Upkeep:
             found = await self._client.execute_command(
                 "ZRANGEBYSCORE", self._keys.cron, 0, now_ms, "WITHSCORES", "LIMIT", 0, BATCH
             )
-        due = [(found[at].decode(), found[at + 1]) for at in range(0, len(found), 2)]
-        if not due:
+        if not found:
             return []
+        ids, scores = found[::2], found[1::2]
         with faults.told():
-            texts = await self._client.execute_command(
-                "MGET", *(self._keys.of(id).data for id, _ in due)
+            datas = await self._client.execute_command(
+                "MGET", *(self._keys.data_prefix.encode() + id for id in ids)
             )
         records: list[str | bytes | int] = []
-        for (id, score), raw in zip(due, texts, strict=True):
+        for id, score, raw in zip(ids, scores, datas, strict=True):
             records += self._turn(id, score, raw, now_ms)
         return await admin_scripts.fire_cron(
             self._client,
@@ -89,11 +89,12 @@ class Upkeep:
         )
 
     def _turn(
-        self, id: str, score: bytes, raw: bytes | None, now_ms: int
+        self, id: bytes, score: bytes, raw: bytes | None, now_ms: int
     ) -> Sequence[str | bytes | int]:
         # Others may have written half a millisecond; a slot is a whole one.
         due_ms = int(float(score))
         try:
+            name = text_of(id)
             job = codec.decode(raw or b"", WireJob)
             schedule = codec.decode(bytes(job.schedule), Schedule)
             decided = turn(schedule, due_ms, now_ms)
@@ -103,7 +104,7 @@ class Upkeep:
             return (id, score, "", "allow", 0, 0)
         fired: list[str | bytes | int] = []
         for slot in decided.fire:
-            fired += [slot, instance_of(raw or b"", f"{id}:{slot}", now_ms)]
+            fired += [slot, instance_of(raw or b"", f"{name}:{slot}", now_ms)]
         next_ms = "" if decided.next_ms is None else decided.next_ms
         left_out = decided.leave_out
         head = (id, score, next_ms, schedule.overlap, len(decided.fire))
