@@ -4,10 +4,12 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable
-from itertools import count, pairwise, product
+from functools import partial
+from itertools import count, product
+from typing import Self
 
 from benchmarks.report import Report, Row
+from benchmarks.turns import interleaved
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, connect
 from waystation.queues.waitingroom import Admission, Joined, Newcomer, Place, Room, RoomOptions
@@ -15,8 +17,10 @@ from waystation.queues.waitingroom import Admission, Joined, Newcomer, Place, Ro
 SMALL, MIDDLE = 10_000, 100_000
 LARGE = int(os.environ.get("BENCH_PEOPLE", "1_000_000"))
 ADMITTED = 10_000
-CALLS = 8_000
+CALLS = 2_000
 AT_ONCE = 500
+STEPS = ("status", "heartbeat", "join")
+"""In this order, because whoever joins makes the short line longer."""
 ASKING = (32, AT_ONCE)
 """People who ask at the same moment: as many as at the doors, and a crowd that shares a call."""
 MEMORY_BYTES = 700
@@ -27,25 +31,28 @@ AGENT = (
 
 
 def run() -> list[Report]:
-    """Measure one server with a short line and the same with a long one."""
+    """Measure a short line and a long one beside each other in one server."""
     return asyncio.run(_run())
 
 
 async def _run() -> list[Report]:
     with embedded.ephemeral() as server:
         async with await connect(server.socket_url) as store:
-            room = Room(store, "{concert-tickets}", bits=random.Random(1))
-            options = RoomOptions(max_queue_size=0, events_cap=1000, admission_rate=0)
-            await room.open(options)
-            empty = await _memory(store)
-            places = await _fill(room, 0, SMALL)
-            short = await _prices(room, store, places, SMALL)
+            short = await _Line.open(store, "{theatre-tickets}")
+            await short.grow(SMALL)
+            before = await _memory(store)
+            long = await _Line.open(store, "{concert-tickets}")
             memory: dict[int, float] = {}
-            for before, people in pairwise((SMALL + len(ASKING) * CALLS, MIDDLE, LARGE)):
-                places += await _fill(room, before, people)
-                memory[people] = (await _memory(store) - empty) / (await room.pulse()).waiting
-            long = await _prices(room, store, places, LARGE)
-            admission = await _admission(room, store)
+            for people in (MIDDLE, LARGE):
+                await long.grow(people)
+                memory[people] = (await _memory(store) - before) / people
+            prices = {
+                f"{step}, {at_once} at a time": await interleaved(
+                    partial(short.price, step, at_once), partial(long.price, step, at_once)
+                )
+                for step, at_once in product(STEPS, ASKING)
+            }
+            admission = await _admission(long.room, store)
     return [
         Report(
             title="Memory of somebody in line, with a real user agent",
@@ -59,7 +66,7 @@ async def _run() -> list[Report]:
             title="The price of a long line",
             unit=f"µs at {LARGE:,}",
             beside=f"µs at {SMALL:,}",
-            rows=[Row(name, long[name], short[name]) for name in short],
+            rows=[Row(step, at_long, at_short) for step, (at_short, at_long) in prices.items()],
             remark="Time of the store's processor for one call; at most 1.5 times.",
         ),
         Report(
@@ -71,37 +78,49 @@ async def _run() -> list[Report]:
     ]
 
 
-async def _fill(room: Room, start: int, end: int) -> list[Place]:
-    places: list[Place] = []
-    for first in range(start, end, AT_ONCE):
-        people = range(first, min(end, first + AT_ONCE))
-        for entry in await asyncio.gather(*(room.join(_somebody(each)) for each in people)):
-            assert isinstance(entry, Joined)
-            places.append(entry.place)
-    return places
+class _Line:
+    """A room, and everybody in it."""
 
+    def __init__(self, store: Store, room: Room) -> None:
+        self.room = room
+        self._store = store
+        self._places: list[Place] = []
+        self._newcomers = count()
+        self._dice = random.Random(2)
 
-def _somebody(number: int) -> Newcomer:
-    return Newcomer(key=f"visitor {number}", secret=f"{number}", agent=f"{AGENT} {number % 50}")
+    @classmethod
+    async def open(cls, store: Store, queue_id: str) -> Self:
+        """A room that lets nobody in."""
+        room = Room(store, queue_id, bits=random.Random(1))
+        await room.open(RoomOptions(max_queue_size=0, events_cap=1000, admission_rate=0))
+        return cls(store, room)
 
+    async def grow(self, people: int) -> None:
+        """Let people join until there are so many."""
+        while (missing := people - len(self._places)) > 0:
+            await asyncio.gather(*(self._join() for _ in range(min(missing, AT_ONCE))))
 
-async def _prices(room: Room, store: Store, places: list[Place], start: int) -> dict[str, float]:
-    dice = random.Random(2)
-    chosen = [dice.choice(places) for _ in range(CALLS)]
-    newcomers = count(start)
-    steps: dict[str, Callable[[int], Awaitable[object]]] = {
-        "join": lambda each: room.join(_somebody(next(newcomers))),
-        "heartbeat": lambda each: room.heartbeat(chosen[each]),
-        "status": lambda each: room.status(chosen[each]),
-    }
-    prices: dict[str, float] = {}
-    for at_once, (name, step) in product(ASKING, steps.items()):
-        before = await _processor(store)
-        for first in range(0, CALLS, at_once):
-            await asyncio.gather(*(step(each) for each in range(first, first + at_once)))
-        spent = await _processor(store) - before
-        prices[f"{name}, {at_once} at a time"] = spent * 1e6 / CALLS
-    return prices
+    async def price(self, step: str, at_once: int) -> float:
+        """Microseconds of the store's processor that one call costs, so many at a time."""
+        take = {"status": self._status, "heartbeat": self._heartbeat, "join": self._join}[step]
+        before = await _processor(self._store)
+        for _ in range(CALLS // at_once):
+            await asyncio.gather(*(take() for _ in range(at_once)))
+        spent = await _processor(self._store) - before
+        return spent * 1e6 / (CALLS // at_once * at_once)
+
+    async def _join(self) -> None:
+        number = next(self._newcomers)
+        who = Newcomer(key=f"visitor {number}", secret=f"{number}", agent=f"{AGENT} {number % 50}")
+        entry = await self.room.join(who)
+        assert isinstance(entry, Joined)
+        self._places.append(entry.place)
+
+    async def _heartbeat(self) -> None:
+        await self.room.heartbeat(self._dice.choice(self._places))
+
+    async def _status(self) -> None:
+        await self.room.status(self._dice.choice(self._places))
 
 
 async def _admission(room: Room, store: Store) -> float:
