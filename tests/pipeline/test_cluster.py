@@ -42,7 +42,7 @@ conf = {
 }
 conf["spark.executor.extraJavaOptions"] = conf["spark.driver.extraJavaOptions"]
 spark = build(SessionOptions(master=master, shuffle_partitions=2, conf=conf))
-once(History(spark, root), RunOptions(events=EventOptions(url=url)))
+once(History(spark, root), RunOptions(events=EventOptions(url=url), advise=False))
 history = History(spark, root)
 told = history.read(EVENTS).where("stream like 'bull:%'")
 executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
