@@ -1,5 +1,7 @@
 """A call that took effect, and whose answer nobody heard."""
 
+import asyncio
+
 import pytest
 
 from tests.support.deaf import made_deaf
@@ -71,3 +73,29 @@ async def test_nobody_looks_for_what_was_not_lost(line: Line) -> None:
     assert [claim.id for claim in (await source.settle([], claim=1)).claims] == [id]
 
     assert not (await source.settle([], claim=1)).claims
+
+
+@KEPT_IN_A_STORE
+async def test_two_who_look_at_once_do_not_find_the_same(line: Line) -> None:
+    id = await line.add()
+    source = line.source()
+    made_deaf(source).lose_next()
+    with pytest.raises(StoreUnreachable):
+        await source.settle([], claim=1)
+
+    replies = await asyncio.gather(*(source.settle([], claim=1) for _ in range(2)))
+
+    assert [claim.id for reply in replies for claim in reply.claims] == [id]
+
+
+@KEPT_IN_A_STORE
+async def test_what_was_looked_for_in_vain_is_looked_for_again(line: Line) -> None:
+    id = await line.add()
+    source = line.source()
+    deaf = made_deaf(source)
+    for _ in range(2):
+        deaf.lose_next()
+        with pytest.raises(StoreUnreachable):
+            await source.settle([], claim=1)
+
+    assert [claim.id for claim in (await source.settle([], claim=1)).claims] == [id]

@@ -188,16 +188,19 @@ class BullSource:
     async def _find_lost_claims(self) -> list[Claim[Job]]:
         # A call whose answer was lost may have claimed jobs: they are ours, and nobody works on
         # them. Left alone they would stall, and a job that stalls twice fails.
-        tokens = list(self._lost_answers)
-        found = await scripts.find_held(
-            self._client, self._keys, base=self._keys.base, tokens=tokens
-        )
-        claims = await self._named(
-            (found[at], [*found[at + 2], COUNTED, b""], found[at + 1].decode())
-            for at in range(0, len(found), 3)
-        )
-        self._lost_answers = [t for t in self._lost_answers if t not in tokens]
-        return claims
+        # Whoever looks for them takes their tokens along, so that no other call finds them, too.
+        tokens, self._lost_answers = self._lost_answers, []
+        try:
+            found = await scripts.find_held(
+                self._client, self._keys, base=self._keys.base, tokens=tokens
+            )
+            return await self._named(
+                (found[at], [*found[at + 2], COUNTED, b""], found[at + 1].decode())
+                for at in range(0, len(found), 3)
+            )
+        except StoreError:
+            self._lost_answers += tokens
+            raise
 
     async def _claims(self, raw: Sequence[Any], token: str) -> list[Claim[Job]]:
         places = range(0, len(raw), 2)

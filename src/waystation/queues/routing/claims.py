@@ -141,11 +141,15 @@ class RoutingSource:
     async def _find_lost_claims(self) -> list[Claim[Job]]:
         # A call whose answer was lost may have claimed jobs: they are ours, and nobody works on
         # them. Left alone they would stall, and a job that stalls too often is given up.
-        tokens = frozenset(self._lost_answers)
-        found = await scripts.find_held(
-            self._client, self._keys, namespace=self._keys.namespace, tokens=sorted(tokens)
-        )
-        self._lost_answers -= tokens
+        # Whoever looks for them takes their tokens along, so that no other call finds them, too.
+        tokens, self._lost_answers = self._lost_answers, set()
+        try:
+            found = await scripts.find_held(
+                self._client, self._keys, namespace=self._keys.namespace, tokens=sorted(tokens)
+            )
+        except StoreError:
+            self._lost_answers |= tokens
+            raise
         return await self._claims(
             (found[at], found[at + 2], found[at + 1].decode()) for at in range(0, len(found), 3)
         )
