@@ -5,6 +5,7 @@ import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -93,7 +94,10 @@ def _npm_install(folder: Path) -> None:
 
 
 def _machine_node() -> Node | None:
-    program, npm = shutil.which("node"), shutil.which("npm")
+    # Beside this Python the wheel's own names only start the real one, which outlives them.
+    beside = Path(sys.executable).parent
+    path = os.pathsep.join(each for each in os.get_exec_path() if Path(each) != beside)
+    program, npm = shutil.which("node", path=path), shutil.which("npm", path=path)
     if program and npm and _major(program) >= OLDEST_NODE:
         return Node(program, (npm,))
     return None
