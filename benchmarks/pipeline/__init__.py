@@ -2,8 +2,8 @@
 
 from benchmarks.report import Report
 from waystation.core.store import embedded
-from waystation.pipeline.quiet import started
-from waystation.pipeline.session import SessionOptions
+from waystation.pipeline.spark.quiet import started
+from waystation.pipeline.spark.session import SessionOptions
 
 from . import enqueue, events
 

@@ -11,12 +11,13 @@ from redis import Redis
 
 from benchmarks.report import Report, Row
 from benchmarks.turns import TIMES, medians
-from waystation.pipeline import bronze, delta
-from waystation.pipeline.arrow import pa, pq
-from waystation.pipeline.parts import PartWriter
+from waystation.pipeline.bronze import intake
 from waystation.pipeline.sources.places import Place, Stretch, Told
 from waystation.pipeline.sources.reading import rows_of
 from waystation.pipeline.sources.walking import end_of
+from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.arrow import pa, pq
+from waystation.pipeline.storage.parts import PartWriter
 from waystation.pipeline.tables import EVENTS
 
 from .memory import PeakMemory
@@ -69,7 +70,7 @@ def reports(spark: SparkSession, url: str) -> list[Report]:
 def _spark(spark: SparkSession, url: str, many: int) -> float:
     with tempfile.TemporaryDirectory() as root:
         began = time.perf_counter()
-        bronze.follow(spark, root, url=url).awaitTermination()
+        intake.follow(spark, root, url=url).awaitTermination()
         took = time.perf_counter() - began
         assert delta.read(spark, root, EVENTS).count() == many
     return many / took

@@ -21,10 +21,10 @@ from benchmarks.pipeline.memory import PeakMemory
 from benchmarks.report import Report, Row
 from benchmarks.turns import TIMES
 from waystation.pipeline.gold.hourly import hourly
-from waystation.pipeline.quiet import started
-from waystation.pipeline.session import SessionOptions
 from waystation.pipeline.silver.attempts import attempts, rows
 from waystation.pipeline.silver.steps import lived, steps
+from waystation.pipeline.spark.quiet import started
+from waystation.pipeline.spark.session import SessionOptions
 from waystation.pipeline.tables import EVENTS
 
 from . import duck, events

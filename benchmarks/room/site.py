@@ -10,8 +10,8 @@ from waystation.core.store.connection import connect
 from waystation.interfaces.api.app import App
 from waystation.interfaces.api.bodies import Enqueue
 from waystation.interfaces.api.desk import Desk, DeskOptions
-from waystation.interfaces.api.endpoints import Table, endpoint, offered
-from waystation.interfaces.api.exchange import Answer, Receive, Request, Scope, Send, answer
+from waystation.interfaces.api.http.endpoints import Table, endpoint, offered
+from waystation.interfaces.api.http.exchange import Answer, Receive, Request, Scope, Send, answer
 from waystation.interfaces.api.rooms import Rooms
 from waystation.interfaces.api.server import run, serving
 from waystation.queues.waitingroom import Joined, Lane, Newcomer, RoomOptions

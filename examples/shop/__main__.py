@@ -13,7 +13,7 @@ from waystation.core.runtime.service import until_asked_to_stop
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
 from waystation.interfaces import room
-from waystation.interfaces.api.operators import Role
+from waystation.interfaces.api.operators.operators import Role
 from waystation.interfaces.connectors import Rule, WaitingRoomMiddleware
 from waystation.interfaces.connectors.gate import GateOptions
 from waystation.interfaces.settings.room import RoomSettings

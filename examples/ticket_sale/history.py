@@ -6,13 +6,13 @@ import tempfile
 from pathlib import Path
 
 from waystation.core.store import embedded
-from waystation.pipeline import quiet, session
 from waystation.pipeline.history import History
 from waystation.pipeline.report.console import shown
 from waystation.pipeline.report.facts import Facts, QueueFacts, gather
 from waystation.pipeline.report.page import page
 from waystation.pipeline.run import RunOptions, make_room, once
 from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.spark import quiet, session
 from waystation.queues.bullmq import Backoff, JobOptions, Queue
 
 from .account import Account

@@ -13,7 +13,7 @@ from tests.support.oidc.real import provider
 from tests.support.ports import free_port
 from tests.support.programs import require_program
 from waystation.interfaces.api.care import Care
-from waystation.interfaces.api.oidc.options import OidcOptions
+from waystation.interfaces.api.operators.oidc.options import OidcOptions
 from waystation.interfaces.api.server import serving
 
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]

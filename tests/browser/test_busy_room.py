@@ -11,7 +11,7 @@ from playwright.async_api import expect
 
 from tests.browser.street import PICTURES, Street, complaints, picture, shows
 from tests.interfaces.api.hands import QUEUE
-from waystation.interfaces.api.operators import Role
+from waystation.interfaces.api.operators.operators import Role
 from waystation.queues.waitingroom.room import Joined
 from waystation.queues.waitingroom.visitor import Lane, Newcomer
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from playwright.async_api import Browser
 
-from waystation.interfaces.api.snapshots import eta_model_of
+from waystation.interfaces.api.visitors.snapshots import eta_model_of
 from waystation.interfaces.web.render import source
 from waystation.queues.waitingroom import estimate
 from waystation.queues.waitingroom.model import Model, Point

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from waystation.core.errors import InvalidSetting
-from waystation.interfaces.api.oidc.options import Grant
-from waystation.interfaces.api.operators import Role
+from waystation.interfaces.api.operators.oidc.options import Grant
+from waystation.interfaces.api.operators.operators import Role
 from waystation.interfaces.room import oidc_options
 from waystation.interfaces.settings import load
 from waystation.interfaces.settings.room import RoomSettings

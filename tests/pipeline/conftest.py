@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from redis import Redis
 
-from waystation.pipeline.session import SessionOptions, build
+from waystation.pipeline.spark.session import SessionOptions, build
 
 JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=256m"
 """What lets Java start fast."""

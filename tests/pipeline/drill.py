@@ -18,11 +18,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from waystation.pipeline import bronze, scan
-from waystation.pipeline.bronze_sink import BronzeOptions, BronzeSink, BronzeStream
-from waystation.pipeline.listing import Rules
-from waystation.pipeline.session import SessionOptions, build
+from waystation.pipeline.bronze import intake
+from waystation.pipeline.bronze.sink import BronzeOptions, BronzeSink, BronzeStream
 from waystation.pipeline.sources.options import parse
+from waystation.pipeline.spark.session import SessionOptions, build
+from waystation.pipeline.tree import scan
+from waystation.pipeline.tree.listing import Rules
 from waystation.queues.files.producer import ProducerOptions
 from waystation.queues.files.scan import ScanOptions
 
@@ -139,7 +140,7 @@ def session() -> SparkSession:
 
 def follow(root: str) -> None:
     """Keep what is told, in small batches, for as long as it lives."""
-    bronze.follow(session(), root, every="0 seconds", perTrigger="1000").awaitTermination()
+    intake.follow(session(), root, every="0 seconds", perTrigger="1000").awaitTermination()
 
 
 def plant(tree: Path) -> int:

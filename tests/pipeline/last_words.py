@@ -17,8 +17,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from redis import Redis
 from redis.connection import AbstractConnection
 
-from waystation.pipeline.arrow import pa
 from waystation.pipeline.sources.jobs import Jobs, receipt
+from waystation.pipeline.storage.arrow import pa
 
 from .drill import URL
 

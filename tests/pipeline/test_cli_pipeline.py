@@ -15,7 +15,7 @@ from redis import Redis
 from tests.pipeline.conftest import JAVA
 from tests.pipeline.streams import tell
 from waystation.interfaces.cli import root
-from waystation.pipeline.arrow import pa, pq
+from waystation.pipeline.storage.arrow import pa, pq
 
 PATIENCE_S = 240
 

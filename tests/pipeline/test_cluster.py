@@ -16,7 +16,7 @@ from redis import Redis
 
 from tests.pipeline.streams import tell
 from tests.support.ports import free_port
-from waystation.pipeline.java import java_home
+from waystation.pipeline.spark.java import java_home
 
 from .conftest import JAVA, SMALL
 
@@ -26,7 +26,7 @@ DRIVER = """
 import json, sys
 from waystation.pipeline.history import History
 from waystation.pipeline.run import RunOptions, once
-from waystation.pipeline.session import SessionOptions, build
+from waystation.pipeline.spark.session import SessionOptions, build
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.tables import EVENTS
 

@@ -5,8 +5,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from waystation.core.errors import StoreUnreachable
-from waystation.pipeline.complaints import in_our_words
 from waystation.pipeline.errors import SparkFailed
+from waystation.pipeline.spark.complaints import in_our_words
 
 
 def test_an_error_of_ours_comes_through_as_it_was_raised(spark: SparkSession) -> None:

@@ -10,12 +10,12 @@ from deltalake import DeltaTable
 from redis import Redis
 
 from waystation.core.errors import InvalidInput
-from waystation.pipeline import delta, parts
-from waystation.pipeline.archive import ArchiveOptions, ArchiveStream
-from waystation.pipeline.arrow import pa, pq, schema_of
-from waystation.pipeline.bronze_sink import BronzeOptions, BronzeStream, Kept
-from waystation.pipeline.delta import Identity
-from waystation.pipeline.parts import Part, PartWriter
+from waystation.pipeline.bronze.archive import ArchiveOptions, ArchiveStream
+from waystation.pipeline.bronze.sink import BronzeOptions, BronzeStream, Kept
+from waystation.pipeline.storage import delta, parts
+from waystation.pipeline.storage.arrow import pa, pq, schema_of
+from waystation.pipeline.storage.delta import Identity
+from waystation.pipeline.storage.parts import Part, PartWriter
 from waystation.pipeline.tables import DAY, EVENTS, FIELDS, INSTANT, INT, TEXT, Column, Layer, Table
 
 from .disk import small_disk

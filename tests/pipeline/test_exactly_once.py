@@ -14,9 +14,9 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from redis import Redis
 
-from waystation.pipeline import bronze
-from waystation.pipeline.arrow import pa
+from waystation.pipeline.bronze import intake
 from waystation.pipeline.sources.jobs import receipt
+from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.tables import EVENTS, GAPS
 
 from .drill import PROJECT, ROWS, URL, Driver, enqueue
@@ -111,7 +111,7 @@ def test_killed_drivers_and_workers_lose_nothing_and_repeat_nothing(
         # All of them died while there was more to come.
         assert len(teller.told) < many
     for place in (root, unbroken):
-        bronze.follow(spark, place, url=redis_url).awaitTermination()
+        intake.follow(spark, place, url=redis_url).awaitTermination()
 
     table = kept(root)
     ids = list(zip(table["stream"].to_pylist(), table["entry_id"].to_pylist(), strict=True))

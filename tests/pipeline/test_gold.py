@@ -9,14 +9,15 @@ from pyspark.sql import functions as F
 
 from tests.pipeline import oracle, stories
 from tests.pipeline.stories import Told
-from waystation.pipeline import delta, upkeep
-from waystation.pipeline.delta import Identity
+from waystation.pipeline import upkeep
 from waystation.pipeline.errors import TablesDisagree
 from waystation.pipeline.gold import answers, quality
 from waystation.pipeline.gold.capacity import LATE, workers_needed
 from waystation.pipeline.history import History, utc
 from waystation.pipeline.silver.fold import fold
 from waystation.pipeline.sketches import merged, percentile, sketch
+from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.delta import Identity
 from waystation.pipeline.tables import CAPACITY, EVENTS, FAILURES, HOURLY, LEDGER, WORKERS
 
 COUNTS = ("added", "started", "completed", "failed", "retried", "stalled")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from waystation.pipeline import java
 from waystation.pipeline.errors import JavaMissing
-from waystation.pipeline.java import java_home
+from waystation.pipeline.spark import java
+from waystation.pipeline.spark.java import java_home
 
 
 def fake_java(folder: Path, version: str) -> Path:

@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from redis import Redis
 
 from waystation.core.errors import InvalidInput, InvalidOption
-from waystation.pipeline import scan
 from waystation.pipeline.lines.files import Entering, Setup
-from waystation.pipeline.listing import Rules, Share, shares
 from waystation.pipeline.sources.adding import BatchAdding
+from waystation.pipeline.tree import scan
+from waystation.pipeline.tree.listing import Rules, Share, shares
 from waystation.queues.files.options import Layout
 from waystation.queues.files.producer import ProducerOptions
 from waystation.queues.files.scan import ScanOptions

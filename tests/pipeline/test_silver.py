@@ -9,13 +9,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.pipeline import oracle, stories
 from tests.pipeline.stories import Told
-from waystation.pipeline import delta, upkeep
-from waystation.pipeline.delta import Identity
+from waystation.pipeline import upkeep
 from waystation.pipeline.history import History
 from waystation.pipeline.silver import attempts as attempts_fold
 from waystation.pipeline.silver import failing, fold
 from waystation.pipeline.silver import items as items_fold
 from waystation.pipeline.silver.steps import lived, steps
+from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.delta import Identity
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS
 
 

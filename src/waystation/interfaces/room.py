@@ -14,9 +14,9 @@ from waystation.interfaces.api.desk import Desk, DeskOptions
 from waystation.interfaces.api.hooks.courier import courier_of
 from waystation.interfaces.api.keyfile import KeyFile
 from waystation.interfaces.api.metrics import RoomMetrics
-from waystation.interfaces.api.oidc.options import Grant, OidcOptions
-from waystation.interfaces.api.oidc.provider import Provider
-from waystation.interfaces.api.operators import Role
+from waystation.interfaces.api.operators.oidc.options import Grant, OidcOptions
+from waystation.interfaces.api.operators.oidc.provider import Provider
+from waystation.interfaces.api.operators.operators import Role
 from waystation.interfaces.api.rooms import Rooms
 from waystation.interfaces.api.server import serving
 from waystation.interfaces.settings.room import OidcSettings, RoomSettings

@@ -10,4 +10,4 @@ if TYPE_CHECKING:
 def register(spark: "SparkSession") -> None:
     """Make `waystation.events`, `waystation.jobs` and the tables' sinks known to a session."""
     # Whoever only looks for Java must not need Spark.
-    import_module("waystation.pipeline.session").register(spark)
+    import_module("waystation.pipeline.spark.session").register(spark)

@@ -15,13 +15,13 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from waystation.core.errors import InvalidInput
-from waystation.pipeline import delta
-from waystation.pipeline.arrow import fs, pa
-from waystation.pipeline.bronze_sink import PLACES
-from waystation.pipeline.delta import Identity
+from waystation.pipeline.bronze.sink import PLACES
 from waystation.pipeline.history import History
 from waystation.pipeline.silver.fold import fold
 from waystation.pipeline.silver.steps import STEPS, WHO
+from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.arrow import fs, pa
+from waystation.pipeline.storage.delta import Identity
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, LEDGER, WORKERS, Table
 
 SHORTEST = 4

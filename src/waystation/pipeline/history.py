@@ -9,12 +9,12 @@ import msgspec
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from waystation.pipeline import delta
-from waystation.pipeline.arrow import pa
 from waystation.pipeline.lines import tables_of_all_lines
 from waystation.pipeline.silver import attempts as attempts_fold
 from waystation.pipeline.silver import items as items_fold
 from waystation.pipeline.silver.steps import STEPS, lived
+from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, Table, every
 
 MOST_LISTED = 100

@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 
 from waystation.core.store import faults
 from waystation.core.store.keyspace import Keyspace, String
-from waystation.pipeline.arrow import pa, pc
 from waystation.pipeline.lines import line_named
 from waystation.pipeline.lines.facts import PAGE, LineFacts, State
 from waystation.pipeline.silver.steps import WHO, Who
@@ -23,6 +22,7 @@ from waystation.pipeline.sources.places import Place, Told
 from waystation.pipeline.sources.snapshot import SCHEMA
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.sources.streams import EventOptions, Streams
+from waystation.pipeline.storage.arrow import pa, pc
 
 EVER = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _SEEN = pa.schema([*((name, pa.string()) for name in WHO), ("whole", pa.bool_())])

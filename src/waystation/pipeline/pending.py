@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from waystation.pipeline import delta
-from waystation.pipeline.arrow import fs
 from waystation.pipeline.history import Hours
+from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.arrow import fs
 
 _NOTE = ".json"
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import msgspec
 from pyspark.sql.streaming.query import StreamingQuery
 
-from waystation.pipeline import bronze, changes, delta, found_out, rooms, writeback
-from waystation.pipeline.complaints import in_our_words
+from waystation.pipeline import rooms, writeback
+from waystation.pipeline.bronze import found_out, intake
 from waystation.pipeline.gold import answers
 from waystation.pipeline.gold.capacity import TARGET_WAIT_MS
 from waystation.pipeline.gold.quality import checked
@@ -20,6 +20,8 @@ from waystation.pipeline.silver.fold import fold
 from waystation.pipeline.sources import places
 from waystation.pipeline.sources.store import Store, url_of
 from waystation.pipeline.sources.streams import EventOptions, Streams
+from waystation.pipeline.spark.complaints import in_our_words
+from waystation.pipeline.storage import changes, delta
 from waystation.pipeline.tables import EVENTS
 
 ROOM = 100_000
@@ -82,7 +84,7 @@ def once(history: History, options: RunOptions, watch: Watch | None = None) -> R
     make_room(options.events)
     seen = _looked(history, options, watch)
     watch.begin("reading events")
-    query = bronze.follow(history.spark, history.root, **_asked(options.events))
+    query = intake.follow(history.spark, history.root, **_asked(options.events))
     try:
         while not query.awaitTermination(1):
             watch.reach(_rows(query))
@@ -108,7 +110,7 @@ def follow(
     """
     watch = watch or Silence()
     make_room(options.events)
-    query = bronze.follow(
+    query = intake.follow(
         history.spark,
         history.root,
         every=f"{options.every_s} seconds",
@@ -192,7 +194,7 @@ def _until_read(
     """Wait until bronze holds all that had been told when somebody looked."""
     watch.begin("reading events")
     while query.isActive and not stop.is_set():
-        noted = delta.last_notes(EVENTS.place(history.root), bronze.PLACES)
+        noted = delta.last_notes(EVENTS.place(history.root), intake.PLACES)
         here = places.read(noted) if noted else {}
         behind = [
             stream
@@ -217,4 +219,4 @@ def _asked(events: EventOptions) -> dict[str, str]:
 
 
 def _rows(query: StreamingQuery) -> int:
-    return bronze.events_kept(query)
+    return intake.events_kept(query)

@@ -8,14 +8,15 @@ import msgspec
 from deltalake import DeltaTable
 
 from waystation.core.errors import InvalidInput
-from waystation.pipeline import delta, forgetting, pending
-from waystation.pipeline.arrow import fs
+from waystation.pipeline import forgetting, pending
 from waystation.pipeline.gold import answers
 from waystation.pipeline.history import History, Hours
 from waystation.pipeline.lines import tables_of_all_lines
 from waystation.pipeline.run import Silence, Watch
 from waystation.pipeline.silver.fold import fold
 from waystation.pipeline.silver.steps import STEPS
+from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.arrow import fs
 from waystation.pipeline.tables import GAPS, Layer, Table, every
 
 KEEP_H = 7 * 24

@@ -17,13 +17,13 @@ from waystation.core.store.advice import (
     key_of,
     written,
 )
-from waystation.pipeline import delta
-from waystation.pipeline.arrow import pa, pc
 from waystation.pipeline.gold.forecast import Slot, forecast, slots
 from waystation.pipeline.history import History, Hours
 from waystation.pipeline.silver.steps import steps
 from waystation.pipeline.sketches import merged, percentile
 from waystation.pipeline.sources.store import Store
+from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.tables import CAPACITY, FAILURES, HOURLY
 
 HOURS = 24

@@ -12,9 +12,9 @@ from waystation.core.clock import HandClock, SystemClock
 from waystation.core.store.connection import Store, connect
 from waystation.interfaces.api.app import App
 from waystation.interfaces.api.desk import Desk, DeskOptions
-from waystation.interfaces.api.oidc.options import OidcOptions
-from waystation.interfaces.api.oidc.provider import Provider
-from waystation.interfaces.api.operators import Role
+from waystation.interfaces.api.operators.oidc.options import OidcOptions
+from waystation.interfaces.api.operators.oidc.provider import Provider
+from waystation.interfaces.api.operators.operators import Role
 from waystation.interfaces.api.rooms import Rooms
 from waystation.queues.waitingroom.admission import Admission
 from waystation.queues.waitingroom.control import Control

@@ -7,7 +7,7 @@ import pytest
 from tests.interfaces.api.hands import QUEUE, House
 from waystation.core.errors import InvalidInput
 from waystation.interfaces.api.returns import safe_path
-from waystation.interfaces.api.telling import instant
+from waystation.interfaces.api.visitors.telling import instant
 
 ELSEWHERE = [
     "//e.test",

@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.interfaces.api.hands import QUEUE, House
 from waystation.interfaces.api.care import Care
-from waystation.interfaces.api.telling import instant
+from waystation.interfaces.api.visitors.telling import instant
 
 ROOT = f"/api/v1/admin/queues/{QUEUE}"
 

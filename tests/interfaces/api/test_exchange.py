@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from waystation.interfaces.api.exchange import MOST_BODY, Message, Request, Scope
-from waystation.interfaces.api.problems import Problem
+from waystation.interfaces.api.http.exchange import MOST_BODY, Message, Request, Scope
+from waystation.interfaces.api.http.problems import Problem
 
 
 def _asked(*parts: bytes, end: bool = True, told: dict[str, str] | None = None) -> Request:

@@ -14,10 +14,10 @@ from tests.interfaces.api.hands import QUEUE, House, Person
 from tests.support.ports import free_port
 from waystation.core.clock import HandClock
 from waystation.core.errors import InvalidOption
-from waystation.interfaces.api.addresses import networks
 from waystation.interfaces.api.desk import DeskOptions
 from waystation.interfaces.api.hooks import outside
 from waystation.interfaces.api.hooks.courier import Courier, courier_of
+from waystation.interfaces.api.http.addresses import networks
 from waystation.interfaces.api.server import serving
 
 HOOKS = f"/api/v1/admin/queues/{QUEUE}/webhooks"

@@ -13,7 +13,7 @@ from tests.interfaces.api.hands import HOST, QUEUE, House, Person
 from tests.support.oidc.real import PEOPLE, log_in, provider
 from tests.support.ports import free_port
 from waystation.core.clock import HandClock
-from waystation.interfaces.api.oidc.options import CALLBACK, OidcOptions
+from waystation.interfaces.api.operators.oidc.options import CALLBACK, OidcOptions
 
 pytestmark = pytest.mark.timeout(120)
 

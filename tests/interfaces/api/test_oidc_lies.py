@@ -13,8 +13,8 @@ from tests.interfaces.api.hands import HOST, QUEUE, House
 from tests.support.oidc.false import FalseProvider, false_provider
 from tests.support.oidc.real import CLIENT
 from waystation.core.clock import HandClock
-from waystation.interfaces.api.oidc.options import CALLBACK
-from waystation.interfaces.api.oidc.provider import AWAY_S
+from waystation.interfaces.api.operators.oidc.options import CALLBACK
+from waystation.interfaces.api.operators.oidc.provider import AWAY_S
 
 SET_OUT = f"/operate/{QUEUE}/sign-in"
 

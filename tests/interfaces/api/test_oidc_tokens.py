@@ -10,10 +10,10 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 
-from waystation.interfaces.api.oidc import id_token
-from waystation.interfaces.api.oidc.errors import SignInRefused
-from waystation.interfaces.api.oidc.options import Grant, OidcOptions, is_safe
-from waystation.interfaces.api.operators import Role
+from waystation.interfaces.api.operators.oidc import id_token
+from waystation.interfaces.api.operators.oidc.errors import SignInRefused
+from waystation.interfaces.api.operators.oidc.options import Grant, OidcOptions, is_safe
+from waystation.interfaces.api.operators.operators import Role
 
 NOW = 1_900_000_000
 ISSUER, CLIENT = "https://login.example", "room"

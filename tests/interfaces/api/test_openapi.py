@@ -9,7 +9,7 @@ import pytest
 
 from tests.interfaces.api.hands import QUEUE, House
 from tests.support.ports import free_port
-from waystation.interfaces.api.endpoints import declared
+from waystation.interfaces.api.http.endpoints import declared
 from waystation.interfaces.api.reference import PARTS
 from waystation.interfaces.api.server import serving
 

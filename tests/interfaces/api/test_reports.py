@@ -8,7 +8,7 @@ import pytest
 from tests.interfaces.api import hands
 from tests.interfaces.api.hands import QUEUE, House
 from waystation.core.clock import HandClock
-from waystation.interfaces.api.operators import Role
+from waystation.interfaces.api.operators.operators import Role
 from waystation.queues.waitingroom.hours import percentile
 
 ROOT = f"/api/v1/admin/queues/{QUEUE}"

@@ -9,7 +9,7 @@ import pytest
 from tests.interfaces.api import hands
 from tests.interfaces.api.hands import HOST, QUEUE, House, Person
 from waystation.core.clock import HandClock
-from waystation.interfaces.api.second_factor import GUESSES, STEP_S, code_at, step_of
+from waystation.interfaces.api.operators.second_factor import GUESSES, STEP_S, code_at, step_of
 
 SIGN_IN = "/api/v1/admin/sign-in"
 FACTOR = f"{SIGN_IN}/second-factor"

@@ -4,7 +4,7 @@ import pytest
 
 from waystation.interfaces.checks.finding import Verdict
 from waystation.interfaces.checks.java import java
-from waystation.pipeline.java import programs
+from waystation.pipeline.spark.java import programs
 
 
 def settings(version: str, major: str) -> str:

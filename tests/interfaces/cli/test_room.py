@@ -10,7 +10,7 @@ import pytest
 
 from waystation.core.clock import SystemClock
 from waystation.core.store.connection import connect
-from waystation.interfaces.api.operators import Operators
+from waystation.interfaces.api.operators.operators import Operators
 from waystation.interfaces.cli.root import run
 
 

@@ -10,7 +10,7 @@ from joserfc.jwk import RSAKey
 
 from tests.support.oidc.real import CLIENT, GRANTS
 from tests.support.ports import free_port
-from waystation.interfaces.api.oidc.options import OidcOptions
+from waystation.interfaces.api.operators.oidc.options import OidcOptions
 from waystation.interfaces.api.server import serving
 
 

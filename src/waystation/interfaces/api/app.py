@@ -7,8 +7,6 @@ from waystation.core.errors import StoreError
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.logs import get_logger
 from waystation.core.telemetry.metrics import CONTENT_TYPE
-from waystation.interfaces.api import openapi
-from waystation.interfaces.api.addresses import visitor_address
 from waystation.interfaces.api.admin.controls import Controls
 from waystation.interfaces.api.admin.events import EventAdmin
 from waystation.interfaces.api.admin.hooks import HookAdmin
@@ -21,10 +19,12 @@ from waystation.interfaces.api.admin.reports import Reports
 from waystation.interfaces.api.admin.rooms import RoomAdmin
 from waystation.interfaces.api.admin.signing import Signing
 from waystation.interfaces.api.care import Care
-from waystation.interfaces.api.connectors import ENVOY, Connectors
 from waystation.interfaces.api.desk import Desk
-from waystation.interfaces.api.endpoints import Table, endpoint, offered
-from waystation.interfaces.api.exchange import (
+from waystation.interfaces.api.hooks.courier import Courier, courier_of
+from waystation.interfaces.api.http import openapi
+from waystation.interfaces.api.http.addresses import visitor_address
+from waystation.interfaces.api.http.endpoints import Table, endpoint, offered
+from waystation.interfaces.api.http.exchange import (
     NO_STORE,
     Answer,
     Receive,
@@ -33,13 +33,13 @@ from waystation.interfaces.api.exchange import (
     Send,
     answer,
 )
-from waystation.interfaces.api.hooks.courier import Courier, courier_of
+from waystation.interfaces.api.http.problems import KIND, Problem, from_error
 from waystation.interfaces.api.keyfile import KeyFile
-from waystation.interfaces.api.oidc.provider import Provider
-from waystation.interfaces.api.operators import Operators
-from waystation.interfaces.api.problems import KIND, Problem, from_error
-from waystation.interfaces.api.sessions import Sessions
-from waystation.interfaces.api.visitor import Visitors
+from waystation.interfaces.api.operators.oidc.provider import Provider
+from waystation.interfaces.api.operators.operators import Operators
+from waystation.interfaces.api.sites.connectors import ENVOY, Connectors
+from waystation.interfaces.api.sites.sessions import Sessions
+from waystation.interfaces.api.visitors.line import Visitors
 from waystation.interfaces.web.pages import Pages
 from waystation.interfaces.web.sign_in import SignIn
 from waystation.interfaces.web.wardrobe import Wardrobe

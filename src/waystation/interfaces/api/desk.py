@@ -11,10 +11,10 @@ import msgspec
 
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import InvalidOption
-from waystation.interfaces.api.addresses import networks
-from waystation.interfaces.api.exchange import Request
+from waystation.interfaces.api.http.addresses import networks
+from waystation.interfaces.api.http.exchange import Request
+from waystation.interfaces.api.http.problems import Problem
 from waystation.interfaces.api.metrics import RoomMetrics
-from waystation.interfaces.api.problems import Problem
 from waystation.interfaces.api.returns import Seal
 from waystation.interfaces.api.rooms import Rooms, name_of
 from waystation.queues.waitingroom.errors import InvalidToken

@@ -13,15 +13,15 @@ from waystation.interfaces.api.admin.reports import Reports
 from waystation.interfaces.api.admin.rooms import RoomAdmin
 from waystation.interfaces.api.admin.signing import Signing
 from waystation.interfaces.api.app import App
-from waystation.interfaces.api.challenge import Challenges
-from waystation.interfaces.api.connectors import Connectors
-from waystation.interfaces.api.endpoints import declared
-from waystation.interfaces.api.fairness import Fairness
-from waystation.interfaces.api.notify import Notify
-from waystation.interfaces.api.sessions import Sessions
-from waystation.interfaces.api.snapshots import Snapshots
-from waystation.interfaces.api.streams import Streams
-from waystation.interfaces.api.visitor import Visitors
+from waystation.interfaces.api.http.endpoints import declared
+from waystation.interfaces.api.sites.connectors import Connectors
+from waystation.interfaces.api.sites.sessions import Sessions
+from waystation.interfaces.api.visitors.challenge import Challenges
+from waystation.interfaces.api.visitors.fairness import Fairness
+from waystation.interfaces.api.visitors.line import Visitors
+from waystation.interfaces.api.visitors.notify import Notify
+from waystation.interfaces.api.visitors.snapshots import Snapshots
+from waystation.interfaces.api.visitors.streams import Streams
 from waystation.interfaces.web.pages import Pages
 from waystation.interfaces.web.sign_in import SignIn
 

@@ -12,7 +12,7 @@ import uvloop
 from granian.constants import Interfaces
 from granian.server.embed import Server
 
-from waystation.interfaces.api.exchange import Receive, Scope, Send
+from waystation.interfaces.api.http.exchange import Receive, Scope, Send
 
 BACKLOG = 1024
 

@@ -10,7 +10,7 @@ from waystation.interfaces.checks.java import java
 from waystation.interfaces.checks.machine import embedded, python, spark
 from waystation.interfaces.checks.server import server
 from waystation.interfaces.settings import Settings
-from waystation.pipeline.java import programs
+from waystation.pipeline.spark.java import programs
 
 
 class Examination(msgspec.Struct):

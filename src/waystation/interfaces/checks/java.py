@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from waystation.interfaces.checks.finding import Finding, ok, warn
-from waystation.pipeline.java import OLDEST, examined
+from waystation.pipeline.spark.java import OLDEST, examined
 
 
 async def java(programs: Iterable[Path]) -> Finding:

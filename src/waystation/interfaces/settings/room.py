@@ -84,7 +84,7 @@ class RoomSettings(Section):
     @field_validator("trusted_proxies", "webhook_networks")
     @classmethod
     def _are_networks(cls, texts: tuple[str, ...]) -> tuple[str, ...]:
-        from waystation.interfaces.api.addresses import networks
+        from waystation.interfaces.api.http.addresses import networks
 
         try:
             networks(texts)

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 from waystation.interfaces.api import bodies
 from waystation.interfaces.api.desk import Desk, require_own_site
-from waystation.interfaces.api.endpoints import Endpoint, endpoint, offered
-from waystation.interfaces.api.exchange import NO_STORE, Answer, Request
-from waystation.interfaces.api.problems import Problem
+from waystation.interfaces.api.http.endpoints import Endpoint, endpoint, offered
+from waystation.interfaces.api.http.exchange import NO_STORE, Answer, Request
+from waystation.interfaces.api.http.problems import Problem
 from waystation.interfaces.api.returns import split_target
 from waystation.interfaces.api.rooms import name_of
-from waystation.interfaces.api.telling import instant, serving_state, standing_body
-from waystation.interfaces.api.visitor import Visitors, seal_target
+from waystation.interfaces.api.visitors.line import Visitors, seal_target
+from waystation.interfaces.api.visitors.telling import instant, serving_state, standing_body
 from waystation.interfaces.web import words as dictionary
 from waystation.interfaces.web.looks import Looks
 from waystation.interfaces.web.render import facts, fill, source

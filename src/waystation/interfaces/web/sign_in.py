@@ -5,15 +5,15 @@ from typing import Any, cast
 
 from waystation.core.telemetry.logs import get_logger
 from waystation.interfaces.api.desk import Desk
-from waystation.interfaces.api.endpoints import endpoint
-from waystation.interfaces.api.exchange import Answer, Request
-from waystation.interfaces.api.oidc.errors import SignInRefused, SignInUnknown
-from waystation.interfaces.api.oidc.journeys import LIFE_S, Journey, Journeys
-from waystation.interfaces.api.oidc.options import CALLBACK, Grant
-from waystation.interfaces.api.oidc.provider import Provider
-from waystation.interfaces.api.operators import SIGNED_IN_S, Operators, operator_cookie
-from waystation.interfaces.api.pace import Pace
-from waystation.interfaces.api.problems import Problem
+from waystation.interfaces.api.http.endpoints import endpoint
+from waystation.interfaces.api.http.exchange import Answer, Request
+from waystation.interfaces.api.http.pace import Pace
+from waystation.interfaces.api.http.problems import Problem
+from waystation.interfaces.api.operators.oidc.errors import SignInRefused, SignInUnknown
+from waystation.interfaces.api.operators.oidc.journeys import LIFE_S, Journey, Journeys
+from waystation.interfaces.api.operators.oidc.options import CALLBACK, Grant
+from waystation.interfaces.api.operators.oidc.provider import Provider
+from waystation.interfaces.api.operators.operators import SIGNED_IN_S, Operators, operator_cookie
 from waystation.interfaces.api.rooms import name_of
 from waystation.interfaces.web.pages import PAGE, go, page_headers
 from waystation.interfaces.web.render import fill, source

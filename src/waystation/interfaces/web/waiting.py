@@ -8,7 +8,7 @@ import msgspec
 
 from waystation.interfaces.api.bodies import PlaceBody
 from waystation.interfaces.api.rooms import name_of
-from waystation.interfaces.api.telling import notice, serving_state
+from waystation.interfaces.api.visitors.telling import notice, serving_state
 from waystation.interfaces.web import words as dictionary
 from waystation.interfaces.web.looks import Looks
 from waystation.interfaces.web.render import Markup, facts, source

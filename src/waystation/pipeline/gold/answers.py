@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from waystation.core.events import Line
-from waystation.pipeline import delta, pending
+from waystation.pipeline import pending
 from waystation.pipeline.gold.capacity import TARGET_WAIT_MS, capacity
 from waystation.pipeline.gold.failures import failures
 from waystation.pipeline.gold.hourly import hourly
@@ -24,7 +24,6 @@ from waystation.pipeline.gold.ledger import arrival, ledger
 from waystation.pipeline.gold.missing import missing
 from waystation.pipeline.gold.quality import quality
 from waystation.pipeline.history import History, Hours
-from waystation.pipeline.keeping import taken
 from waystation.pipeline.lines import answers_of_all_lines
 from waystation.pipeline.lines.facts import LineAnswer
 from waystation.pipeline.lines.standing import places
@@ -32,6 +31,8 @@ from waystation.pipeline.lines.waitingroom import VISITS
 from waystation.pipeline.look import Look
 from waystation.pipeline.silver.steps import WHO, steps
 from waystation.pipeline.silver.workers import workers
+from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.keeping import taken
 from waystation.pipeline.tables import (
     CAPACITY,
     FAILURES,

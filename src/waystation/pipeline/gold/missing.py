@@ -14,13 +14,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from waystation.core.store import faults
-from waystation.pipeline.arrow import pa, pc
-from waystation.pipeline.keeping import taken
 from waystation.pipeline.lines import LINES, line_named
 from waystation.pipeline.lines.facts import EVERY_QUEUE, PAGE, LineFacts
 from waystation.pipeline.look import Look
 from waystation.pipeline.silver.items import ENDED
 from waystation.pipeline.silver.steps import WHO, Who
+from waystation.pipeline.storage.arrow import pa, pc
+from waystation.pipeline.storage.keeping import taken
 
 LOST, REMOVED, SEEN = "lost", "removed", "seen"
 

@@ -9,13 +9,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from waystation.core.events import Line
-from waystation.pipeline import delta
-from waystation.pipeline.arrow import pc
 from waystation.pipeline.errors import TablesDisagree
 from waystation.pipeline.gold.ledger import arrival
 from waystation.pipeline.history import History, Hours
 from waystation.pipeline.silver.items import ENDED
 from waystation.pipeline.silver.steps import steps, takes
+from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.arrow import pc
 from waystation.pipeline.tables import (
     ATTEMPTS,
     CAPACITY,

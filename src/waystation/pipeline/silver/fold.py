@@ -13,14 +13,15 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from waystation.pipeline import changes, delta, pending
-from waystation.pipeline.delta import Identity
+from waystation.pipeline import pending
 from waystation.pipeline.history import History, Hours
-from waystation.pipeline.keeping import keep, taken
 from waystation.pipeline.silver import attempts as attempts_fold
 from waystation.pipeline.silver import items as items_fold
 from waystation.pipeline.silver.items import ENDED
 from waystation.pipeline.silver.steps import STEPS, TURN, WHO, lived, steps
+from waystation.pipeline.storage import changes, delta
+from waystation.pipeline.storage.delta import Identity
+from waystation.pipeline.storage.keeping import keep, taken
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, Table
 
 APPLICATION = "silver"

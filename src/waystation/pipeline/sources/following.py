@@ -14,7 +14,6 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from waystation.pipeline.arrow import Batch
 from waystation.pipeline.sources import places, walking
 from waystation.pipeline.sources.places import Place, Stretch, Told
 from waystation.pipeline.sources.streams import (
@@ -24,6 +23,7 @@ from waystation.pipeline.sources.streams import (
     Streams,
     rows,
 )
+from waystation.pipeline.storage.arrow import Batch
 
 
 class EventsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):

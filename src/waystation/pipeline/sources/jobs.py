@@ -23,7 +23,6 @@ from pyspark.sql.types import StructType
 
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
-from waystation.pipeline.arrow import Batch
 from waystation.pipeline.lines import line_named
 from waystation.pipeline.lines.facts import Entrance
 from waystation.pipeline.sources.adding import (
@@ -36,6 +35,7 @@ from waystation.pipeline.sources.adding import (
 from waystation.pipeline.sources.options import at_least, listed, parse
 from waystation.pipeline.sources.snapshot import SCHEMA, JobsReader
 from waystation.pipeline.sources.store import Store, url_of
+from waystation.pipeline.storage.arrow import Batch
 
 NAME = "waystation.jobs"
 DAY_S = 86_400

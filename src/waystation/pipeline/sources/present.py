@@ -18,7 +18,6 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from waystation.pipeline.arrow import Batch
 from waystation.pipeline.lines.facts import EVERY_QUEUE
 from waystation.pipeline.sources import places, walking
 from waystation.pipeline.sources.places import Place, Stretch, Told
@@ -29,6 +28,7 @@ from waystation.pipeline.sources.streams import (
     Streams,
     rows,
 )
+from waystation.pipeline.storage.arrow import Batch
 
 _LATEST_SEQ = 2**64 - 1
 

@@ -7,9 +7,9 @@ from redis import Redis
 from redis.connection import AbstractConnection
 
 from waystation.core.store import faults
-from waystation.pipeline.arrow import Batch
 from waystation.pipeline.sources.columns import RawEntry, batch_of, range_row
 from waystation.pipeline.sources.places import Stretch, id_order
+from waystation.pipeline.storage.arrow import Batch
 
 FIRST_PAGE = 100
 BATCH_ROWS = 8192

@@ -10,9 +10,9 @@ from redis import Redis
 from redis.connection import AbstractConnection
 
 from waystation.core.store import faults
-from waystation.pipeline.arrow import Array, Batch, pa, pc, schema_of
 from waystation.pipeline.lines.facts import LineFacts, State
 from waystation.pipeline.sources.store import Store
+from waystation.pipeline.storage.arrow import Array, Batch, pa, pc, schema_of
 
 ITEMS_A_TASK = 50_000
 

@@ -8,13 +8,13 @@ import msgspec
 from pyspark.sql.datasource import InputPartition
 
 from waystation.core.errors import InvalidOption
-from waystation.pipeline.arrow import Batch
 from waystation.pipeline.lines import LINES, line_named
 from waystation.pipeline.lines.facts import EVERY_QUEUE
 from waystation.pipeline.sources.options import at_least, listed
 from waystation.pipeline.sources.places import Stretch, Told
 from waystation.pipeline.sources.reading import rows_of
 from waystation.pipeline.sources.store import Store, url_of
+from waystation.pipeline.storage.arrow import Batch
 
 LEAST_ROWS_A_TASK = 20_000
 """Starting a task costs as much as reading some thousand rows."""

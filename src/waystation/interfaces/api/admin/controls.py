@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 from waystation.core.errors import InvalidOption
 from waystation.interfaces.api.admin import bodies
 from waystation.interfaces.api.admin.office import FAILS, MOST_BODY, ROOT, Office
-from waystation.interfaces.api.endpoints import endpoint
-from waystation.interfaces.api.exchange import Answer, Request, answer
-from waystation.interfaces.api.problems import Problem
-from waystation.interfaces.api.telling import serving_state
+from waystation.interfaces.api.http.endpoints import endpoint
+from waystation.interfaces.api.http.exchange import Answer, Request, answer
+from waystation.interfaces.api.http.problems import Problem
+from waystation.interfaces.api.visitors.telling import serving_state
 from waystation.queues.waitingroom.admission import Admission
 from waystation.queues.waitingroom.control import Control
 from waystation.queues.waitingroom.visitor import Lane

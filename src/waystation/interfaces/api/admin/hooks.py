@@ -3,12 +3,12 @@
 from waystation.core.errors import NotFound
 from waystation.interfaces.api.admin import bodies
 from waystation.interfaces.api.admin.office import FAILS, ROOT, Office
-from waystation.interfaces.api.endpoints import endpoint
-from waystation.interfaces.api.exchange import Answer, Request, answer
 from waystation.interfaces.api.hooks import outside
 from waystation.interfaces.api.hooks.courier import Courier
 from waystation.interfaces.api.hooks.hooks import Hook, Hooks
-from waystation.interfaces.api.telling import instant
+from waystation.interfaces.api.http.endpoints import endpoint
+from waystation.interfaces.api.http.exchange import Answer, Request, answer
+from waystation.interfaces.api.visitors.telling import instant
 
 
 class HookAdmin:

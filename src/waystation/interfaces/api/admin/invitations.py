@@ -3,10 +3,10 @@
 from waystation.core.errors import InvalidOption, NotFound
 from waystation.interfaces.api.admin import bodies
 from waystation.interfaces.api.admin.office import FAILS, MOST_BODY, ROOT, Office
-from waystation.interfaces.api.endpoints import endpoint
-from waystation.interfaces.api.exchange import Answer, Request, answer
+from waystation.interfaces.api.http.endpoints import endpoint
+from waystation.interfaces.api.http.exchange import Answer, Request, answer
 from waystation.interfaces.api.rooms import name_of
-from waystation.interfaces.api.telling import instant
+from waystation.interfaces.api.visitors.telling import instant
 from waystation.queues.waitingroom.codes import Codes
 from waystation.queues.waitingroom.pulse import Pulse
 from waystation.queues.waitingroom.room import Room

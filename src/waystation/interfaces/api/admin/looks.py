@@ -4,8 +4,8 @@ import secrets
 
 from waystation.core.errors import InvalidOption
 from waystation.interfaces.api.admin.office import FAILS, MOST_BODY, ROOT, Office
-from waystation.interfaces.api.endpoints import endpoint
-from waystation.interfaces.api.exchange import NO_STORE, Answer, Request, answer
+from waystation.interfaces.api.http.endpoints import endpoint
+from waystation.interfaces.api.http.exchange import NO_STORE, Answer, Request, answer
 from waystation.interfaces.web import words as dictionary
 from waystation.interfaces.web.looks import Looks
 from waystation.interfaces.web.render import fill

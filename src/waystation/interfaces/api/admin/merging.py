@@ -3,8 +3,8 @@
 from typing import Any
 
 from waystation.core.errors import InvalidOption
-from waystation.interfaces.api.challenge import checked_bits
 from waystation.interfaces.api.returns import is_host
+from waystation.interfaces.api.visitors.challenge import checked_bits
 from waystation.queues.waitingroom.options import RoomOptions
 
 OWN = ("pow_bits", "invite_only", "fail_policy", "page_status", "return_hosts")

@@ -3,8 +3,8 @@
 from typing import Any
 
 from waystation.interfaces.api.desk import Desk
-from waystation.interfaces.api.exchange import Request
-from waystation.interfaces.api.operators import Operator, Operators
+from waystation.interfaces.api.http.exchange import Request
+from waystation.interfaces.api.operators.operators import Operator, Operators
 from waystation.interfaces.api.rooms import name_of
 from waystation.queues.waitingroom.pulse import Pulse
 from waystation.queues.waitingroom.room import Room

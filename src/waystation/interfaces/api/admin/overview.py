@@ -11,10 +11,10 @@ from waystation.core.store import faults
 from waystation.interfaces.api.admin import bodies
 from waystation.interfaces.api.admin.office import FAILS, ROOT, Office
 from waystation.interfaces.api.bodies import PlaceBody
-from waystation.interfaces.api.endpoints import endpoint
-from waystation.interfaces.api.exchange import Answer, Request, answer
-from waystation.interfaces.api.streams import EVERY_S, LONGEST_S, Stream
-from waystation.interfaces.api.telling import instant, serving_state, standing_body
+from waystation.interfaces.api.http.endpoints import endpoint
+from waystation.interfaces.api.http.exchange import Answer, Request, answer
+from waystation.interfaces.api.visitors.streams import EVERY_S, LONGEST_S, Stream
+from waystation.interfaces.api.visitors.telling import instant, serving_state, standing_body
 from waystation.queues.waitingroom import estimate
 from waystation.queues.waitingroom.pulse import Pulse
 from waystation.queues.waitingroom.room import Room

@@ -4,11 +4,16 @@ from waystation.core.errors import InvalidOption, NotFound
 from waystation.interfaces.api.admin import bodies
 from waystation.interfaces.api.admin.office import FAILS, Office
 from waystation.interfaces.api.desk import require_own_site
-from waystation.interfaces.api.endpoints import endpoint
-from waystation.interfaces.api.exchange import Answer, Request, answer
-from waystation.interfaces.api.operators import SIGNED_IN_S, Operator, Role, operator_cookie
-from waystation.interfaces.api.second_factor import Enrolled
-from waystation.interfaces.api.telling import instant
+from waystation.interfaces.api.http.endpoints import endpoint
+from waystation.interfaces.api.http.exchange import Answer, Request, answer
+from waystation.interfaces.api.operators.operators import (
+    SIGNED_IN_S,
+    Operator,
+    Role,
+    operator_cookie,
+)
+from waystation.interfaces.api.operators.second_factor import Enrolled
+from waystation.interfaces.api.visitors.telling import instant
 
 SIGN_IN = "/api/v1/admin/sign-in"
 OPERATORS = "/api/v1/admin/operators"

@@ -5,11 +5,11 @@ import msgspec
 from waystation.core.errors import InvalidOption
 from waystation.interfaces.api.admin import bodies
 from waystation.interfaces.api.admin.office import FAILS, ROOT, Office
-from waystation.interfaces.api.endpoints import endpoint
-from waystation.interfaces.api.exchange import Answer, Request, answer
+from waystation.interfaces.api.http.endpoints import endpoint
+from waystation.interfaces.api.http.exchange import Answer, Request, answer
+from waystation.interfaces.api.http.tables import table
 from waystation.interfaces.api.rooms import name_of
-from waystation.interfaces.api.tables import table
-from waystation.interfaces.api.telling import instant
+from waystation.interfaces.api.visitors.telling import instant
 from waystation.queues.waitingroom import hours
 from waystation.queues.waitingroom.hours import MOST_HOURS, Hour
 

@@ -10,13 +10,13 @@ from waystation.core.store import faults
 from waystation.interfaces.api.admin import bodies
 from waystation.interfaces.api.admin.merging import OWN, merged
 from waystation.interfaces.api.admin.office import FAILS, MOST_BODY, ROOT, Office
-from waystation.interfaces.api.connectors import Rule, rules_of
-from waystation.interfaces.api.endpoints import endpoint
-from waystation.interfaces.api.exchange import Answer, Request, answer
+from waystation.interfaces.api.http.endpoints import endpoint
+from waystation.interfaces.api.http.exchange import Answer, Request, answer
+from waystation.interfaces.api.http.problems import Problem
 from waystation.interfaces.api.keys import DoorKeys
-from waystation.interfaces.api.problems import Problem
 from waystation.interfaces.api.rooms import is_name, name_of
-from waystation.interfaces.api.telling import instant, serving_state
+from waystation.interfaces.api.sites.connectors import Rule, rules_of
+from waystation.interfaces.api.visitors.telling import instant, serving_state
 from waystation.queues.waitingroom.keys import RoomsKeys
 from waystation.queues.waitingroom.options import RoomOptions
 from waystation.queues.waitingroom.pulse import Pulse

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 from waystation.interfaces.api.admin import bodies
 from waystation.interfaces.api.admin.office import FAILS, Office
-from waystation.interfaces.api.endpoints import endpoint
-from waystation.interfaces.api.exchange import Answer, Request, answer
+from waystation.interfaces.api.http.endpoints import endpoint
+from waystation.interfaces.api.http.exchange import Answer, Request, answer
+from waystation.interfaces.api.http.problems import Problem
 from waystation.interfaces.api.keyfile import KeyFile
-from waystation.interfaces.api.problems import Problem
-from waystation.interfaces.api.telling import instant
+from waystation.interfaces.api.visitors.telling import instant
 from waystation.queues.waitingroom.tokens import Keyring, Kind
 
 KEYS = "/api/v1/admin/keys"

@@ -14,12 +14,12 @@ from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.core.store.leader import Election, OfficeKeys
 from waystation.core.telemetry.logs import get_logger
-from waystation.interfaces.api.addresses import Network
 from waystation.interfaces.api.desk import Desk
 from waystation.interfaces.api.hooks import outside
 from waystation.interfaces.api.hooks.hooks import Hook, Hooks, State, signature
+from waystation.interfaces.api.http.addresses import Network
 from waystation.interfaces.api.rooms import Rooms, name_of
-from waystation.interfaces.api.telling import instant
+from waystation.interfaces.api.visitors.telling import instant
 from waystation.queues.waitingroom.room import Room
 
 BATCH = 100

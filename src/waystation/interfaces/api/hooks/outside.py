@@ -15,7 +15,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import SplitResult, urlsplit
 
 from waystation.core.errors import InvalidOption
-from waystation.interfaces.api.addresses import Network
+from waystation.interfaces.api.http.addresses import Network
 
 PATIENCE_S = 5.0
 LONGEST_URL = 500

@@ -15,9 +15,9 @@ from waystation.interfaces.cli.pipeline.session import MASTER, spark_session, st
 from waystation.interfaces.cli.watching import watching
 from waystation.interfaces.settings.files import FilesSettings
 from waystation.interfaces.settings.files_load import load_files
-from waystation.pipeline import scan as scans
 from waystation.pipeline.lines.files import Setup
-from waystation.pipeline.listing import Rules
+from waystation.pipeline.tree import scan as scans
+from waystation.pipeline.tree.listing import Rules
 from waystation.queues.files.producer import Priorities
 from waystation.queues.files.scan import Skip
 

@@ -11,9 +11,9 @@ import typer
 from waystation.core.store import embedded
 from waystation.interfaces.cli.loading import loaded
 from waystation.interfaces.settings import Settings
-from waystation.pipeline import quiet, session
-from waystation.pipeline.complaints import in_our_words
 from waystation.pipeline.history import History
+from waystation.pipeline.spark import quiet, session
+from waystation.pipeline.spark.complaints import in_our_words
 
 MASTER = Annotated[
     str | None, typer.Option(help="The Spark master; else pipeline.master.", show_default=False)

@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from waystation.core.errors import InvalidOption, NotFound
-from waystation.interfaces.api.telling import instant
+from waystation.interfaces.api.visitors.telling import instant
 from waystation.interfaces.cli.room.reach import AsJson, Id, Noted, in_the_room, noted_in_the_room
 from waystation.queues.waitingroom.codes import Batch, Codes
 from waystation.queues.waitingroom.room import Room

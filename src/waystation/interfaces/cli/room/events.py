@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from waystation.interfaces.api.telling import instant
+from waystation.interfaces.api.visitors.telling import instant
 from waystation.interfaces.cli.room.reach import AsJson, Id, Noted, in_the_room, noted_in_the_room
 from waystation.queues.waitingroom.room import Room
 from waystation.queues.waitingroom.schedule import CURRENT, Event, Schedule, changes_of

@@ -7,8 +7,8 @@ import typer
 from waystation.core.clock import SystemClock
 from waystation.core.errors import NotFound
 from waystation.core.store.connection import Store
-from waystation.interfaces.api.operators import Operators, Role
-from waystation.interfaces.api.second_factor import Enrolled
+from waystation.interfaces.api.operators.operators import Operators, Role
+from waystation.interfaces.api.operators.second_factor import Enrolled
 from waystation.interfaces.cli.room.reach import in_the_store, note
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)

@@ -15,7 +15,7 @@ from waystation.core.errors import InvalidOption
 from waystation.core.store.connection import Store
 from waystation.interfaces import compose
 from waystation.interfaces.api.admin.office import what_changed
-from waystation.interfaces.api.operators import Operator, Operators, Role
+from waystation.interfaces.api.operators.operators import Operator, Operators, Role
 from waystation.interfaces.api.rooms import name_of
 from waystation.interfaces.cli.loading import loaded
 from waystation.queues.waitingroom.room import Room

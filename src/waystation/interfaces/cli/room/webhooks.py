@@ -5,9 +5,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from waystation.interfaces.api.addresses import networks
 from waystation.interfaces.api.hooks import outside
 from waystation.interfaces.api.hooks.hooks import Hook, Hooks, State
+from waystation.interfaces.api.http.addresses import networks
 from waystation.interfaces.cli.loading import loaded
 from waystation.interfaces.cli.room.reach import AsJson, Id, Noted, in_the_room, noted_in_the_room
 from waystation.queues.waitingroom.room import Room

@@ -1,0 +1,1 @@
+"""Who may operate, and how they show who they are."""

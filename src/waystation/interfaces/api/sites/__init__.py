@@ -1,0 +1,1 @@
+"""What sites and the proxies in front of them can ask for."""

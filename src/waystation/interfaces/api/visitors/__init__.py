@@ -1,0 +1,1 @@
+"""What visitors can ask for."""

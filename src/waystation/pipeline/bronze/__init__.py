@@ -1,0 +1,1 @@
+"""What was told, kept for ever."""

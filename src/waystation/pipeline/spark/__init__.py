@@ -1,0 +1,1 @@
+"""Spark itself: its Java, its session, its workers, and what it says."""

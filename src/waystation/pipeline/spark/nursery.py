@@ -1,0 +1,24 @@
+"""The process that Spark's Python workers are forked from, with what they need imported once.
+
+Spark plans, reads and commits in many short-lived processes, and every one of them would spend a
+second or more on imports.
+"""
+
+import gc
+from importlib import import_module
+
+from pyspark import daemon
+
+# Only what starts no thread may be there before a fork; delta-rs starts one.
+NEEDED = (
+    "waystation.pipeline.bronze.archive",
+    "waystation.pipeline.sources.events",
+    "waystation.pipeline.sources.jobs",
+)
+
+if __name__ == "__main__":
+    for name in NEEDED:
+        import_module(name)
+    # What is never collected is not written to, so all workers share its memory.
+    gc.freeze()
+    daemon.manager()

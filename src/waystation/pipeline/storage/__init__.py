@@ -1,0 +1,1 @@
+"""Delta tables: written by tasks, committed by the driver."""

@@ -1,0 +1,192 @@
+"""Files of a table, written by tasks: nobody sees them before they are committed."""
+
+import contextlib
+import os
+import re
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self, cast
+
+from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
+
+from waystation.core.errors import InvalidInput
+from waystation.pipeline.storage.arrow import Batch, fs, pa, pc, pq, schema_of
+
+GROUP_ROWS = 131_072
+"""Rows that a task holds before it writes them: what bounds its memory."""
+GROUP_BYTES = 64 * 2**20
+MOST_OPEN = 16
+"""Partitions that a task writes to at once."""
+
+
+PART = StructType(
+    [
+        StructField("path", StringType()),
+        StructField("size", LongType()),
+        StructField("rows", LongType()),
+        StructField("partition", MapType(StringType(), StringType())),
+    ]
+)
+
+
+class Part(NamedTuple):
+    """A file that a task has written and nobody has committed yet."""
+
+    path: str
+    size: int
+    rows: int
+    partition: Mapping[str, str | None]
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """It as a row that Spark can carry, of the columns `PART`."""
+        return {**self._asdict(), "partition": list(self.partition.items())}
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """The file that such a row tells of."""
+        return cls(row["path"], row["size"], row["rows"], dict(row["partition"]))
+
+
+class PartWriter:
+    """Writes rows into files of a table, one file for each partition it meets.
+
+    Used in a `with`, it takes its files away again when something goes wrong inside.
+    """
+
+    def __init__(self, place: str, columns: StructType, partitions: Sequence[str]) -> None:
+        self._files, self._root = filesystem(place)
+        self._schema = schema_of(columns)
+        self._by = list(partitions)
+        self._open: dict[tuple[Any, ...], _Part] = {}
+        self.parts: list[Part] = []
+
+    def write(self, batch: Batch) -> None:
+        """Take rows; they are on disk when `close` has returned."""
+        for values, rows in self._cut(_as(batch, self._schema)):
+            if values not in self._open:
+                if len(self._open) >= MOST_OPEN:
+                    self.close()
+                self._open[values] = _Part(
+                    self._files, self._root, dict(zip(self._by, values, strict=True))
+                )
+            self._open[values].write(rows)
+
+    def close(self) -> list[Part]:
+        """Finish the files and say which they are."""
+        self.parts += [part.close() for part in self._open.values()]
+        self._open = {}
+        return self.parts
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
+        try:
+            if failure is None:
+                self.close()
+        finally:
+            for part in self._open.values():
+                part.discard()
+
+    def _cut(self, batch: Batch) -> Iterator[tuple[tuple[Any, ...], Batch]]:
+        cut: list[tuple[tuple[Any, ...], Batch]] = [((), batch)]
+        for name in self._by:
+            cut = [
+                ((*values, value), part)
+                for values, rows in cut
+                for value, part in _by_value(rows, name)
+            ]
+        for values, rows in cut:
+            if rows.num_rows:
+                yield values, rows.drop_columns(self._by) if self._by else rows
+
+
+def _folder(value: str | None) -> str:
+    if value is None:
+        return "__HIVE_DEFAULT_PARTITION__"
+    if not re.fullmatch(r"[\w.-]+", value, re.ASCII):
+        # Readers disagree about how anything else is written in a path.
+        raise InvalidInput(f"a partition must be a plain word, number or date, got {value!r}")
+    return value
+
+
+def _by_value(rows: Batch, name: str) -> Iterator[tuple[Any, Batch]]:
+    column = rows.column(name)
+    values = pc.unique(column)
+    if len(values) == 1:
+        yield values[0].as_py(), rows
+        return
+    for value in values:
+        mine = pc.equal(column, value) if value.is_valid else pc.is_null(column)
+        yield value.as_py(), rows.filter(mine)
+
+
+class _Part:
+    """One file being written."""
+
+    def __init__(self, files: Any, root: str, partition: Mapping[str, Any]) -> None:
+        self._files = files
+        self._partition = {
+            name: None if value is None else str(value) for name, value in partition.items()
+        }
+        folders = [f"{name}={_folder(value)}" for name, value in self._partition.items()]
+        self._path = "/".join([*folders, f"part-{uuid.uuid4()}.parquet"])
+        self._full = f"{root}/{self._path}"
+        self._held: list[Batch] = []
+        self._held_rows = self._held_bytes = self._rows = 0
+        self._writer: Any = None
+        self._sink: Any = None
+
+    def write(self, rows: Batch) -> None:
+        self._held.append(rows)
+        self._held_rows += rows.num_rows
+        self._held_bytes += rows.nbytes
+        if self._held_rows >= GROUP_ROWS or self._held_bytes >= GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> Part:
+        self._flush()
+        self._writer.close()
+        self._sink.close()
+        if isinstance(self._files, fs.LocalFileSystem):
+            _settle_on_disk(self._full)
+        size = self._files.get_file_info(self._full).size
+        return Part(self._path, size, self._rows, self._partition)
+
+    def discard(self) -> None:
+        with contextlib.suppress(OSError):
+            self._files.delete_file(self._full)
+
+    def _flush(self) -> None:
+        if not self._held:
+            return
+        table = pa.Table.from_batches(self._held)
+        if self._writer is None:
+            self._files.create_dir(self._full.rpartition("/")[0], recursive=True)
+            self._sink = self._files.open_output_stream(self._full)
+            self._writer = pq.ParquetWriter(self._sink, table.schema, compression="zstd")
+        self._writer.write_table(table)
+        self._rows += table.num_rows
+        self._held, self._held_rows, self._held_bytes = [], 0, 0
+
+
+def filesystem(place: str) -> tuple[Any, str]:
+    """The filesystem that a place lies in, and the path there."""
+    if "://" in place:
+        return cast("tuple[Any, str]", fs.FileSystem.from_uri(place))
+    return fs.LocalFileSystem(), str(Path(place).absolute())
+
+
+def _settle_on_disk(path: str) -> None:
+    # The store forgets what the table has, so the table must survive a power cut.
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _as(batch: Batch, schema: Any) -> Batch:
+    return batch if batch.schema.equals(schema) else batch.cast(schema)

@@ -1,0 +1,1 @@
+"""Huge trees of files, listed by Spark and put in line."""
