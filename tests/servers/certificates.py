@@ -10,6 +10,22 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 _DAY = datetime.timedelta(days=1)
+_NOTHING = dict.fromkeys(
+    (
+        "digital_signature",
+        "content_commitment",
+        "key_encipherment",
+        "data_encipherment",
+        "key_agreement",
+        "key_cert_sign",
+        "crl_sign",
+        "encipher_only",
+        "decipher_only",
+    ),
+    False,
+)
+_SIGNS = x509.KeyUsage(**{**_NOTHING, "key_cert_sign": True})
+_SHOWS = x509.KeyUsage(**{**_NOTHING, "digital_signature": True})
 _LOOPBACK = x509.IPAddress(ipaddress.IPv4Address("127.0.0.1"))
 
 
@@ -49,6 +65,13 @@ class Authority:
             .not_valid_after(now + _DAY)
             .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
             .add_extension(x509.SubjectAlternativeName([_LOOPBACK]), critical=False)
+            # Newer Pythons want to know whose key is meant, on either end of the chain.
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
+                critical=False,
+            )
+            .add_extension(_SIGNS if authority else _SHOWS, critical=True)
             .sign(self._key, hashes.SHA256())
         )
 
