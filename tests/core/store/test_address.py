@@ -60,6 +60,7 @@ def test_a_cluster() -> None:
         ("redis+sentinel://a", "/service"),
         ("redis+cluster://a/1", "database 0"),
         ("redis://[::1", "cannot be read"),
+        ("redis://localhost\n/0", "a line end"),
     ],
 )
 def test_a_bad_address_says_what_was_wanted_and_what_came(url: str, complaint: str) -> None:

@@ -8,8 +8,9 @@
 `rediss` instead of `redis` speaks TLS.
 """
 
+import re
 from enum import StrEnum
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
@@ -23,6 +24,9 @@ FORMS = (
 TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname")
 
 _MOST_DATABASES = 1 << 14
+_URL = re.compile(
+    r"(?!.*[\x00-\x1f])(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL
+)
 
 
 class Kind(StrEnum):
@@ -64,12 +68,27 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     __repr__ = __str__
 
 
+class _Parts(NamedTuple):
+    """A URL as RFC 3986 takes it apart; the standard library's way wants one host only."""
+
+    scheme: str
+    authority: str
+    path: str
+    query: str
+    fragment: str
+
+    @classmethod
+    def of(cls, url: str) -> Self:
+        found = _URL.fullmatch(url)
+        if found is None:
+            _refuse("nothing but what can be seen", "a line end or the like")
+        scheme, *rest = found.groups(default="")
+        return cls(scheme.lower(), *rest)
+
+
 def parse(url: str) -> Address:
     """Read an address; anything not understood is refused rather than guessed."""
-    try:
-        parts = urlsplit(url.strip())
-    except ValueError:
-        _refuse("a host or path", "one that cannot be read")
+    parts = _Parts.of(url.strip())
     scheme, _, arrangement = parts.scheme.partition("+")
     if parts.scheme == "unix":
         kind = Kind.SOCKET
@@ -81,7 +100,7 @@ def parse(url: str) -> Address:
         _refuse("a password without '/' and '?'", "one that ends there (write them as %2F and %3F)")
     if parts.fragment:
         _refuse("no fragment", "a '#' (write it as %23)")
-    who, _, where = parts.netloc.rpartition("@")
+    who, _, where = parts.authority.rpartition("@")
     username, _, password = (unquote(text) for text in who.partition(":"))
     query = _query(parts.query, tls=scheme == "rediss")
     place = _place(kind, where, unquote(parts.path), query.pop("db", None))
@@ -128,12 +147,18 @@ def _hosts(where: str, *, default: int) -> tuple[tuple[str, int], ...]:
 def _host(text: str, default: int) -> tuple[str, int]:
     try:
         parts = urlsplit(f"//{text}")
-        host, port = parts.hostname, default if parts.port is None else parts.port
     except ValueError:
-        host, port = text.partition(":")[0], 0
+        _refuse(
+            "hosts as in redis://host:6379/0 or redis://[::1]:6379/0", "one that cannot be read"
+        )
+    host = parts.hostname
     if not host:
         # What stands here may be a password without its @, so it is not repeated.
         _refuse("a host, as in redis://:password@host:6379/0", "none")
+    try:
+        port = default if parts.port is None else parts.port
+    except ValueError:
+        port = 0
     if not 0 < port < 1 << 16:
         _refuse(f"a port between 1 and 65535 behind {host!r}", "another")
     return unquote(host), port
