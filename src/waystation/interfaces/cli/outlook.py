@@ -1,9 +1,8 @@
 """`waystation outlook`: what history says about a queue, without asking Spark."""
 
 import asyncio
-import time
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -32,7 +31,7 @@ def outlook(
 
     async def ask() -> Outlook:
         async with compose.store(settings) as store:
-            return await known(store.redis, queue, line=line)
+            return await advice.outlook(store.redis, queue, line=line)
 
     found = asyncio.run(ask())
     if as_json:
@@ -46,11 +45,6 @@ def outlook(
             f"history has nothing fresh to say about {line}/{queue}: "
             "`waystation pipeline run` makes it"
         )
-
-
-async def known(redis: Any, queue: str, *, line: str) -> Outlook:
-    """What history says about a queue now."""
-    return await advice.outlook(redis, queue, line=line, now_ms=time.time_ns() // 1_000_000)
 
 
 def said(outlook: Outlook) -> Iterator[str]:
