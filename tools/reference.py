@@ -4,6 +4,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import Enum
 from typing import Any
 
 import waystation
@@ -120,9 +121,12 @@ def _offered(name: str, thing: Any) -> str:
             for each in python.fields(thing)
         ]
         told = _table(("field", "type", "unless said", "meaning"), rows) if rows else ""
+    elif inspect.isclass(thing) and issubclass(thing, Enum):
+        told = _table(("one of", "value"), [(f"`{e.name}`", f"`{e.value!r}`") for e in thing])
     elif inspect.isclass(thing):
         rows = [(f"`{call}`", _sentence(said)) for call, said in python.steps(thing)]
-        told = f"`{python.called(name, thing)}`\n\n" + _table(("step", "does"), rows)
+        table = "\n\n" + _table(("step", "does"), rows) if rows else ""
+        told = f"`{python.called(name, thing)}`{table}"
     else:
         told = f"`{python.called(name, thing)}`"
     return "\n\n".join(part for part in (f"### {name}", words, told) if part)
