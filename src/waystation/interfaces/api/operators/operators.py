@@ -95,13 +95,7 @@ class Operators:
     async def withdraw(self, name: str) -> int:
         """Let the keys of this name count no longer; how many there were."""
         await self.factors.remove(name)
-        raw = await self._ask("HGETALL", self._keys.operators)
-        gone = [
-            raw[at]
-            for at in range(0, len(raw), 2)
-            if codec.decode(raw[at + 1], Operator).name == name
-        ]
-        return int(await self._ask("HDEL", self._keys.operators, *gone)) if gone else 0
+        return await self._forget([at for at, who in await self._kept() if who.name == name])
 
     async def enrol(self, name: str) -> Enrolled:
         """Ask whoever signs in under this name for a code as well, from now on."""
@@ -116,10 +110,7 @@ class Operators:
 
     async def every(self) -> list[Operator]:
         """Everybody who has a key."""
-        raw = await self._ask("HGETALL", self._keys.operators)
-        return sorted(
-            (codec.decode(each, Operator) for each in raw[1::2]), key=lambda each: each.name
-        )
+        return sorted((who for _, who in await self._kept()), key=lambda each: each.name)
 
     async def require(self, request: Request, scope: str, queue: str | None = None) -> Operator:
         """Whose key the request shows; a Problem when it does not allow what is asked."""
@@ -183,11 +174,19 @@ class Operators:
         return await self._token_for(at)
 
     async def _forget_guests(self) -> None:
+        guest, now_ms = ELSEWHERE.encode(), self._clock.now_ms()
+        every = await self._kept()
+        await self._forget(
+            [at for at, who in every if at.startswith(guest) and who.expires_ms <= now_ms]
+        )
+
+    async def _kept(self) -> list[tuple[bytes, Operator]]:
         raw = await self._ask("HGETALL", self._keys.operators)
-        for at, kept in zip(raw[::2], raw[1::2], strict=True):
-            expires_ms = codec.decode(kept, Operator).expires_ms
-            if at.startswith(ELSEWHERE.encode()) and expires_ms <= self._clock.now_ms():
-                await self._ask("HDEL", self._keys.operators, at)
+        texts = zip(raw[::2], raw[1::2], strict=True)
+        return [(at, codec.decode(text, Operator)) for at, text in texts]
+
+    async def _forget(self, gone: list[bytes]) -> int:
+        return int(await self._ask("HDEL", self._keys.operators, *gone)) if gone else 0
 
     async def _token_for(self, at: str) -> str:
         token = secrets.token_urlsafe(32)
