@@ -116,6 +116,11 @@ class Store:
         self._blocking.append(client)
         return client
 
+    async def ask(self, *command: Any) -> Any:
+        """Send one command; whatever goes wrong is told in our words."""
+        with faults.told():
+            return await self.hot.execute_command(*command)
+
     async def check(self) -> None:
         """Make sure that the store answers."""
         try:

@@ -5,7 +5,6 @@ from functools import lru_cache
 
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import NotFound
-from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.queues.waitingroom.keys import RoomsKeys
 from waystation.queues.waitingroom.room import Room
@@ -65,8 +64,7 @@ class Rooms:
 
     async def look(self) -> list[str]:
         """The ids of all rooms, as they are now."""
-        with faults.told():
-            raw = await self.store.hot.execute_command("SMEMBERS", RoomsKeys().every)
+        raw = await self.store.ask("SMEMBERS", RoomsKeys().every)
         ids = sorted(each.decode() for each in raw)
         self._ids = {name_of(id): id for id in ids if is_name(name_of(id))}
         self._seen = self.clock.monotonic()

@@ -9,7 +9,6 @@ import msgspec
 from waystation.core import codec
 from waystation.core.clock import Clock
 from waystation.core.errors import InvalidOption, NotFound
-from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.interfaces.api.desk import Desk, digest_of, require_own_site
 from waystation.interfaces.api.http.exchange import Request
@@ -89,7 +88,7 @@ class Operators:
         key = f"wrk_{secrets.token_urlsafe(32)}"
         until = self._clock.now_ms() + int(days * 86_400_000)
         who = Operator(name=name, role=role, queues=queues or [], expires_ms=until)
-        await self._ask("HSET", self._keys.operators, digest_of(key), codec.encode(who))
+        await self._store.ask("HSET", self._keys.operators, digest_of(key), codec.encode(who))
         return key
 
     async def withdraw(self, name: str) -> int:
@@ -141,7 +140,7 @@ class Operators:
         cookie = request.cookies.get(self.cookie, "")
         if not cookie:
             raise _unknown("KEY_REQUIRED", "this needs an operator's key")
-        kept = await self._ask("GET", self._keys.of(digest_of(cookie[:256])).signed_in)
+        kept = await self._store.ask("GET", self._keys.of(digest_of(cookie[:256])).signed_in)
         who = await self._find(kept.decode()) if kept else None
         # Not counted as a wrong key: a page left open over night would lock its whole office out.
         if who is None:
@@ -168,7 +167,7 @@ class Operators:
         # No digest of a key has a colon in it, so no key can be made to fit.
         at = ELSEWHERE + digest_of(f"{issuer}\n{subject}")
         await self._forget_guests()
-        await self._ask("HSET", self._keys.operators, at, codec.encode(who))
+        await self._store.ask("HSET", self._keys.operators, at, codec.encode(who))
         after = {"by": issuer, "subject": subject}
         await self.note(who, "sign-in", "", before=None, after=after)
         return await self._token_for(at)
@@ -181,22 +180,24 @@ class Operators:
         )
 
     async def _kept(self) -> list[tuple[bytes, Operator]]:
-        raw = await self._ask("HGETALL", self._keys.operators)
+        raw = await self._store.ask("HGETALL", self._keys.operators)
         texts = zip(raw[::2], raw[1::2], strict=True)
         return [(at, codec.decode(text, Operator)) for at, text in texts]
 
     async def _forget(self, gone: list[bytes]) -> int:
-        return int(await self._ask("HDEL", self._keys.operators, *gone)) if gone else 0
+        return int(await self._store.ask("HDEL", self._keys.operators, *gone)) if gone else 0
 
     async def _token_for(self, at: str) -> str:
         token = secrets.token_urlsafe(32)
-        await self._ask("SET", self._keys.of(digest_of(token)).signed_in, at, "EX", SIGNED_IN_S)
+        await self._store.ask(
+            "SET", self._keys.of(digest_of(token)).signed_in, at, "EX", SIGNED_IN_S
+        )
         return token
 
     async def sign_out(self, request: Request) -> None:
         """Let the cookie of a request count no longer."""
         token = request.cookies.get(self.cookie, "")
-        await self._ask("DEL", self._keys.of(digest_of(token[:256])).signed_in)
+        await self._store.ask("DEL", self._keys.of(digest_of(token[:256])).signed_in)
 
     async def _asks_for_code(self, who: Operator) -> bool:
         # A program has no authenticator, and what a connector's key allows needs none.
@@ -219,7 +220,7 @@ class Operators:
         return who
 
     async def _find(self, at: str) -> Operator | None:
-        kept = await self._ask("HGET", self._keys.operators, at)
+        kept = await self._store.ask("HGET", self._keys.operators, at)
         who = codec.decode(kept, Operator) if kept else None
         return None if who is None or 0 < who.expires_ms <= self._clock.now_ms() else who
 
@@ -227,7 +228,7 @@ class Operators:
         self, who: Operator, action: str, queue: str, *, before: Any, after: Any
     ) -> None:
         """Write down who changed what."""
-        await self._ask(
+        await self._store.ask(
             "XADD",
             self._keys.audit,
             "MAXLEN",
@@ -252,16 +253,12 @@ class Operators:
 
     async def audit(self, count: int) -> list[dict[str, str]]:
         """What was done, the latest first."""
-        raw = await self._ask("XREVRANGE", self._keys.audit, "+", "-", "COUNT", count)
+        raw = await self._store.ask("XREVRANGE", self._keys.audit, "+", "-", "COUNT", count)
         found = list[dict[str, str]]()
         for id, fields in raw:
             texts = [each.decode() for each in fields]
             found.append({"id": id.decode(), **dict(zip(texts[::2], texts[1::2], strict=True))})
         return found
-
-    async def _ask(self, *command: Any) -> Any:
-        with faults.told():
-            return await self._store.hot.execute_command(*command)
 
 
 def operator_cookie(desk: Desk, name: str, token: str, max_age: int) -> tuple[bytes, bytes]:

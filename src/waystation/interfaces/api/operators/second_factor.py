@@ -4,14 +4,13 @@ import hashlib
 import hmac
 import secrets
 from base64 import b32decode, b32encode
-from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
 from waystation.core.clock import Clock
 from waystation.core.errors import RateLimited, WrongState
-from waystation.core.store import faults, limits
+from waystation.core.store import limits
 from waystation.core.store.connection import Store
 from waystation.core.store.limits import FixedWindow
 from waystation.interfaces.api.desk import digest_of
@@ -46,17 +45,17 @@ class SecondFactors:
     async def enrol(self, name: str) -> Enrolled:
         """Ask this operator for a code from now on; WrongState if that is so already."""
         secret = b32encode(secrets.token_bytes(20)).decode()
-        if not await self._ask("HSETNX", self._keys.second_factors, name, secret):
+        if not await self._store.ask("HSETNX", self._keys.second_factors, name, secret):
             raise WrongState(f"{name} has a second factor; an admin has to remove it first")
         return Enrolled(secret=secret, uri=_uri(name, secret))
 
     async def remove(self, name: str) -> bool:
         """Ask for no code any more; False if none was asked for."""
-        return bool(await self._ask("HDEL", self._keys.second_factors, name))
+        return bool(await self._store.ask("HDEL", self._keys.second_factors, name))
 
     async def enrolled(self, name: str) -> bool:
         """Whether this operator has to show a code."""
-        return bool(await self._ask("HEXISTS", self._keys.second_factors, name))
+        return bool(await self._store.ask("HEXISTS", self._keys.second_factors, name))
 
     async def accept(self, name: str, code: str) -> bool:
         """Whether a code counts, which it does once; RateLimited after a few that did not."""
@@ -65,20 +64,16 @@ class SecondFactors:
         verdict = await limits.allow(self._store.hot, at, GUESSES)
         if not verdict.allowed:
             raise RateLimited("too many wrong codes came for this key", verdict.retry_after_ms)
-        secret = await self._ask("HGET", self._keys.second_factors, name)
+        secret = await self._store.ask("HGET", self._keys.second_factors, name)
         step = step_of(secret.decode(), code, self._clock.now_ms() // 1000) if secret else None
         if step is None or not await self._use(name, step):
             return False
-        await self._ask("DEL", at)
+        await self._store.ask("DEL", at)
         return True
 
     async def _use(self, name: str, step: int) -> bool:
         at = self._keys.of(digest_of(f"{name}|{step}")).used_code
-        return await self._ask("SET", at, "1", "EX", USED_S, "NX") is not None
-
-    async def _ask(self, *command: Any) -> Any:
-        with faults.told():
-            return await self._store.hot.execute_command(*command)
+        return await self._store.ask("SET", at, "1", "EX", USED_S, "NX") is not None
 
 
 def code_at(secret: str, step: int) -> str:

@@ -9,7 +9,6 @@ import secrets
 from functools import lru_cache
 
 from waystation.core.errors import InvalidOption
-from waystation.core.store import faults
 from waystation.interfaces.api import bodies
 from waystation.interfaces.api.desk import Desk
 from waystation.interfaces.api.http.endpoints import endpoint
@@ -78,10 +77,7 @@ class Challenges:
         if not self._is_solved(room, key, bits, challenge, solution):
             raise Problem(403, "CHALLENGE_REQUIRED", "the room's challenge has to be solved first")
         at = DoorKeys(room.queue_id).of(hashlib.sha256(challenge.encode()).hexdigest()[:32]).solved
-        with faults.told():
-            first = await self._desk.rooms.store.hot.execute_command(
-                "SET", at, "1", "EX", 2 * LIFE_S, "NX"
-            )
+        first = await self._desk.rooms.store.ask("SET", at, "1", "EX", 2 * LIFE_S, "NX")
         if first is None:
             raise Problem(403, "CHALLENGE_USED", "this solution was shown before")
 

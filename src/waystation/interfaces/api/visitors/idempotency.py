@@ -3,7 +3,6 @@
 import hashlib
 
 from waystation.core import codec
-from waystation.core.store import faults
 from waystation.interfaces.api.desk import Desk
 from waystation.interfaces.api.http.exchange import Request
 from waystation.interfaces.api.http.problems import Problem
@@ -24,9 +23,6 @@ async def require_same(desk: Desk, request: Request, room: Room, who: str, asked
     what = hashlib.sha256(f"{who}|{key}".encode()).hexdigest()[:32]
     digest = hashlib.sha256(request.path.encode() + b"|" + codec.encode(asked)).hexdigest()[:32]
     at = DoorKeys(room.queue_id).of(what).idempotent
-    with faults.told():
-        kept = await desk.rooms.store.hot.execute_command(
-            "SET", at, digest, "EX", KEPT_S, "NX", "GET"
-        )
+    kept = await desk.rooms.store.ask("SET", at, digest, "EX", KEPT_S, "NX", "GET")
     if kept is not None and kept.decode() != digest:
         raise Problem(409, "IDEMPOTENCY_CONFLICT", "that key came with another request before")

@@ -2,12 +2,10 @@
 
 import hmac
 import secrets
-from typing import Any
 
 import msgspec
 
 from waystation.core import codec
-from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.interfaces.api.desk import digest_of
 from waystation.interfaces.api.keys import DoorKeys
@@ -45,12 +43,12 @@ class Journeys:
             verifier=secrets.token_urlsafe(48),
             browser=digest_of(cookie),
         )
-        await self._ask("SET", self._at(state), codec.encode(journey), "EX", LIFE_S)
+        await self._store.ask("SET", self._at(state), codec.encode(journey), "EX", LIFE_S)
         return journey, state, cookie
 
     async def end(self, state: str, cookie: str) -> Journey:
         """Come back; SignInUnknown unless this browser set out, not long ago, and is not back."""
-        kept = await self._ask("GETDEL", self._at(state))
+        kept = await self._store.ask("GETDEL", self._at(state))
         journey = codec.decode(kept, Journey) if kept else None
         if journey is None or not hmac.compare_digest(journey.browser, digest_of(cookie)):
             raise SignInUnknown("this sign-in did not begin here, or is over; begin again")
@@ -58,7 +56,3 @@ class Journeys:
 
     def _at(self, state: str) -> str:
         return self._keys.of(digest_of(state)).journey
-
-    async def _ask(self, *command: Any) -> Any:
-        with faults.told():
-            return await self._store.hot.execute_command(*command)
