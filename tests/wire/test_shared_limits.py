@@ -1,7 +1,9 @@
 """Limits that one side sets bind the workers of both."""
 
 import asyncio
+from typing import Any
 
+import pytest
 from redis.asyncio import Redis
 
 from waystation.core.store.connection import Store
@@ -101,3 +103,46 @@ async def test_a_slot_that_our_closing_worker_frees_is_taken_by_node(
         await queue.add("theirs")
         go_on.set()
     await theirs.until("completed", within=12)
+
+
+@pytest.mark.parametrize("limited", ["worker", "queue", "hand", "hand alone"])
+async def test_a_limit_below_the_concurrency_costs_us_no_more_time_than_node(
+    node6: NodePeer, queue: Queue, store: Store, limited: str
+) -> None:
+    window, groups, size = 100, 6, 5
+    jobs: list[tuple[str, Any]] = [("work", {}) for _ in range(groups * size)]
+    limiter: dict[str, int] | None = {"max": size, "duration": window}
+    if limited == "queue":
+        limiter = None
+        await queue.set_global_rate_limit(size, window)
+    elif limited.startswith("hand"):
+        # One of each group asks for a pause of the whole queue, and runs again after it.
+        limiter = None if limited == "hand alone" else {"max": 1000, "duration": 1}
+        jobs[::size] = [("pause", {"do": [["rateLimit", window]]})] * groups
+
+    async def seconds(ours: bool) -> float:
+        await queue.add_many(jobs)
+        began = asyncio.get_running_loop().time()
+        if ours:
+            chosen = Limit(**limiter) if limiter else None
+            worker = Worker(
+                "q", Steps(store), store, concurrency=10, limiter=chosen, drain_delay=30_000
+            )
+            async with worker:
+                await all_done()
+        else:
+            options: dict[str, Any] = {"limiter": limiter} if limiter else {}
+            theirs = node6.worker("q", concurrency=10, **options)
+            await all_done()
+            await theirs.close()
+        took = asyncio.get_running_loop().time() - began
+        await queue.clean(0, 1000, "completed")
+        return took
+
+    async def all_done() -> None:
+        await node6.queue("q").poll("getCompletedCount", gives=len(jobs), within=60)
+
+    theirs, ours = await seconds(ours=False), await seconds(ours=True)
+
+    # A worker that sleeps through the end of a window does so for 10 s, and more than once.
+    assert ours < 3 * theirs + 8, (ours, theirs)

@@ -1,8 +1,13 @@
+import asyncio
 import time
 
 import pytest
 
+from tests.support.listening import blocked_on
 from waystation.core.errors import InvalidOption
+from waystation.core.outcome import Failed
+from waystation.core.runtime.claim import Settled
+from waystation.queues.bullmq.errors import RateLimitError
 from waystation.queues.bullmq.limits import PUT_BACK_AT_ONCE, Limit
 from waystation.queues.bullmq.queue import Queue
 
@@ -95,3 +100,56 @@ async def test_a_queue_can_be_told_to_wait(queue: Queue, hands: Hands) -> None:
     assert await queue.rate_limit_ttl() == 0
     with pytest.raises(InvalidOption, match="ms must be at least 1, got 0"):
         await queue.rate_limit(0)
+
+
+@pytest.mark.parametrize("set_by", ["worker", "queue", "hand"])
+async def test_a_limit_met_while_the_worker_waits_already_ends_its_wait(
+    queue: Queue, hands: Hands, set_by: str
+) -> None:
+    await queue.add_many([("work", n) for n in range(2)])
+    limiter = None if set_by == "queue" else Limit(1, HOUR)
+    if set_by == "queue":
+        await queue.set_global_rate_limit(1, HOUR)
+    source = hands.source(limiter=limiter)
+    if set_by == "hand":
+        await queue.rate_limit(HOUR)
+    else:
+        assert len((await source.settle([], claim=2)).claims) == 1
+
+    async with asyncio.timeout(20):
+        await hands.redis.delete(hands.keys.marker)
+        waiting = asyncio.create_task(source.wait(HOUR * 10))
+        await blocked_on(hands.redis)
+        assert (await source.settle([], claim=1)).claims == []
+        await hands.clock.advance(HOUR / 1000 - 60)
+        assert not waiting.done()
+        await hands.clock.advance(60)
+        assert waiting.done()
+
+
+async def test_a_due_time_met_while_the_worker_waits_already_ends_its_wait(hands: Hands) -> None:
+    async with asyncio.timeout(20):
+        waiting = asyncio.create_task(hands.worker.wait(HOUR * 10))
+        await blocked_on(hands.redis)
+        await hands.call("ZADD", hands.keys.delayed, (hands.clock.now_ms() + HOUR) * 4096, "1")
+        assert await hands.claim() == []
+        await hands.clock.advance(HOUR / 1000 - 60)
+        assert not waiting.done()
+        await hands.clock.advance(60)
+        assert waiting.done()
+
+
+async def test_a_handler_that_meets_a_limit_holds_its_worker_back_without_a_limiter(
+    queue: Queue, hands: Hands
+) -> None:
+    await queue.add("work")
+    claim = await hands.claim_one()
+    await queue.rate_limit(HOUR)
+
+    reply = await hands.worker.settle([Settled(claim, Failed(RateLimitError()))], claim=1)
+
+    assert (reply.claims, reply.refused) == ([], [])
+    assert await hands.ids("wait") == [claim.id]
+    assert await hands.claim() == []
+    await hands.clock.advance(HOUR / 1000)
+    assert (await hands.claim_one()).work.attempts_made == 0

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import random
-import time
 import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from typing import Any
@@ -89,7 +88,8 @@ class BullSource:
         self._options = options
         # Only tests bring a clock; otherwise the server says what time it is.
         self._clock = clock
-        self._marker = Marker(store, keys, worker=options.worker, clock=clock or SystemClock())
+        self._timer: Clock = clock or SystemClock()
+        self._marker = Marker(store, keys, worker=options.worker, clock=self._timer)
         self._queue = QueueRef(self._client, keys)
         self._token = identity.lease_token()
         self._calls = 0
@@ -97,7 +97,6 @@ class BullSource:
         self._keep_failed = kept(options.remove_on_fail)
         self._dice = random.Random()
         self._limited_until = 0.0
-        self._due_in_ms = 0
         self._lost_answers: list[str] = []
 
     async def open(self) -> None:
@@ -123,7 +122,7 @@ class BullSource:
             if record:
                 outcomes += record
                 filed.append(each.claim)
-        if time.monotonic() < self._limited_until:
+        if self._timer.monotonic() < self._limited_until:
             claim = 0
         found = await self._find_lost_claims() if self._lost_answers else []
         claim = max(0, claim - len(found))
@@ -179,10 +178,12 @@ class BullSource:
             if claim:
                 self._lost_answers.append(token)
             raise
+        # Another call may be waiting at the marker already, so the marker has to know at once.
         if settlement.limited_ms > 0:
-            self._limited_until = time.monotonic() + settlement.limited_ms / 1000
-        if claim:
-            self._due_in_ms = settlement.due_in_ms
+            self._limited_until = self._timer.monotonic() + settlement.limited_ms / 1000
+            self._marker.expect(settlement.limited_ms)
+        elif settlement.due_in_ms > 0:
+            self._marker.expect(settlement.due_in_ms)
         return settlement, token
 
     async def _find_lost_claims(self) -> list[Claim[Job]]:
@@ -244,7 +245,7 @@ class BullSource:
             case Failed(error) if isinstance(error, MOVED_BY_THE_HANDLER):
                 return None
             case Failed(RateLimitError()):
-                return ("returned", job.id, token)
+                return ("limited", job.id, token)
             case Failed(error):
                 return await self._failure(job, token, error)
 
@@ -301,14 +302,12 @@ class BullSource:
 
     async def wait(self, at_most: float) -> None:
         """Return when there may be work."""
-        limited = self._limited_until - time.monotonic()
+        limited = self._limited_until - self._timer.monotonic()
         if limited > 0:
-            await asyncio.sleep(min(limited, LONGEST_LIMIT_S))
-            return
-        due_in_ms, self._due_in_ms = self._due_in_ms, 0
-        if due_in_ms:
-            self._marker.expect(due_in_ms)
-        await self._marker.wait(at_most)
+            await self._timer.sleep(min(limited, LONGEST_LIMIT_S))
+            self._marker.forget_what_is_due()
+        else:
+            await self._marker.wait(at_most)
 
     @contextlib.asynccontextmanager
     async def keeper(self) -> AsyncGenerator[Extend]:

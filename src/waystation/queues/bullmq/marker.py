@@ -41,6 +41,7 @@ class Marker:
         self._blocked: asyncio.Task[float | None] | None = None
         self._due_at: float | None = None
         """When a job is due that we know of, on the clock that is never set."""
+        self._due_sooner = asyncio.Event()
 
     async def open(self) -> None:
         """Connect, so that dashboards see the worker before it has to wait."""
@@ -48,26 +49,45 @@ class Marker:
             await self._client.execute_command("PING")
 
     def expect(self, due_in_ms: float) -> None:
-        """A delayed job will be due after that many milliseconds."""
+        """There will be something to look for after that many milliseconds."""
         due_at = self._clock.monotonic() + due_in_ms / 1000
-        self._due_at = due_at if self._due_at is None else min(self._due_at, due_at)
+        if self._due_at is None or due_at < self._due_at:
+            self._due_at = due_at
+            self._due_sooner.set()
+
+    def forget_what_is_due(self) -> None:
+        """Whoever has waited until now looks for it anyway."""
+        if self._is_due():
+            self._due_at = None
 
     async def wait(self, at_most: float) -> None:
-        """Return when the marker is touched, when a delayed job is due, or after that long."""
+        """Return when the marker is touched, when something expected is due, or after that long."""
+        until = self._clock.monotonic() + at_most
+        while (left := until - self._clock.monotonic()) > 0:
+            if await self._touched(left) or self._is_due():
+                break
+        self.forget_what_is_due()
+
+    async def _touched(self, at_most: float) -> bool:
+        """Whether the call at the marker has ended; else time is up, or something due sooner."""
+        self._due_sooner.clear()
         if self._blocked is None:
             self._blocked = asyncio.create_task(self._block(min(at_most, LONGEST_BLOCK_S)))
         timer = asyncio.create_task(self._clock.sleep(self._pause(at_most)))
+        sooner = asyncio.create_task(self._due_sooner.wait())
         try:
-            await asyncio.wait((self._blocked, timer), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((self._blocked, timer, sooner), return_when=asyncio.FIRST_COMPLETED)
         finally:
             timer.cancel()
-        if self._blocked.done():
-            blocked, self._blocked = self._blocked, None
-            if (score := blocked.result()) and (left := score - self._clock.now_ms()) > 0:
-                # A due time, and popping it has removed it: from here on it is ours to keep.
-                self.expect(left)
-                await self.wait(at_most)
-        self._forget_what_is_due()
+            sooner.cancel()
+        if not self._blocked.done():
+            return False
+        blocked, self._blocked = self._blocked, None
+        if (score := blocked.result()) and (left := score - self._clock.now_ms()) > 0:
+            # A due time, and popping it has removed it: from here on it is ours to keep.
+            self.expect(left)
+            return False
+        return True
 
     async def close(self) -> None:
         """Leave the place."""
@@ -87,6 +107,5 @@ class Marker:
             return at_most
         return min(at_most, max(0.0, self._due_at - self._clock.monotonic()))
 
-    def _forget_what_is_due(self) -> None:
-        if self._due_at is not None and self._due_at <= self._clock.monotonic():
-            self._due_at = None
+    def _is_due(self) -> bool:
+        return self._due_at is not None and self._due_at <= self._clock.monotonic()

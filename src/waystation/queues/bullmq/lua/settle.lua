@@ -1,6 +1,7 @@
 --- File outcomes away and claim the next jobs, in one step.
 --- Each outcome is its kind, id and token, then: completed result keep;
---- failed reason stacktrace keep attempts; retry reason stacktrace delay lifo; returned nothing.
+--- failed reason stacktrace keep attempts; retry reason stacktrace delay lifo; returned nothing;
+--- limited nothing: returned, and no job is claimed while the limit of the queue lasts.
 --- keys  wait active prioritized delayed marker meta events pc stalled limiter completed failed
 --- keys  paused metrics_completed metrics_failed
 --- args  base now token lease_ms want worker max duration metrics outcomes...
@@ -20,7 +21,7 @@ end
 
 -- What most completed jobs need is gathered over the batch and done in one command each.
 local locks, released, scores, told = {}, {}, {}, {}
-local codes, completions, failures = {}, 0, 0
+local codes, completions, failures, held_ms = {}, 0, 0, 0
 local at = outcomes
 while at <= #ARGV do
   local kind, id, lease = ARGV[at], ARGV[at + 1], ARGV[at + 2]
@@ -73,6 +74,7 @@ while at <= #ARGV do
     at = at + 7
   else
     code = rarely().hand_back(queue, id, lease)
+    if kind == 'limited' then held_ms = math.max(redis.call('PTTL', limiter), 0) end
     at = at + 3
   end
   codes[#codes + 1] = code
@@ -99,9 +101,9 @@ if #codes > 0 then
   redis.call('XTRIM', events, 'MAXLEN', '~', math.floor(cap))
 end
 
-local claims, limited_ms, due_in = {}, 0, 0
+local claims, limited_ms, due_in = {}, held_ms, 0
 want = tonumber(want)
-if want > 0 then
+if want > 0 and held_ms == 0 then
   local first = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
   if first[2] and tonumber(first[2]) < (now + 1) * 4096 then
     rarely().promote_due(queue, now)
