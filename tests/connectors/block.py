@@ -65,10 +65,12 @@ class Block:
         await visitor.enter()
         return f"__Host-wr_s_{QUEUE}={visitor.cookie(f's_{QUEUE}')}"
 
-    async def send(self, line: str, *headers: str, body: str = "", port: int = 0) -> Got:
+    async def send(
+        self, line: str, *headers: str, body: str = "", port: int = 0, host: str = "shop.test"
+    ) -> Got:
         """Send a request as raw as an attacker would: `GET /path`."""
         version = "" if "HTTP/" in line else " HTTP/1.1"
-        head = [f"{line}{version}", "Host: shop.test", "Connection: close", *headers]
+        head = [f"{line}{version}", f"Host: {host}", "Connection: close", *headers]
         if body:
             head.append(f"Content-Length: {len(body)}")
         reader, writer = await asyncio.open_connection("127.0.0.1", port or self.port)

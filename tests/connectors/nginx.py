@@ -35,6 +35,7 @@ async def nginx(folder: Path, *, room: int, origin: int) -> AsyncGenerator[int]:
     program = require_program("nginx", package="nginx")
     port = free_port()
     recipe = RECIPE.read_text().replace("$listen_port", str(port))
+    recipe = recipe.replace("$site_name", "shop.test")
     (folder / "strip.conf").write_text(STRIP.read_text())
     (folder / "nginx.conf").write_text(
         _MAIN.format(user=_USER, room=room, origin=origin, recipe=recipe)

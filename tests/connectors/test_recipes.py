@@ -30,7 +30,7 @@ async def test_whoever_has_no_session_waits_and_comes_back(block: Block) -> None
     assert got.headers["location"].startswith("/wait/shop?r=")
     page = await block.send(f"GET {got.headers['location']}", PAGE)
     assert page.status == 200
-    assert "//shop.test/checkout/tickets%20here?seat=4" in page.body
+    assert '"target":"/checkout/tickets%20here?seat=4"' in page.body
     told = await block.send("GET /checkout", "Accept: application/json")
     assert (told.status, "WAITING_ROOM_REQUIRED" in told.body) == (429, True)
     assert block.seen == []

@@ -4,9 +4,12 @@ from typing import Any
 
 import pytest
 
+from tests.interfaces.api import hands
 from tests.interfaces.api.hands import QUEUE, House
 from waystation.core.errors import InvalidInput
+from waystation.interfaces.api.desk import DeskOptions
 from waystation.interfaces.api.returns import safe_path
+from waystation.interfaces.api.visitors.line import seal_target
 from waystation.interfaces.api.visitors.telling import instant
 
 ELSEWHERE = [
@@ -65,8 +68,45 @@ async def test_35_a_room_goes_back_only_to_hosts_that_its_operator_named(house: 
     ):  # fmt: skip
         answer = await person.get(f"/wait/{QUEUE}", params={"target": evil})
         assert answer.status_code == 400, evil
-    wrong = await admin.http.patch(path, json={"return_hosts": "a b,c"})
-    assert wrong.status_code == 422
+    for wrong in ("a b,c", ["a b"], ["https://shop.test"], [["shop.test"]], {"a": 1}, 7):
+        told = await admin.http.patch(path, json={"return_hosts": wrong})
+        assert told.status_code == 422, wrong
+        assert "hosts such as shop.example" in told.json()["detail"]
+
+
+async def test_the_hosts_to_go_back_to_are_written_as_a_list_or_with_commas(house: House) -> None:
+    admin = await house.operator()
+    path = f"/api/v1/admin/queues/{QUEUE}"
+    for written in (["shop.test", "localhost:8000"], "shop.test, localhost:8000"):
+        told = await admin.http.patch(path, json={"return_hosts": written})
+        assert told.json()["settings"]["return_hosts"] == "shop.test,localhost:8000"
+    for none in (list[str](), ""):
+        told = await admin.http.patch(path, json={"return_hosts": none})
+        assert "return_hosts" not in told.json()["settings"]
+
+
+async def test_a_host_that_was_taken_off_the_list_is_left_out_of_the_way_back(house: House) -> None:
+    await house.room.write({"return_hosts": "localhost:8000"})
+    await house.room.pulse()
+    sealed = seal_target(house.desk, house.room, "localhost:8000", "/checkout")
+    page = f"/wait/{QUEUE}?r={sealed}"
+    assert '"target":"//localhost:8000/checkout"' in (await house.visitor().get(page)).text
+    await house.room.write({"return_hosts": ""})
+    await house.room.pulse()
+    assert '"target":"/checkout"' in (await house.visitor().get(page)).text
+
+
+async def test_only_a_proxy_that_is_believed_says_which_host_was_asked_for(redis_url: str) -> None:
+    options = DeskOptions(trusted_proxies=["10.7.0.0/16"])
+    async with hands.house(redis_url, options) as house:
+        await house.room.write({"return_hosts": "shop.example,other.example"})
+        for name in ("x-original-host", "x-forwarded-host"):
+            for address, target in (("10.7.0.1", "//other.example/x"), ("10.1.1.1", "/x")):
+                headers = {"x-original-uri": "/x", name: "other.example"}
+                person = house.visitor(address)
+                told = await person.get(f"/v1/verify?queue={QUEUE}", headers=headers)
+                page = await person.get(told.headers["wr-location"])
+                assert f'"target":"{target}"' in page.text
 
 
 async def test_36_and_37_nothing_becomes_markup(house: House) -> None:

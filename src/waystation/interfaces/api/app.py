@@ -22,7 +22,7 @@ from waystation.interfaces.api.care import Care
 from waystation.interfaces.api.desk import Desk
 from waystation.interfaces.api.hooks.courier import Courier, courier_of
 from waystation.interfaces.api.http import openapi
-from waystation.interfaces.api.http.addresses import visitor_address
+from waystation.interfaces.api.http.addresses import is_among, visitor_address
 from waystation.interfaces.api.http.endpoints import Table, endpoint, offered
 from waystation.interfaces.api.http.exchange import (
     NO_STORE,
@@ -129,11 +129,12 @@ class App:
     def _request(self, scope: Scope, receive: Receive) -> Request:
         peer = scope.get("client")
         address = peer[0] if peer else ""
-        if self.desk.trusted:
-            said = [v for n, v in scope["headers"] if n == b"x-forwarded-for"]
-            hops = b",".join(said).decode("latin-1")
-            address = visitor_address(address, hops, self.desk.trusted)
-        return Request(scope, receive, address)
+        if not is_among(address, self.desk.trusted):
+            return Request(scope, receive, address)
+        said = [v for n, v in scope["headers"] if n == b"x-forwarded-for"]
+        hops = b",".join(said).decode("latin-1")
+        visitor = visitor_address(address, hops, self.desk.trusted)
+        return Request(scope, receive, visitor, proxied=True)
 
     def _problem(self, error: Exception) -> Answer:
         problem = from_error(error)

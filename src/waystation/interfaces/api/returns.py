@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, Malformed
+from waystation.queues.waitingroom.pulse import Pulse
 from waystation.queues.waitingroom.tokens import Keyring, Kind
 
 LONGEST_PATH = 1024
@@ -63,6 +64,11 @@ def split_target(text: str, hosts: Sequence[str]) -> tuple[str, str]:
     if not is_host(host) or host not in hosts:
         raise InvalidInput("a target must be a path, or on a host that the room goes back to")
     return host, slash + path or "/"
+
+
+def return_hosts(pulse: Pulse) -> list[str]:
+    """The hosts besides the room's own that its operator lets visitors go back to."""
+    return [each for each in pulse.fields.get("return_hosts", "").split(",") if each]
 
 
 class Seal:

@@ -8,7 +8,7 @@ from waystation.interfaces.api.desk import Desk, require_own_site
 from waystation.interfaces.api.http.endpoints import Endpoint, endpoint, offered
 from waystation.interfaces.api.http.exchange import NO_STORE, Answer, Request
 from waystation.interfaces.api.http.problems import Problem
-from waystation.interfaces.api.returns import split_target
+from waystation.interfaces.api.returns import return_hosts, split_target
 from waystation.interfaces.api.rooms import name_of
 from waystation.interfaces.api.visitors.line import Visitors, seal_target
 from waystation.interfaces.api.visitors.telling import instant, serving_state, standing_body
@@ -169,7 +169,7 @@ class Pages:
             self._desk.seal.open(sealed, queue=name_of(room.queue_id), now_s=self._desk.now_s())
             return sealed
         target = request.query.get("target", "")
-        host, path = split_target(target, pulse.fields.get("return_hosts", "").split(","))
+        host, path = split_target(target, return_hosts(pulse))
         return seal_target(self._desk, room, host, path) if target else ""
 
     def _destination(self, pulse: Pulse, room: Room, sealed: str) -> str:

@@ -1,6 +1,6 @@
 """Settings of a room as operators write them, in our names or in those of other rooms."""
 
-from typing import Any
+from typing import Any, cast
 
 from waystation.core.errors import InvalidOption
 from waystation.interfaces.api.returns import is_host
@@ -30,9 +30,8 @@ def merged(options: RoomOptions, asked: dict[str, Any]) -> tuple[RoomOptions, di
     for name, among in _AMONG.items():
         if name in own and _field(own[name]) not in among:
             raise InvalidOption(f"{name} must be one of {', '.join(among)}, got {own[name]!r}")
-    hosts = _field(own.get("return_hosts", ""))
-    if hosts and not all(is_host(each) for each in hosts.split(",")):
-        raise InvalidOption("return_hosts must be hosts with commas in between")
+    if "return_hosts" in own:
+        own["return_hosts"] = _hosts(own["return_hosts"])
     if "pow_bits" in own:
         own["pow_bits"] = checked_bits(int(_number(own["pow_bits"])))
     return options.changed(**plain), {name: _field(value) for name, value in own.items()}
@@ -42,6 +41,18 @@ def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidOption(f"wanted a number, got {value!r}")
     return float(value)
+
+
+def _hosts(value: object) -> str:
+    """Hosts as they are kept, from a list of them or a text with commas in between."""
+    told = value.split(",") if isinstance(value, str) and value else value or []
+    given = cast("list[object]", told) if isinstance(told, list) else [told]
+    hosts = [each.strip() for each in given if isinstance(each, str)]
+    if len(hosts) < len(given) or not all(is_host(each) for each in hosts):
+        raise InvalidOption(
+            f"return_hosts must be hosts such as shop.example or localhost:8000, got {value!r}"
+        )
+    return ",".join(hosts)
 
 
 def _field(value: object) -> str:

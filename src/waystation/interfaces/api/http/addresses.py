@@ -21,13 +21,13 @@ def networks(texts: Sequence[str]) -> tuple[Network, ...]:
 
 def visitor_address(peer: str, forwarded: str, trusted: Sequence[Network]) -> str:
     """The right-most hop that is no proxy of ours; what a stranger says about itself is ignored."""
-    if not trusted or not _is_one_of(peer, trusted):
+    if not is_among(peer, trusted):
         return peer
     for hop in reversed(forwarded.split(",")):
         text = hop.strip()
         if not _is_address(text):
             return peer
-        if not _is_one_of(text, trusted):
+        if not is_among(text, trusted):
             return text
         peer = text
     return peer
@@ -41,9 +41,10 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _is_one_of(text: str, among: Sequence[Network]) -> bool:
+def is_among(text: str, networks: Sequence[Network]) -> bool:
+    """Whether this is an address in one of these networks."""
     try:
         address = ip_address(text)
     except ValueError:
         return False
-    return any(address in network for network in among)
+    return any(address in network for network in networks)

@@ -64,11 +64,15 @@ def answer(body: Any, status: int = 200, *headers: tuple[bytes, bytes]) -> Answe
 class Request:
     """What came, read only as far as somebody asks."""
 
-    def __init__(self, scope: Scope, receive: Receive, address: str) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, address: str, *, proxied: bool = False
+    ) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.address = address
         """Where the visitor really comes from, as far as we may believe it."""
+        self.proxied = proxied
+        """Whether it came from a proxy whose word is believed."""
         self.slots: Mapping[str, str] = {}
         """What the parts of the path that vary are here."""
         self._scope = scope
@@ -117,8 +121,14 @@ class Request:
 
     @property
     def host(self) -> str:
-        """The host that the visitor asked for."""
+        """The host that this was sent to."""
         return self.header("host")
+
+    @property
+    def site_host(self) -> str:
+        """The host that the visitor asked for; a proxy says it, if it is believed."""
+        said = self.header("x-original-host") or self.header("x-forwarded-host")
+        return said if said and self.proxied else self.host
 
     @property
     def wants_page(self) -> bool:

@@ -14,11 +14,12 @@ from waystation.interfaces.api.http.endpoints import Endpoint, endpoint, offered
 from waystation.interfaces.api.http.exchange import NO_STORE, Answer, Request, answer
 from waystation.interfaces.api.http.problems import Problem
 from waystation.interfaces.api.operators.operators import Operators
-from waystation.interfaces.api.returns import is_host, safe_path
+from waystation.interfaces.api.returns import return_hosts, safe_path
 from waystation.interfaces.api.rooms import name_of
 from waystation.interfaces.api.sites.sessions import Sessions
 from waystation.interfaces.api.visitors.line import seal_target
 from waystation.queues.waitingroom.errors import InvalidToken
+from waystation.queues.waitingroom.pulse import Pulse
 from waystation.queues.waitingroom.room import Room
 
 RENEW_WITHIN_S = 30
@@ -104,7 +105,8 @@ class Connectors:
         passed = await self._pass(request, name, token) if token else None
         if passed is not None:
             return self._told(name, "passed", passed)
-        return self._told(name, "queued", self._wait(request, room, path, navigates))
+        back = self._sealed(request, room, pulse, path)
+        return self._told(name, "queued", self._wait(request, room, back, navigates))
 
     async def _pass(self, request: Request, name: str, token: str) -> Answer | None:
         try:
@@ -120,20 +122,25 @@ class Connectors:
         ]
         if seat.claims.exp - self._desk.now_s() < RENEW_WITHIN_S:
             try:
-                fresh = await self._sessions.sign_again(seat, _host(request), views=1)
+                fresh = await self._sessions.sign_again(seat, request.site_host, views=1)
             except NotFound:
                 return None
             cookie = self._desk.cookie("s", name)
             headers.append(self._desk.set_cookie(cookie, fresh, seat.pulse.options.session_max_s))
         return Answer(204, headers=headers)
 
-    def _wait(self, request: Request, room: Room, path: str, navigates: str | None) -> Answer:
-        name, host = name_of(room.queue_id), _host(request)
+    def _sealed(self, request: Request, room: Room, pulse: Pulse, path: str) -> str:
+        """Where the visitor wants to go: on this host, or on one that the operator named."""
         try:
             back = safe_path(path)
         except InvalidInput:
             back = "/"
-        sealed = seal_target(self._desk, room, host if is_host(host) else "", back)
+        # Anybody can send any host; one that went into the link unchecked would lead there.
+        host = request.site_host if request.site_host in return_hosts(pulse) else ""
+        return seal_target(self._desk, room, host, back)
+
+    def _wait(self, request: Request, room: Room, sealed: str, navigates: str | None) -> Answer:
+        name = name_of(room.queue_id)
         location = f"/wait/{name}?r={sealed}".encode()
         headers = [(b"wr-location", location), (b"wr-queue", name.encode()), NO_STORE]
         kind = b"application/problem+json"
@@ -215,10 +222,6 @@ def rules_of(text: str) -> list[Rule]:
         return codec.decode(text, list[Rule]) if text else []
     except Malformed:
         return []
-
-
-def _host(request: Request) -> str:
-    return request.header("x-original-host") or request.header("x-forwarded-host") or request.host
 
 
 def _required(status: int) -> bytes:

@@ -1,7 +1,7 @@
 """What visitors can ask: join, look, beat, take their turn, take it back, leave."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from waystation.core import codec
 from waystation.interfaces.api import bodies
@@ -11,7 +11,7 @@ from waystation.interfaces.api.http.endpoints import Endpoint, endpoint, offered
 from waystation.interfaces.api.http.exchange import Answer, Request, answer
 from waystation.interfaces.api.http.pace import Pace
 from waystation.interfaces.api.http.problems import Problem
-from waystation.interfaces.api.returns import Return, safe_path
+from waystation.interfaces.api.returns import Return, return_hosts, safe_path
 from waystation.interfaces.api.rooms import name_of
 from waystation.interfaces.api.visitors.challenge import Challenges, bits_of
 from waystation.interfaces.api.visitors.fairness import Fairness
@@ -301,7 +301,7 @@ class Visitors:
             back = self.desk.seal.open(
                 sealed, queue=name_of(room.queue_id), now_s=self.desk.now_s()
             )
-            return _address(back)
+            return _address(back, return_hosts(pulse))
         if target:
             return safe_path(target)
         return pulse.options.target_url or "/"
@@ -313,7 +313,7 @@ class Visitors:
 
 
 def seal_target(desk: Desk, room: Room, host: str, path: str) -> str:
-    """Seal where a visitor wants to go."""
+    """Seal where a visitor wants to go; the host, if any, must be one of the room's own."""
     return desk.seal.close(
         Return(
             host=host,
@@ -324,8 +324,9 @@ def seal_target(desk: Desk, room: Room, host: str, path: str) -> str:
     )
 
 
-def _address(back: Return) -> str:
-    return f"//{back.host}{back.path}" if back.host else back.path
+def _address(back: Return, hosts: Sequence[str]) -> str:
+    # A host may have been taken off the list since the link was sealed.
+    return f"//{back.host}{back.path}" if back.host in hosts else back.path
 
 
 def _require_here(standing: Standing) -> None:
