@@ -44,6 +44,18 @@ async def reach(settings: StoreSettings) -> Store:
     return await connect(url, store_options(settings))
 
 
+def log_to_stderr(settings: TelemetrySettings) -> None:
+    """Write the logs of this process to stderr.
+
+    Called before the user's module is imported: its `logging.basicConfig` then changes nothing, and
+    a configuration that is meant to replace ours does.
+    """
+    format = settings.log_format
+    if format == "auto":
+        format = "console" if sys.stderr.isatty() else "json"
+    logs.configure(level=settings.log_level, format=format, redact=settings.redact)
+
+
 @asynccontextmanager
 async def telemetry(
     settings: TelemetrySettings,
@@ -51,17 +63,12 @@ async def telemetry(
     queues: Collection[str] | None = None,
     ready: endpoint.Readiness | None = None,
 ) -> AsyncGenerator[Telemetry]:
-    """Set up logs, metrics and traces for as long as the process runs.
+    """Set up metrics and traces for as long as the process runs.
 
     `queues` are the only ones that the numbers name; `ready` adds pages that tell how it is.
     """
     metrics = Metrics(allow=None if queues is None else {"queue": queues})
-    format = settings.log_format
-    if format == "auto":
-        format = "console" if sys.stderr.isatty() else "json"
-    logs.configure(
-        level=settings.log_level, format=format, on_rejected=metrics.log_rejected_keys.of().inc
-    )
+    logs.count_rejected(metrics.log_rejected_keys.of().inc)
     with _spans_sent(settings.tracing):
         async with _metrics_served(settings, metrics, ready):
             yield Telemetry(metrics, Traces())

@@ -135,11 +135,13 @@ def worker_options(settings: FilesSettings) -> FileWorkerOptions:
     )
 
 
-def telemetry_settings(settings: FilesSettings) -> TelemetrySettings:
+def telemetry_settings(settings: FilesSettings, general: Settings) -> TelemetrySettings:
     """What can be seen from outside, in the words of the rest of waystation."""
     seen = settings.observability
     return TelemetrySettings(
         log_level=seen.log_level,
+        log_format=general.telemetry.log_format,
+        redact=general.telemetry.redact,
         metrics_host=settings.metrics.host,
         metrics_port=seen.metrics_port,
         tracing=seen.tracing,

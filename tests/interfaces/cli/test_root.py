@@ -5,7 +5,7 @@ from waystation import __version__
 
 from .conftest import Waystation
 
-HEAVY = ("pydantic", "redis", "rich", "structlog", "yaml", "prometheus_client")
+HEAVY = ("pydantic", "redis", "rich", "yaml", "prometheus_client")
 
 
 def test_the_version_is_told(waystation: Waystation) -> None:

@@ -10,6 +10,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from waystation.core.errors import WorkError
+from waystation.core.telemetry import logs
 
 from .threads import Threads
 
@@ -80,7 +81,9 @@ class Processes:
 class _Child:
     def __init__(self) -> None:
         self._pipe, theirs = _CONTEXT.Pipe()
-        self._process: BaseProcess = _CONTEXT.Process(target=_serve, args=(theirs,), daemon=True)
+        self._process: BaseProcess = _CONTEXT.Process(
+            target=_serve, args=(theirs, logs.configured()), daemon=True
+        )
         self._process.start()
         theirs.close()
 
@@ -101,7 +104,9 @@ class _Child:
         self._process.kill()
 
 
-def _serve(pipe: Connection) -> None:
+def _serve(pipe: Connection, logging: logs.Config | None) -> None:
+    if logging is not None:
+        logs.configure(level=logging.level, format=logging.format, redact=logging.redact)
     # A Ctrl-C reaches every process of the terminal, but only the worker decides what it ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:

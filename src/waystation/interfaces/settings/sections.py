@@ -64,6 +64,8 @@ class TelemetrySettings(Section):
     """The least important message that is still written."""
     log_format: Literal["auto", "json", "console"] = "auto"
     """JSON lines, lines for people, or whichever suits where they go."""
+    redact: Literal["off", "ours", "all"] = "off"
+    """Whose lines are written without what errors and arguments say: only ours, or all."""
     metrics_host: str = "127.0.0.1"
     """The interface that the metrics are served on."""
     metrics_port: Annotated[int, Field(ge=0, le=65_535)] | None = None

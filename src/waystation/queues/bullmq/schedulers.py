@@ -18,7 +18,7 @@ from waystation.core.errors import (
 )
 from waystation.core.options import of_kind
 from waystation.core.store.script import Client
-from waystation.core.telemetry.logs import get_logger
+from waystation.core.telemetry.logs import describe, get_logger
 
 from . import cron, scheduler_scripts
 from .adding import wire_name
@@ -124,7 +124,7 @@ async def advance(
             await asyncio.sleep(pause)
         except InvalidInput as error:
             # A schedule that nobody can read ends; the job itself is as good as any other.
-            _log.warning("a schedule cannot be read", job_id=job.id, reason=str(error))
+            _log.warning("scheduler_unreadable", job_id=job.id, **describe(error))
             return None
     return None
 

@@ -278,6 +278,7 @@ def work(
     The handler is a function that takes the job, or a dictionary of functions by the job's name.
     """
     given = cast(Given, context.obj)
+    compose.log_to_stderr(given.settings.telemetry)
     asyncio.run(
         running.run(
             working.handler_at(handler),

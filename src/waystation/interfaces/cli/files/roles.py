@@ -45,12 +45,13 @@ async def run(
     until_done: bool,
 ) -> None:
     """Scan, work, or both, until a signal comes or nothing is left to do."""
+    seen = composed.telemetry_settings(settings, general)
+    compose.log_to_stderr(seen)
     if produce:
         root_of(composed.producer_options(settings).scan)
     if work:
         composed.import_handlers(settings)
     checks = _Checks()
-    seen = composed.telemetry_settings(settings)
     async with (
         compose.telemetry(seen, queues=composed.named_queues(settings), ready=checks) as telemetry,
         composed.store(settings, general) as store,

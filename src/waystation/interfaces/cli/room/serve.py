@@ -31,6 +31,7 @@ def serve(
     settings = loaded(context).settings
     given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     doors = RoomSettings.model_validate({**settings.room.model_dump(), **given})
+    compose.log_to_stderr(settings.telemetry)
     server.run(_serve(settings, doors, room or []))
 
 

@@ -9,6 +9,7 @@ import typer
 
 from waystation.core.codec import decode
 from waystation.core.errors import InvalidOption, Malformed, NotFound
+from waystation.interfaces import compose
 from waystation.interfaces.cli import working
 from waystation.interfaces.cli.listing import list_rows
 from waystation.interfaces.cli.loading import loaded
@@ -340,6 +341,7 @@ def work(
     offered = given.settings.routing.model_copy(
         update={name: value for name, value in said.items() if value is not None}
     )
+    compose.log_to_stderr(given.settings.telemetry)
     asyncio.run(
         running.run(
             working.handler_at(handlers),
@@ -360,6 +362,7 @@ def scheduler(context: typer.Context) -> None:
     routing.scheduler.enabled says otherwise.
     """
     given = cast(Given, context.obj)
+    compose.log_to_stderr(given.settings.telemetry)
     asyncio.run(running.schedule(given.settings, namespace=given.namespace))
 
 
