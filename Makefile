@@ -16,7 +16,7 @@ export WAYSTATION_CACHE := $(CURDIR)/.tools/cache
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench docs lock clean
+.PHONY: help demo test long check bench docs lock clean
 
 help:
 	@awk -F ' *## *' '/^[a-z]+:.*## / { sub(/:.*/, "", $$1); printf "  make %-6s %s\n", $$1, $$2 }' Makefile
@@ -28,6 +28,10 @@ demo: ## Watch a small ticket sale, counted to the last ticket
 test: ## Run every test; ARGS="-k lease" picks some
 	$(READY) test
 	@.venv/bin/pytest $(ARGS)
+
+long: ## Run what costs minutes: full sizes, kills, and property tests that search at random
+	$(READY) test
+	@WAYSTATION_FULL=1 .venv/bin/pytest -m "long or full or hypothesis" --hypothesis-profile=search --randomly-seed=default $(ARGS)
 
 check: ## Read the code without running it: style, types, who imports whom
 	$(READY) test

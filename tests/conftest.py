@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
+from tests.support.patience import limit
 from waystation.core.store import embedded
 from waystation.core.store.census import strays
 from waystation.core.store.embedded import Ephemeral
@@ -20,9 +21,20 @@ from waystation.core.telemetry import logs
 
 TEST_URL = "WAYSTATION_TEST_URL"
 
-# How long an example takes says more about the machine than about the code.
-settings.register_profile("waystation", deadline=None)
-settings.load_profile("waystation")
+# How long an example takes says more about the machine than about the code. `make test` tries the
+# same examples every time; `make long` searches for new ones.
+settings.register_profile("fixed", deadline=None, derandomize=True, database=None)
+settings.register_profile("search", deadline=None)
+settings.load_profile("fixed")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    usual = float(config.getini("timeout"))
+    for item in items:
+        marker = item.get_closest_marker("timeout")
+        seconds = max(usual, float(marker.args[0]) if marker else 0)
+        item.add_marker(pytest.mark.timeout(limit(seconds)), append=False)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-import pytest
 from playwright.async_api import expect
 
 from tests.browser.street import PICTURES, Street, complaints, picture, shows
@@ -14,8 +13,6 @@ from tests.interfaces.api.hands import QUEUE
 from waystation.interfaces.api.operators.operators import Role
 from waystation.queues.waitingroom.room import Joined
 from waystation.queues.waitingroom.visitor import Lane, Newcomer
-
-pytestmark = pytest.mark.timeout(120)
 
 
 async def _join(street: Street, first: int, count: int) -> None:

@@ -14,8 +14,6 @@ from waystation.queues.waitingroom.options import Method, RoomOptions, Status
 from waystation.queues.waitingroom.pulse import Pulse
 from waystation.queues.waitingroom.visitor import Lane, Waiting
 
-pytestmark = pytest.mark.timeout(120)
-
 
 def some_room(dice: random.Random) -> Pulse:
     """Any room: its lanes, its pace and its model, or nobody called in at all."""

@@ -11,7 +11,6 @@ from waystation.interfaces.web.wardrobe import Wardrobe
 from waystation.queues.waitingroom.codes import Codes
 from waystation.queues.waitingroom.visitor import Lane
 
-pytestmark = pytest.mark.timeout(120)
 LOGO = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 120 40"><rect width="120" height="40" '
     'rx="8" fill="#7a1f5c"/><text x="60" y="27" font-family="sans-serif" font-size="20" '

@@ -3,15 +3,12 @@
 import re
 from typing import Any
 
-import pytest
 from playwright.async_api import Page, expect
 
 from tests.browser.street import Street, complaints, picture, shows
 from tests.interfaces.api.hands import QUEUE
 from waystation.interfaces.api.operators.operators import Role
 from waystation.interfaces.api.operators.second_factor import STEP_S, code_at
-
-pytestmark = pytest.mark.timeout(120)
 
 
 async def _opened(street: Street, role: Role = Role.ADMIN) -> Page:

@@ -1,12 +1,9 @@
 """Operators who sign in with an identity provider, in a real browser."""
 
-import pytest
 from playwright.async_api import Page, expect
 
 from tests.browser.street import Street, complaints, picture
 from tests.interfaces.api.hands import QUEUE
-
-pytestmark = pytest.mark.timeout(120)
 
 
 async def _log_in(street: Street, name: str) -> Page:

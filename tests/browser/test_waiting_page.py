@@ -7,8 +7,6 @@ from tests.browser.street import Street, complaints, picture, shows
 from tests.interfaces.api.hands import QUEUE
 from waystation.interfaces.web.words import languages
 
-pytestmark = pytest.mark.timeout(120)
-
 
 async def test_a_visitor_joins_by_opening_the_page_and_comes_in_when_called(street: Street) -> None:
     await street.crowd(3)

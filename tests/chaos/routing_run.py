@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
+from tests.support.patience import LIMIT_S, limit
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
 from waystation.queues.routing import BackoffRule, JobOptions, Limit, NewJob, Queue, Retry, Target
@@ -72,7 +73,7 @@ async def run(url: str, *, workers: int, count: int, kills: int) -> Account:
         fleet = [await start(url, KINDS[number % 2]) for number in range(workers)]
         killed = 0
         try:
-            async with asyncio.timeout(60 + count / 50):
+            async with asyncio.timeout(limit(60 + count / 50)):
                 while await _open(redis):
                     await asyncio.sleep(random.uniform(0.2, 0.6))
                     if killed < kills and await redis.scard("bridge:jobs:active"):
@@ -100,7 +101,7 @@ async def _end(fleet: list[Process]) -> None:
             process.send_signal(signal.SIGTERM)
     for process in fleet:
         try:
-            await asyncio.wait_for(process.wait(), 10)
+            await asyncio.wait_for(process.wait(), LIMIT_S)
         except TimeoutError:
             process.kill()
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from tests.support.patience import LIMIT_S
 from waystation.core.errors import StoreError
 from waystation.core.store import embedded
 from waystation.core.store.connection import StoreOptions, connect
@@ -101,7 +102,6 @@ async def quiet(redis: Redis, fleet: Fleet, *, within: float) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 async def test_every_job_ends_exactly_once_whatever_breaks(
     durable: Ephemeral, queue: Queue
 ) -> None:
@@ -112,7 +112,7 @@ async def test_every_job_ends_exactly_once_whatever_breaks(
         stop.set()
         await producing
         async with Redis.from_url(durable.url, protocol=2) as redis:
-            await quiet(redis, fleet, within=30)
+            await quiet(redis, fleet, within=LIMIT_S)
             await fleet.stop()
             history.end(await ends(redis))
             leftovers = await strange_keys(redis)
@@ -132,7 +132,6 @@ async def strange_keys(redis: Redis) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(90)
 async def test_a_job_that_kills_its_worker_fails_with_a_reason_and_harms_no_other(
     durable: Ephemeral, queue: Queue
 ) -> None:
@@ -142,7 +141,7 @@ async def test_a_job_that_kills_its_worker_fails_with_a_reason_and_harms_no_othe
         Fleet(durable.url, "chaos", size=1, max_stalled=1, concurrency=1) as fleet,
         Redis.from_url(durable.url, protocol=2) as redis,
     ):
-        await quiet(redis, fleet, within=60)
+        await quiet(redis, fleet, within=LIMIT_S)
         await fleet.stop()
         poisoned = await queue.get_job("poison")
         ended = await ends(redis)

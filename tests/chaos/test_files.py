@@ -16,12 +16,13 @@ import pytest
 from redis import RedisError
 
 from tests.queues.files.hands import Hands, hands_on
+from tests.support.patience import LIMIT_S
 from tests.support.project import ROOT
 from waystation.core.store import embedded
 
 from .files_process import SLOW_HEARTBEAT_S, STEPS
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 
 
 @contextmanager
@@ -34,14 +35,14 @@ def worker(url: str, ledger: Path, step: str) -> Generator[subprocess.Popen[byte
             process.kill()
 
 
-async def until(condition: Callable[[], object], seconds: float = 30) -> None:
+async def until(condition: Callable[[], object], seconds: float = LIMIT_S) -> None:
     async with asyncio.timeout(seconds):
         while not (found := condition()) or (asyncio.iscoroutine(found) and not await found):
             await asyncio.sleep(0.02)
 
 
 async def until_ended(hands: Hands, count: int) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(LIMIT_S):
         while await completed(hands) < count:
             await asyncio.sleep(0.05)
 

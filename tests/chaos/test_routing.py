@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from tests.support.patience import LIMIT_S
 from waystation.core.store.connection import connect
 from waystation.core.store.embedded import Ephemeral
 from waystation.queues.routing import JobOptions, Queue, Retry
@@ -12,7 +13,6 @@ from .routing_run import run, start
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 async def test_every_job_ends_once_whoever_is_killed(own_server: Ephemeral) -> None:
     """B-43 B-60"""
     account = await run(own_server.url, workers=3, count=1_500, kills=5)
@@ -22,7 +22,6 @@ async def test_every_job_ends_once_whoever_is_killed(own_server: Ephemeral) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(90)
 async def test_a_job_that_kills_its_worker_ends_with_a_reason_and_harms_no_other(
     own_server: Ephemeral,
 ) -> None:
@@ -33,7 +32,7 @@ async def test_a_job_that_kills_its_worker_ends_with_a_reason_and_harms_no_other
         )
         worker = await start(own_server.url, "cpu", max_stalls=1)
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(LIMIT_S):
                 while await queue.status(poison) != "dead":
                     await asyncio.sleep(0.05)
                     if worker.returncode is not None:

@@ -24,7 +24,6 @@ MOST_STEPS = 60
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(150)
 async def test_every_slot_makes_one_job_whoever_is_killed_at_whatever_step(
     own_server: Ephemeral,
 ) -> None:

@@ -93,7 +93,6 @@ async def break_things(server: Ephemeral, rounds: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 async def test_everybody_comes_in_once_and_in_order_whatever_breaks(durable: Ephemeral) -> None:
     """Attack 50: no double admission and nobody lost over crashes of the store."""
     async with await connect(durable.url, PATIENT) as store:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from tests.interfaces.api.hands import QUEUE, House
+from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from waystation.interfaces.api.desk import DeskOptions
 from waystation.interfaces.api.server import serving
@@ -75,7 +76,7 @@ class Block:
             head.append(f"Content-Length: {len(body)}")
         reader, writer = await asyncio.open_connection("127.0.0.1", port or self.port)
         writer.write(("\r\n".join(head) + "\r\n\r\n" + body).encode("latin-1"))
-        raw = (await asyncio.wait_for(reader.read(), 20)).decode("latin-1")
+        raw = (await asyncio.wait_for(reader.read(), LIMIT_S)).decode("latin-1")
         writer.close()
         await writer.wait_closed()
         head_text, _, content = raw.partition("\r\n\r\n")

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from tests.support.programs import require_program
 
@@ -72,7 +73,7 @@ def _program(name: str) -> str:
 
 async def _listening(port: int, process: asyncio.subprocess.Process, log: Path) -> None:
     """Wait until requests get somewhere; a proxy may listen before it has read its routes."""
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(LIMIT_S):
         while process.returncode is None:
             try:
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)

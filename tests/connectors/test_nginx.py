@@ -6,9 +6,9 @@ import pytest
 
 from tests.connectors.block import Block
 from tests.support.forgery import forged
+from tests.support.patience import LIMIT_S
 
 PAGE = "Accept: text/html"
-pytestmark = pytest.mark.timeout(120)
 
 
 async def test_whoever_has_no_session_is_sent_to_wait_and_comes_back(block: Block) -> None:
@@ -111,7 +111,7 @@ async def test_two_sessions_under_one_name_are_refused(block: Block) -> None:
 async def test_a_room_that_is_away_lets_nobody_in_who_was_not(block: Block) -> None:
     """Attack 28: the policy is obeyed, and nobody waits for long."""
     block.close_room()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_S):
         while (got := await block.send("GET /checkout", PAGE)).status == 303:
             await asyncio.sleep(0.1)
     assert got.status == 503

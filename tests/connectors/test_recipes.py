@@ -10,10 +10,10 @@ from tests.connectors import recipes
 from tests.connectors.block import Block
 from tests.connectors.conftest import block_behind
 from tests.support.forgery import forged
+from tests.support.patience import LIMIT_S
 
 PAGE = "Accept: text/html"
 PROXIES = {"envoy": recipes.envoy, "traefik": recipes.traefik}
-pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture(params=PROXIES)
@@ -95,7 +95,7 @@ async def test_no_header_gets_around_the_line(block: Block) -> None:
 async def test_a_room_that_is_away_lets_nobody_in(block: Block) -> None:
     """Attack 28: the policy is obeyed, and nobody waits for long."""
     block.close_room()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_S):
         while (got := await block.send("GET /checkout", PAGE)).status == 303:
             await asyncio.sleep(0.1)
     assert got.status in (500, 503)

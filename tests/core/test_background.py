@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.support.patience import LIMIT_S
 from waystation.core.background import BackgroundWorker, Shift
 from waystation.core.errors import StoreUnreachable, StoreUnsuitable, WorkError
 from waystation.core.runtime.claim import Reply, Settled
@@ -194,7 +195,7 @@ async def test_one_that_breaks_says_so_at_once(
     await worker.start()
     worker.source.fault = ValueError("a reply that nobody can read")
     worker.source.add("short")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_S):
         while worker.is_running:
             await asyncio.sleep(0.005)
 

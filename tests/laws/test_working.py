@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
+from tests.support.patience import LIMIT_S
 from waystation.core.runtime.claim import Claim, Refused, Settled
 from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.worker import Worker, WorkerOptions
@@ -56,7 +57,7 @@ async def working(
 
 
 async def until(line: Line, ids: list[str], state: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT_S):
         for id in ids:
             while await line.state(id) != state:
                 await asyncio.sleep(0.005)
@@ -126,15 +127,15 @@ async def test_work_that_arrives_later_is_found(line: Line) -> None:
 async def test_a_paused_worker_leaves_to_others_what_wakes_it(line: Line) -> None:
     """It was the first to wait, so it is the first to be woken."""
     sleepy = Blocked()
-    async with working(line, sleepy, wait_s=60) as paused:
+    async with working(line, sleepy, wait_s=3600) as paused:
         await asyncio.sleep(0.1)
         paused.pause()
 
         async def handle(work: Any) -> None: ...
 
-        async with working(line, handle, wait_s=60):
+        async with working(line, handle, wait_s=3600):
             await asyncio.sleep(0.1)
-            async with asyncio.timeout(4):
+            async with asyncio.timeout(LIMIT_S):
                 await until(line, [await line.add()], "completed")
     assert not sleepy.begun.is_set()
 
@@ -190,7 +191,7 @@ async def test_a_lost_lease_stops_the_handler_and_its_result_does_not_count(line
         worker.pause()
         await line.lapse_leases()
         (fresh,) = (await line.source().settle([], claim=1)).claims
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_S):
             while not notes.lost_ids:
                 await asyncio.sleep(0.01)
         assert fresh.id == id

@@ -26,7 +26,11 @@ IS_FULL = bool(os.environ.get("WAYSTATION_FULL"))
 """Whether the drills are run at full size, which takes minutes."""
 PAUSE_S = 0.02
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600 if IS_FULL else 900)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.full,
+    pytest.mark.timeout(3600 if IS_FULL else 900),
+]
 
 
 class Teller:

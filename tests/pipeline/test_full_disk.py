@@ -20,6 +20,8 @@ from waystation.queues.bullmq import Queue
 
 from .disk import small_disk
 
+pytestmark = pytest.mark.full
+
 JOBS = 2_000
 SLACK = 150 * 1024
 """Room for what Spark notes about a batch, and not for the batch."""

@@ -83,7 +83,6 @@ def test_without_any_java_the_error_says_how_to_get_one(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_spark_runs_on_the_wheels_java(bare_machine: Path) -> None:
     tools = bare_machine / "tools"
     tools.mkdir()

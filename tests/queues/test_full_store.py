@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.patience import LIMIT_S
 from waystation.core.errors import StoreBusy
 from waystation.core.store.connection import connect
 from waystation.core.store.embedded import Ephemeral
@@ -43,7 +44,7 @@ async def test_bullmq(own_server: Ephemeral) -> None:
         with pytest.raises(StoreBusy, match="OOM"):
             await queue.add("send")
 
-        async with bullmq.Worker("mail", handled, own_server.url), asyncio.timeout(10):
+        async with bullmq.Worker("mail", handled, own_server.url), asyncio.timeout(LIMIT_S):
             await handled.all.wait()
 
         assert await queue.counts("completed", "waiting") == {"completed": MANY, "waiting": 0}
@@ -83,7 +84,7 @@ async def test_stalled_jobs_of_bullmq_are_recovered(own_server: Ephemeral) -> No
         await fill(own_server)
         async with (
             bullmq.Worker("mail", handled, own_server.url, **soon),
-            asyncio.timeout(10),
+            asyncio.timeout(LIMIT_S),
         ):
             await handled.all.wait()
 
@@ -96,7 +97,7 @@ async def test_routing(own_server: Ephemeral) -> None:
         with pytest.raises(StoreBusy, match="OOM"):
             await queue.dispatch("mail")
 
-        async with routing.Worker({"mail": handled}, own_server.url), asyncio.timeout(10):
+        async with routing.Worker({"mail": handled}, own_server.url), asyncio.timeout(LIMIT_S):
             await handled.all.wait()
 
         assert (await queue.stats()).waiting == 0
@@ -113,7 +114,7 @@ async def test_files(own_server: Ephemeral) -> None:
         with pytest.raises(StoreBusy, match="OOM"):
             await queue.add(entries[MANY:])
 
-        async with files.Worker(handlers, own_server.url), asyncio.timeout(10):
+        async with files.Worker(handlers, own_server.url), asyncio.timeout(LIMIT_S):
             await handled.all.wait()
 
         assert (await queue.stats())[queue.keys.completed] == MANY

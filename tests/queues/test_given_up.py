@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.patience import LIMIT_S
 from waystation.core.store.connection import connect
 from waystation.core.store.embedded import Ephemeral
 from waystation.queues import bullmq, files, routing
@@ -69,7 +70,7 @@ async def test_nothing_is_left(
         for turns in range(0, FEW_TURNS, every):
             if await ends_within(turns, step, own_server.url):
                 break
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_S):
             while (await store.redis.info("clients"))["connected_clients"] > 1:
                 await asyncio.sleep(0.01)
         assert await store.redis.llen("bull:mail:active") == 0

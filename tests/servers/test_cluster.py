@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from tests.support.patience import LIMIT_S
 from waystation.core.errors import InvalidInput
 from waystation.core.store import embedded
 from waystation.core.store.embedded import Ephemeral
 from waystation.queues import routing
 from waystation.queues.bullmq import FlowNode, FlowProducer, Job, Queue, QueueEvents, Worker
-
-pytestmark = pytest.mark.timeout(180)
 
 SLOTS = 16384
 NODES = 3
@@ -63,7 +62,7 @@ async def test_jobs_are_added_worked_on_and_told(cluster_url: str) -> None:
         Queue("sums", cluster_url, prefix=PREFIX) as queue,
         QueueEvents("sums", cluster_url, prefix=PREFIX) as events,
         Worker("sums", double, cluster_url, prefix=PREFIX, concurrency=10),
-        asyncio.timeout(60),
+        asyncio.timeout(LIMIT_S),
     ):
         jobs = await queue.add_many([("double", n) for n in range(300)])
         later = await queue.add("double", 1000, delay=50)
@@ -83,7 +82,7 @@ async def test_a_flow_runs_over_queues_that_share_a_hash_tag(cluster_url: str) -
         FlowProducer(cluster_url, prefix=PREFIX) as flows,
         Worker("paper", work, cluster_url, prefix=PREFIX),
         Worker("mail", work, cluster_url, prefix=PREFIX),
-        asyncio.timeout(60),
+        asyncio.timeout(LIMIT_S),
     ):
         tree = await flows.add(FlowNode(name="send", queue="mail", children=children))
         assert await tree.job.wait_until_finished() == "send"
@@ -112,7 +111,7 @@ async def test_a_job_finds_its_kind_of_worker(cluster_url: str) -> None:
     async with (
         routing.Queue(cluster_url, namespace=PREFIX) as queue,
         routing.Worker({"render": render}, cluster_url, namespace=PREFIX, capabilities=["gpu"]),
-        asyncio.timeout(60),
+        asyncio.timeout(LIMIT_S),
     ):
         target = routing.Target(capabilities=("gpu",))
         await queue.dispatch("render", {"scene": 7}, routing.JobOptions(target=target))

@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, ExitStack
 from typing import Any, NamedTuple
 
-import pytest
 from redis.asyncio import Redis
 
+from tests.support.patience import limit
 from waystation.core.errors import StoreError
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, StoreOptions, connect
@@ -83,7 +83,6 @@ async def add_until_the_store_is_gone(store: Store) -> list[str]:
             acknowledged += [job.id for job in jobs]
 
 
-@pytest.mark.timeout(180)
 async def test_nothing_acknowledged_is_lost_and_each_outcome_counts_once() -> None:
     packed, runs = asyncio.Event(), Counter[str]()
 
@@ -100,7 +99,7 @@ async def test_nothing_acknowledged_is_lost_and_each_outcome_counts_once() -> No
             "orders", pack, servers.url, concurrency=20, lock_duration=2000, stalled_interval=1000
         )
         await open.enter_async_context(worker)
-        await open.enter_async_context(asyncio.timeout(100))
+        await open.enter_async_context(asyncio.timeout(limit(100)))
         adding = asyncio.create_task(add_until_the_store_is_gone(store))
         await packed.wait()
         servers.primary.kill()

@@ -4,8 +4,6 @@ import os
 import subprocess
 import sys
 
-import pytest
-
 from tests.support.programs import require_program
 from tests.support.project import ROOT
 from waystation.core.store import embedded
@@ -22,7 +20,6 @@ RETOLD = (
 )
 
 
-@pytest.mark.timeout(300)
 def test_what_holds_on_valkey_holds_on_redis() -> None:
     program = require_program("redis-server", package="redis-server")
     with embedded.ephemeral(program=program) as server:

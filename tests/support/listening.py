@@ -6,9 +6,11 @@ from typing import TypeVar
 
 from redis.asyncio import Redis
 
+from tests.support.patience import LIMIT_S
+
 T = TypeVar("T")
 
-_PATIENCE_S = 20
+_PATIENCE_S = LIMIT_S
 
 
 async def first(told: AsyncIterator[T], many: int) -> list[T]:

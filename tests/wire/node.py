@@ -15,6 +15,8 @@ from typing import Any, Self, TypeAlias
 
 import msgspec
 
+from tests.support.patience import LIMIT_S
+
 from .install import find_node, installed
 
 Json: TypeAlias = Any
@@ -27,8 +29,8 @@ Entry: TypeAlias = dict[str, Json]
 
 PEER = Path(__file__).with_name("peer.mjs")
 LONGEST_LINE = 256 * 1024 * 1024
-ANSWER_WITHIN = 20.0
-CLOSE_WITHIN = 5.0
+ANSWER_WITHIN = LIMIT_S
+CLOSE_WITHIN = LIMIT_S
 
 
 class NodeError(Exception):

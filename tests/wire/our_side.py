@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from redis.asyncio import Redis
 
+from tests.support.patience import LIMIT_S
 from waystation.core.store.connection import Store, connect
 from waystation.queues.bullmq import FlowNode, FlowProducer, NewJob, Queue, Schedule, Worker
 
@@ -14,7 +15,7 @@ from .scenario import Job, Json, Options, Tree
 from .spelling import job_options, keywords, worker_options
 from .steps import Steps
 
-IDLE_WITHIN = 10.0
+IDLE_WITHIN = LIMIT_S
 
 # These take a JSON value, which is not to be taken for keywords.
 TAKE_A_VALUE = {"update_data", "update_progress"}

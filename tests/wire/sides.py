@@ -7,10 +7,12 @@ from typing import Any
 
 from redis.asyncio import Redis
 
+from tests.support.patience import LIMIT_S
+
 from .node import NodePeer, Remote
 from .scenario import Job, Json, Options, Tree
 
-IDLE_WITHIN = 10.0
+IDLE_WITHIN = LIMIT_S
 
 
 class NodeSide:

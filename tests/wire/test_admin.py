@@ -52,7 +52,7 @@ async def test_we_honour_nodes_pause(queue: Queue, any_node: NodePeer, redis_url
     async with Worker("q", lambda job: job.name, redis_url, concurrency=1):
         assert await during.state() == "waiting"
         await remote.call("resume")
-        assert await during.wait_until_finished(timeout=10_000) == "during"
+        assert await during.wait_until_finished(timeout=60_000) == "during"
     assert (await queue.counts("completed"))["completed"] == 2
 
 
@@ -184,7 +184,7 @@ async def finish_ours(queue: Queue, url: str) -> None:
     async with Worker("q", work, url, concurrency=4):
         for job in jobs:
             with contextlib.suppress(JobFailed):
-                await job.wait_until_finished(timeout=10_000)
+                await job.wait_until_finished(timeout=60_000)
 
 
 async def test_node_cleans_and_retries_what_we_finished(
@@ -290,7 +290,7 @@ async def test_each_side_waits_for_the_others_work(queue: Queue, node6: NodePeer
     job = await queue.add("work", {"do": [["return", {"sum": 3}]]})
     node6.worker("q")
 
-    assert await job.wait_until_finished(timeout=10_000) == {"sum": 3}
+    assert await job.wait_until_finished(timeout=60_000) == {"sum": 3}
 
 
 async def test_both_sides_see_all_workers(queue: Queue, node6: NodePeer, redis_url: str) -> None:
@@ -316,7 +316,7 @@ async def test_both_sides_read_the_same_metrics(
     await worker.until(["completed", "failed"], count=2)
     await worker.close()
     async with Worker("q", lambda _: None, redis_url, metrics_points=60):
-        await (await queue.add("good")).wait_until_finished(timeout=10_000)
+        await (await queue.add("good")).wait_until_finished(timeout=60_000)
 
     totals: dict[Kind, int] = {"completed": 2, "failed": 1}
     for kind, total in totals.items():

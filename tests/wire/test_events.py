@@ -5,6 +5,7 @@ import asyncio
 from redis.asyncio import Redis
 
 from tests.support.listening import blocked_on, first
+from tests.support.patience import LIMIT_S
 from waystation.queues.bullmq import QueueEvents, QueueEventsProducer
 
 from .node import NodePeer
@@ -36,7 +37,7 @@ async def test_we_wait_for_a_job_that_node_does(node6: NodePeer, redis_url: str)
     async with QueueEvents("mail", redis_url) as events:
         queue = await node6.queue("mail").ready()
         await queue.call("add", "send", {}, {"jobId": "letter"})
-        waiting = asyncio.create_task(events.wait_until_finished("letter", timeout=20_000))
+        waiting = asyncio.create_task(events.wait_until_finished("letter", timeout=60_000))
         worker = await node6.worker("mail").ready()
         await waiting
         await worker.close()
@@ -64,7 +65,7 @@ async def test_node_counts_our_listener(node6: NodePeer, redis: Redis, redis_url
     queue = await node6.queue("mail").ready()
     async with QueueEvents("mail", redis_url) as events:
         listening = asyncio.create_task(first(aiter(events), 1))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_S):
             await blocked_on(redis)
         assert len(await queue.call("getQueueEvents")) == 1
         listening.cancel()

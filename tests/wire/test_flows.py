@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.patience import LIMIT_S
 from waystation.queues.bullmq import (
     FlowNode,
     FlowProducer,
@@ -69,7 +70,7 @@ async def test_node_children_of_our_parent(any_node: NodePeer, redis_url: str) -
 
     async with FlowProducer(redis_url) as flows, Worker("parents", values, redis_url):
         flow = await flows.add(tree)
-        assert await flow.job.wait_until_finished(timeout=10_000) == {
+        assert await flow.job.wait_until_finished(timeout=60_000) == {
             "bull:children:only": {"text": "ü"}
         }
 
@@ -189,7 +190,7 @@ async def test_a_child_that_node_completed_before_counts_for_our_parent(
 
     async with FlowProducer(redis_url) as flows, Worker("parents", values, redis_url):
         flow = await flows.add(FlowNode(name="parent", queue="parents", children=[leaf]))
-        assert await flow.job.wait_until_finished(timeout=10_000) == {"bull:children:early": 7}
+        assert await flow.job.wait_until_finished(timeout=60_000) == {"bull:children:early": 7}
 
 
 async def test_our_handler_waits_for_children_that_node_runs(
@@ -208,7 +209,7 @@ async def test_our_handler_waits_for_children_that_node_runs(
 
     async with Queue("parents", redis_url) as queue, Worker("parents", handle, redis_url):
         job = await queue.add("parent", attempts=1)
-        assert await job.wait_until_finished(timeout=10_000) == [0, 1]
+        assert await job.wait_until_finished(timeout=60_000) == [0, 1]
 
 
 async def test_a_node_handler_waits_for_children_that_we_run(
@@ -225,7 +226,7 @@ async def test_a_node_handler_waits_for_children_that_we_run(
     )
     await node6.queue("parents").call("add", "parent", {})
 
-    async with Worker("children", double, redis_url), asyncio.timeout(10):
+    async with Worker("children", double, redis_url), asyncio.timeout(LIMIT_S):
         (done,) = await parents.until("completed")
 
     assert list(done["returnvalue"].values()) == [8]

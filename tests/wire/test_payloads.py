@@ -30,7 +30,7 @@ async def test_data_and_results_of_every_kind_come_back_as_they_went(
 
     found = await remote.call("getJob", theirs["id"])
     assert found["returnvalue"] == found["data"] == value
-    assert await ours.wait_until_finished(timeout=1000) == value
+    assert await ours.wait_until_finished(timeout=60_000) == value
 
 
 async def test_a_million_bytes_go_there_and_back(any_node: NodePeer, store: Store) -> None:
@@ -79,7 +79,7 @@ async def test_we_read_why_and_where_a_node_handler_failed(
     await any_node.worker("q").until("failed")
 
     with pytest.raises(JobFailed) as caught:
-        await job.wait_until_finished(timeout=1000)
+        await job.wait_until_finished(timeout=60_000)
     assert str(caught.value) == TEXT
     await job.refresh()
     assert job.failed_reason == TEXT

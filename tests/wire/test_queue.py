@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.support.patience import LIMIT_S
 from waystation.core.store.connection import connect
 from waystation.queues.bullmq import Backoff, Deduplication, JobOptions, Keep, Queue
 
@@ -64,9 +65,9 @@ async def test_an_idle_node_worker_is_woken(queue: Queue, node6: NodePeer) -> No
     await worker.until("drained")
 
     await queue.add("wake up")
-    await worker.until("completed", count=1, within=5)
+    await worker.until("completed", count=1, within=LIMIT_S)
     await queue.add_many([("wake up", 1)])
-    await worker.until("completed", count=2, within=5)
+    await worker.until("completed", count=2, within=LIMIT_S)
 
 
 async def test_a_million_bytes_travel_both_ways(queue: Queue, node6: NodePeer) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
+from tests.support.patience import LIMIT_S
 from waystation.core.store.connection import Store
 from waystation.queues.bullmq import Job, Queue, Worker
 
@@ -25,7 +26,7 @@ async def kill_our_worker_with(jobs: int, url: str) -> list[str]:
     )
     assert process.stdout
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LIMIT_S):
             return [(await process.stdout.readline()).decode().strip() for _ in range(jobs)]
     finally:
         process.kill()
@@ -58,8 +59,8 @@ async def test_we_rescue_the_jobs_of_a_killed_node_worker(
         await peer.kill()
 
     async with Worker("q", lambda job: job.data, store, stalled_interval=CHECK_MS):
-        assert await first.wait_until_finished(timeout=10_000) == 1
-        assert await second.wait_until_finished(timeout=10_000) == 2
+        assert await first.wait_until_finished(timeout=60_000) == 1
+        assert await second.wait_until_finished(timeout=60_000) == 2
 
     await first.refresh()
     assert (first.stalled_count, first.attempts_made, first.attempts_started) == (1, 1, 2)
@@ -112,6 +113,6 @@ async def test_a_result_that_comes_after_the_rescue_is_refused(
         worker = node6.worker("q", {"*": [["return", "rescued"]]}, stalledInterval=CHECK_MS)
         await worker.until("completed", jobId="slow")
         go_on.set()
-        await asyncio.wait_for(refused.wait(), 10)
+        await asyncio.wait_for(refused.wait(), LIMIT_S)
 
-    assert await job.wait_until_finished(timeout=1000) == "rescued"
+    assert await job.wait_until_finished(timeout=60_000) == "rescued"

@@ -5,6 +5,7 @@ from collections import Counter
 
 from redis.asyncio import Redis
 
+from tests.support.patience import LIMIT_S
 from waystation.core.store.connection import Store
 from waystation.queues.bullmq import Job, Queue, Worker
 
@@ -29,7 +30,7 @@ async def test_each_of_thousands_of_jobs_is_run_once(
             await queue.add_many([("ours", n) for n in range(first, first + 300)])
             rows = [{"name": "theirs", "data": n} for n in range(first + 300, first + 600)]
             await remote.call("addBulk", rows)
-        await remote.poll("getCompletedCount", gives=MANY, within=30)
+        await remote.poll("getCompletedCount", gives=MANY, within=LIMIT_S)
 
     started = Counter([entry["jobId"] for entry in await theirs.journal(type="started")])
     runs = started + Counter(ours)
@@ -54,13 +55,13 @@ async def test_our_idle_worker_is_woken_by_a_node_producer(
     async def handle(_: Job) -> None:
         begun.set()
 
-    async with Worker("q", handle, store, drain_delay=60_000):
+    async with Worker("q", handle, store, drain_delay=3_600_000):
         await remote.call("add", "first", {})
-        await asyncio.wait_for(begun.wait(), 5)
+        await asyncio.wait_for(begun.wait(), LIMIT_S)
         await remote.poll("getCompletedCount", gives=1)
         begun.clear()
         await remote.call("add", "soon", {}, {"delay": 30})
-        await asyncio.wait_for(begun.wait(), 5)
+        await asyncio.wait_for(begun.wait(), LIMIT_S)
         await remote.poll("getCompletedCount", gives=2)
 
 
@@ -76,7 +77,7 @@ async def test_a_job_that_comes_while_a_worker_closes_is_run_by_those_who_stay(
         await queue.add("work", n)
         await asyncio.sleep(n / 20_000)
         await worker.close()
-        await node6.queue("q").poll("getCompletedCount", gives=n, within=5)
+        await node6.queue("q").poll("getCompletedCount", gives=n, within=LIMIT_S)
 
 
 async def test_jobs_that_a_closed_worker_leaves_have_a_marker(
@@ -92,7 +93,7 @@ async def test_jobs_that_a_closed_worker_leaves_have_a_marker(
 
 async def blocked(redis: Redis, name: str) -> None:
     """Return when the client of this name waits at the marker."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_S):
         while not any(
             client["name"] == name and "b" in client["flags"]
             for client in await redis.client_list()

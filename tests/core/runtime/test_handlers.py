@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.patience import LIMIT_S
 from waystation.core.errors import Cancelled, InvalidOption, TimedOut
 from waystation.core.outcome import Done, Failed, Outcome
 from waystation.core.runtime.handlers import handler_of
@@ -40,7 +41,7 @@ async def outcomes(
     runs = handler_of(handler, concurrency=settings.concurrency, process=process, batch=batch)
     worker = Worker(source, runs, settings)
     running = asyncio.create_task(worker.run())
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LIMIT_S):
         while any(entry.state not in ("completed", "failed") for entry in source.entries.values()):
             await asyncio.sleep(0.005)
     worker.stop()
@@ -131,7 +132,7 @@ async def test_threads_are_used_again_and_are_no_more_than_allowed() -> None:
     names = [await threads.run(lambda: threading.current_thread().name) for _ in range(5)]
     assert len(set(names)) <= 2
 
-    together = threading.Barrier(2, timeout=5)
+    together = threading.Barrier(2, timeout=LIMIT_S)
     many = await asyncio.gather(*(threads.run(together.wait) for _ in range(8)))
     assert sorted(many) == [0] * 4 + [1] * 4
     threads.close()
@@ -153,7 +154,7 @@ def test_a_process_does_not_wait_for_a_thread_that_was_given_up(tmp_path: Path) 
     program = tmp_path / "program.py"
     program.write_text(GIVES_UP)
     ended = subprocess.run(
-        [sys.executable, program], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, program], capture_output=True, text=True, timeout=LIMIT_S, check=True
     )
     assert ended.stdout == "given up\n"
 
@@ -293,7 +294,7 @@ async def test_a_handler_may_cancel_its_own_job() -> None:
 
     worker = Worker(source, handler_of(handle, concurrency=1))
     running = asyncio.create_task(worker.run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_S):
         while source.entries[second].state != "completed":
             await asyncio.sleep(0.005)
     worker.stop()

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
+from tests.support.patience import LIMIT_S
 from waystation.core.clock import HandClock
 from waystation.core.errors import InvalidOption, StoreUnreachable
 from waystation.core.runtime.loop import Loop
@@ -78,7 +79,7 @@ async def test_it_ends_even_when_the_call_it_is_in_keeps_that_to_itself(
     task = asyncio.create_task(Loop(swallow, every_s=0.001).run())
     await asked.wait()
     task.cancel()
-    await asyncio.wait([task], timeout=5)
+    await asyncio.wait([task], timeout=LIMIT_S)
 
     assert task.cancelled()
     assert passes == 1

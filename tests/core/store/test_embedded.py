@@ -13,6 +13,7 @@ import pytest
 from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
 
+from tests.support.patience import LIMIT_S
 from waystation.core.errors import StoreUnreachable, StoreUnsuitable
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
@@ -24,7 +25,7 @@ def ask(url: str, *command: str) -> Any:
 
 
 def wait_until_gone(url: str) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
         try:
             ask(url, "PING")

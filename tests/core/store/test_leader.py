@@ -3,6 +3,7 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
+from tests.support.patience import LIMIT_S
 from waystation.core.clock import HandClock
 from waystation.core.errors import InvalidOption, NotLeader, StoreUnreachable
 from waystation.core.store.connection import StoreOptions, connect
@@ -116,7 +117,7 @@ async def test_losing_the_lead_stops_what_the_leader_does(redis: Redis) -> None:
     await redis.set(KEYS.leader, "b")
     await clock.advance(election.renew_every)
     with pytest.raises(NotLeader, match="term 1 of a is over"):
-        await asyncio.wait_for(leading, timeout=10)
+        await asyncio.wait_for(leading, LIMIT_S)
     assert await redis.get(KEYS.leader) == b"b"
 
 
@@ -179,7 +180,7 @@ async def test_a_leader_cut_off_stops_when_its_term_has_run_out(own_server: Ephe
                 await asyncio.Event().wait()
 
         with pytest.raises(NotLeader):
-            await asyncio.wait_for(lead(), timeout=10)
+            await asyncio.wait_for(lead(), LIMIT_S)
         with pytest.raises(StoreUnreachable):
             await election.acquire()
 

@@ -1,11 +1,7 @@
 """What becomes of visitors when the store dies under them: nothing worse than waiting."""
 
-import pytest
-
 from tests.interfaces.api import hands
 from waystation.core.store import embedded
-
-pytestmark = pytest.mark.timeout(120)
 
 
 async def test_50_a_store_that_dies_in_between_admits_nobody_twice_and_loses_nobody() -> None:

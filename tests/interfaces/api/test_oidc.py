@@ -15,8 +15,6 @@ from tests.support.ports import free_port
 from waystation.core.clock import HandClock
 from waystation.interfaces.api.operators.oidc.options import CALLBACK, OidcOptions
 
-pytestmark = pytest.mark.timeout(120)
-
 SET_OUT = f"/operate/{QUEUE}/sign-in"
 SIGN_IN = "/api/v1/admin/sign-in"
 ROOM = f"/api/v1/admin/queues/{QUEUE}"

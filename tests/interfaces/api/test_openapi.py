@@ -28,7 +28,6 @@ async def test_every_endpoint_is_described(house: House) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("group", ["visitor", "sessions", "connectors", "admin", "operations"])
 async def test_made_up_requests_find_nothing(house: House, tmp_path: Path, group: str) -> None:
     """Schemathesis asks whatever the document allows, and what it does not."""

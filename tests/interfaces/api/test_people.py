@@ -5,6 +5,7 @@ import msgspec
 
 from tests.interfaces.api import hands
 from tests.interfaces.api.hands import HOST, QUEUE, House, Person
+from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from waystation.core.clock import HandClock
 from waystation.interfaces.api.desk import DeskOptions
@@ -100,7 +101,7 @@ async def test_the_numbers_come_by_themselves_once_a_second(house: House) -> Non
     headers = {"authorization": viewer.http.headers["authorization"]}
     async with (
         serving(house.app, host="127.0.0.1", port=port),
-        httpx2.AsyncClient(headers=headers, timeout=20) as client,
+        httpx2.AsyncClient(headers=headers, timeout=LIMIT_S) as client,
         client.stream("GET", f"http://127.0.0.1:{port}{ROOM}/stats/stream") as told,
     ):
         assert told.headers["content-type"] == "text/event-stream"

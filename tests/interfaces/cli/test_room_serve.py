@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx2
 
+from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 
 
@@ -21,7 +22,7 @@ async def test_the_doors_open_serve_and_close(redis_url: str, tmp_path: Path) ->
     )  # fmt: skip
     try:
         async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
-            async with asyncio.timeout(40):
+            async with asyncio.timeout(LIMIT_S):
                 while not await _is_ready(client):
                     await asyncio.sleep(0.1)
             page = await client.get("/wait/shop")
@@ -29,7 +30,7 @@ async def test_the_doors_open_serve_and_close(redis_url: str, tmp_path: Path) ->
             keys = await client.get("/.well-known/jwks.json")
             assert len(keys.json()["keys"]) == 2
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LIMIT_S):
             assert await process.wait() == 0
     finally:
         if process.returncode is None:

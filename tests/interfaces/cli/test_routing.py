@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 from redis import Redis
 
+from tests.support.patience import LIMIT_S
 from waystation.interfaces.cli.root import run
 from waystation.queues.routing import JobOptions, Queue, Target
 
@@ -170,7 +171,7 @@ async def test_a_worker_is_seen_works_and_ends_when_asked(redis_url: str, tmp_pa
     try:
         async with Queue(redis_url) as queue:
             id = await queue.dispatch("cut", {"n": 1}, JobOptions(target=target))
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(LIMIT_S):
                 while (result := await queue.result(id)) is None:
                     await asyncio.sleep(0.05)
             assert result.data == 2

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.patience import LIMIT_S
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, InvalidOption, PayloadTooLarge, ScriptFailed
 from waystation.queues.bullmq import Backoff, Job, Keep, Queue
@@ -32,7 +33,7 @@ async def working(
 
 async def ended(hands: Hands, many: int) -> None:
     """Wait until so many jobs have ended and nothing is held."""
-    async with asyncio.timeout(8):
+    async with asyncio.timeout(LIMIT_S):
         while True:
             finished = len(await hands.ids("completed")) + len(await hands.ids("failed"))
             if finished >= many and not await hands.ids("active"):

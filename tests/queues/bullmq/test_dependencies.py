@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from tests.support.deaf import made_deaf
+from tests.support.patience import LIMIT_S
 from waystation.core.errors import LeaseLost, NotFound, StoreUnreachable
 from waystation.core.outcome import Done
 from waystation.core.runtime.claim import Claim, Settled
@@ -156,7 +157,7 @@ async def test_a_handler_adds_children_and_waits_for_them(hands: Hands, queue: Q
         return sorted((await job.children_values()).values())
 
     parent = await queue.add("parent", attempts=1)
-    async with Worker("mail", handle, hands.store), asyncio.timeout(10):
+    async with Worker("mail", handle, hands.store), asyncio.timeout(LIMIT_S):
         await finished.wait()
 
     await parent.refresh()

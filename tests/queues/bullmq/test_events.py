@@ -12,6 +12,7 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.support.listening import blocked_on, first
+from tests.support.patience import LIMIT_S
 from waystation.core.errors import InvalidOption, NotFound, StoreError, StoreUnreachable, TimedOut
 from waystation.core.store import embedded
 from waystation.core.store.connection import StoreOptions, connect
@@ -210,7 +211,7 @@ async def test_many_jobs_are_awaited_on_one_connection(redis: Redis, events: Que
     assert (await redis.info("clients"))["blocked_clients"] == 1
     for id in ids:
         await tell(redis, "completed", jobId=id, returnvalue=id)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_S):
         assert await asyncio.gather(*waits) == [int(id) for id in ids]
 
 
@@ -240,7 +241,7 @@ async def test_the_end_of_a_job_that_is_not_kept_is_still_told(
             step.xadd(KEYS.events, {"event": "completed", "jobId": id, "returnvalue": id})
             await step.execute()
         with contextlib.suppress(NotFound):  # it ended before the wait had begun
-            async with asyncio.timeout(4):
+            async with asyncio.timeout(LIMIT_S):
                 assert await waiting == number
 
 

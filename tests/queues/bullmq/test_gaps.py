@@ -9,6 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.support.listening import blocked_on, first
+from tests.support.patience import LIMIT_S
 from waystation.queues.bullmq.events import NOW, START, QueueEvents
 from waystation.queues.bullmq.gaps import Extent, Gap, Trail
 from waystation.queues.bullmq.keys import QueueKeys
@@ -67,7 +68,7 @@ async def test_every_event_is_told_or_counted_however_short_the_stream_is(
             await queue.add_many(("send", number) for number in range(500))
     happened = (await redis.xinfo_stream(KEYS.events))["entries-added"]
     seen = 0
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_S):
         async for event in events:
             seen += (event.lost or 0) if isinstance(event, Gap) else 1
             if seen >= happened:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.patience import LIMIT_S
 from waystation.core import codec, identity
 from waystation.core.errors import InvalidOption, PayloadTooLarge
 from waystation.queues.bullmq import Backoff, Job, JobOptions, Queue, Worker
@@ -281,7 +282,7 @@ async def test_two_workers_never_do_the_same_job(hands: Hands, redis_url: str) -
     async with (
         Worker("mail", handle, redis_url, concurrency=5),
         Worker("mail", handle, redis_url, concurrency=5),
-        asyncio.timeout(20),
+        asyncio.timeout(LIMIT_S),
     ):
         while len(await hands.ids("completed")) < 100:
             await asyncio.sleep(0.01)

@@ -149,20 +149,22 @@ async def test_a_delayed_job_runs_when_it_is_due_not_at_the_next_whole_second(
         late.append(time.time() * 1000 - job.timestamp - job.opts.raw["delay"])
 
     async with Queue("mail", redis_url) as queue, Worker("mail", handle, redis_url):
-        for delay in (300, 120):
-            await queue.add("send", {}, delay=delay)
-        await finished(queue, 2)
+        # A busy machine may be late some times, but a wait of whole seconds always is.
+        for tries in range(1, 11):
+            await asyncio.sleep(1 - time.time() % 1)
+            await queue.add("send", {}, delay=100)
+            await finished(queue, tries)
+            if late[-1] < 500:
+                break
 
-    assert all(-5 < ms < 400 for ms in late)
+    assert min(late) < 500
+    assert all(ms > -5 for ms in late)
 
 
 async def test_the_limiter_holds_over_all_workers_of_the_queue(
     redis_url: str, redis: Redis
 ) -> None:
-    started: list[float] = []
-
-    async def handle(job: Job) -> None:
-        started.append(time.monotonic())
+    async def handle(job: Job) -> None: ...
 
     limiter = Limit(max=2, duration=300)
     workers = [Worker("mail", handle, redis_url, limiter=limiter, concurrency=10) for _ in range(2)]
@@ -170,10 +172,10 @@ async def test_the_limiter_holds_over_all_workers_of_the_queue(
         await queue.add_many([("send", None)] * 6)
         async with workers[0], workers[1]:
             await finished(queue, 6)
+        started = sorted(job.processed_on or 0 for job in await queue.get_jobs("completed"))
 
-    started.sort()
     windows = [later - earlier for earlier, later in zip(started, started[2:], strict=False)]
-    assert min(windows) > 0.2
+    assert min(windows) >= 295
 
 
 async def test_a_rate_limited_handler_puts_its_job_back_without_cost(redis_url: str) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support.patience import LIMIT_S
+
 Finished = subprocess.CompletedProcess[str]
 Files = Callable[..., Finished]
 
@@ -46,7 +48,7 @@ def files_in(home: Path) -> Files:
     def run(*args: str, given: str = "", **environ: str) -> Finished:
         return subprocess.run(
             _command(*args), cwd=home, env=_clean(home) | environ, capture_output=True,
-            text=True, check=False, timeout=50, input=given,
+            text=True, check=False, timeout=LIMIT_S, input=given,
         )  # fmt: skip
 
     return run

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from tests.support.deaf import made_deaf
+from tests.support.patience import LIMIT_S
 from waystation.core.errors import StoreUnreachable
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Settled
@@ -48,14 +49,14 @@ async def test_the_heartbeat_is_there_before_anything_is_fetched(hands: Hands) -
     assert await hands.redis.get(key) == b'{"ts":%d}' % hands.clock.now_ms()
     await hands.redis.delete(key)
     await fetched(source, 1)
-    assert 29_000 < await hands.redis.pttl(key) <= 30_000
+    assert 15_000 < await hands.redis.pttl(key) <= 30_000
 
 
 async def test_the_heartbeat_is_renewed_while_there_is_something_to_hold(hands: Hands) -> None:
     """T-25: the worker's heart beats for as long as it runs, idle or not."""
     source = hands.source(worker="w1")
     async with source.keeper() as extend:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LIMIT_S):
             while not await hands.redis.exists("jobqueue:processing:worker:w1"):
                 await asyncio.sleep(0.01)
         await hands.redis.delete("jobqueue:processing:worker:w1")
@@ -88,25 +89,25 @@ async def test_weights_leave_nothing_idle_when_one_queue_is_empty(hands: Hands) 
 
 async def test_a_worker_blocked_on_nothing_is_woken_by_a_producer(hands: Hands) -> None:
     """T-23: whoever waits hears of new work at once, not after a timeout."""
-    hands.set(wait_s=30.0)
+    hands.set(wait_s=3600.0)
     source = hands.source()
-    waiting = asyncio.create_task(source.wait(30))
+    waiting = asyncio.create_task(source.wait(3600))
     await asyncio.sleep(0.05)
     await hands.add()
-    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(waiting, LIMIT_S)
 
 
 async def test_a_worker_that_leaves_work_behind_wakes_another(hands: Hands) -> None:
-    hands.set(wait_s=30.0)
+    hands.set(wait_s=3600.0)
     for _ in range(3):
         await hands.add()
     await hands.redis.delete(hands.keys.wake)
     await hands.source().settle([], claim=1)
-    await asyncio.wait_for(hands.source().wait(30), 5)
+    await asyncio.wait_for(hands.source().wait(3600), LIMIT_S)
 
 
 async def test_a_due_retry_ends_the_wait(hands: Hands) -> None:
-    hands.set(backoff_base_ms=60_000, backoff_max_ms=60_000, wait_s=30.0)
+    hands.set(backoff_base_ms=60_000, backoff_max_ms=60_000, wait_s=3600.0)
     await hands.add()
     source = hands.source()
     (claim,) = (await source.settle([], claim=1)).claims
@@ -114,7 +115,7 @@ async def test_a_due_retry_ends_the_wait(hands: Hands) -> None:
     assert await fetched(source, 1) == []
     await hands.redis.delete(hands.keys.wake)
     await hands.clock.advance(60)
-    await asyncio.wait_for(source.wait(30), 5)
+    await asyncio.wait_for(source.wait(3600), LIMIT_S)
 
 
 async def test_jobs_fetched_by_a_call_whose_answer_was_lost_are_found(hands: Hands) -> None:

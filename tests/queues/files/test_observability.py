@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind
 
+from tests.support.patience import LIMIT_S
 from tests.support.programs import require_program
 from waystation.core.errors import InvalidInput
 from waystation.core.outcome import Failed
@@ -49,7 +50,7 @@ async def work_off(
     options = FileWorkerOptions(work=WorkOptions(max_retries=1, backoff_base_ms=0, wait_s=0.05))
     keys = hands.keys
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(LIMIT_S),
         Worker(handlers, hands.store, options=options, metrics=metrics, traces=traces),
     ):
         while (

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import LIMIT_S
 from waystation.core.outcome import Done
 from waystation.core.runtime.claim import Settled
 from waystation.core.telemetry.metrics import Metrics
@@ -107,7 +108,10 @@ async def test_a_directory_full_of_trouble_is_worked_off_to_the_last_file(
             sizes[os.fsencode(job.path.name)] = file.seek(0, os.SEEK_END)
 
     options = FileWorkerOptions(work=WorkOptions(max_retries=1, backoff_base_ms=0, wait_s=0.05))
-    async with asyncio.timeout(30), Worker(handlers, hands.store, options=options, metrics=metrics):
+    async with (
+        asyncio.timeout(LIMIT_S),
+        Worker(handlers, hands.store, options=options, metrics=metrics),
+    ):
         while (
             sum(
                 [

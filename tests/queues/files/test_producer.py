@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.patience import LIMIT_S
 from waystation.core.errors import InvalidOption
 from waystation.core.telemetry.metrics import Metrics
 from waystation.queues.files.producer import Producer, ProducerOptions
@@ -105,7 +106,7 @@ async def test_what_has_to_wait_is_put_in_line_later(hands: Hands, tmp_path: Pat
 async def test_files_that_are_known_cost_no_allowance(hands: Hands, tmp_path: Path) -> None:
     make(tmp_path, *[f"{number}" for number in range(200)])
     await producer(hands, tmp_path).scan()
-    tally = await asyncio.wait_for(producer(hands, tmp_path, rate_limit_per_sec=1).scan(), 20)
+    tally = await asyncio.wait_for(producer(hands, tmp_path, rate_limit_per_sec=1).scan(), LIMIT_S)
     assert tally.known == 200
 
 
@@ -140,7 +141,7 @@ async def test_a_directory_nobody_tells_about_is_walked_now_and_then(
 
 
 async def _until(made: Producer, enqueued: int) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT_S):
         while made.tally.enqueued < enqueued:
             await asyncio.sleep(0.01)
 

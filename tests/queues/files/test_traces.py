@@ -10,7 +10,7 @@ import pytest
 from .collector import attributes, collecting
 from .shell import Files
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.slow
 
 LOW, HIGH = "jobqueue:low_priority", "jobqueue:high_priority"
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.patience import LIMIT_S
 from waystation.core.errors import InvalidOption
 from waystation.core.runtime.worker import WorkerOptions
 from waystation.queues.routing import (
@@ -26,7 +27,7 @@ QUICK = SchedulerOptions(tick_s=0.05, recover_s=0.1, mend_s=0.2, term_ms=2_000)
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT_S):
         while not await condition():
             await asyncio.sleep(0.01)
 
@@ -166,7 +167,7 @@ async def test_a_cancelled_job_stops_running(hands: Hands, queue: Queue) -> None
         id = await queue.dispatch("t")
         await begun.wait()
         assert await queue.cancel(id) == 1
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_S):
             await stopped.wait()
 
     assert await queue.status(id) == "failed"
@@ -177,7 +178,7 @@ async def test_schedules_fire_while_a_worker_runs(hands: Hands, queue: Queue) ->
     async with Worker({"tick": lambda job: fired.append(job.id)}, hands.store, scheduler=QUICK):
         options = JobOptions(schedule=Schedule(cron="* * * * * *"))
         id = await queue.dispatch("tick", None, options)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LIMIT_S):
             while len(fired) < 2:
                 await asyncio.sleep(0.02)
 

@@ -3,8 +3,6 @@
 import asyncio
 import random
 
-import pytest
-
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
 from waystation.queues.waitingroom.options import RoomOptions
@@ -21,7 +19,6 @@ PEOPLE = 10_000
 MOST_BYTES = 700
 
 
-@pytest.mark.timeout(120)
 async def test_somebody_in_line_costs_at_most_what_the_spec_says() -> None:
     """W-35, F26: seven hundred bytes, which the spec's own layout misses by far."""
     with embedded.ephemeral() as server:

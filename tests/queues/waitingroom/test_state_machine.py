@@ -221,6 +221,7 @@ class Rooms(RuleBasedStateMachine):
 
 
 # A failure is made small for up to five minutes, and must be told after that.
+@pytest.mark.hypothesis
 @pytest.mark.timeout(600)
 def test_the_room_keeps_its_promises(redis_url: str) -> None:
     """F3, F11, F12, F16: no inversion, no ghost, no seat too many, nobody called twice."""

@@ -11,6 +11,7 @@ from urllib.parse import urljoin
 
 import httpx2
 
+from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from tests.support.programs import cannot_run
 from tests.wire.install import NodeUnavailable, find_node, installed
@@ -56,7 +57,7 @@ async def provider(public_url: str) -> AsyncGenerator[OidcOptions]:
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(50):
+        async with asyncio.timeout(LIMIT_S):
             while await process.stdout.readline() not in (b"ready\n", b""):
                 pass
         yield options
@@ -68,7 +69,7 @@ async def provider(public_url: str) -> AsyncGenerator[OidcOptions]:
 
 async def log_in(where: str, name: str) -> str:
     """Go where the doors send a browser, be somebody there, and say where it is sent then."""
-    async with httpx2.AsyncClient(timeout=30) as client:
+    async with httpx2.AsyncClient(timeout=LIMIT_S) as client:
         answer = await client.get(where)
         while True:
             if answer.is_redirect:

@@ -71,8 +71,15 @@ def without_secrets(url: str) -> str:
         return HIDDEN
     before, at, address = rest.rpartition("@")
     address, options, _ = address.partition("?")
-    # An @ after the ? may belong to a password on either side of it.
-    if "?" in before or "#" in before or not _HOSTS_AND_PATH.fullmatch(address):
+    # An @ after the ? may belong to a password on either side of it, and a host that repeats the
+    # password would show it.
+    password = before.rpartition(":")[2]
+    if (
+        "?" in before
+        or "#" in before
+        or not _HOSTS_AND_PATH.fullmatch(address)
+        or (password and password in address)
+    ):
         return f"{scheme}://{HIDDEN}"
     return f"{scheme}://{HIDDEN if at else ''}{at}{address}{options}{HIDDEN if options else ''}"
 
