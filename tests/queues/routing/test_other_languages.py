@@ -7,7 +7,7 @@ import pytest
 
 from waystation.core.outcome import Done
 from waystation.core.runtime.claim import Settled
-from waystation.queues.routing import Limit, Queue, Schedule, Target
+from waystation.queues.routing import Limit, NewJob, Queue, Schedule, Target
 
 from .bridge import Bridge
 from .hands import Hands, hands_on
@@ -164,6 +164,52 @@ async def test_a_job_whose_worker_in_another_language_died_is_taken_back(hands: 
     assert await upkeep.recover() == [id]
 
     assert await hands.claim_ids(hands.source()) == [id]
+
+
+async def test_the_lock_of_a_job_that_claim_job_gave_out_says_how_long_it_is_held(
+    hands: Hands, bridge: Bridge
+) -> None:
+    """B-15 B-66"""
+    id = await hands.add()
+    await bridge.claim("w1", now=hands.clock.now_ms(), ttl=30)
+    lock = hands.keys.of(id).lock
+    upkeep = await hands.upkeep()
+    for renew in (("EXPIRE", lock, 30), ("PEXPIRE", lock, 30_000), ("SET", lock, "w1", "XX")):
+        await hands.asked(*renew)
+        await hands.clock.advance(60)
+        assert await upkeep.recover() == []
+        # A lock without an end has got one, or nobody would ever learn that its worker is dead.
+        assert 0 < await hands.redis.pttl(lock) <= 30_000
+
+    await hands.redis.delete(lock)
+    await hands.clock.advance(60)
+
+    assert await upkeep.recover() == [id]
+    assert await bridge.release(id, "w1") == 0
+
+
+async def test_jobs_that_are_kept_by_their_locks_hide_none_that_is_not(
+    hands: Hands, bridge: Bridge
+) -> None:
+    """B-15 B-60"""
+    ids = await hands.queue.dispatch_many([NewJob("email")] * 230)
+    for later in range(len(ids)):
+        await bridge.claim("w1", now=hands.clock.now_ms() + later)
+    await hands.redis.delete(hands.keys.of(ids[-1]).lock)
+    await hands.clock.advance(60)
+
+    assert await (await hands.upkeep()).recover() == ids[-1:]
+
+
+async def test_a_plain_lock_without_an_end_gets_one(hands: Hands) -> None:
+    """B-14 B-66"""
+    id = await hands.add()
+    await Bridge(hands.redis, literal=True).claim("old")
+    await hands.redis.persist(hands.keys.of(id).lock)
+
+    assert await (await hands.upkeep()).recover() == []
+
+    assert 0 < await hands.redis.pttl(hands.keys.of(id).lock) <= 30_000
 
 
 async def test_process_delayed_moves_what_is_due_in_batches(hands: Hands, bridge: Bridge) -> None:

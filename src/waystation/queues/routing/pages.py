@@ -45,7 +45,12 @@ with ours; the others are ours. `waystation routing script claim_job` prints one
 
 A client may also use plain commands: write `jobs:data:<id>` and push the id onto `jobs:waiting`.
 The next step of ours enters it into the index. What it claims with a script of its own, taking the
-lock and removing the id from the list, is respected."""
+lock and removing the id from the list, is respected.
+
+A job belongs to its claimant for as long as `jobs:lock:<id>` lives. Whoever claims with `claim_job`
+or with plain commands renews that lock with `EXPIRE`, `PEXPIRE` or `SET … XX EX`, ends the job with
+`release_lock`, and need not register. A worker that is in `workers:active` must also keep its
+heartbeat alive: without it, its jobs go back at once. A lock without an end is given 30 seconds."""
 
 _MATCHING = """\
 ## What fits

@@ -2,7 +2,7 @@
 --- keys  claims leases stalls registered terms events
 --- args  namespace now term max_stalls batch cursor
 --- uses  line_at instant_ms whole tell fenced adopt claim_of free_claim put_back bury route_of
---- uses  bury_unreadable
+--- uses  bury_unreadable lock_left
 local line = line_at(namespace)
 now = instant_ms(now)
 local over = fenced(terms, term)
@@ -28,15 +28,26 @@ local function take_back(id, record, why)
   tell(line, now, 'waiting', claim.queue, id, 'prev', 'stalled')
 end
 
+-- Whoever claims with `claim_job` has no token to renew a lease with, and renews the lock instead.
+local function is_kept_by_lock(id, record)
+  local left = string.sub(record, 1, 8) == 'foreign.' and lock_left(line, id)
+  if left then redis.call('ZADD', leases, whole(now + left), id) end
+  return left
+end
+
 local taken = {}
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', whole(now), 'LIMIT', 0, batch)) do
-  local record = redis.call('HGET', claims, id)
-  if record then
-    take_back(id, record, 'lease')
-    taken[#taken + 1] = id
-  else
-    redis.call('ZREM', leases, id)
+for _ = 1, 10 do
+  local over = redis.call('ZRANGEBYSCORE', leases, '-inf', whole(now), 'LIMIT', 0, batch)
+  for _, id in ipairs(over) do
+    local record = redis.call('HGET', claims, id)
+    if not record then
+      redis.call('ZREM', leases, id)
+    elseif not is_kept_by_lock(id, record) then
+      take_back(id, record, 'lease')
+      taken[#taken + 1] = id
+    end
   end
+  if #over < tonumber(batch) or #taken >= tonumber(batch) then break end
 end
 
 local silent, any = {}, false

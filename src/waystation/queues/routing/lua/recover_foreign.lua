@@ -2,7 +2,7 @@
 --- keys  active claims terms events
 --- args  namespace now term batch cursor
 --- uses  line_at instant_ms tell fenced adopt push_waiting route_of bury_unreadable queue_of
---- uses  stands_in_line
+--- uses  stands_in_line lock_left
 local line = line_at(namespace)
 now = instant_ms(now)
 local over = fenced(terms, term)
@@ -10,7 +10,7 @@ if over then return over end
 adopt(line, now)
 local page, taken = redis.call('SSCAN', active, cursor, 'COUNT', batch), {}
 for _, id in ipairs(page[2]) do
-  if redis.call('HEXISTS', claims, id) == 0 and redis.call('EXISTS', line.lock .. id) == 0
+  if redis.call('HEXISTS', claims, id) == 0 and not lock_left(line, id)
     and redis.call('SREM', active, id) == 1 then
     local route, why = route_of(line, id)
     if route and not stands_in_line(line, id, string.sub(route, 2)) then
