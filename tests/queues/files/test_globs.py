@@ -25,6 +25,12 @@ from waystation.queues.files.globs import Globs
         ("**/*.{jpg,png}", ["a.jpg", "x/b.png"], ["a.gif"]),
         ("{a,b}/{c,d}", ["a/c", "b/d"], ["a/b"]),
         ("**/.DS_Store", [".DS_Store", "a/.DS_Store"], ["DS_Store"]),
+        ("**/*.pdf", ["A.PDF", "x/b.Pdf"], ["a.PD", "aPDF"]),
+        ("**/*.{JPG,tar.gz}", ["a.jpg", "x/b.TAR.GZ"], ["a.gz"]),
+        ("In/**/scan-*.tif", ["In/scan-1.TIF"], ["in/scan-1.tif", "In/Scan-1.tif"]),
+        ("README.md", ["README.MD"], ["readme.md"]),
+        ("**/*.[ch]", ["a.c"], ["a.C"]),
+        ("**/*.Straße", ["a.STRAßE"], ["a.STRASSE"]),
         ("**/*.pdf", ["two\nlines.pdf"], ["a.pdf\n"]),
     ],
 )

@@ -1,6 +1,10 @@
-"""Patterns for paths: `*` within a name, `**` over any number of folders, `{a,b}` for either."""
+"""Patterns for paths: `*` within a name, `**` over any number of folders, `{a,b}` for either.
+
+The ending of a file's name is compared without case: a scanner's `A.PDF` is a `*.pdf`.
+"""
 
 import fnmatch
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -31,6 +35,7 @@ def _test(pattern: str) -> Callable[[str], bool]:
     if not pattern:
         raise InvalidOption("a pattern must not be empty")
     parts = pattern.strip("/").split("/")
+    parts[-1] = _ending_in_any_case(parts[-1])
     if parts in (["**"], ["**", "*"]):
         return lambda path: True
     if len(parts) == 2 and parts[0] == "**":
@@ -43,6 +48,21 @@ def _test(pattern: str) -> Callable[[str], bool]:
 def _name_test(part: str) -> Callable[[str], "re.Match[str] | None"]:
     # The standard library's expressions cannot be made to backtrack without end.
     return re.compile(fnmatch.translate(part.replace("**", "*"))).match
+
+
+def _ending_in_any_case(name: str) -> str:
+    """The same pattern for a name, with each letter of the ending as `[aA]`."""
+    after_wildcard = name.rpartition("*")[2]
+    is_ending = after_wildcard.startswith(".") and after_wildcard != name
+    ending = after_wildcard if is_ending else os.path.splitext(name)[1]
+    if set(ending) & set("*?[]"):
+        return name
+    return name.removesuffix(ending) + "".join(_in_any_case(letter) for letter in ending)
+
+
+def _in_any_case(letter: str) -> str:
+    lower, upper = letter.lower(), letter.upper()
+    return f"[{lower}{upper}]" if lower != upper and len(lower + upper) == 2 else letter
 
 
 def _fits(tests: Sequence[Callable[[str], object] | None], names: Sequence[str]) -> bool:
