@@ -55,6 +55,7 @@ def test_a_producer_puts_files_in_line_and_ends(home: Path, run: Files, server: 
     assert (server.llen("jobqueue:high_priority"), server.llen("jobqueue:low_priority")) == (1, 1)
     peeked = run("--role=admin", "peek", "high")
     assert json.loads(peeked.stdout)["filepath"] == str(home / "data" / "a.pdf")
+    assert peeked.stdout.encode() == server.lindex("jobqueue:high_priority", 0) + b"\n"
 
 
 def test_the_first_signal_drains_the_worker(home: Path, run: Files, server: Any) -> None:

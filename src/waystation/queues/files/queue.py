@@ -153,6 +153,10 @@ class Queue(Attached):
 
     async def peek(self, queue: str, count: int = 10) -> list[Job | bytes]:
         """The next jobs of a list, the next to run first; bytes where something is no job."""
+        return [_job_or_bytes(raw) for raw in await self.payloads(queue, count)]
+
+    async def payloads(self, queue: str, count: int = 10) -> list[bytes]:
+        """The same as they are in Redis, byte for byte."""
         at_least("count", count, 1)
         lists = self._lists()
         key = lists.get(queue, queue)
@@ -161,7 +165,7 @@ class Queue(Attached):
         redis: Any = (await self._opened()).redis
         with faults.told():
             raws: list[bytes] = await redis.lrange(key, -count, -1)
-        return [_job_or_bytes(raw) for raw in reversed(raws)]
+        return raws[::-1]
 
     async def dead_letters(self, count: int = 100) -> list[DeadLetter]:
         """What is set aside, the oldest first."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar, cast
 import msgspec
 import typer
 
-from waystation.core.errors import InvalidOption
+from waystation.core.errors import InvalidOption, Malformed
 from waystation.core.store.connection import Store
 from waystation.interfaces import files as composed
 from waystation.interfaces.cli.files import roles
@@ -19,7 +19,7 @@ from waystation.interfaces.cli.loading import loaded
 from waystation.interfaces.settings import Settings
 from waystation.interfaces.settings.files import FilesSettings
 from waystation.interfaces.settings.files_load import load_files
-from waystation.queues.files.job import Job, rfc3339
+from waystation.queues.files.job import read, rfc3339
 from waystation.queues.files.queue import DeadLetter, Queue
 
 T = TypeVar("T")
@@ -137,12 +137,12 @@ def peek(
     ],
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=100)] = 10,
 ) -> None:
-    """Print the next jobs of a list, the next to run first; dead letters with their reasons."""
+    """Print the next jobs of a list as they are in Redis, dead letters with their reasons."""
 
     async def look(line: Queue) -> list[str]:
         if queue in ("dead_letter", line.keys.dead_letter):
             return [_letter(letter) for letter in await line.dead_letters(count)]
-        return [_job(found) for found in await line.peek(queue, count)]
+        return [_job(payload) for payload in await line.payloads(queue, count)]
 
     lines = _on_the_queue(context, look)
     if not lines:
@@ -151,8 +151,12 @@ def peek(
         typer.echo(line)
 
 
-def _job(found: Job | bytes) -> str:
-    return repr(found) if isinstance(found, bytes) else msgspec.json.encode(found).decode()
+def _job(payload: bytes) -> str:
+    try:
+        read(payload)
+    except Malformed:
+        return repr(payload)
+    return payload.decode()
 
 
 def _letter(letter: DeadLetter) -> str:
