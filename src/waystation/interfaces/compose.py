@@ -1,5 +1,6 @@
 """Settings made into running things; the only file that wires."""
 
+import errno
 import sys
 from collections.abc import AsyncGenerator, Collection, Generator
 from contextlib import asynccontextmanager, contextmanager
@@ -21,6 +22,17 @@ from waystation.interfaces.settings.sections import (
     WorkerSettings,
 )
 from waystation.interfaces.settings.tracing import TracingSettings
+
+_log = logs.get_logger(__name__)
+
+
+class TelemetryNames(msgspec.Struct, frozen=True):
+    """What the telemetry settings are called where the user wrote them."""
+
+    section: str = "telemetry"
+    port: str = "telemetry.metrics_port"
+    port_is_default: bool = False
+    """Nobody asked for the port, so the process runs without it when it is taken."""
 
 
 class Telemetry(msgspec.Struct, frozen=True):
@@ -62,15 +74,18 @@ async def telemetry(
     *,
     queues: Collection[str] | None = None,
     ready: endpoint.Readiness | None = None,
+    names: TelemetryNames | None = None,
 ) -> AsyncGenerator[Telemetry]:
     """Set up metrics and traces for as long as the process runs.
 
-    `queues` are the only ones that the numbers name; `ready` adds pages that tell how it is.
+    `queues` are the only ones that the numbers name; `ready` adds pages that tell how it is;
+    `names` are the settings' own, for those who wrote them under others.
     """
+    names = names or TelemetryNames()
     metrics = Metrics(allow=None if queues is None else {"queue": queues})
     logs.count_rejected(metrics.log_rejected_keys.of().inc)
-    with _spans_sent(settings.tracing):
-        async with _metrics_served(settings, metrics, ready):
+    with _spans_sent(settings.tracing, names):
+        async with _metrics_served(settings, metrics, ready, names):
             yield Telemetry(metrics, Traces())
 
 
@@ -93,12 +108,12 @@ def worker_options(settings: WorkerSettings) -> WorkerOptions:
 
 
 @contextmanager
-def _spans_sent(settings: TracingSettings) -> Generator[None]:
+def _spans_sent(settings: TracingSettings, names: TelemetryNames) -> Generator[None]:
     if not settings.enabled:
         yield
         return
     tracing = extras.load(
-        "waystation.interfaces.tracing", extra="tracing", purpose="telemetry.tracing"
+        "waystation.interfaces.tracing", extra="tracing", purpose=f"{names.section}.tracing"
     )
     provider = tracing.send_to(settings.endpoint)
     try:
@@ -109,7 +124,10 @@ def _spans_sent(settings: TracingSettings) -> Generator[None]:
 
 @asynccontextmanager
 async def _metrics_served(
-    settings: TelemetrySettings, metrics: Metrics, ready: endpoint.Readiness | None
+    settings: TelemetrySettings,
+    metrics: Metrics,
+    ready: endpoint.Readiness | None,
+    names: TelemetryNames,
 ) -> AsyncGenerator[None]:
     if settings.metrics_port is None:
         yield
@@ -118,8 +136,15 @@ async def _metrics_served(
     try:
         server = await endpoint.serve(metrics, host=host, port=port, ready=ready)
     except OSError as error:
+        if names.port_is_default and error.errno == errno.EADDRINUSE:
+            _log.warning(
+                f"metrics_not_served: the default port is taken; set {names.port} to serve them",
+                port=port,
+            )
+            yield
+            return
         raise InvalidSetting(
-            f"telemetry.metrics_port wants a port that can be listened on, "
+            f"{names.port} wants a port that can be listened on, "
             f"got {host}:{port} ({error.strerror})"
         ) from error
     async with server:

@@ -16,7 +16,9 @@ from waystation.core.store.server import require_suitable
 from waystation.interfaces import compose
 from waystation.interfaces.settings import Settings
 from waystation.interfaces.settings.files import FilesSettings, RedisSettings
+from waystation.interfaces.settings.files_load import LoadedFiles
 from waystation.interfaces.settings.sections import TelemetrySettings
+from waystation.queues.files.handlers import registered
 from waystation.queues.files.options import Layout, ReaperOptions, WorkOptions
 from waystation.queues.files.producer import ProducerOptions
 from waystation.queues.files.queue import QueueOptions
@@ -102,6 +104,14 @@ def producer_options(settings: FilesSettings) -> ProducerOptions:
     )
 
 
+def require_scan_dir(loaded: LoadedFiles) -> None:
+    """Refuse a directory that cannot be walked, before anything is touched."""
+    directory = loaded.settings.producer.scan_dir
+    if not Path(directory).is_dir():
+        setting = loaded.named("producer", "scan_dir")
+        raise InvalidSetting(f"{setting} wants a directory, got {directory!r}")
+
+
 def worker_options(settings: FilesSettings) -> FileWorkerOptions:
     """How files are worked on."""
     worker, reaper, breaker = settings.worker, settings.reaper, settings.circuit_breaker
@@ -148,6 +158,16 @@ def telemetry_settings(settings: FilesSettings, general: Settings) -> TelemetryS
     )
 
 
+def telemetry_names(loaded: LoadedFiles) -> compose.TelemetryNames:
+    """What these settings are called in the line's own file."""
+    port = ("observability", "metrics_port")
+    return compose.TelemetryNames(
+        section="observability",
+        port=loaded.named(*port),
+        port_is_default=port not in loaded.origins,
+    )
+
+
 def named_queues(settings: FilesSettings) -> Sequence[str]:
     """The queues that the numbers may name."""
     worker = settings.worker
@@ -155,13 +175,24 @@ def named_queues(settings: FilesSettings) -> Sequence[str]:
     return settings.metrics.allowed_queues or [*own, worker.completed_list, worker.dead_letter_list]
 
 
-def import_handlers(settings: FilesSettings) -> None:
+def import_handlers(loaded: LoadedFiles) -> None:
     """Import the module whose functions run for the files, also from the working directory."""
-    name = settings.worker.handlers
+    module = loaded.settings.worker.handlers
+    setting = loaded.named("worker", "handlers")
+    if not module or module.startswith("."):
+        raise InvalidSetting(
+            f"{setting} wants the module with your @files.handler functions, such as shop.inbox, "
+            f"got {repr(module) if module else 'nothing'}"
+        )
     sys.path.insert(0, str(Path.cwd()))
     try:
-        importlib.import_module(name)
+        importlib.import_module(module)
     except ImportError as error:
         raise InvalidSetting(
-            f"worker.handlers wants a module that can be imported, got {name!r} ({error})"
+            f"{setting} wants a module that can be imported, got {module!r} ({error})"
         ) from error
+    if not registered.rules:
+        raise InvalidSetting(
+            f"{setting} wants a module with functions under @files.handler, "
+            f"got {module!r}, which registers none"
+        )

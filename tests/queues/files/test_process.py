@@ -2,10 +2,12 @@
 
 import json
 import signal
+import socket
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +70,48 @@ def test_the_first_signal_drains_the_worker(home: Path, run: Files, server: Any)
     assert server.scard("jobqueue:workers") == 0
 
 
+def test_a_worker_without_functions_is_refused_and_touches_nothing(
+    home: Path, run: Files, server: Any
+) -> None:
+    """A default that only read the files completed whole backlogs without doing anything."""
+    (home / "data" / "a.txt").write_text("x")
+    without(home, "worker", "handlers")
+    refused = run("--role=all", "--until-done")
+    assert refused.returncode == 2
+    assert refused.stderr.splitlines()[-1] == (
+        "waystation: worker.handlers wants the module with your @files.handler functions, "
+        "such as shop.inbox, got nothing"
+    )
+    assert server.keys("*") == []
+
+
+def test_a_taken_port_that_nobody_asked_for_stops_no_process(home: Path, run: Files) -> None:
+    """A producer and a worker with one file run on one host."""
+    without(home, "observability", "metrics_port")
+    with listening(9090):
+        done = run("--role=producer")
+    assert done.returncode == 0, done.stderr
+    assert "metrics_not_served" in done.stderr
+    assert "set observability.metrics_port" in done.stderr
+
+
+def without(home: Path, section: str, key: str) -> None:
+    """Take a setting out of the file."""
+    settings = json.loads((home / "files.yaml").read_text())
+    del settings[section][key]
+    (home / "files.yaml").write_text(json.dumps(settings))
+
+
+@contextmanager
+def listening(port: int) -> Generator[int]:
+    with socket.socket() as taken:
+        # Somebody else's program on that port serves as well.
+        with suppress(OSError):
+            taken.bind(("127.0.0.1", port))
+            taken.listen()
+        yield taken.getsockname()[1]
+
+
 def test_the_second_signal_ends_it_at_once(home: Path, server: Any) -> None:
     (home / "data" / "a.slow").write_text("30")
     with running(home, "--role=all") as process:
@@ -128,8 +172,10 @@ def test_a_missing_file_is_mentioned_and_the_defaults_count(run: Files) -> None:
         (["--role=worker"], {"WORKER_COUNT": "0"}, "worker.count (WORKER_COUNT) wants at least 1"),
         (["--role=worker"], {"REDIS_ADDR": "127.0.0.1:1", "REDIS_MAX_RETRIES": "0"},
          "no store answers at"),
-        (["--role=producer"], {"PRODUCER_SCAN_DIR": "nowhere"}, "scan_dir must be a directory"),
-        (["--role=worker"], {"WORKER_HANDLERS": "no.such.module"}, "worker.handlers wants"),
+        (["--role=producer"], {"PRODUCER_SCAN_DIR": "nowhere"},
+         "producer.scan_dir (PRODUCER_SCAN_DIR) wants a directory, got 'nowhere'"),
+        (["--role=worker"], {"WORKER_HANDLERS": "no.such.module"},
+         "worker.handlers (WORKER_HANDLERS) wants a module that can be imported"),
         (["--role=admin"], {}, "--role=admin wants one of stats, peek"),
         (["--role=worker", "stats"], {}, "stats wants --role=admin"),
         (["--role=worker", "--watch"], {}, "--watch wants --role=producer or --role=all"),

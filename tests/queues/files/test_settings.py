@@ -1,6 +1,7 @@
 """The line's own configuration file."""
 
 import re
+import socket
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,13 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from waystation.core.errors import InvalidOption, InvalidSetting
+from waystation.interfaces import compose
 from waystation.interfaces import files as composed
+from waystation.interfaces.settings import Settings
 from waystation.interfaces.settings.files import FilesSettings
 from waystation.interfaces.settings.files_load import load_files
 from waystation.interfaces.settings.table import table
+from waystation.queues.files.handlers import Handlers
 from waystation.queues.files.options import Layout
 
 WHOLE = """
@@ -231,3 +235,37 @@ def test_any_file_loads_or_says_in_one_line_why_not(
     else:
         told = ["all is well"]
     assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "complaint"),
+    [
+        ("", "worker.handlers wants the module with your @files.handler functions, such as"),
+        (".work", "worker.handlers (WORKER_HANDLERS) wants the module with your @files.handler"),
+        ("no.such", "worker.handlers (WORKER_HANDLERS) wants a module that can be imported, got"),
+        ("json", "worker.handlers (WORKER_HANDLERS) wants a module with functions under @files"),
+    ],
+)
+def test_a_worker_without_functions_is_refused_with_what_to_set(
+    module: str, complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(composed, "registered", Handlers())
+    loaded = load_files(environ={"WORKER_HANDLERS": module})
+    with pytest.raises(InvalidSetting, match=f"^{re.escape(complaint)}"):
+        composed.import_handlers(loaded)
+
+
+async def test_a_taken_port_is_refused_under_the_name_it_was_set_by() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        loaded = load_files(environ={"OBSERVABILITY_METRICS_PORT": str(port)})
+        refused = re.escape(
+            "observability.metrics_port (OBSERVABILITY_METRICS_PORT) wants a port that can be "
+            f"listened on, got 127.0.0.1:{port} ("
+        )
+        with pytest.raises(InvalidSetting, match=f"^{refused}"):
+            async with compose.telemetry(
+                composed.telemetry_settings(loaded.settings, Settings()),
+                names=composed.telemetry_names(loaded),
+            ):
+                pass

@@ -79,8 +79,8 @@ class FileWorkerSettings(Section):
     """How long one file may take."""
     grace: Annotated[float, Duration()] = 30.0
     """How long running work may go on after a stop was asked for."""
-    handlers: str = "waystation.queues.files.checksum"
-    """The module whose `@files.handler` functions run; the default reads each file once."""
+    handlers: str = ""
+    """The module whose `@files.handler` functions run; a worker without one is refused."""
 
     @field_validator("queues")
     @classmethod
@@ -171,7 +171,8 @@ class ObservabilitySettings(Section):
     """What can be seen from outside."""
 
     metrics_port: Annotated[int, Field(ge=0, le=65_535)] | None = 9090
-    """The port of /metrics, /healthz and /readyz; 0 takes a free one."""
+    """The port of /metrics, /healthz and /readyz; 0 takes a free one. A port that was set and is
+    taken is refused; when only the default is taken, the process runs without these pages."""
     log_level: Literal["debug", "info", "warning", "error", "critical"] = "info"
     queue_sample_interval: Annotated[float, Duration(at_least="10ms")] = 2.0
     tracing: TracingSettings = TracingSettings()

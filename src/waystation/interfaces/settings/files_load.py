@@ -25,6 +25,11 @@ class LoadedFiles(msgspec.Struct, frozen=True):
     missing: Path | None = None
     """The file that was asked for but is not there, so that the defaults count."""
 
+    def named(self, *key: str) -> str:
+        """A setting as an error names it: where it was written stands behind it."""
+        origin = self.origins.get(key)
+        return f"{'.'.join(key)} ({origin})" if origin else ".".join(key)
+
     def shown(self) -> Iterator[Shown]:
         """Every setting as it may be printed."""
         for setting in table(FilesSettings):

@@ -18,7 +18,7 @@ from waystation.interfaces.cli.files.roles import counted
 from waystation.interfaces.cli.loading import loaded
 from waystation.interfaces.settings import Settings
 from waystation.interfaces.settings.files import FilesSettings
-from waystation.interfaces.settings.files_load import load_files
+from waystation.interfaces.settings.files_load import LoadedFiles, load_files
 from waystation.queues.files.job import read, rfc3339
 from waystation.queues.files.queue import DeadLetter, Queue
 
@@ -53,9 +53,13 @@ class Role(StrEnum):
 class Given(msgspec.Struct, frozen=True):
     """What the options before a verb say."""
 
-    settings: FilesSettings
+    files: LoadedFiles
     general: Settings
-    rows: list[Any]
+
+    @property
+    def settings(self) -> FilesSettings:
+        """The line's settings in force."""
+        return self.files.settings
 
 
 @app.callback()
@@ -79,7 +83,7 @@ def files(
     if found.missing:
         typer.echo(f"waystation: no file {found.missing}, the defaults count", err=True)
     composed.layout(found.settings)  # Keys that collide are refused before anything is touched.
-    given = Given(found.settings, general, list(found.shown()))
+    given = Given(found, general)
     context.obj = given
     verb = context.invoked_subcommand
     if verb is not None:
@@ -95,7 +99,7 @@ def files(
                 raise InvalidOption("--watch goes on for ever, so it cannot go with --until-done")
             asyncio.run(
                 roles.run(
-                    given.settings,
+                    given.files,
                     given.general,
                     produce=produce,
                     work=work,
@@ -240,7 +244,7 @@ def config(
         if not schema:
             raise InvalidOption("config wants --show or --schema, got neither")
         return
-    rows = cast(Given, context.obj).rows
+    rows = list(cast(Given, context.obj).files.shown())
     names = max(len(row.name) for row in rows)
     values = max(len(row.value) for row in rows)
     for row in rows:

@@ -24,19 +24,20 @@ from waystation.interfaces import compose
 from waystation.interfaces import files as composed
 from waystation.interfaces.settings import Settings
 from waystation.interfaces.settings.files import FilesSettings
+from waystation.interfaces.settings.files_load import LoadedFiles
 from waystation.queues.files.handlers import Handlers
 from waystation.queues.files.job import Job
 from waystation.queues.files.options import Layout
 from waystation.queues.files.producer import Producer, Tally
 from waystation.queues.files.queue import Queue, burst_of, entry
-from waystation.queues.files.scan import Found, root_of
+from waystation.queues.files.scan import Found
 from waystation.queues.files.worker import Worker
 
 _log = get_logger(__name__)
 
 
 async def run(
-    settings: FilesSettings,
+    loaded: LoadedFiles,
     general: Settings,
     *,
     produce: bool,
@@ -45,15 +46,21 @@ async def run(
     until_done: bool,
 ) -> None:
     """Scan, work, or both, until a signal comes or nothing is left to do."""
+    settings = loaded.settings
     seen = composed.telemetry_settings(settings, general)
     compose.log_to_stderr(seen)
     if produce:
-        root_of(composed.producer_options(settings).scan)
+        composed.require_scan_dir(loaded)
     if work:
-        composed.import_handlers(settings)
+        composed.import_handlers(loaded)
     checks = _Checks()
     async with (
-        compose.telemetry(seen, queues=composed.named_queues(settings), ready=checks) as telemetry,
+        compose.telemetry(
+            seen,
+            queues=composed.named_queues(settings),
+            ready=checks,
+            names=composed.telemetry_names(loaded),
+        ) as telemetry,
         composed.store(settings, general) as store,
     ):
         queue = Queue(
