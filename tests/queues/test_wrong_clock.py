@@ -11,8 +11,8 @@ from waystation.core.outcome import Failed
 from waystation.core.runtime.claim import Settled, Source
 from waystation.core.store.connection import Store, connect
 from waystation.queues import bullmq, files, routing
+from waystation.queues.bullmq.claim_options import ClaimOptions as BullOptions
 from waystation.queues.bullmq.claims import BullSource
-from waystation.queues.bullmq.claims import ClaimOptions as BullOptions
 from waystation.queues.files.claims import FileSource
 from waystation.queues.files.queue import entry
 from waystation.queues.files.scan import Found

@@ -6,7 +6,7 @@ from typing import Any, TypeVar, cast, overload
 
 import msgspec
 
-from waystation.core.errors import InvalidInput, Malformed, PayloadTooLarge
+from waystation.core.errors import InvalidInput, InvalidResult, Malformed, PayloadTooLarge
 
 T = TypeVar("T")
 
@@ -30,6 +30,20 @@ def encode(value: object) -> bytes:
     # The encoder writes NaN and the infinities as null, so only output with a null needs a look.
     if b"null" in raw and value is not None:
         _refuse_unwritable_numbers(value)
+    return raw
+
+
+def encode_result(value: object, limit: int = PAYLOAD_LIMIT) -> bytes:
+    """Write what a handler returned; what cannot be stored is an InvalidResult."""
+    try:
+        raw = encode(value)
+    except InvalidInput as error:
+        raise InvalidResult(f"the handler's result cannot be stored: {error}") from None
+    if len(raw) > limit:
+        raise InvalidResult(
+            f"the handler's result cannot be stored: {len(raw) / 2**20:.1f} MB of JSON "
+            f"exceed the limit of {limit / 2**20:.1f} MB"
+        )
     return raw
 
 

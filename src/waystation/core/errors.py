@@ -172,6 +172,12 @@ class Unrecoverable(WorkError):
     code = "UNRECOVERABLE"
 
 
+class InvalidResult(Unrecoverable):
+    """What a handler returned cannot be stored; running it again would not change that."""
+
+    code = "INVALID_RESULT"
+
+
 class RateLimited(WorkError):
     """The limit is used up for now."""
 

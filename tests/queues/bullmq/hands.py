@@ -12,7 +12,8 @@ from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Claim, Settled
 from waystation.core.store.connection import Store, connect
 from waystation.queues.bullmq import scripts
-from waystation.queues.bullmq.claims import BullSource, ClaimOptions
+from waystation.queues.bullmq.claim_options import ClaimOptions
+from waystation.queues.bullmq.claims import BullSource
 from waystation.queues.bullmq.job import Job
 from waystation.queues.bullmq.keys import QueueKeys
 from waystation.queues.bullmq.options import JobOptions, wire_options
@@ -70,18 +71,24 @@ class Hands:
         (claim,) = await self.claim()
         return claim
 
-    async def end(self, claim: Claim[Job], outcome: Outcome) -> Exception | None:
-        """File an outcome; why it does not count, if it does not."""
-        refused = (await self.worker.settle([Settled(claim, outcome)], claim=0)).refused
-        return refused[0].reason if refused else None
+    async def end(self, claim: Claim[Job], outcome: Outcome) -> BaseException | None:
+        """File an outcome; why it does not count, if it does not, or was stored as a failure."""
+        reply = await self.worker.settle([Settled(claim, outcome)], claim=0)
+        if reply.refused:
+            return reply.refused[0].reason
+        match outcome, reply.settled[0].outcome:
+            case Done(), Failed(error):
+                return error
+            case _:
+                return None
 
-    async def complete(self, claim: Claim[Job], result: Any = None) -> Exception | None:
+    async def complete(self, claim: Claim[Job], result: Any = None) -> BaseException | None:
         return await self.end(claim, Done(result))
 
-    async def fail(self, claim: Claim[Job], reason: str = "no") -> Exception | None:
+    async def fail(self, claim: Claim[Job], reason: str = "no") -> BaseException | None:
         return await self.end(claim, Failed(RuntimeError(reason)))
 
-    async def hand_back(self, claim: Claim[Job]) -> Exception | None:
+    async def hand_back(self, claim: Claim[Job]) -> BaseException | None:
         return await self.end(claim, Returned())
 
     async def extend(self, *claims: Claim[Job]) -> list[Claim[Job]]:

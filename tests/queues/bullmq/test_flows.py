@@ -77,7 +77,7 @@ async def test_a_child_that_fails_fails_its_parent_when_it_says_so(
     key = f"bull:mail:{claim.id}"
     assert (await hands.hash("parent"))["defa"] == f"child {key} failed"
     assert await flow.job.failed_children() == [key]
-    with pytest.raises(WrongState, match="children"):
+    with pytest.raises(WrongState, match="pending dependencies"):
         raise await hands.complete(await hands.claim_one()) or AssertionError("was completed")
 
 

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from waystation.core.errors import WaystationError
-from waystation.core.outcome import Outcome
+from waystation.core.outcome import Stored
 
 W = TypeVar("W")
 
@@ -30,7 +30,7 @@ class Settled(Generic[W]):
 
     __slots__ = ("claim", "outcome", "took_s")
 
-    def __init__(self, claim: Claim[W], outcome: Outcome, took_s: float = 0.0) -> None:
+    def __init__(self, claim: Claim[W], outcome: Stored, took_s: float = 0.0) -> None:
         self.claim = claim
         self.outcome = outcome
         self.took_s = took_s
@@ -50,13 +50,21 @@ class Refused(Generic[W]):
 
 
 class Reply(Generic[W]):
-    """What comes back from one call: the next claims, and the outcomes that were not accepted."""
+    """What comes back from one call: the next claims, and what became of each outcome."""
 
-    __slots__ = ("claims", "refused")
+    __slots__ = ("claims", "refused", "settled")
 
-    def __init__(self, claims: Sequence[Claim[W]] = (), refused: Sequence[Refused[W]] = ()) -> None:
+    def __init__(
+        self,
+        claims: Sequence[Claim[W]] = (),
+        refused: Sequence[Refused[W]] = (),
+        settled: Sequence[Settled[W]] = (),
+    ) -> None:
         self.claims = claims
         self.refused = refused
+        """The outcomes that were not accepted."""
+        self.settled = settled
+        """The outcomes that were accepted, as they were stored."""
 
 
 Extend: TypeAlias = Callable[[Sequence[Claim[Any]]], Awaitable[Sequence[Claim[Any]]]]

@@ -12,7 +12,7 @@ from typing import Any
 from waystation.core.backoff import Backoff, Dice
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import LeaseLost, Unrecoverable
-from waystation.core.outcome import Done, Failed, Outcome, Returned
+from waystation.core.outcome import Done, Failed, Moved, Retried, Returned, Stored
 
 from .claim import Claim, Extend, Refused, Reply, Settled
 
@@ -76,8 +76,19 @@ class MemorySource:
 
     async def settle(self, settled: Sequence[Settled[Any]], *, claim: int) -> Reply[Any]:
         """File outcomes away and claim more."""
-        refused = [refusal for each in settled if (refusal := self._file(each))]
-        return Reply(self._claim(claim), refused)
+        refused: list[Refused[Any]] = []
+        stored: list[Settled[Any]] = []
+        for each in settled:
+            entry, held = self.entries[each.claim.id], each.claim
+            if entry.token != held.token:
+                lost = LeaseLost(f"job {entry.id} is held by somebody else")
+                refused.append(Refused(held, lost))
+            else:
+                outcome = self._end(entry, each.outcome)
+                stored.append(
+                    each if outcome is each.outcome else Settled(held, outcome, each.took_s)
+                )
+        return Reply(self._claim(claim), refused, stored)
 
     async def wait(self, at_most: float) -> None:
         """Return when there may be work."""
@@ -129,34 +140,29 @@ class MemorySource:
             self._news.clear()
         return claims
 
-    def _file(self, settled: Settled[Any]) -> Refused[Any] | None:
-        entry = self.entries[settled.claim.id]
-        if entry.token != settled.claim.token:
-            return Refused(settled.claim, LeaseLost(f"job {entry.id} is held by somebody else"))
-        self._end(entry, settled.outcome)
-        return None
-
-    def _end(self, entry: Entry, outcome: Outcome) -> None:
+    def _end(self, entry: Entry, outcome: Stored) -> Stored:
         entry.token = ""
         match outcome:
             case Done(result):
                 entry.state, entry.result = "completed", result
-            case Returned():
+            case Returned() | Moved():
                 entry.attempts_made -= 1
                 self._put_back(entry)
             case Failed(error):
                 entry.error = error
-                if entry.attempts_made >= entry.attempts or isinstance(error, Unrecoverable):
-                    entry.state = "failed"
-                else:
-                    self._retry(entry)
+                if entry.attempts_made < entry.attempts and not isinstance(error, Unrecoverable):
+                    return Retried(error, entry.attempts_made, self._retry(entry))
+                entry.state = "failed"
+                return Failed(error, entry.attempts_made)
+        return outcome
 
-    def _retry(self, entry: Entry) -> None:
+    def _retry(self, entry: Entry) -> int:
         entry.state = "delayed"
         pause = entry.backoff.pause_ms(entry.attempts_made, self._dice) if entry.backoff else 0
         due = self._clock.monotonic() + pause / 1000
         heapq.heappush(self._delayed, (due, next(self._tokens), entry))
         self._news.set()
+        return pause
 
     def _put_back(self, entry: Entry) -> None:
         entry.state, entry.token = "waiting", ""

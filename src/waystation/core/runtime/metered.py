@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from waystation.core.errors import StoreError
-from waystation.core.outcome import Done, Failed, Returned
+from waystation.core.outcome import Done, Failed, Moved, Returned
 from waystation.core.telemetry.metrics import Metrics, reason_of
 
 from .claim import Claim, Refused, Settled
@@ -40,6 +40,8 @@ class Metered:
                     self._took.observe(each.took_s)
                 case Returned():
                     self._returned.inc()
+                case Moved():
+                    self._took.observe(each.took_s)
 
     def refused(self, refused: Sequence[Refused[Any]]) -> None:
         """Count the outcomes that came too late."""

@@ -77,7 +77,7 @@ class Listener(Protocol[W]):
         """These came in."""
 
     def settled(self, settled: Sequence[Settled[W]]) -> None:
-        """These outcomes were sent; the refused ones are told as well."""
+        """These outcomes were accepted; each is told as it was stored."""
 
     def refused(self, refused: Sequence[Refused[W]]) -> None:
         """These outcomes did not count."""
@@ -247,7 +247,11 @@ class Worker(Generic[W]):
     async def _call_one_by_one(self, settled: Sequence[Settled[W]]) -> Reply[W]:
         # One outcome the line cannot file must not take the others with it.
         replies = [await self._call([each], 0) for each in settled]
-        return Reply((), [refused for reply in replies for refused in reply.refused])
+        return Reply(
+            (),
+            [refused for reply in replies for refused in reply.refused],
+            [stored for reply in replies for stored in reply.settled],
+        )
 
     def _give_up(self, settled: Sequence[Settled[W]], error: StoreError) -> Reply[W]:
         self._trouble(error)
@@ -271,14 +275,14 @@ class Worker(Generic[W]):
             if not self._maybe_work:
                 self._quiet.set()
         self._notice_if_idle()
-        self._tell(reply, settled)
+        self._tell(reply)
 
-    def _tell(self, reply: Reply[W], settled: Sequence[Settled[W]]) -> None:
+    def _tell(self, reply: Reply[W]) -> None:
         listener = self._listener
         if listener is None:
             return
-        if settled:
-            listener.settled(settled)
+        if reply.settled:
+            listener.settled(reply.settled)
         if reply.refused:
             listener.refused(reply.refused)
         if reply.claims:

@@ -33,5 +33,3 @@ class RateLimitError(RateLimited):
 
 MOVED_BY_THE_HANDLER = (DelayedError, WaitingError, WaitingChildrenError)
 """What a handler raises when it has found another place for its job."""
-DETOURS = (*MOVED_BY_THE_HANDLER, RateLimitError)
-"""What a handler raises although its job has not failed."""

@@ -23,6 +23,8 @@ class Settlement(NamedTuple):
     due_in_ms: int
     """How long until the next delayed job is due; asked for only when there was nothing to claim,
     0 when there is none."""
+    now: int
+    """The instant of the call, in milliseconds."""
 
 
 def _settlement(answer: Any) -> Settlement:

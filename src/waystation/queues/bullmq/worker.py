@@ -19,8 +19,9 @@ from waystation.core.telemetry.traces import Traces, carrier_from_text
 
 from . import schedulers, upkeep
 from .attached import AttachedToQueue
-from .claims import BullSource, ClaimOptions, Strategy
-from .errors import DETOURS, UnrecoverableError
+from .claim_options import ClaimOptions, Strategy
+from .claims import BullSource
+from .errors import UnrecoverableError
 from .job import Job
 from .keys import PREFIX
 from .limits import Limit
@@ -266,7 +267,7 @@ class _Callbacks:
             match each.outcome:
                 case Done(result):
                     self._tell("completed", each.claim.work, result)
-                case Failed(error) if not isinstance(error, DETOURS):
+                case Failed(error):
                     self._tell("failed", each.claim.work, error)
                 case _:
                     pass

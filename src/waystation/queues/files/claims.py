@@ -15,7 +15,7 @@ from waystation.core import identity
 from waystation.core.breaker import BreakerOptions, Permit
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import LeaseLost, Malformed, StoreError
-from waystation.core.outcome import Done, Failed, Returned
+from waystation.core.outcome import Done, Failed, Retried
 from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
 from waystation.core.runtime.tasks import end
 from waystation.core.store.connection import Store
@@ -115,11 +115,14 @@ class FileSource:
         if self._in_doubt:
             await self._find_lost_claims()
         mine, others = _by_holder(settled, self.worker)
-        refused = [each for group in others for each in await self._settle_for(group)]
+        refused: list[Refused[Job]] = []
+        stored: list[Settled[Job]] = []
+        for group in others:
+            await self._settle_for(group, stored, refused)
         found = self._take_found(claim)
         claim -= len(found)
         if not (mine or claim or self._poison):
-            return Reply(found, refused)
+            return Reply(found, refused, stored)
         poison, self._poison = self._poison, []
         records = [self._record(each) for each in mine]
         try:
@@ -131,8 +134,8 @@ class FileSource:
             raise
         self._held.difference_update(cast(FileClaim, each.claim) for each in mine)
         codes = settlement.codes[len(poison) :]
-        refused += self._told(mine, records, codes)
-        return Reply([*found, *claims], refused)
+        self._sort(mine, records, codes, stored, refused)
+        return Reply([*found, *claims], refused, stored)
 
     async def wait(self, at_most: float) -> None:
         """Return when there may be work."""
@@ -228,12 +231,17 @@ class FileSource:
             outcomes=[part for record in records for part in record],
         )
 
-    async def _settle_for(self, group: Sequence[Settled[Job]]) -> list[Refused[Job]]:
+    async def _settle_for(
+        self,
+        group: Sequence[Settled[Job]],
+        stored: list[Settled[Job]],
+        refused: list[Refused[Job]],
+    ) -> None:
         """Settle what another worker fetched; it is still the one that holds it."""
         worker = group[0].claim.token
         records = [self._record(each) for each in group]
         settlement = await self._send(self._keys.of(worker), worker, records, 0, self.gates.plan(0))
-        return self._told(group, records, settlement.codes)
+        self._sort(group, records, settlement.codes, stored, refused)
 
     async def _renew(self, client: Client) -> list[bytes]:
         return await scripts.renew(
@@ -302,18 +310,23 @@ class FileSource:
             case Done():
                 _resolve(claim.permit, None)
                 return success(claim.raw, claim.id, claim.lane, claim.work.attempt, settled.took_s)
-            case Returned():
-                _resolve(claim.permit, Reason.CANCELLED)
-                return handed_back(claim.raw, claim.id, claim.lane, claim.work.attempt)
             case Failed(error):
                 _resolve(claim.permit, reason_of(error))
                 queue = self._keys.queues[claim.lane - 1]
                 return failure(claim.raw, claim.work, claim.lane, queue, error, self._options)
+            case _:
+                _resolve(claim.permit, Reason.CANCELLED)
+                return handed_back(claim.raw, claim.id, claim.lane, claim.work.attempt)
 
-    def _told(
-        self, settled: Sequence[Settled[Job]], records: Sequence[Record], codes: Sequence[int]
-    ) -> list[Refused[Job]]:
-        refused: list[Refused[Job]] = []
+    def _sort(
+        self,
+        settled: Sequence[Settled[Job]],
+        records: Sequence[Record],
+        codes: Sequence[int],
+        stored: list[Settled[Job]],
+        refused: list[Refused[Job]],
+    ) -> None:
+        """Put each outcome among those that were stored, or those that came too late."""
         for each, record, code in zip(settled, records, codes, strict=True):
             claim = cast(FileClaim, each.claim)
             if code:
@@ -322,7 +335,10 @@ class FileSource:
                 _log.warning("an outcome comes too late and does not count", **self._about(claim))
             elif isinstance(each.outcome, Failed):
                 self._tell_failure(claim, each.outcome.error, again=record[0] == "retry")
-        return refused
+                outcome = _as_stored(each.outcome.error, claim.work.attempt, record)
+                stored.append(Settled(claim, outcome, each.took_s))
+            else:
+                stored.append(each)
 
     def _tell_failure(self, claim: FileClaim, error: BaseException, *, again: bool) -> None:
         reason = reason_of(error)
@@ -360,6 +376,12 @@ def _by_holder(
     )
     groups = {holder: list(group) for holder, group in by_holder}
     return groups.pop(worker, []), list(groups.values())
+
+
+def _as_stored(error: BaseException, attempt: int, record: Record) -> Failed:
+    if record[0] == "retry":
+        return Retried(error, attempt, cast(int, record[6]))
+    return Failed(error, attempt)
 
 
 def _resolve(permit: Permit | None, reason: Reason | None) -> None:

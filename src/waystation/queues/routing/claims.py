@@ -6,14 +6,14 @@ import random
 import time
 import traceback
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from waystation.core import codec, identity
 from waystation.core.clock import Clock
 from waystation.core.errors import (
-    InvalidInput,
+    InvalidResult,
     LeaseLost,
     Malformed,
     NotFound,
@@ -21,7 +21,7 @@ from waystation.core.errors import (
     StoreUnreachable,
     WaystationError,
 )
-from waystation.core.outcome import Done, Failed, Returned
+from waystation.core.outcome import Done, Failed, Retried, Stored
 from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.tasks import end
@@ -36,7 +36,8 @@ from .results import KEPT_S, about_the_dead, failure, success
 from .scripts import SERVER_TIME, Settlement
 from .wakes import Wakes
 
-Outcome = Sequence[str | bytes | int]
+Record: TypeAlias = Sequence[str | bytes | int]
+"""An outcome as the settling script takes it."""
 
 PER_CALL = 1_000
 """Jobs in one step; a script can take only so many values in hand at once."""
@@ -97,23 +98,30 @@ class RoutingSource:
         if len(settled) > PER_CALL:
             first = await self.settle(settled[:PER_CALL], claim=0)
             rest = await self.settle(settled[PER_CALL:], claim=claim)
-            return Reply([*first.claims, *rest.claims], [*first.refused, *rest.refused])
-        outcomes = [part for each in settled for part in self._record(each)]
+            return Reply(
+                [*first.claims, *rest.claims],
+                [*first.refused, *rest.refused],
+                [*first.settled, *rest.settled],
+            )
+        sent = [self._record(each) for each in settled]
+        outcomes = [part for _, record in sent for part in record]
         found = await self._find_lost_claims() if self._lost_answers else []
         claim = max(0, claim - len(found))
         token, settlement = await self._call(outcomes, claim)
-        refused = [
-            Refused(each.claim, _refusal(code, each.claim.id))
-            for each, code in zip(settled, settlement.codes, strict=True)
-            if code
-        ]
+        stored: list[Settled[Job]] = []
+        refused: list[Refused[Job]] = []
+        for (each, _), code in zip(sent, settlement.codes, strict=True):
+            if code:
+                refused.append(Refused(each.claim, _refusal(code, each.claim.id)))
+            else:
+                stored.append(each)
         while settlement.unread and not settlement.claims:
             token, settlement = await self._call((), claim)
         raw = settlement.claims
         claims = await self._claims((raw[at], raw[at + 1], token) for at in range(0, len(raw), 2))
-        return Reply([*found, *claims], refused)
+        return Reply([*found, *claims], refused, stored)
 
-    async def _call(self, outcomes: Outcome, want: int) -> tuple[str, Settlement]:
+    async def _call(self, outcomes: Record, want: int) -> tuple[str, Settlement]:
         self._calls += 1
         token = f"{self._token}:{self._calls}"
         try:
@@ -175,31 +183,33 @@ class RoutingSource:
                 raise
         return claims
 
-    def _record(self, settled: Settled[Job]) -> Outcome:
+    def _record(self, settled: Settled[Job]) -> tuple[Settled[Job], Record]:
+        """The outcome as it will be stored, and what is sent for it."""
         claim = settled.claim
         match settled.outcome:
             case Done(result):
                 return self._done(settled, result)
-            case Returned():
-                return ("returned", claim.id, claim.token)
             case Failed(error):
-                return self._failed(settled, error)
+                outcome, record = self._failed(settled, error)
+                return Settled(claim, outcome, settled.took_s), record
+            case _:
+                return settled, ("returned", claim.id, claim.token)
 
-    def _done(self, settled: Settled[Job], value: object) -> Outcome:
+    def _done(self, settled: Settled[Job], value: object) -> tuple[Settled[Job], Record]:
         claim, job = settled.claim, settled.claim.work
         try:
             result = success(value, self._now_ms(), settled.took_s)
-        except InvalidInput as error:
-            return self._failed(settled, error)
+        except InvalidResult as error:
+            return self._record(Settled(claim, Failed(error), settled.took_s))
         attempt = job.attempts + 1
-        return ("completed", claim.id, claim.token, result, attempt, int(job.progressed))
+        return settled, ("completed", claim.id, claim.token, result, attempt, int(job.progressed))
 
-    def _failed(self, settled: Settled[Job], error: BaseException) -> Outcome:
+    def _failed(self, settled: Settled[Job], error: BaseException) -> tuple[Stored, Record]:
         claim, job = settled.claim, settled.claim.work
         made = job.attempts + 1
         data = rewritten(job.raw, attempts=made)
         if job.retry.ends_with(error, made):
-            return self._dead(
+            return Failed(error, made), self._dead(
                 claim.id, claim.token, data, error, attempt=made, took_s=settled.took_s
             )
         route = ""
@@ -211,7 +221,8 @@ class RoutingSource:
         result = failure(error, self._now_ms(), settled.took_s, trace=_trace(error))
         pause = job.retry.backoff.pause_ms(made, self._dice)
         reason = type(error).__name__
-        return ("retry", claim.id, claim.token, data, result, pause, route, reason, made)
+        record = ("retry", claim.id, claim.token, data, result, pause, route, reason, made)
+        return Retried(error, made, pause), record
 
     def _dead(
         self,
@@ -222,7 +233,7 @@ class RoutingSource:
         *,
         attempt: int,
         took_s: float,
-    ) -> Outcome:
+    ) -> Record:
         now = self._now_ms()
         result = failure(error, now, took_s, trace=_trace(error))
         meta = about_the_dead(error, attempt, now, self._profile.server_id)

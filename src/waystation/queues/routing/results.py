@@ -55,7 +55,7 @@ def success(value: object, now_ms: int, took_s: float) -> bytes:
     """The JSON of an attempt that ended well."""
     # One is written for every job, so only the part that is not ours is looked through.
     return b'{"success":true,"data":%b,"completedAt":%d,"processingTime":%d}' % (
-        codec.encode(value),
+        codec.encode_result(value),
         now_ms,
         round(took_s * 1000),
     )

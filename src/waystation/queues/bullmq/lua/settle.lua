@@ -120,4 +120,4 @@ if completions + failures > 0 and #claims == 0 and limited_ms == 0 and due_in ==
   and redis.call('ZCARD', prioritized) == 0 then
   redis.call('XADD', events, '*', 'event', 'drained')
 end
-return { codes, claims, limited_ms, due_in }
+return { codes, claims, limited_ms, due_in, now }
