@@ -5,6 +5,7 @@ import threading
 from typing import Any
 from wsgiref.util import setup_testing_defaults
 
+import msgspec
 import pytest
 
 from tests.connectors.shop import OPTIONS, PAGE, Shop
@@ -25,14 +26,58 @@ async def test_a_browser_is_sent_to_wait_and_anything_else_is_told(shop: Shop) -
     assert len(shop.seen) == 1
 
 
-async def test_a_session_is_checked_without_asking_the_room(shop: Shop) -> None:
+async def test_a_session_passes_and_the_site_sees_its_own_cookies_alone(shop: Shop) -> None:
     headers = await shop.session()
     assert (await shop.http.get("/checkout", headers=headers)).status_code == 200
-    before = len(shop.asked)
-    for _ in range(5):
-        assert (await shop.http.get("/checkout", headers=headers)).status_code == 200
-    assert len(shop.asked) == before
     assert shop.seen[-1]["cookie"] == "own=1"
+
+
+@pytest.mark.parametrize("by", ["the visitor", "an operator"])
+async def test_a_session_that_was_ended_stops_passing_at_once(shop: Shop, by: str) -> None:
+    headers = await shop.session()
+    assert (await shop.http.get("/checkout", headers=headers)).status_code == 200
+    token = headers["cookie"].rpartition("=")[2]
+    place = await shop.house.room.place(shop.house.desk.check_session(token, QUEUE).sub)
+    if by == "the visitor":
+        await shop.house.room.complete(place)
+    else:
+        await shop.house.room.terminate(place, "admin_revoked")
+    assert (await shop.http.get("/checkout", headers=headers)).status_code == 303
+    assert (await shop.http.post("/checkout", headers=headers)).status_code == 429
+    assert len(shop.seen) == 1
+
+
+async def test_a_session_that_was_ended_is_not_signed_anew(shop: Shop, clock: HandClock) -> None:
+    headers = await shop.session()
+    token = headers["cookie"].rpartition("=")[2]
+    place = await shop.house.room.place(shop.house.desk.check_session(token, QUEUE).sub)
+    await shop.house.room.complete(place)
+    await clock.advance(100)
+    assert (await shop.http.get("/checkout", headers=headers)).status_code == 303
+
+
+async def test_a_site_may_ask_about_a_session_less_often(shop: Shop, clock: HandClock) -> None:
+    seldom = msgspec.structs.replace(OPTIONS, recheck_s=30)
+    other = Shop(shop.house, clock, seldom)
+    headers = await other.session()
+    assert (await other.http.get("/checkout", headers=headers)).status_code == 200
+    before = len(other.asked)
+    for _ in range(5):
+        assert (await other.http.get("/checkout", headers=headers)).status_code == 200
+    assert len(other.asked) == before
+    token = headers["cookie"].rpartition("=")[2]
+    place = await shop.house.room.place(shop.house.desk.check_session(token, QUEUE).sub)
+    await shop.house.room.complete(place)
+    await clock.advance(31)
+    assert (await other.http.get("/checkout", headers=headers)).status_code == 303
+    await other.http.aclose()
+
+
+async def test_a_room_that_does_not_answer_is_no_reason_to_show_anybody_out(shop: Shop) -> None:
+    headers = await shop.session()
+    await shop.look_again()
+    shop.away = True
+    assert (await shop.http.get("/checkout", headers=headers)).status_code == 200
 
 
 async def test_a_session_is_signed_anew_before_and_after_it_runs_out(

@@ -7,11 +7,13 @@ import pytest
 
 from tests.connectors.shop import OPTIONS, PAGE, Shop
 from tests.interfaces.api.hands import QUEUE
+from tests.support.ports import free_port
 from waystation.core.clock import HandClock
-from waystation.core.errors import InvalidOption
+from waystation.core.errors import InvalidOption, StoreUnreachable
+from waystation.interfaces.api.server import serving
 from waystation.interfaces.connectors import WaitingRoomWsgi
 from waystation.interfaces.connectors.gate import Gate, GateOptions
-from waystation.interfaces.connectors.link import AGAIN_S, AWAY_AFTER, FRESH_S, Link
+from waystation.interfaces.connectors.link import AGAIN_S, AWAY_AFTER, FRESH_S, Link, http_fetch
 from waystation.interfaces.connectors.signed import CONFIG, SESSION
 
 OPEN = GateOptions(rules=OPTIONS.rules, fail="open", open_at_most_s=60, grace_s=120)
@@ -110,6 +112,18 @@ async def test_rules_come_from_the_room_where_the_site_brings_none(
     await other.http.aclose()
 
 
+async def test_a_room_that_was_started_anew_is_asked_over_a_new_connection(shop: Shop) -> None:
+    port = free_port()
+    fetch = http_fetch(f"http://127.0.0.1:{port}")
+    for _ in range(2):
+        async with serving(shop.house.app, host="127.0.0.1", port=port):
+            for _ in range(2):
+                status, body = await asyncio.to_thread(fetch, "GET", "/health/live", {})
+                assert (status, body) == (200, b'{"status":"alive"}')
+    with pytest.raises(StoreUnreachable, match="does not answer"):
+        await asyncio.to_thread(fetch, "GET", "/health/live", {})
+
+
 async def test_only_what_the_room_has_signed_is_believed(shop: Shop) -> None:
     await shop.look_again()
     signed = await shop.house.visitor().get(
@@ -146,7 +160,7 @@ async def test_a_threaded_site_does_the_same(shop: Shop) -> None:
     assert told == ["503 Service Unavailable"]
 
 
-@pytest.mark.parametrize("wrong", [{"open_at_most_s": -1}, {"grace_s": -1}])
+@pytest.mark.parametrize("wrong", [{"open_at_most_s": -1}, {"recheck_s": -1}, {"grace_s": -1}])
 def test_a_patience_below_nothing_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(InvalidOption, match="at least 0"):
         GateOptions(**wrong)  # pyright: ignore[reportArgumentType]

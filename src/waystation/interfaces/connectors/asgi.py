@@ -18,8 +18,9 @@ Site: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 class WaitingRoomMiddleware:
     """Lets those with a session through and sends the others to the waiting page.
 
-    A session is checked here, without a question to the room; the room is only asked now and then
-    for its keys and settings, and before a session's signature runs out.
+    A session's signature is checked here, and then the room is asked whether the session was ended;
+    while the room does not answer, the signature alone counts. Keys and settings are asked for now
+    and then.
     """
 
     def __init__(
@@ -43,11 +44,8 @@ class WaitingRoomMiddleware:
         query = scope.get("query_string", b"").decode("latin-1")
         decision = self.gate.decide(method, path, query, headers)
         renewed: str | None = None
-        if isinstance(decision, Ask) or (isinstance(decision, Pass) and decision.renew):
-            passed = decision.passed if isinstance(decision, Ask) else decision
-            renewed = await asyncio.to_thread(self._link.renew, passed.session, passed.token)
-            if isinstance(decision, Ask):
-                decision = passed if renewed else decision.otherwise
+        if isinstance(decision, Ask):
+            decision, renewed = await asyncio.to_thread(self._link.settle, decision)
         if isinstance(decision, Pass):
             await self._pass(decision, renewed, scope, receive, send)
         elif scope["type"] == "websocket":

@@ -26,10 +26,12 @@ class Pass(msgspec.Struct, frozen=True):
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """Let the request through if the room signs this session anew, which ran out meanwhile."""
+    """Let the request through if the room says that this session has not been ended."""
 
     passed: Pass
     otherwise: "Wait | Refuse"
+    lapsed: bool
+    """Whether the signature ran out meanwhile, so that the room has to sign it anew."""
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -69,12 +71,14 @@ class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What happens to those without a session while the room is away, unless its operator said."""
     open_at_most_s: int = 900
     """How long everybody is let in at most while it is away; after that nobody new is."""
+    recheck_s: float = 0.0
+    """How long a session counts after the room was asked about it; 0 asks at every request."""
     grace_s: int = 900
     """How long those inside stay inside while nobody can sign their sessions anew."""
     secure_cookies: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("open_at_most_s", "grace_s"):
+        for name in ("open_at_most_s", "recheck_s", "grace_s"):
             if getattr(self, name) < 0:
                 raise InvalidOption(f"{name} must be at least 0, got {getattr(self, name)}")
 
@@ -118,6 +122,11 @@ class Gate:
         found = self._read(token, rule.queue, otherwise) if token else otherwise
         return found if self.away_since is None else self._without_room(found, rule.queue)
 
+    @property
+    def recheck_s(self) -> float:
+        """How long a session counts after the room was asked about it."""
+        return self._options.recheck_s
+
     def now(self) -> float:
         """The second it is."""
         return self._now()
@@ -138,9 +147,7 @@ class Gate:
     def _without_room(self, found: Decision, queue: str) -> Decision:
         """Those inside stay for a while; for the others it is as the operator wants it."""
         away_s = self._now() - (self.away_since or 0)
-        if isinstance(found, Pass):
-            return found
-        if isinstance(found, Ask) and away_s <= self._options.grace_s:
+        if isinstance(found, Ask) and (not found.lapsed or away_s <= self._options.grace_s):
             return msgspec.structs.replace(found.passed, renew=False)
         policy = self.told.policies.get(queue) or self._options.fail
         if policy == "open" and away_s <= self._options.open_at_most_s:
@@ -168,7 +175,7 @@ class Gate:
         # Two sessions under one name: somebody planted one of them.
         return found.pop() if len(found) == 1 else ""
 
-    def _read(self, token: str, queue: str, otherwise: Wait | Refuse) -> Decision:
+    def _read(self, token: str, queue: str, otherwise: Wait | Refuse) -> Ask | Wait | Refuse:
         claims = self._claims(token)
         if claims is None or claims.get("aud") != queue:
             return otherwise
@@ -180,7 +187,7 @@ class Gate:
         if int(claims.get("epoch", 0)) < self.told.epochs.get(queue, 0):
             return otherwise
         passed = Pass(queue, str(claims.get("sub", "")), token, exp - now < RENEW_WITHIN_S)
-        return passed if exp + LEEWAY_S > now else Ask(passed, otherwise)
+        return Ask(passed, otherwise, lapsed=exp + LEEWAY_S <= now)
 
     def _claims(self, token: str) -> dict[str, Any] | None:
         if len(token) > LONGEST_SESSION or self.keys is None:

@@ -41,11 +41,8 @@ class WaitingRoomWsgi:
         method, query = str(environ["REQUEST_METHOD"]), str(environ.get("QUERY_STRING", ""))
         decision = self.gate.decide(method, path, query, headers)
         renewed: str | None = None
-        if isinstance(decision, Ask) or (isinstance(decision, Pass) and decision.renew):
-            passed = decision.passed if isinstance(decision, Ask) else decision
-            renewed = self._link.renew(passed.session, passed.token)
-            if isinstance(decision, Ask):
-                decision = passed if renewed else decision.otherwise
+        if isinstance(decision, Ask):
+            decision, renewed = self._link.settle(decision)
         if isinstance(decision, Pass):
             return self._pass(decision, renewed, environ, start_response)
         status, body, extra = refusal(decision)

@@ -19,6 +19,9 @@ Headers: TypeAlias = list[tuple[bytes, bytes]]
 MOST_BODY = 4096
 """Bytes of a visitor's request; everything a visitor may say fits."""
 
+OURS = ("__Host-wr_", "wr_")
+"""What the names of the room's cookies begin with."""
+
 T = TypeVar("T")
 _JSON = b"application/json"
 
@@ -100,24 +103,32 @@ class Request:
 
     @property
     def cookies(self) -> dict[str, str]:
-        """The cookies; two of one name are refused, because proxies disagree which one counts."""
+        """The cookies; of two under one name that disagree neither counts."""
         if self._cookies is None:
             self._cookies = self._read_cookies() if b"cookie" in self.headers else {}
         return self._cookies
 
+    @property
+    def cookies_of_others(self) -> str:
+        """The cookies that are not the room's, as they came."""
+        pairs = [
+            pair.strip()
+            for name, value in self._raw
+            if name == b"cookie"
+            for pair in value.decode("latin-1").split(";")
+        ]
+        return "; ".join(each for each in pairs if each and not each.startswith(OURS))
+
     def _read_cookies(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+        found: dict[str, set[str]] = {}
         for name, value in self._raw:
             if name != b"cookie":
                 continue
             for pair in value.decode("latin-1").split(";"):
                 key, equals, text = pair.strip().partition("=")
-                if not equals:
-                    continue
-                if key in found and found[key] != text:
-                    raise Problem(400, "AMBIGUOUS_COOKIE", f"the cookie {key!r} came twice")
-                found[key] = text
-        return found
+                if equals:
+                    found.setdefault(key, set()).add(text)
+        return {key: texts.pop() for key, texts in found.items() if len(texts) == 1}
 
     @property
     def host(self) -> str:

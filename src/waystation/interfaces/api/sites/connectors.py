@@ -11,7 +11,7 @@ from waystation.core import codec
 from waystation.core.errors import InvalidInput, Malformed, NotFound
 from waystation.interfaces.api.desk import Desk
 from waystation.interfaces.api.http.endpoints import Endpoint, endpoint, offered
-from waystation.interfaces.api.http.exchange import NO_STORE, Answer, Request, answer
+from waystation.interfaces.api.http.exchange import NO_STORE, Answer, Headers, Request, answer
 from waystation.interfaces.api.http.problems import Problem
 from waystation.interfaces.api.operators.operators import Operators
 from waystation.interfaces.api.returns import return_hosts, safe_path
@@ -21,6 +21,7 @@ from waystation.interfaces.api.visitors.line import seal_target
 from waystation.queues.waitingroom.errors import InvalidToken
 from waystation.queues.waitingroom.pulse import Pulse
 from waystation.queues.waitingroom.room import Room
+from waystation.queues.waitingroom.visitor import Inside
 
 RENEW_WITHIN_S = 30
 ENVOY = "/v1/verify/envoy/"
@@ -98,17 +99,16 @@ class Connectors:
         room = await self._desk.rooms.find(name)
         pulse = await self._desk.pulse(room)
         if pulse.fail_open:
-            return self._told(
-                name, "fail_open", Answer(204, headers=[(b"wr-queue", name.encode())])
-            )
+            return self._told(name, "fail_open", _passing(request, name))
         token = self._desk.session_shown(request, name)
-        passed = await self._pass(request, name, token) if token else None
-        if passed is not None:
-            return self._told(name, "passed", passed)
+        headers = await self._pass(request, name, token) if token else None
+        if headers is not None:
+            return self._told(name, "passed", _passing(request, name, *headers))
         back = self._sealed(request, room, pulse, path)
         return self._told(name, "queued", self._wait(request, room, back, navigates))
 
-    async def _pass(self, request: Request, name: str, token: str) -> Answer | None:
+    async def _pass(self, request: Request, name: str, token: str) -> Headers | None:
+        """What is told about somebody whose session counts; None when it does not."""
         try:
             seat = await self._sessions.read(token)
         except InvalidToken:
@@ -116,7 +116,6 @@ class Connectors:
         if name_of(seat.room.queue_id) != name:
             return None
         headers = [
-            (b"wr-queue", name.encode()),
             (b"wr-visitor", hashlib.sha256(seat.claims.sub.encode()).hexdigest()[:16].encode()),
             NO_STORE,
         ]
@@ -127,7 +126,10 @@ class Connectors:
                 return None
             cookie = self._desk.cookie("s", name)
             headers.append(self._desk.set_cookie(cookie, fresh, seat.pulse.options.session_max_s))
-        return Answer(204, headers=headers)
+        elif not isinstance(await seat.room.status(seat.place), Inside):
+            # The signature outlives a session that was ended; the seat may be somebody else's.
+            return None
+        return headers
 
     def _sealed(self, request: Request, room: Room, pulse: Pulse, path: str) -> str:
         """Where the visitor wants to go: on this host, or on one that the operator named."""
@@ -222,6 +224,14 @@ def rules_of(text: str) -> list[Rule]:
         return codec.decode(text, list[Rule]) if text else []
     except Malformed:
         return []
+
+
+def _passing(request: Request, name: str, *headers: tuple[bytes, bytes]) -> Answer:
+    """Let a request pass; a proxy may hand on the cookies that it is told instead of all."""
+    told = [(b"wr-queue", name.encode()), *headers]
+    if others := request.cookies_of_others:
+        told.append((b"cookie", others.encode("latin-1")))
+    return Answer(204, headers=told)
 
 
 def _required(status: int) -> bytes:
