@@ -228,7 +228,7 @@ class Remote:
         """Call a method of one job of this queue."""
         return await self._send("call", path=_path([("getJob", job_id), (method, *args)]))
 
-    async def poll(self, method: str, *args: Json, gives: Json, within: float = 10.0) -> Json:
+    async def poll(self, method: str, *args: Json, gives: Json, within: float = LIMIT_S) -> Json:
         """Ask until the answer matches: objects by the fields named, a list as "one of these"."""
         return await self._send(
             "poll",
@@ -244,7 +244,7 @@ class Remote:
         return [entry for entry in entries if match.items() <= entry.items()]
 
     async def until(
-        self, type: str | Sequence[str], *, count: int = 1, within: float = 10.0, **match: Json
+        self, type: str | Sequence[str], *, count: int = 1, within: float = LIMIT_S, **match: Json
     ) -> list[Entry]:
         """Wait until this has happened `count` times; the entries that say so."""
         return await self._send(

@@ -1,17 +1,29 @@
 """BullMQ 5 beside us: it keeps a paused queue's jobs elsewhere, and writes a little else."""
 
 import asyncio
+import random
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
+from tests.support.patience import LIMIT_S
+from waystation.core.runtime.claim import Claim
 from waystation.core.store.connection import Store
-from waystation.queues.bullmq import Queue, Worker
+from waystation.queues.bullmq import Job, Queue, Worker, schedulers
+from waystation.queues.bullmq.claims import BullSource, ClaimOptions
+from waystation.queues.bullmq.upkeep import recover_stalled
 
 from .node import NodePeer
 from .steps import Steps
 
 HOUR = 3_600_000
+
+
+async def claimed(store: Store, queue: Queue) -> Sequence[Claim[Job]]:
+    source = BullSource(store, queue.keys, ClaimOptions(worker="test"))
+    return (await source.settle([], claim=1)).claims
 
 
 async def test_nothing_is_lost_when_bullmq_5_pauses_and_resumes_under_load(
@@ -68,6 +80,163 @@ async def test_either_generation_may_resume(
 
     async with Worker("q", Steps(store), store):
         await six.poll("getCompletedCount", gives=3)
+
+
+async def test_what_we_add_while_an_empty_queue_is_paused_by_bullmq_5_is_kept(
+    node5: NodePeer, queue: Queue, redis: Redis
+) -> None:
+    remote = node5.queue("q")
+    await remote.call("pause")
+    await queue.add_many([("ours", 1), ("ours", 2)])
+    await remote.call("add", "theirs", {})
+    await remote.call("resume")
+
+    assert await redis.lrange("bull:q:wait", 0, -1) == [b"3", b"2", b"1"]
+
+
+async def test_what_waits_while_we_pause_is_kept_when_bullmq_5_resumes(
+    node5: NodePeer, queue: Queue, redis: Redis
+) -> None:
+    remote = node5.queue("q")
+    await remote.call("count")
+    await queue.add_many([("ours", 1), ("ours", 2)])
+    await queue.pause()
+    await remote.call("add", "theirs", {})
+    assert await queue.counts("waiting") == {"waiting": 3}
+    assert await queue.remove_orphans() == 0
+    await remote.call("resume")
+
+    assert await redis.lrange("bull:q:wait", 0, -1) == [b"3", b"2", b"1"]
+
+
+async def test_what_waited_in_a_paused_queue_before_bullmq_5_came_is_set_aside_by_a_worker(
+    node5: NodePeer, queue: Queue, store: Store, redis: Redis
+) -> None:
+    await queue.add_many([("ours", 1), ("ours", 2)])
+    await queue.pause()
+    remote = node5.queue("q")
+    await remote.call("add", "theirs", {})
+    async with Worker("q", Steps(store), store, drain_delay=50), asyncio.timeout(LIMIT_S):
+        while await redis.exists("bull:q:wait"):
+            await asyncio.sleep(0.01)
+    await remote.call("resume")
+
+    assert await redis.lrange("bull:q:wait", 0, -1) == [b"2", b"1", b"3"]
+
+
+async def test_a_queue_that_bullmq_5_paused_is_resumed_by_us_in_one_step(
+    node5: NodePeer, queue: Queue, redis: Redis
+) -> None:
+    remote = node5.queue("q")
+    await remote.call("pause")
+    await queue.add_many([("ours", n) for n in range(15_000)])
+    await queue.resume()
+
+    assert await redis.llen("bull:q:wait") == 15_000
+    assert not await redis.exists("bull:q:paused")
+
+
+async def test_a_stalled_job_of_a_queue_that_bullmq_5_paused_is_kept(
+    node5: NodePeer, queue: Queue, store: Store, redis: Redis
+) -> None:
+    remote = node5.queue("q")
+    job = await queue.add("work")
+    (claim,) = await claimed(store, queue)
+    await redis.delete(f"bull:q:{claim.id}:lock")
+    await remote.call("pause")
+    other = await queue.add("other")
+    for _ in range(2):
+        await redis.delete("bull:q:stalled-check")
+        await recover_stalled(store.redis, queue.keys)
+    await remote.call("resume")
+
+    assert await redis.lrange("bull:q:wait", 0, -1) == [other.id.encode(), job.id.encode()]
+
+
+@pytest.mark.slow
+async def test_a_fleet_of_both_generations_that_is_paused_and_resumed_loses_nothing(
+    node5: NodePeer, queue: Queue, store: Store, redis: Redis
+) -> None:
+    remote, dice = node5.queue("q"), random.Random(5)
+    node5.worker("q", concurrency=3)
+    many = 0
+    async with Worker("q", Steps(store), store, concurrency=3, drain_delay=100):
+        for _ in range(150):
+            match dice.randrange(6):
+                case 0:
+                    await remote.call("pause")
+                case 1:
+                    await queue.pause()
+                case 2:
+                    await remote.call("resume")
+                case 3:
+                    await queue.resume()
+                case 4:
+                    await remote.call("addBulk", [{"name": "theirs", "data": {}}] * 5)
+                    many += 5
+                case _:
+                    fails = {"do": [["throw", "no", 1]]}
+                    await queue.add_many([("ours", fails), ("ours", {}), ("ours", {})])
+                    await queue.add("later", delay=dice.randrange(1, 30))
+                    await queue.add("urgent", priority=2)
+                    many += 5
+        await remote.call("resume")
+        await queue.resume()
+        await remote.poll("getCompletedCount", gives=many)
+
+    assert many > 200
+    assert await redis.exists("bull:q:wait", "bull:q:paused", "bull:q:active") == 0
+
+
+REPEATED: list[dict[str, Any]] = [{"every": 60}, {"pattern": "* * * * * *"}]
+
+
+@pytest.mark.parametrize("repeat", REPEATED, ids=["every", "pattern"])
+async def test_a_repeatable_job_of_bullmq_5_goes_on_with_us_and_with_it_in_turn(
+    repeat: dict[str, Any], node5: NodePeer, queue: Queue, store: Store, redis: Redis
+) -> None:
+    remote = node5.queue("q")
+    await remote.call("add", "tick", {"n": 1}, {"repeat": repeat})
+    async with Worker("q", Steps(store), store):
+        await remote.poll("getCompletedCount", gives=[*range(2, 200)])
+    theirs = node5.worker("q")
+    await theirs.until("completed")
+    await theirs.close()
+    before = await remote.call("getCompletedCount")
+    async with Worker("q", Steps(store), store):
+        await remote.poll("getCompletedCount", gives=[*range(before + 2, before + 200)])
+
+    jobs = await queue.get_jobs(["completed", "delayed", "waiting"], 0, -1)
+    counts = [job.opts.raw["repeat"]["count"] for job in jobs]
+    assert sorted(counts) == list(range(1, len(jobs) + 1))
+    assert {job.data["n"] for job in jobs} == {1}
+    assert len(await remote.call("getRepeatableJobs")) == 1
+    assert await redis.zcard("bull:q:delayed") + await redis.llen("bull:q:wait") == 1
+
+
+async def test_a_repeatable_job_that_bullmq_5_has_removed_is_not_repeated(
+    node5: NodePeer, queue: Queue, store: Store, redis: Redis
+) -> None:
+    remote = node5.queue("q")
+    await remote.call("add", "tick", {}, {"repeat": {"every": 50}})
+    (known,) = await remote.call("getRepeatableJobs")
+    async with asyncio.timeout(LIMIT_S):
+        while not (held := await claimed(store, queue)):
+            await asyncio.sleep(0.01)
+    await remote.call("removeRepeatableByKey", known["key"])
+    assert await schedulers.advance(store.redis, queue.keys, held[0].work) is None
+    assert await redis.zcard("bull:q:delayed") == 0
+
+
+async def test_a_repeatable_job_of_bullmq_5_ends_at_its_limit(
+    node5: NodePeer, queue: Queue, store: Store
+) -> None:
+    remote = node5.queue("q")
+    await remote.call("add", "tick", {}, {"repeat": {"every": 20, "limit": 3}})
+    async with Worker("q", Steps(store), store):
+        await remote.poll("getCompletedCount", gives=3)
+
+    assert await remote.call("getDelayedCount") == 0
 
 
 async def test_we_work_on_what_bullmq_5_repeats(node5: NodePeer, store: Store) -> None:

@@ -186,9 +186,9 @@ async def test_recovered_jobs_are_logged_with_their_number(
     for _ in range(3):
         await hands.redis.delete(hands.keys.stalled_check)
         await upkeep.recover_stalled(hands.store.hot, hands.keys)
-    told = [str(record.msg) for record in caplog.records]
+    told = [record.getMessage() for record in caplog.records]
     (line,) = [each for each in told if "requeued stalled jobs" in each]
-    assert "'count': 1" in line
+    assert "count=1" in line
 
 
 # --- progress ------------------------------------------------------------------------------------

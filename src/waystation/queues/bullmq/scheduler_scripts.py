@@ -59,6 +59,28 @@ async def advance_scheduler(
 
 
 @script(reply=bool)
+async def advance_repeatable(
+    redis: Client,
+    keys: QueueKeys,
+    *,
+    base: str,
+    now: int,
+    repeatable: str,
+    previous: int,
+    slot: int,
+    job: str,
+    name: str,
+    data: bytes,
+    opts: bytes,
+    delay: int,
+    priority: int,
+    lifo: int,
+) -> bool:
+    """Make the next job of one of BullMQ 5's repeatable jobs; False when this one makes none."""
+    ...
+
+
+@script(reply=bool)
 async def remove_scheduler(redis: Client, keys: QueueKeys, *, base: str, scheduler: str) -> bool:
     """Remove a scheduler, with its next job as long as that waits for its time."""
     ...

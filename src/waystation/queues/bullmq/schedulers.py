@@ -20,7 +20,7 @@ from waystation.core.options import of_kind
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import describe, get_logger
 
-from . import cron, scheduler_scripts
+from . import cron, repeatables, scheduler_scripts
 from .adding import wire_name
 from .dependencies import hash_at
 from .job import Job
@@ -133,7 +133,9 @@ async def _advance(client: Client, keys: QueueKeys, job: Job, now: int | None) -
     scheduler_id = job.scheduler_id or ""
     fields = await _record(client, keys, scheduler_id)
     if b"ic" not in fields:
-        return None
+        # Only a scheduler counts its jobs; what is repeated without that is BullMQ 5's.
+        now = await _time(client) if now is None else now
+        return await repeatables.advance(client, keys, job, now=now)
     scheduler = read_scheduler(scheduler_id, fields, None)
     repeat = _repeat_of(job)
     count = whole(repeat.get("count")) or 1

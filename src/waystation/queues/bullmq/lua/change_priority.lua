@@ -1,14 +1,17 @@
 --- Give a job another priority, and its new place if it waits: 0, or -1 when it is gone.
 --- keys  wait active prioritized marker meta pc paused
 --- args  base id priority lifo
---- uses  push_prioritized mark_ready
-local queue = { active = active, prioritized = prioritized, marker = marker, meta = meta, pc = pc }
+--- uses  push_prioritized mark_ready waiting_list
+local queue = {
+  wait = wait, paused = paused, active = active, prioritized = prioritized, marker = marker,
+  meta = meta, pc = pc,
+}
 local job = base .. id
 if redis.call('EXISTS', job) == 0 then return -1 end
 priority = tonumber(priority)
 
 local function take_out()
-  if redis.call('ZREM', prioritized, id) == 1 then return wait end
+  if redis.call('ZREM', prioritized, id) == 1 then return waiting_list(queue) end
   if redis.call('LREM', wait, -1, id) == 1 then return wait end
   if redis.call('LREM', paused, -1, id) == 1 then return paused end
   return nil

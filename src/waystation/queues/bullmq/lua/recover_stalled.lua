@@ -1,7 +1,7 @@
 --- Put back the jobs whose locks have lapsed since the last look, and suspect those active now.
---- keys  stalled wait active stalled_check meta events marker
+--- keys  stalled wait paused active stalled_check meta events marker
 --- args  base now interval_ms max_stalled
---- uses  now_ms makes_room events_cap mark_ready count_up
+--- uses  now_ms makes_room events_cap mark_ready count_up waiting_list
 if redis.call('EXISTS', stalled_check) == 1 then return {} end
 now = now_ms(now)
 makes_room('SREM', stalled)
@@ -33,6 +33,7 @@ if #kept < #held then
     redis.call('RPUSH', active, unpack(kept, first, math.min(first + 999, #kept)))
   end
 end
+local list = waiting_list({ meta = meta, wait = wait, paused = paused })
 for _, id in ipairs(recovered) do
   local job = base .. id
   local stalls = count_up(job, 'stc')
@@ -41,7 +42,7 @@ for _, id in ipairs(recovered) do
   if stalls > tonumber(max_stalled) and not is_scheduled then
     redis.call('HSET', job, 'defa', 'job stalled more than allowable limit')
   end
-  redis.call('RPUSH', wait, id)
+  redis.call('RPUSH', list, id)
   redis.call('XADD', events, '*', 'event', 'waiting', 'jobId', id, 'prev', 'active')
   redis.call('XADD', events, '*', 'event', 'stalled', 'jobId', id)
 end

@@ -2,7 +2,9 @@
 --- The reply is how many are still to be put back; the queue stays paused until there are none.
 --- keys  meta wait paused prioritized delayed marker events
 --- args  most
---- uses  mark_delayed
+--- uses  mark_delayed is_shared_with_5
+-- BullMQ 5 would write the rest over what has been put back, so beside it this is one step.
+if is_shared_with_5(redis.call('HGET', meta, 'version')) then most = 0 end
 local aside = redis.call('LRANGE', paused, 0, most - 1)
 for first = 1, #aside, 1000 do
   -- What was set aside is older than what came since, so it goes to the end that is taken first.

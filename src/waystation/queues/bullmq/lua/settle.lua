@@ -7,6 +7,7 @@
 --- args  base now token lease_ms want worker max duration metrics outcomes...
 --- uses  claim_jobs
 --- rarely  take_back file_finished finish_failed try_again hand_back promote_due record_metrics
+--- rarely  set_aside
 local queue = {
   base = base, wait = wait, active = active, prioritized = prioritized, delayed = delayed,
   marker = marker, meta = meta, events = events, pc = pc, stalled = stalled, limiter = limiter,
@@ -109,7 +110,11 @@ if want > 0 and held_ms == 0 then
     rarely().promote_due(queue, now)
     first = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
   end
-  claims, limited_ms = claim_jobs(queue, want, token, lease_ms, worker, max, duration, now)
+  local paused_by
+  claims, limited_ms, paused_by =
+    claim_jobs(queue, want, token, lease_ms, worker, max, duration, now)
+  -- BullMQ 5 may have come after somebody else has paused the queue.
+  if paused_by then rarely().set_aside(queue, paused_by) end
   -- How long, not when: a worker's clock may be another.
   if #claims == 0 and limited_ms == 0 and first[2] then
     due_in = math.max(math.floor(first[2] / 4096) - now, 1)

@@ -1,7 +1,8 @@
 --- Claim the next jobs: what waits, then what is prioritized, as limits and pauses allow.
---- The reply has an id and the fields of each, then how long the rate limit lets nothing through.
+--- The reply has an id and the fields of each, then how long the rate limit lets nothing through, then
+--- of a paused queue the version of BullMQ that shares it.
 local function claim_jobs(queue, want, token, lease_ms, worker, max, duration, now)
-  local state = redis.call('HMGET', queue.meta, 'paused', 'concurrency', 'max', 'duration')
+  local state = redis.call('HMGET', queue.meta, 'paused', 'concurrency', 'max', 'duration', 'version')
   max = tonumber(state[3] or max)
   local window = tonumber(duration ~= '' and duration or state[4])
   if window and (window < 1 or window > 2 ^ 53) then window = nil end
@@ -13,7 +14,7 @@ local function claim_jobs(queue, want, token, lease_ms, worker, max, duration, n
     if started >= max then return {}, ttl end
     want = math.min(want, max - started)
   end
-  if state[1] then return {}, 0 end
+  if state[1] then return {}, 0, state[5] end
   local most = tonumber(state[2])
   if most then want = math.min(want, most - redis.call('LLEN', queue.active)) end
   if want < 1 then return {}, 0 end

@@ -1,0 +1,23 @@
+--- Make the next job of one of BullMQ 5's repeatable jobs, if the job of slot `previous` is still
+--- the one that keeps it going. The reply is 1, or 0 when it keeps nothing going.
+--- keys  id meta wait paused active prioritized delayed marker events pc
+--- args  base now repeatable previous slot job name data opts delay priority lifo
+--- uses  store_job enqueue_job
+local queue = {
+  base = base, meta = meta, wait = wait, paused = paused, active = active,
+  prioritized = prioritized, delayed = delayed, marker = marker, events = events, pc = pc,
+}
+local repeatables = base .. 'repeat'
+local current = redis.call('ZSCORE', repeatables, repeatable)
+if not current or tonumber(current) ~= tonumber(previous) then return 0 end
+redis.call('ZADD', repeatables, slot, repeatable)
+if redis.call('EXISTS', base .. job) == 1 then
+  redis.call('XADD', events, '*', 'event', 'duplicated', 'jobId', job)
+  return 0
+end
+now, delay, priority = tonumber(now), tonumber(delay), tonumber(priority)
+redis.call('INCR', id)
+store_job(queue, job, name, data, opts, string.format('%.0f', now), delay, priority,
+  'rjk', repeatable)
+enqueue_job(queue, job, now, delay, priority, lifo == '1')
+return 1
