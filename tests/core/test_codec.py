@@ -84,10 +84,70 @@ def test_a_value_that_contains_itself_is_refused() -> None:
         codec.encode(ring)
 
 
-@pytest.mark.parametrize("raw", [b"", b"{", b"NaN", b'"\xff"', b'"\\ud800"', b"1 2", b"[" * 99_999])
+@pytest.mark.parametrize("raw", [b"", b"{", b"NaN", b'"\xff"', b"1 2", b"[" * 99_999])
 def test_text_that_is_not_json_is_malformed(raw: bytes) -> None:
     with pytest.raises(Malformed):
         codec.decode(raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "value"),
+    [
+        (b'"party \\ud83c"', "party \ud83c"),
+        (b'{"\\udf89":["\\ud83c\\udf89"]}', {"\udf89": ["\U0001f389"]}),
+        (b"1e400", math.inf),
+        (b"1" * 5000, math.inf),
+    ],
+    ids=["half", "halves", "float", "whole"],
+)
+def test_what_node_reads_is_read(raw: bytes, value: Any) -> None:
+    assert codec.decode(raw) == codec.decode(raw.decode()) == value
+    assert codec.decode_or_text(raw) == value
+
+
+def test_a_typed_read_takes_what_node_reads_too() -> None:
+    assert codec.decode(b'{"seat":"\\ud83c","price":2}', Ticket) == Ticket("\ud83c", 2.0)
+    deep = b"[" * 2000 + b"]" * 2000
+    assert codec.decode(b'{"seat":"A1","more":%b}' % deep, Ticket) == Ticket("A1")
+
+
+@pytest.mark.parametrize(
+    "value", ["party \ud83c", {"\udf89": ["é", 1.5, None]}, [b"\xff", "\ud800"]]
+)
+def test_halves_of_characters_are_written_as_node_writes_them(value: Any) -> None:
+    raw = codec.encode_as_node(value)
+    assert raw.isascii() or "é".encode() in raw
+    plain = msgspec.to_builtins(value)
+    assert codec.decode(raw) == plain
+
+
+@pytest.mark.parametrize("value", [["\ud800", math.nan], ["\ud800", object()]])
+def test_halves_of_characters_excuse_nothing_else(value: Any) -> None:
+    with pytest.raises(InvalidInput):
+        codec.encode_as_node(value)
+
+
+@pytest.mark.parametrize(("open", "close"), [(b"[", b"]"), (b'{"a":', b"}")])
+@pytest.mark.parametrize("inner", [b"null", b'"\\ud83c"', b"1.5"])
+def test_json_of_any_depth_is_read_and_written(open: bytes, close: bytes, inner: bytes) -> None:
+    raw = open * 5000 + inner + close * 5000
+    assert codec.encode_as_node(codec.decode(raw)) == raw
+
+
+def test_a_ring_or_a_bad_number_is_refused_at_any_depth() -> None:
+    ring: list[Any] = []
+    ring.append({"a": ring})
+    deep: Any = math.nan
+    for _ in range(5000):
+        deep = [deep]
+    for value in (ring, deep):
+        with pytest.raises(InvalidInput):
+            codec.encode_as_node(value)
+
+
+@pytest.mark.parametrize("raw", [b"oops", b"\xff", b""])
+def test_what_is_no_json_is_given_as_text_where_that_is_asked_for(raw: bytes) -> None:
+    assert codec.decode_or_text(raw) == raw.decode("utf-8", "backslashreplace")
 
 
 def test_a_wrong_shape_says_what_was_wanted_and_where() -> None:

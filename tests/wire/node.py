@@ -6,16 +6,14 @@ database. So the tests of a session share a process, and each still starts with 
 
 import asyncio
 import itertools
-import json
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
-import msgspec
-
 from tests.support.patience import LIMIT_S
+from waystation.core import codec
 
 from .install import find_node, installed
 
@@ -92,10 +90,12 @@ class NodeProcess:
             return answer
         number = next(self._ids)
         self._pending[number] = answer
-        # In plain letters, because newer Nodes also end a line at U+2028.
-        line = json.dumps({"id": number, "command": command, **args})
+        line = codec.encode_as_node({"id": number, "command": command, **args})
+        # Newer Nodes also end a line at these two.
+        for mark in ("\u2028", "\u2029"):
+            line = line.replace(mark.encode(), b"\\u%04x" % ord(mark))
         assert self._process.stdin is not None
-        self._process.stdin.write(line.encode() + b"\n")
+        self._process.stdin.write(line + b"\n")
         return answer
 
     async def kill(self) -> None:
@@ -127,7 +127,7 @@ class NodeProcess:
     async def _read(self) -> None:
         assert self._process.stdout is not None
         async for line in self._process.stdout:
-            self._settle(msgspec.json.decode(line))
+            self._settle(codec.decode(line))
         for answer in self._pending.values():
             if not answer.done():
                 answer.set_exception(NodeGone("Node ended without an answer"))

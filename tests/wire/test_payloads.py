@@ -1,11 +1,21 @@
 """What jobs carry, in both directions."""
 
+from contextlib import aclosing
 from typing import Any
 
 import pytest
 
+from waystation.core import codec
 from waystation.core.store.connection import Store
-from waystation.queues.bullmq import Job, JobFailed, Queue, Worker
+from waystation.queues.bullmq import (
+    FlowNode,
+    FlowProducer,
+    Job,
+    JobFailed,
+    Queue,
+    QueueEvents,
+    Worker,
+)
 
 from .node import NodePeer
 from .steps import Steps
@@ -31,6 +41,68 @@ async def test_data_and_results_of_every_kind_come_back_as_they_went(
     found = await remote.call("getJob", theirs["id"])
     assert found["returnvalue"] == found["data"] == value
     assert await ours.wait_until_finished(timeout=60_000) == value
+
+
+HALF = '"party \\ud83c"'
+ODD = [
+    f'{{"title":{HALF}}}',
+    f"{{{HALF}:[{HALF}]}}",
+    "[" * 1500 + HALF + "]" * 1500,
+    '{"a":' * 1500 + "null" + "}" * 1500,
+    '{"n":9007199254740993000000}',
+]
+
+
+@pytest.mark.parametrize("text", ODD, ids=["half", "halves", "lists", "objects", "number"])
+async def test_odd_json_of_node_says_the_same_wherever_we_read_it(
+    text: str, any_node: NodePeer, queue: Queue, store: Store
+) -> None:
+    found: dict[str, Any] = {}
+
+    async def handle(job: Job) -> Any:
+        found["data"] = job.data
+        await job.update_progress(job.data)
+        await job.update_data(job.data)
+        return job.data
+
+    remote, flow = any_node.queue("q"), any_node.flow()
+    events = QueueEvents("q", store)
+    async with events, FlowProducer(store) as flows:
+        parent = await flow.call("add", {
+            "name": "parent", "queueName": "parents",
+            "children": [{"name": "child", "queueName": "q", "data": codec.decode(text)}],
+        })  # fmt: skip
+        child = parent["children"][0]["job"]["id"]
+        ours = await queue.get_job(child)
+        assert ours
+        async with Worker("q", handle, store):
+            found["awaited"] = await ours.wait_until_finished(timeout=20_000)
+        found["awaited by event"] = await ours.wait_until_finished(events, timeout=20_000)
+        async with aclosing(events.listen("0")) as told:
+            async for event in told:
+                assert event.corrupt is None
+                if event.name == "progress":
+                    found["told on the way"] = event.data
+                if event.name == "completed":
+                    found["told at the end"] = event.return_value
+                    break
+        await ours.refresh()
+        found |= {"stored": ours.data, "progress": ours.progress, "result": ours.return_value}
+        above = await ours.get_parent()
+        assert above
+        [found["as a child's"]] = (await above.children_values()).values()
+        node = await flows.add(FlowNode(name="work", queue="echo", data=found["data"]))
+        await any_node.worker("echo").until("completed")
+        found["from Node"] = await node.job.wait_until_finished(timeout=20_000)
+        theirs = await remote.call("getJob", child)
+        found |= {"Node's data": theirs["data"], "Node's result": theirs["returnvalue"]}
+
+    same = codec.encode_as_node(codec.decode(text))
+    written = {where: codec.encode_as_node(value) for where, value in found.items()}
+    if "000000" in text:
+        # Node has rounded it before it wrote it.
+        same = written["Node's data"]
+    assert [where for where, value in written.items() if value != same] == []
 
 
 async def test_a_million_bytes_go_there_and_back(any_node: NodePeer, store: Store) -> None:

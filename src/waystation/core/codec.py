@@ -1,11 +1,17 @@
-"""Values to JSON and back, the same way on every line."""
+"""Values to JSON and back, the same way on every line.
 
+What others have written is read as Node reads it: halves of characters, numbers of any size and any
+depth included. Most of it goes through the fast codec; only what that refuses is looked at again.
+"""
+
+import json
 import math
 from functools import cache
 from typing import Any, TypeVar, cast, overload
 
 import msgspec
 
+from waystation.core import deep_json
 from waystation.core.errors import InvalidInput, InvalidResult, Malformed, PayloadTooLarge
 
 T = TypeVar("T")
@@ -20,23 +26,30 @@ _decode = msgspec.json.Decoder().decode
 def encode(value: object) -> bytes:
     """Write a value as compact JSON, or say why it cannot be written."""
     try:
-        raw = _encode(value)
+        return _written(value)
     except UnicodeEncodeError as error:
         raise InvalidInput(f"text must be valid Unicode, got a lone surrogate: {error}") from None
     except RecursionError:
         raise InvalidInput("the value is nested too deeply, or contains itself") from None
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(f"the value cannot be written as JSON: {error}") from None
-    # The encoder writes NaN and the infinities as null, so only output with a null needs a look.
-    if b"null" in raw and value is not None:
-        _refuse_unwritable_numbers(value)
-    return raw
+
+
+def encode_as_node(value: object) -> bytes:
+    """Write a value as compact JSON, with whatever text and depth Node would write, too.
+
+    For what is only carried; ids and options are read by scripts, which cannot read all of it.
+    """
+    try:
+        return _written(value)
+    except UnicodeEncodeError:
+        return _written_with_halves(value)
+    except RecursionError:
+        return _written_deep(value)
 
 
 def encode_result(value: object, limit: int = PAYLOAD_LIMIT) -> bytes:
     """Write what a handler returned; what cannot be stored is an InvalidResult."""
     try:
-        raw = encode(value)
+        raw = encode_as_node(value)
     except InvalidInput as error:
         raise InvalidResult(f"the handler's result cannot be stored: {error}") from None
     if len(raw) > limit:
@@ -53,15 +66,26 @@ def decode(raw: bytes | str) -> Any: ...
 def decode(raw: bytes | str, type: type[T]) -> T: ...
 def decode(raw: bytes | str, type: Any = Any) -> Any:
     """Read JSON as the type asked for; what cannot be read is Malformed."""
-    read = _decode if type is Any else _decoder(type).decode
     try:
-        return read(raw)
-    except RecursionError:
-        raise Malformed("the JSON is nested too deeply") from None
-    except UnicodeError as error:
-        raise Malformed(f"the JSON is not valid UTF-8: {error}") from None
-    except msgspec.DecodeError as error:
+        return _decode(raw) if type is Any else _decoder(type).decode(raw)
+    except msgspec.ValidationError as error:
+        if type is not Any:
+            raise Malformed(f"the JSON cannot be read: {error}") from None
+    except (RecursionError, ValueError):
+        pass
+    value = _decode_leniently(raw)
+    try:
+        return value if type is Any else msgspec.convert(value, type)
+    except (RecursionError, msgspec.ValidationError) as error:
         raise Malformed(f"the JSON cannot be read: {error}") from None
+
+
+def decode_or_text(raw: bytes | str) -> Any:
+    """Read JSON; what is none is given as the text it is."""
+    try:
+        return decode(raw)
+    except Malformed:
+        return raw if isinstance(raw, str) else raw.decode("utf-8", "backslashreplace")
 
 
 def check_size(size: int, limit: int = PAYLOAD_LIMIT) -> None:
@@ -75,6 +99,62 @@ def check_size(size: int, limit: int = PAYLOAD_LIMIT) -> None:
 @cache
 def _decoder(type: type[T]) -> msgspec.json.Decoder[T]:
     return msgspec.json.Decoder(type)
+
+
+def _written(value: object) -> bytes:
+    try:
+        raw = _encode(value)
+        # The encoder writes NaN and the infinities as null, so only output with a null needs a
+        # look.
+        if b"null" in raw and value is not None:
+            _refuse_unwritable_numbers(value)
+    except (UnicodeEncodeError, InvalidInput):
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(f"the value cannot be written as JSON: {error}") from None
+    return raw
+
+
+def _written_with_halves(value: object) -> bytes:
+    """Write a value with halves of characters in it, each as its escape."""
+    try:
+        plain = msgspec.to_builtins(value, str_keys=True)
+        _refuse_unwritable_numbers(plain)
+        text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:
+        return _written_deep(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(f"the value cannot be written as JSON: {error}") from None
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _written_deep(value: object) -> bytes:
+    try:
+        text = deep_json.write(value, lambda inner: encode(inner).decode())
+    except ValueError as error:
+        raise InvalidInput(str(error)) from None
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _decode_leniently(raw: bytes | str) -> Any:
+    try:
+        text = raw if isinstance(raw, str) else raw.decode()
+    except UnicodeError as error:
+        raise Malformed(f"the JSON is not valid UTF-8: {error}") from None
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, parse_int=deep_json.whole)
+    except RecursionError:
+        pass
+    except ValueError as error:
+        raise Malformed(f"the JSON cannot be read: {error}") from None
+    try:
+        return deep_json.read(text)
+    except ValueError as error:
+        raise Malformed(f"the JSON cannot be read: {error}") from None
+
+
+def _refuse_constant(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")
 
 
 def _refuse_unwritable_numbers(value: object) -> None:

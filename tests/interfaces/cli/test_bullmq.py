@@ -168,3 +168,22 @@ def test_a_queue_without_a_job_makes_one_wonder_about_its_name(bullmq: Bullmq) -
     assert "no job under bull:mial; is the name right?" in bullmq("counts", "mial").err
     bullmq("add", "mail", "send")
     assert bullmq("counts", "mail").err == ""
+
+
+@pytest.mark.parametrize(
+    "raw",
+    ['{"to": "party \\ud83c"}', "[" * 1500 + "]" * 1500, "{oops"],
+    ids=["half", "deep", "bad"],
+)
+def test_a_job_is_shown_whatever_it_carries(bullmq: Bullmq, redis_url: str, raw: str) -> None:
+    async def put() -> None:
+        async with Queue("mail", redis_url) as queue:
+            job = await queue.add("send")
+            await job.queue.client.execute_command("HSET", job.keys.job, "data", raw)
+
+    asyncio.run(put())
+
+    shown = bullmq("job", "mail", "1")
+
+    assert shown.code == 0
+    assert raw.replace(" ", "")[:5] in shown.out.replace(" ", "")

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .errors import (
         DelayedError,
         RateLimitError,
+        UnreadableData,
         UnrecoverableError,
         WaitingChildrenError,
         WaitingError,
@@ -48,6 +49,7 @@ __all__ = [
     "RateLimitError",
     "Schedule",
     "Scheduler",
+    "UnreadableData",
     "UnrecoverableError",
     "WaitingChildrenError",
     "WaitingError",
@@ -79,6 +81,7 @@ __getattr__ = names_of(
         "RateLimitError": "errors",
         "Schedule": "schedule",
         "Scheduler": "schedule",
+        "UnreadableData": "errors",
         "UnrecoverableError": "errors",
         "WaitingChildrenError": "errors",
         "WaitingError": "errors",

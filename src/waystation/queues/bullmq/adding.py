@@ -66,7 +66,7 @@ class Packer:
 
     def pack(self, jobs: Iterable[JobLike]) -> list[Packed]:
         """Check and write out all jobs; one that cannot be added stops them all."""
-        encode, defaults, trace = codec.encode, self._defaults, current_trace()
+        encode, defaults, trace = codec.encode_as_node, self._defaults, current_trace()
         packed: list[Packed] = []
         # Many jobs in a row share their name and options, and to look these up costs as much as
         # to write the data.

@@ -211,7 +211,4 @@ def _told(kind: ChildKind, value: Any) -> Any:
         return int(float(value))
     if kind == "ignored":
         return value.decode("utf-8", "replace")
-    try:
-        return codec.decode(value)
-    except Malformed:
-        return value.decode("utf-8", "replace")
+    return codec.decode_or_text(value)

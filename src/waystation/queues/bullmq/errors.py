@@ -1,10 +1,16 @@
 """What a handler raises to steer its job, under the names BullMQ gives them."""
 
-from waystation.core.errors import RateLimited, Unrecoverable, WorkError
+from waystation.core.errors import Malformed, RateLimited, Unrecoverable, WorkError
 
 
 class UnrecoverableError(Unrecoverable):
     """The job fails for good, whatever attempts are left."""
+
+
+class UnreadableData(Malformed, Unrecoverable):
+    """The data of a job is no JSON; the job fails for good, because it will not change."""
+
+    code = "UNREADABLE_DATA"
 
 
 class DelayedError(WorkError):

@@ -86,6 +86,6 @@ class _Reading:
             value = codec.decode(text)
         except Malformed as error:
             self.wrong.append(f"{name}: {error}")
-            return None
+            return text
         del self.left[name]
         return value

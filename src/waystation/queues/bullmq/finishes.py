@@ -47,7 +47,7 @@ class End(NamedTuple):
         """What the job returned; raises JobFailed if it failed."""
         if self.state == "failed":
             raise JobFailed(self.value.decode("utf-8", "replace"))
-        return codec.decode(self.value)
+        return codec.decode_or_text(self.value)
 
 
 def _end(raw: Any) -> End:

@@ -145,7 +145,7 @@ def _plan(
         stored["parent"] = parent
     if trace is not None:
         stored["tm"] = trace
-    data, opts = codec.encode(node.data), codec.encode(stored)
+    data, opts = codec.encode_as_node(node.data), codec.encode(stored)
     codec.check_size(len(data) + len(opts))
     if options.size_limit is not None:
         codec.check_size(len(data), options.size_limit)

@@ -9,6 +9,7 @@ from waystation.core.errors import Malformed, NotFound, WrongState
 from . import dependencies
 from .admin_scripts import read_jobs
 from .dependencies import Dependencies
+from .errors import UnreadableData
 from .job_steps import JobSteps
 from .keys import JobKeys
 from .options import StoredOptions, stored_options
@@ -43,8 +44,16 @@ class Job(JobSteps, Dependencies):
     def data(self) -> Any:
         """What the producer sent along."""
         if self._data is _UNREAD:
-            self._data = codec.decode(self._fields.get(b"data", b"{}"))
+            try:
+                self._data = codec.decode(self._fields.get(b"data", b"{}"))
+            except Malformed as error:
+                raise UnreadableData(f"the data of job {self.id}: {error}") from None
         return self._data
+
+    @property
+    def data_text(self) -> str:
+        """The data as it is stored, for when it is no JSON."""
+        return self._text(b"data") or "{}"
 
     @property
     def opts(self) -> StoredOptions:
@@ -165,12 +174,7 @@ class Job(JobSteps, Dependencies):
 
     def _json(self, field: bytes, otherwise: Any) -> Any:
         raw = self._fields.get(field)
-        if raw is None:
-            return otherwise
-        try:
-            return codec.decode(raw)
-        except Malformed:
-            return raw.decode("utf-8", "replace")
+        return otherwise if raw is None else codec.decode_or_text(raw)
 
     @property
     def queue(self) -> QueueRef:

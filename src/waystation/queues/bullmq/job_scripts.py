@@ -23,7 +23,7 @@ async def update_progress(
 
 
 @script(reply=raw)
-async def add_log(redis: Client, keys: JobKeys, *, line: str, keep: str | int) -> int:
+async def add_log(redis: Client, keys: JobKeys, *, line: bytes, keep: str | int) -> int:
     """Write a line into the job's log; the reply is how many there are."""
     ...
 

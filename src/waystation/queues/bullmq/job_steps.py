@@ -45,14 +45,14 @@ class JobSteps:
 
     async def update_data(self: WholeJob, data: Any) -> None:
         """Give the job other data."""
-        raw = codec.encode(data)
+        raw = codec.encode_as_node(data)
         code = await job_scripts.update_data(self.queue.client, self.keys, data=raw)
         _accept(self, code)
         self.remember({b"data": raw})
 
     async def update_progress(self: WholeJob, progress: Any, message: str | None = None) -> None:
         """Tell how far the job is: a whole number from 0 to 100, or any other JSON value."""
-        raw = codec.encode(_progress(progress, message))
+        raw = codec.encode_as_node(_progress(progress, message))
         client, keys = self.queue.client, self.queue.keys
         code = await job_scripts.update_progress(
             client, keys, base=keys.base, id=self.id, progress=raw
@@ -64,7 +64,11 @@ class JobSteps:
         """Write a line into the job's log; how many it has now."""
         keep = self.opts.keep_logs
         many = await job_scripts.add_log(
-            self.queue.client, self.keys, line=line, keep="" if keep is None else max(0, keep)
+            self.queue.client,
+            self.keys,
+            # A log takes any text, half a character from a job's data included.
+            line=line.encode("utf-8", "backslashreplace"),
+            keep="" if keep is None else max(0, keep),
         )
         _accept(self, many)
         return many

@@ -53,7 +53,7 @@ async def upsert(
     of_kind("a schedule", schedule, Schedule)
     template = options_as_stored(options) if options else {}
     _check_template(options)
-    payload = codec.encode({} if data is None else data)
+    payload = codec.encode_as_node({} if data is None else data)
     codec.check_size(len(payload))
     now = await _time(client) if now is None else now
     end = millis(schedule.end_date)
@@ -207,7 +207,7 @@ def _iteration(
     scheduler_id: str, template: Mapping[str, Any], repeat: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What the script needs to make a job; it closes the texts, which end where its part begins."""
-    opts = codec.encode({**template, "repeat": repeat, "repeatJobKey": scheduler_id})
+    opts = codec.encode_as_node({**template, "repeat": repeat, "repeatJobKey": scheduler_id})
     return {
         "opts": opts[:-1],
         "id": codec.encode(f"repeat:{scheduler_id}:")[:-1],

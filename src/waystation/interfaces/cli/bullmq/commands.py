@@ -1,6 +1,7 @@
 """`waystation bullmq`: look after queues that Node's BullMQ and ours share, and work on them."""
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
@@ -9,7 +10,7 @@ from typing import Annotated, Any, TypeVar, cast
 import msgspec
 import typer
 
-from waystation.core.codec import decode
+from waystation.core import codec
 from waystation.core.errors import InvalidOption, Malformed, NotFound
 from waystation.interfaces import compose
 from waystation.interfaces.cli import working
@@ -121,7 +122,7 @@ def job(
             "id": found.id,
             "name": found.name,
             "state": await found.state(),
-            "data": found.data,
+            "data": codec.decode_or_text(found.data_text),
             "options": found.opts.raw,
             "progress": found.progress,
             "attempts_made": found.attempts_made,
@@ -138,8 +139,11 @@ def job(
             "logs": (await found.logs(0, logs - 1, asc=False)).lines[::-1] if logs else [],
         }
 
-    known_of = msgspec.json.encode(_on(context, queue, ask))
-    typer.echo(msgspec.json.format(known_of, indent=2).decode())
+    known = codec.encode_as_node(_on(context, queue, ask))
+    # The formatter takes neither any depth nor halves of characters; then it is printed as it is.
+    with contextlib.suppress(RecursionError, msgspec.DecodeError):
+        known = msgspec.json.format(known, indent=2)
+    typer.echo(known.decode())
 
 
 @app.command()
@@ -157,7 +161,7 @@ def add(
 ) -> None:
     """Add a job, and print its id."""
     try:
-        value = decode(data)
+        value = codec.decode(data)
     except Malformed as error:
         raise InvalidOption(f"the data must be JSON, got {data[:40]!r} ({error})") from None
 
