@@ -20,6 +20,7 @@ from waystation.queues.bullmq import (
     Job,
     JobFailed,
     JobOptions,
+    ManualWorker,
     Queue,
     QueueEvents,
     Schedule,
@@ -220,6 +221,17 @@ async def test_a_handler_can_take_many_jobs_at_once(redis_url: str) -> None:
 
     assert (ada, grace) == ("sent to ada", "sent to grace")
     assert isinstance(nobody, JobFailed)
+
+
+async def test_jobs_can_be_taken_by_hand(redis_url: str) -> None:
+    """Code that has a loop of its own takes jobs one by one and says what became of each. Their
+    locks are renewed in the meantime, and what was not ended goes back when the worker closes."""
+    async with Queue("mail", redis_url) as queue, ManualWorker("mail", redis_url) as worker:
+        await queue.add("send", {"to": "ada@example.org"})
+        job = await worker.get_next_job(wait=5)
+        assert job is not None
+        await worker.complete(job, "sent")
+        assert await worker.get_next_job() is None
 
 
 def test_code_that_is_not_async_adds_jobs_too(redis_url: str) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .gaps import Gap
     from .job import Job
     from .limits import Limit
+    from .manual import ManualWorker
     from .options import Backoff, Deduplication, JobOptions, Keep, Parent
     from .queue import Queue
     from .schedule import Schedule, Scheduler
@@ -39,6 +40,7 @@ __all__ = [
     "JobOptions",
     "Keep",
     "Limit",
+    "ManualWorker",
     "NewJob",
     "NotAdded",
     "Parent",
@@ -71,6 +73,7 @@ __getattr__ = names_of(
         "JobOptions": "options",
         "Keep": "options",
         "Limit": "limits",
+        "ManualWorker": "manual",
         "NewJob": "adding",
         "NotAdded": "adding",
         "Parent": "options",

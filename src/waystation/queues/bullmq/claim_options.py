@@ -11,6 +11,7 @@ from waystation.core.options import at_least, of_kind
 from .job import Job
 from .limits import Limit
 from .options import Retention
+from .schedule import RepeatStrategy
 
 Strategy = Callable[[int, str, BaseException, Job], "int | Awaitable[int]"]
 """From attempts made, backoff's name, error and job: milliseconds to wait, or -1 for no more."""
@@ -26,6 +27,8 @@ class ClaimOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The longest that a growing pause between attempts gets."""
     strategy: Strategy | None = None
     """Decides the pause for backoffs that are neither fixed nor exponential."""
+    repeat_strategy: RepeatStrategy | None = None
+    """Decides when a scheduler with a pattern comes next, instead of cron."""
     max_started_attempts: int | None = None
     remove_on_complete: Retention | None = None
     remove_on_fail: Retention | None = None

@@ -24,6 +24,7 @@ from .keys import PREFIX
 from .limits import Limits
 from .options import JobOptions
 from .plain import ask_all
+from .schedule import RepeatStrategy
 from .scheduling import Scheduling
 from .scripts import SERVER_TIME
 
@@ -39,7 +40,8 @@ class Queue(Getters, Administration, Limits, Scheduling):
     """One queue, for those who put jobs in and look after them.
 
     A job may have up to `size_limit` bytes of data and options; what is larger is better stored
-    elsewhere, with the place of it in the data.
+    elsewhere, with the place of it in the data. `repeat_strategy` reads the patterns of custom
+    schedules.
     """
 
     def __init__(
@@ -50,9 +52,11 @@ class Queue(Getters, Administration, Limits, Scheduling):
         prefix: str = PREFIX,
         default_job_options: JobOptions | None = None,
         size_limit: int = codec.PAYLOAD_LIMIT,
+        repeat_strategy: RepeatStrategy | None = None,
     ) -> None:
         super().__init__(name, url, prefix=prefix)
         self._defaults = default_job_options or JobOptions()
+        self._repeat_strategy = repeat_strategy
         self._packer = Packer(self._defaults, at_least("size_limit", size_limit, 1))
 
     async def add(

@@ -1,8 +1,8 @@
 """When the jobs of a scheduler come, and how that stands in its record."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
@@ -11,6 +11,9 @@ from waystation.core.errors import InvalidOption, Malformed
 from waystation.core.options import of_kind
 
 from . import cron
+
+RepeatStrategy: TypeAlias = Callable[[int, "Scheduler"], "int | Awaitable[int | None] | None"]
+"""From a millisecond and a scheduler: the millisecond of its next job, or None for no more."""
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +35,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """Milliseconds into each stretch of `every` at which its job comes."""
     immediately: bool = False
     """The first job of a pattern comes now."""
+    custom: bool = False
+    """The pattern is not cron: the `repeat_strategy` of the queue and of its workers reads it."""
 
     def __post_init__(self) -> None:
         if (self.every is None) == (self.pattern is None):
@@ -45,7 +50,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         start, end = millis(self.start_date), millis(self.end_date)
         if start is not None and end is not None and end <= start:
             raise InvalidOption("end_date must lie behind start_date")
-        if self.pattern is not None:
+        if self.pattern is not None and not self.custom:
             cron.check(self.pattern, self.tz)
 
 

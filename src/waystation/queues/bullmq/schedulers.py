@@ -5,7 +5,7 @@ next one before running it. Which one that is stands in the store, so two sides 
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any, cast
 
 from waystation.core import codec
@@ -18,7 +18,7 @@ from waystation.core.errors import (
 )
 from waystation.core.options import of_kind
 from waystation.core.store.script import Client
-from waystation.core.telemetry.logs import describe, get_logger
+from waystation.core.telemetry.logs import get_logger
 
 from . import cron, repeatables, scheduler_scripts
 from .adding import wire_name
@@ -27,7 +27,7 @@ from .job import Job
 from .keys import QueueKeys
 from .options import Deduplication, JobOptions, options_as_stored
 from .plain import ask
-from .schedule import Schedule, Scheduler, millis, read_scheduler, whole, wire_times
+from .schedule import RepeatStrategy, Schedule, Scheduler, millis, read_scheduler, whole, wire_times
 
 _log = get_logger(__name__)
 
@@ -47,6 +47,7 @@ async def upsert(
     data: Any = None,
     options: JobOptions | None = None,
     now: int | None = None,
+    strategy: RepeatStrategy | None = None,
 ) -> str:
     """Make a scheduler, or change the one of this id; the id of its next job."""
     _check_id(scheduler_id)
@@ -59,7 +60,7 @@ async def upsert(
     end = millis(schedule.end_date)
     if end is not None and end <= now:
         raise InvalidOption("end_date must lie in the future")
-    slot = _first_slot(schedule, now)
+    slot = await _first_slot(scheduler_id, schedule, now, strategy)
     if slot is not None and end is not None and slot > end:
         raise InvalidOption("the pattern is not due before end_date")
     made = await scheduler_scripts.upsert_scheduler(
@@ -112,24 +113,31 @@ async def remove(client: Client, keys: QueueKeys, scheduler_id: str) -> bool:
 
 
 async def advance(
-    client: Client, keys: QueueKeys, job: Job, *, now: int | None = None
+    client: Client,
+    keys: QueueKeys,
+    job: Job,
+    *,
+    now: int | None = None,
+    strategy: RepeatStrategy | None = None,
 ) -> str | None:
     """Make the scheduler's next job; its id, or None when this job keeps nothing going."""
     for pause in _PAUSES_S:
         try:
-            return await _advance(client, keys, job, now)
+            return await _advance(client, keys, job, now, strategy)
         except (StoreUnreachable, StoreBusy):
             if pause is None:
                 raise
             await asyncio.sleep(pause)
         except InvalidInput as error:
             # A schedule that nobody can read ends; the job itself is as good as any other.
-            _log.warning("scheduler_unreadable", job_id=job.id, **describe(error))
+            _log.error("scheduler_stopped", error, queue=keys.name, job_id=job.id)
             return None
     return None
 
 
-async def _advance(client: Client, keys: QueueKeys, job: Job, now: int | None) -> str | None:
+async def _advance(
+    client: Client, keys: QueueKeys, job: Job, now: int | None, strategy: RepeatStrategy | None
+) -> str | None:
     scheduler_id = job.scheduler_id or ""
     fields = await _record(client, keys, scheduler_id)
     if b"ic" not in fields:
@@ -148,7 +156,8 @@ async def _advance(client: Client, keys: QueueKeys, job: Job, now: int | None) -
     slot: int | None = None
     for _ in range(_SLOTS_TRIED):
         if scheduler.pattern is not None:
-            slot = _next_slot(scheduler, max(now, _slot_of(job), slot or 0))
+            after = max(now, _slot_of(job), slot or 0)
+            slot = await _next_slot(scheduler, after, strategy)
             if slot is None:
                 return None
         made = await scheduler_scripts.advance_scheduler(
@@ -167,20 +176,42 @@ async def _advance(client: Client, keys: QueueKeys, job: Job, now: int | None) -
     return None
 
 
-def _first_slot(schedule: Schedule, now: int) -> int | None:
+async def _first_slot(
+    scheduler_id: str, schedule: Schedule, now: int, strategy: RepeatStrategy | None
+) -> int | None:
     if schedule.pattern is None:
         return None
     if schedule.immediately:
         return now
-    start = millis(schedule.start_date) or 0
-    return cron.next_after(schedule.pattern, schedule.tz, max(now, start))
+    start = max(now, millis(schedule.start_date) or 0)
+    if not schedule.custom:
+        return cron.next_after(schedule.pattern, schedule.tz, start)
+    if strategy is None:
+        raise InvalidOption("a custom schedule needs a queue with a repeat_strategy")
+    fields = {name.encode(): str(value).encode() for name, value in wire_times(schedule).items()}
+    slot = await _asked(strategy, start, read_scheduler(scheduler_id, fields, None))
+    if slot is None:
+        raise InvalidOption(f"the repeat_strategy has no next time for {schedule.pattern!r}")
+    return slot
 
 
-def _next_slot(scheduler: Scheduler, after: int) -> int | None:
+async def _next_slot(
+    scheduler: Scheduler, after: int, strategy: RepeatStrategy | None
+) -> int | None:
     start = max(after, scheduler.start_date or 0)
-    slot = cron.next_after(scheduler.pattern or "", scheduler.tz, start)
+    if strategy is not None:
+        slot = await _asked(strategy, start, scheduler)
+    else:
+        slot = cron.next_after(scheduler.pattern or "", scheduler.tz, start)
     is_over = slot is not None and scheduler.end_date is not None and slot > scheduler.end_date
     return None if is_over else slot
+
+
+async def _asked(strategy: RepeatStrategy, after: int, scheduler: Scheduler) -> int | None:
+    slot = strategy(after, scheduler)
+    if isinstance(slot, Awaitable):
+        slot = await slot
+    return None if slot is None else int(slot)
 
 
 def _repeat(schedule: Schedule) -> dict[str, Any]:

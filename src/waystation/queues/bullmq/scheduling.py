@@ -5,13 +5,14 @@ from typing import Any
 from . import schedulers
 from .attached import AttachedToQueue
 from .options import JobOptions
-from .schedule import Schedule, Scheduler
+from .schedule import RepeatStrategy, Schedule, Scheduler
 
 
 class Scheduling(AttachedToQueue):
     """What makes the queue's jobs come again and again."""
 
     _defaults = JobOptions()
+    _repeat_strategy: RepeatStrategy | None = None
 
     async def upsert_job_scheduler(
         self,
@@ -35,6 +36,7 @@ class Scheduling(AttachedToQueue):
             name=name,
             data=data,
             options=options or self._defaults,
+            strategy=self._repeat_strategy,
         )
 
     async def get_job_scheduler(self, scheduler_id: str) -> Scheduler | None:

@@ -17,15 +17,16 @@ from waystation.core.runtime.worker import Worker as CoreWorker
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.traces import Traces, carrier_from_text
 
-from . import schedulers, upkeep
+from . import upkeep
 from .attached import AttachedToQueue
 from .claim_options import ClaimOptions, Strategy
 from .claims import BullSource
-from .errors import UnrecoverableError
 from .job import Job
 from .keys import PREFIX
 from .limits import Limit
 from .options import Retention, check_retention
+from .preparing import prepare
+from .schedule import RepeatStrategy
 
 JobHandler: TypeAlias = Callable[[Any], Any]
 """Takes the job, or a list of them, and returns a JSON value, or one for each."""
@@ -65,6 +66,7 @@ class Worker(BackgroundWorker[Job], AttachedToQueue):
         max_started_attempts: int | None = None,
         limiter: Limit | None = None,
         backoff_strategy: Strategy | None = None,
+        repeat_strategy: RepeatStrategy | None = None,
         max_backoff: int = HOUR_MS,
         remove_on_complete: Retention | None = None,
         remove_on_fail: Retention | None = None,
@@ -98,6 +100,7 @@ class Worker(BackgroundWorker[Job], AttachedToQueue):
             limiter=limiter,
             max_backoff=max_backoff,
             strategy=backoff_strategy,
+            repeat_strategy=repeat_strategy,
             max_started_attempts=max_started_attempts,
             remove_on_complete=remove_on_complete,
             remove_on_fail=remove_on_fail,
@@ -160,14 +163,7 @@ class Worker(BackgroundWorker[Job], AttachedToQueue):
 
     async def prepare(self, job: Job) -> None:
         """What has to happen before a job's handler runs."""
-        if job.scheduler_id is not None:
-            # First, so that the schedule goes on even if this run of it fails.
-            await schedulers.advance(job.queue.client, job.queue.keys, job)
-        if (reason := job.deferred_failure) is not None:
-            raise UnrecoverableError(reason)
-        most_started = self._claims.max_started_attempts
-        if most_started is not None and job.attempts_started > most_started:
-            raise UnrecoverableError("job started more than allowable limit")
+        await prepare(job, self._claims)
 
     @property
     def counts_starts(self) -> bool:
