@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any
 
+import msgspec
+
 import waystation
 from tools import python
 from waystation.core.errors import WaystationError
@@ -16,8 +18,13 @@ from waystation.interfaces.api import reference as http
 from waystation.interfaces.api.metrics import RoomMetrics
 from waystation.interfaces.settings import reference as settings
 from waystation.pipeline import tables
-from waystation.pipeline.lines import tables_of_all_lines
+from waystation.pipeline.lines import LINES, tables_of_all_lines
 from waystation.pipeline.silver.steps import STEPS
+from waystation.pipeline.sources.columns import ROWS as EVENT_ROWS
+from waystation.pipeline.sources.jobs import ReadOptions, WriteOptions
+from waystation.pipeline.sources.snapshot import SCHEMA as JOB_ROWS
+from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.storage.sink import SinkOptions
 from waystation.queues.routing import pages as routing_scripts
 
 
@@ -25,6 +32,7 @@ def pages() -> dict[str, str]:
     """The text of every reference page by its place under `docs`."""
     import_everything()
     writers: dict[str, Callable[[], str]] = {
+        "data-sources": data_sources,
         "errors": errors,
         "http": http.page,
         "keys": keys,
@@ -92,6 +100,54 @@ def history_tables() -> str:
         "told and never changes; silver and gold can always be made again from it.",
         *parts,
     )
+
+
+def data_sources() -> str:
+    """Every option of the data sources that Spark programs can use."""
+    line_columns = [
+        (f"`{name}`", ", ".join(f"`{each}`" for each in facts.entrance.columns))
+        for name, facts in LINES.items()
+        if facts.entrance is not None
+    ]
+    return _page(
+        "Data sources",
+        "What `waystation.pipeline.register(spark)` makes known to a Spark session. Names of "
+        "options are read without case. [How to use them](../how-to/spark-data-sources.md).",
+        "## waystation.events",
+        "To read: the event streams, once (`spark.read`) or for as long as the query runs "
+        "(`spark.readStream`).",
+        _options(EventOptions),
+        _table(
+            ("column", "type"), [(f"`{f.name}`", f.dataType.simpleString()) for f in EVENT_ROWS]
+        ),
+        "## waystation.jobs, read",
+        "To read: the jobs that are in queues now, in whatever state.",
+        _options(ReadOptions),
+        _table(("column", "type"), [(f"`{f.name}`", f.dataType.simpleString()) for f in JOB_ROWS]),
+        "## waystation.jobs, written to",
+        "To write: rows become jobs, each `key` of a batch once; with `mode('append')` or "
+        "`writeStream`.",
+        _options(WriteOptions),
+        "Every row needs the column `key`, which is text. What else a row may have:",
+        _table(("line", "columns"), line_columns),
+        "## waystation.delta",
+        "To write: rows into a Delta table on a disk, once for each application and batch.",
+        _options(SinkOptions),
+    )
+
+
+def _options(kind: type[msgspec.Struct]) -> str:
+    meanings = {field.name: field.meaning for field in python.fields(kind)}
+    rows = [
+        (
+            f"`{field.encode_name}`",
+            getattr(field.type, "__name__", str(field.type)),
+            "required" if field.required else f"`{field.default}`" if field.default != "" else "",
+            meanings[field.name],
+        )
+        for field in msgspec.structs.fields(kind)
+    ]
+    return _table(("option", "type", "default", "meaning"), rows)
 
 
 def python_interface() -> str:

@@ -24,7 +24,7 @@ from waystation.pipeline.gold.hourly import hourly
 from waystation.pipeline.silver.attempts import attempts, rows
 from waystation.pipeline.silver.steps import lived, steps
 from waystation.pipeline.spark.quiet import started
-from waystation.pipeline.spark.session import SessionOptions
+from waystation.pipeline.spark.session import PREFERRED, SessionOptions
 from waystation.pipeline.tables import EVENTS
 
 from . import duck, events
@@ -116,7 +116,7 @@ def _growth(measured: dict[int, Measured]) -> Report:
             Row("the driver's Python, peak MB", most.python_mb, least.python_mb),
             Row("DuckDB, peak MB", most.duck_mb, least.duck_mb),
         ],
-        remark=f"driver and workers are one JVM with a heap of {SessionOptions().driver_memory}, "
+        remark=f"driver and workers are one JVM with a heap of {PREFERRED['spark.driver.memory']}, "
         "no Python works beside it; aim: bounded, though there are ten times as many events",
     )
 

@@ -102,7 +102,8 @@ def test_a_section_left_empty_means_its_defaults(file: Path) -> None:
         ("\nlease: 3s", "lease (FILE:2) is not a setting; did you mean worker.lease?"),
         (
             "pipeline: {zzz: 1}",
-            "pipeline.zzz (FILE:1) is not a setting; pipeline has history, master",
+            "pipeline.zzz (FILE:1) is not a setting; "
+            "pipeline has history, master, driver_memory, spark",
         ),
         (
             "worker: {concurrency: many}",

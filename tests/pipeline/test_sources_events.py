@@ -281,9 +281,9 @@ def test_offsets_that_make_no_sense_are_refused(redis_url: str, offset: str) -> 
 
 
 def test_a_store_must_be_named(monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
-    monkeypatch.delenv("WAYSTATION_STORE_URL", raising=False)
+    monkeypatch.delenv("WAYSTATION_STORE__URL", raising=False)
     with pytest.raises(InvalidOption, match="wanted the option url"):
         Following("")
 
-    monkeypatch.setenv("WAYSTATION_STORE_URL", redis_url)
+    monkeypatch.setenv("WAYSTATION_STORE__URL", redis_url)
     assert Following("").batch().ids == []

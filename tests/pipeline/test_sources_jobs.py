@@ -10,7 +10,7 @@ from redis import Redis
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.pipeline.lines import line_named
 from waystation.pipeline.sources.adding import BatchAdding
-from waystation.pipeline.sources.jobs import WriteOptions, entrance_of, receipt
+from waystation.pipeline.sources.jobs import Jobs, WriteOptions, entrance_of, receipt
 from waystation.pipeline.sources.options import parse
 from waystation.pipeline.sources.snapshot import JobsReader, Slice
 from waystation.pipeline.sources.store import Store
@@ -191,6 +191,13 @@ def test_a_row_that_cannot_be_a_job_is_refused_by_its_key(
 def test_an_option_that_makes_no_sense_is_refused(given: dict[str, str], wanted: str) -> None:
     with pytest.raises(InvalidOption, match=wanted):
         parse(given, WriteOptions)
+
+
+@pytest.mark.parametrize("line", ["routing", "files", "waitingroom"])
+def test_a_line_whose_jobs_cannot_be_read_is_refused(line: str, redis_url: str) -> None:
+    source = Jobs({"queues": "mail", "url": redis_url, "line": line})
+    with pytest.raises(InvalidOption, match=f"a line whose jobs can be read, bullmq; got {line}"):
+        source.reader(source.schema())
 
 
 def test_a_queue_is_read_state_by_state(store: Redis, redis_url: str) -> None:

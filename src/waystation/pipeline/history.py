@@ -9,6 +9,7 @@ import msgspec
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from waystation.core.errors import InvalidOption
 from waystation.pipeline.lines import tables_of_all_lines
 from waystation.pipeline.silver import attempts as attempts_fold
 from waystation.pipeline.silver import items as items_fold
@@ -60,7 +61,7 @@ class History:
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         self.spark = spark
-        self.root = root.rstrip("/")
+        self.root = directory(root)
 
     def read(self, table: Table) -> DataFrame:
         """One table as it lies there; empty when it does not exist yet."""
@@ -114,6 +115,22 @@ class History:
     def _worked_out(self, rows: DataFrame, *, of: DataFrame) -> DataFrame:
         """Rows that many questions begin with: worked out once, and planned once."""
         return rows.localCheckpoint() if of.inputFiles() else self.spark.emptyDataFrame(rows.schema)
+
+
+def directory(place: str) -> str:
+    """The directory that a history lies in; refuses whatever is none, before anything is written.
+
+    A settings file has its paths made shorter, so `s3://bucket` may come as `s3:/bucket`.
+    """
+    scheme, found, path = place.partition(":/")
+    if not found or len(scheme) < 2 or "/" in scheme:
+        return place.rstrip("/")
+    if scheme.lower() == "file":
+        return "/" + path.strip("/")
+    raise InvalidOption(
+        "a history lies in a directory that every machine of the session sees, such as "
+        f"/shared/history; {scheme} cannot hold one yet, got {place}"
+    )
 
 
 def utc(instant: dt.datetime) -> dt.datetime:

@@ -20,7 +20,7 @@ from waystation.pipeline.sources import jobs, walking
 from waystation.pipeline.sources.options import listed
 from waystation.pipeline.sources.places import Place, Told
 from waystation.pipeline.sources.snapshot import SCHEMA
-from waystation.pipeline.sources.store import Store
+from waystation.pipeline.sources.store import Store, url_options
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.storage.arrow import pa, pc
 
@@ -173,8 +173,7 @@ def _kept_since(store: Store, otherwise: dt.datetime) -> dt.datetime:
 
 def _of_line(spark: SparkSession, options: EventOptions, line: str, queues: set[str]) -> DataFrame:
     asked = {
-        "url": options.url,
-        "urlEnv": options.url_env,
+        **url_options(spark, options.url, options.url_env),
         "line": line,
         "prefix": options.prefix,
         "queues": ",".join(sorted(queues)),

@@ -34,7 +34,7 @@ from waystation.pipeline.sources.adding import (
 )
 from waystation.pipeline.sources.options import at_least, listed, parse
 from waystation.pipeline.sources.snapshot import SCHEMA, JobsReader
-from waystation.pipeline.sources.store import Store, url_of
+from waystation.pipeline.sources.store import URL_VARIABLE, Store, url_of
 from waystation.pipeline.storage.arrow import Batch
 
 NAME = "waystation.jobs"
@@ -42,32 +42,42 @@ DAY_S = 86_400
 
 
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What can be asked when reading."""
+    """Options of `waystation.jobs` when it is read."""
 
     queues: str
     """Names, separated by commas."""
     url: str = ""
-    url_env: str = "WAYSTATION_STORE_URL"
+    """Address of the store; better left to `urlEnv`, because options end up in plans and logs."""
+    url_env: str = URL_VARIABLE
+    """The environment variable that holds the address when `url` does not."""
     line: str = Line.BULLMQ.value
+    """Which product the queues belong to; so far only `bullmq` can be read."""
     prefix: str = ""
+    """What the keys start with; empty means the product's own."""
     states: str = ""
     """Names, separated by commas; empty means all."""
 
 
 class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What can be asked when writing."""
+    """Options of `waystation.jobs` when it is written to."""
 
     queue: str
+    """The queue to add to; `routing` and `files` choose it by each row's type or priority."""
     batch: str
-    """What is remembered under; the same name again goes on where a cut-short write stopped."""
+    """The name under which keys are remembered; the same name again goes on where a write that was
+    cut short has stopped."""
     url: str = ""
-    url_env: str = "WAYSTATION_STORE_URL"
+    """Address of the store; better left to `urlEnv`, because options end up in plans and logs."""
+    url_env: str = URL_VARIABLE
+    """The environment variable that holds the address when `url` does not."""
     line: str = Line.BULLMQ.value
+    """Which product the queue belongs to: `bullmq`, `routing` or `files`."""
     prefix: str = ""
+    """What the keys start with; empty means the product's own."""
     chunk: int = 200
-    """Rows in one call; the server does nothing else meanwhile."""
+    """Rows in one call, at most 1000; the server does nothing else meanwhile."""
     setup: str = ""
-    """How the line itself is set up, as JSON; only files can be."""
+    """How the product itself is set up, as JSON; only for `files`."""
     keep: int = 7 * DAY_S
     """Seconds that a batch is remembered after it was last written to."""
 
@@ -96,6 +106,8 @@ class Jobs(DataSource):
         """What is in the queues now."""
         options = parse(self.options, ReadOptions)
         facts = line_named(options.line)
+        if facts.state_key is None or facts.item_key is None:
+            raise InvalidOption(f"wanted a line whose jobs can be read, bullmq; got {options.line}")
         known = [state.name for state in facts.states]
         states = listed(options.states) or known
         if unknown := sorted(set(states) - set(known)):

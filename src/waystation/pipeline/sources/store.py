@@ -4,6 +4,7 @@ import os
 from functools import cached_property
 from typing import Any, cast
 
+from pyspark.sql import SparkSession
 from redis import Redis, RedisCluster
 from redis.backoff import NoBackoff
 from redis.cluster import ClusterNode
@@ -13,6 +14,8 @@ from redis.sentinel import Sentinel
 from waystation.core.errors import InvalidOption
 from waystation.core.store.address import Kind, parse
 
+URL_VARIABLE = "WAYSTATION_STORE__URL"
+"""The environment variable that holds the store's URL: one name for commands and data sources."""
 PATIENCE_S = 30.0
 
 
@@ -24,6 +27,13 @@ def url_of(url: str, url_env: str) -> str:
             f"wanted the option url, or the store's URL in the variable {url_env}; got neither"
         )
     return found
+
+
+def url_options(spark: SparkSession, url: str, url_env: str = URL_VARIABLE) -> dict[str, str]:
+    """How our data sources are given a URL: as an option only where nobody has lent it to them."""
+    if not url:
+        return {"urlEnv": url_env}
+    return {} if spark.sparkContext.environment.get(URL_VARIABLE) == url else {"url": url}
 
 
 class Store:

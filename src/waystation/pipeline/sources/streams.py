@@ -13,7 +13,7 @@ from waystation.pipeline.lines.facts import EVERY_QUEUE
 from waystation.pipeline.sources.options import at_least, listed
 from waystation.pipeline.sources.places import Stretch, Told
 from waystation.pipeline.sources.reading import rows_of
-from waystation.pipeline.sources.store import Store, url_of
+from waystation.pipeline.sources.store import URL_VARIABLE, Store, url_of
 from waystation.pipeline.storage.arrow import Batch
 
 LEAST_ROWS_A_TASK = 20_000
@@ -21,12 +21,14 @@ LEAST_ROWS_A_TASK = 20_000
 
 
 class EventOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What can be asked of `waystation.events`."""
+    """Options of `waystation.events`."""
 
     url: str = ""
-    url_env: str = "WAYSTATION_STORE_URL"
-    """The environment variable that holds the URL when the option does not."""
+    """Address of the store; better left to `urlEnv`, because options end up in plans and logs."""
+    url_env: str = URL_VARIABLE
+    """The environment variable that holds the address when `url` does not."""
     lines: str = ",".join(LINES)
+    """Which products' streams, separated by commas."""
     queues: str = "*"
     """Names and patterns, separated by commas; names alone need no search for keys.
 
@@ -45,7 +47,8 @@ class EventOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     trim: bool = False
     """Remove from the streams what a finished batch holds."""
     accounts: bool = False
-    """Account for every stretch, not only for those with a gap."""
+    """Whether every stretch of a stream that was read gets a row with `_range`, not only one with a
+    gap."""
     look_every: float = 30.0
     """Seconds between two searches for streams that match a pattern."""
 

@@ -1,15 +1,15 @@
 """Arrow, which comes without types, under one roof."""
 
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.compute  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.fs  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
-from pyspark.sql.pandas.types import (
-    to_arrow_schema,  # pyright: ignore[reportUnknownVariableType]
-)
+from pyspark.sql import types as spark
 from pyspark.sql.types import StructType
+
+from waystation.core.errors import InvalidInput
 
 pa: Any = pyarrow
 pc: Any = pyarrow.compute
@@ -25,6 +25,50 @@ Kind: TypeAlias = Any
 Invalid: type[Exception] = pa.ArrowInvalid
 
 
+_PLAIN: dict[type[spark.DataType], Kind] = {
+    spark.BooleanType: pa.bool_(),
+    spark.ByteType: pa.int8(),
+    spark.ShortType: pa.int16(),
+    spark.IntegerType: pa.int32(),
+    spark.LongType: pa.int64(),
+    spark.FloatType: pa.float32(),
+    spark.DoubleType: pa.float64(),
+    spark.StringType: pa.string(),
+    spark.BinaryType: pa.binary(),
+    spark.DateType: pa.date32(),
+    # Instants are UTC in every session of ours.
+    spark.TimestampType: pa.timestamp("us", tz="UTC"),
+    spark.TimestampNTZType: pa.timestamp("us"),
+}
+
+
 def schema_of(columns: StructType) -> Any:
     """Spark's columns as Arrow has them when they leave or enter Spark."""
-    return cast(Any, to_arrow_schema)(columns, timezone="UTC")
+    return pa.schema(_fields(columns))
+
+
+def _fields(columns: StructType) -> list[Any]:
+    return [_field(each.name, each.dataType, each.nullable) for each in columns]
+
+
+def _field(name: str, kind: spark.DataType, nullable: bool) -> Any:
+    return pa.field(name, _kind(kind), nullable=nullable)
+
+
+def _kind(kind: spark.DataType) -> Kind:
+    match kind:
+        case spark.ArrayType():
+            return pa.list_(_field("element", kind.elementType, kind.containsNull))
+        case spark.MapType():
+            return pa.map_(
+                _field("key", kind.keyType, False),
+                _field("value", kind.valueType, kind.valueContainsNull),
+            )
+        case StructType():
+            return pa.struct(_fields(kind))
+        case spark.DecimalType():
+            return pa.decimal128(kind.precision, kind.scale)
+        case _ if type(kind) in _PLAIN:
+            return _PLAIN[type(kind)]
+        case _:
+            raise InvalidInput(f"a table cannot hold a column of the type {kind.simpleString()}")

@@ -16,14 +16,16 @@ NAME = "waystation.delta"
 
 
 class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be asked of `waystation.delta`."""
+    """Options of `waystation.delta`."""
 
     place: str
+    """Directory of the table."""
     application: str
     """Who writes; the same after every restart."""
     batch: int = 0
     """Which of its batches this is."""
     partitions: str = ""
+    """Columns that the table is partitioned by, separated by commas."""
 
     def __post_init__(self) -> None:
         at_least("batch", self.batch, 0)

@@ -24,7 +24,7 @@ from waystation.core.store import faults
 from waystation.pipeline.run import Silence, Watch
 from waystation.pipeline.sources import jobs
 from waystation.pipeline.sources.adding import Receipt, batch_keys
-from waystation.pipeline.sources.store import Store
+from waystation.pipeline.sources.store import Store, url_options
 from waystation.pipeline.tree import listing
 from waystation.pipeline.tree.listing import KNOWN, SCHEMA, Rules
 from waystation.queues.files.scan import Skip, root_of
@@ -98,7 +98,7 @@ def _put_in_line(spark: SparkSession, rules: Rules, rows: Any, watch: Watch) -> 
     )
     watch.begin("putting files in line")
     options = {
-        "url": rules.url,
+        **url_options(spark, rules.url),
         "line": Line.FILES.value,
         "queue": QUEUE,
         "prefix": prefix,

@@ -21,6 +21,7 @@ from waystation.core.errors import InvalidInput
 from waystation.interfaces.cli.loading import loaded
 from waystation.interfaces.cli.pipeline.scan import scan
 from waystation.interfaces.cli.pipeline.session import (
+    CONF,
     HISTORY,
     MASTER,
     kept_history,
@@ -77,12 +78,16 @@ def run(
     answer_every: Annotated[float, typer.Option(help="Seconds between answers.", min=1)] = 30.0,
     master: MASTER = None,
     history: HISTORY = None,
+    conf: CONF = None,
 ) -> None:
     """Keep what the streams tell, and answer.
 
     Goes on until Ctrl-C, or takes what is there with --once.
     """
-    with store_url(loaded(context).settings) as url, kept_history(context, master, history) as kept:
+    with (
+        store_url(loaded(context).settings) as url,
+        kept_history(context, master, history, conf, url) as kept,
+    ):
         events = EventOptions(url=url, queues=queues, trim=trim)
         options = runs.RunOptions(
             events=events, target_ms=target, every_s=every, answer_every_s=answer_every
@@ -99,9 +104,11 @@ def run(
 
 
 @app.command()
-def rebuild(context: typer.Context, master: MASTER = None, history: HISTORY = None) -> None:
+def rebuild(
+    context: typer.Context, master: MASTER = None, history: HISTORY = None, conf: CONF = None
+) -> None:
     """Make every table anew from the events that are kept."""
-    with kept_history(context, master, history) as kept, watching() as watch:
+    with kept_history(context, master, history, conf) as kept, watching() as watch:
         upkeep.rebuild(kept, watch)
 
 
@@ -112,11 +119,12 @@ def backfill(
     last: LAST = None,
     master: MASTER = None,
     history: HISTORY = None,
+    conf: CONF = None,
 ) -> None:
     """Make the answers of some days anew."""
     today = dt.datetime.now(dt.UTC).date()
     begin = first.date() if first else today - dt.timedelta(days=1)
-    with kept_history(context, master, history) as kept, watching() as watch:
+    with kept_history(context, master, history, conf) as kept, watching() as watch:
         upkeep.backfill(kept, begin, last.date() if last else today, watch)
 
 
@@ -127,11 +135,12 @@ def report(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     master: MASTER = None,
     history: HISTORY = None,
+    conf: CONF = None,
 ) -> None:
     """Say what happened, also as a page."""
     if to is not None and not (to.parent.is_dir() and os.access(to.parent, os.W_OK)):
         raise InvalidInput(f"wanted a file in a folder that can be written to, got {to}")
-    with kept_history(context, master, history) as kept:
+    with kept_history(context, master, history, conf) as kept:
         with watching() as watch:
             watch.begin("reading the answers")
             facts = gather(kept, dt.datetime.now(dt.UTC))
@@ -145,12 +154,17 @@ def report(
 
 
 @app.command()
-def status(context: typer.Context, master: MASTER = None, history: HISTORY = None) -> None:
+def status(
+    context: typer.Context, master: MASTER = None, history: HISTORY = None, conf: CONF = None
+) -> None:
     """Say how far the history has come.
 
     Ends with 1 when the tables do not add up, or work is lost.
     """
-    with store_url(loaded(context).settings) as url, kept_history(context, master, history) as kept:
+    with (
+        store_url(loaded(context).settings) as url,
+        kept_history(context, master, history, conf, url) as kept,
+    ):
         found = look_at(kept, EventOptions(url=url))
     for each in found.streams:
         many = "?" if each.events is None else f"{each.events:,}"
@@ -178,12 +192,16 @@ def sql(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
     master: MASTER = None,
     history: HISTORY = None,
+    conf: CONF = None,
 ) -> None:
     """Ask in SQL.
 
     Over what is kept, table by table, and over what is in the queues now, as `jobs`.
     """
-    with store_url(loaded(context).settings) as url, kept_history(context, master, history) as kept:
+    with (
+        store_url(loaded(context).settings) as url,
+        kept_history(context, master, history, conf, url) as kept,
+    ):
         tables = kept.show_views()
         if live:
             events = EventOptions(url=url)
@@ -205,9 +223,11 @@ def sql(
 
 
 @app.command()
-def compact(context: typer.Context, master: MASTER = None, history: HISTORY = None) -> None:
+def compact(
+    context: typer.Context, master: MASTER = None, history: HISTORY = None, conf: CONF = None
+) -> None:
     """Make few large files of many small ones."""
-    with kept_history(context, master, history) as kept:
+    with kept_history(context, master, history, conf) as kept:
         with watching() as watch:
             freed = upkeep.compact(kept, watch)
         for each in freed:
@@ -220,10 +240,11 @@ def retain(
     days: Annotated[int, typer.Argument(help="Days to keep.")],
     master: MASTER = None,
     history: HISTORY = None,
+    conf: CONF = None,
 ) -> None:
     """Delete what is older than some days."""
     since = upkeep.first_day_kept(days, dt.datetime.now(dt.UTC).date())
-    with kept_history(context, master, history) as kept, watching() as watch:
+    with kept_history(context, master, history, conf) as kept, watching() as watch:
         watch.begin("deleting")
         gone = upkeep.retain(kept, since)
     _tell_gone(gone)
@@ -241,12 +262,13 @@ def forget(
     ] = False,
     master: MASTER = None,
     history: HISTORY = None,
+    conf: CONF = None,
 ) -> None:
     """Delete every row about somebody.
 
     Also the files that held them; numbers that were counted before stay as they are.
     """
-    with kept_history(context, master, history) as kept, watching() as watch:
+    with kept_history(context, master, history, conf) as kept, watching() as watch:
         watch.begin("forgetting")
         gone = upkeep.forget(kept, key, mentioned=mentioned)
     _tell_gone(gone)

@@ -11,7 +11,7 @@ import typer
 
 from waystation.interfaces import files as composed
 from waystation.interfaces.cli.loading import loaded
-from waystation.interfaces.cli.pipeline.session import MASTER, spark_session, store_url
+from waystation.interfaces.cli.pipeline.session import CONF, MASTER, spark_session, store_url
 from waystation.interfaces.cli.watching import watching
 from waystation.interfaces.settings.files import FilesSettings
 from waystation.interfaces.settings.files_load import load_files
@@ -54,6 +54,7 @@ def scan(
         typer.Option(help="The files line's YAML file; else the section `files`."),
     ] = None,
     master: MASTER = None,
+    conf: CONF = None,
 ) -> None:
     """Put a huge tree in line.
 
@@ -67,7 +68,7 @@ def scan(
         rules = _rules(found.settings, url, place if is_tree else ".", queue, include, exclude)
         rules = msgspec.structs.replace(rules, root=root.rstrip("/"))
         Priorities(rules.producer, rules.setup.layout)
-        with spark_session(context, master) as spark, watching() as watch:
+        with spark_session(context, master, conf, url) as spark, watching() as watch:
             scanned = (
                 scans.tree(spark, rules, watch)
                 if is_tree

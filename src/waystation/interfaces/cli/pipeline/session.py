@@ -1,17 +1,18 @@
 """What the pipeline's commands need before they can begin: a store, and Spark."""
 
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from waystation.core.errors import InvalidOption
 from waystation.core.store import embedded
 from waystation.interfaces.cli.loading import loaded
 from waystation.interfaces.settings import Settings
-from waystation.pipeline.history import History
+from waystation.pipeline.history import History, directory
 from waystation.pipeline.spark import quiet, session
 from waystation.pipeline.spark.complaints import in_our_words
 
@@ -23,6 +24,15 @@ HISTORY = Annotated[
     typer.Option(help="Where the tables lie; else pipeline.history.", show_default=False),
 ]
 
+CONF = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="A setting of Spark's own, once for each; else pipeline.spark.",
+        show_default=False,
+    ),
+]
+
 QUIET = {
     "spark.log.level": "ERROR",
     # Spark makes this folder when it is asked in SQL, and would make it where the command runs.
@@ -31,23 +41,43 @@ QUIET = {
 
 
 @contextmanager
-def spark_session(context: typer.Context, master: str | None) -> Generator[session.SparkSession]:
-    """Spark for as long as the command takes."""
+def spark_session(
+    context: typer.Context, master: str | None, conf: Sequence[str] | None, url: str | None = None
+) -> Generator[session.SparkSession]:
+    """Spark for as long as the command takes; our data sources find the store's URL in it."""
     settings = loaded(context).settings.pipeline
+    options = session.SessionOptions(
+        master=master or settings.master,
+        driver_memory=settings.driver_memory,
+        conf={**QUIET, **settings.spark, **dict(map(_setting, conf or ()))},
+    )
     if not quiet.is_running():
         typer.echo("Spark starts, which takes a few seconds", err=True)
-    options = session.SessionOptions(master=master or settings.master, conf=QUIET)
     with quiet.spark(options) as spark, in_our_words():
+        if url is not None:
+            session.lend(spark, url)
         yield spark
 
 
 @contextmanager
 def kept_history(
-    context: typer.Context, master: str | None, place: str | None
+    context: typer.Context,
+    master: str | None,
+    place: str | None,
+    conf: Sequence[str] | None,
+    url: str | None = None,
 ) -> Generator[History]:
     """The history that the command is about."""
-    with spark_session(context, master) as spark:
-        yield History(spark, place or str(loaded(context).settings.pipeline.history))
+    root = directory(place or str(loaded(context).settings.pipeline.history))
+    with spark_session(context, master, conf, url) as spark:
+        yield History(spark, root)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, given, value = text.partition("=")
+    if not given:
+        raise InvalidOption(f"wanted --conf NAME=VALUE, got {text!r}")
+    return name.strip(), value.strip()
 
 
 @contextmanager

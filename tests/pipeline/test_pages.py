@@ -1,0 +1,79 @@
+"""What the pages say about Spark is so: their programs run, their names and versions are ours."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from redis import Redis
+
+from tests.support.project import ROOT, tracked
+from waystation.interfaces.settings.sources import variable_of
+from waystation.interfaces.settings.table import table
+from waystation.pipeline.sources.store import URL_VARIABLE
+from waystation.pipeline.spark.session import lend, register
+
+PROGRAM = re.compile(r"```python\n(.*?)```", re.DOTALL)
+VERSION = re.compile(r"\bSpark (\d+\.\d+)|apache/spark:(\d+\.\d+)")
+PAGES = sorted(tracked("docs/*.md"))
+
+
+@pytest.fixture
+def lent(spark: SparkSession, redis_url: str) -> Iterator[None]:
+    """A session whose sources find the store by themselves."""
+    lend(spark, redis_url)
+    yield
+    spark.sparkContext.environment.pop(URL_VARIABLE)
+    register(spark)
+
+
+@pytest.mark.usefixtures("lent")
+def test_the_programs_of_the_page_about_data_sources_run(
+    spark: SparkSession, store: Redis, redis_url: str
+) -> None:
+    page = (ROOT / "docs/how-to/spark-data-sources.md").read_text()
+    given: dict[str, Any] = {"spark": spark, "url": redis_url}
+    programs: list[str] = PROGRAM.findall(page)
+    # The write is run again, and adds nothing.
+    for program in [*programs, *(each for each in programs if ".write." in each)]:
+        exec(program, given)
+    assert store.llen("bull:mail:wait") == 1000
+    assert given["jobs"].select("data").distinct().count() == 1000
+    found = given["receipt"](redis_url, "mail", "june")
+    assert (found.rows, found.jobs) == (1000, 1000)
+
+
+def test_the_pages_name_the_spark_that_is_installed() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (pinned,) = [
+        each for each in extras["optional-dependencies"]["spark"] if each.startswith("pyspark")
+    ]
+    wanted = pinned.partition(">=")[2].partition(",")[0]
+    named = {
+        (page.name, version)
+        for page in PAGES
+        for match in VERSION.findall(page.read_text())
+        for version in match
+        if version
+    }
+    assert named
+    assert {each for each in named if each[1] != wanted} == set()
+
+
+def test_every_variable_that_a_page_names_is_read() -> None:
+    known = {variable_of(setting.key) for setting in table()}
+    slips = {variable.replace("__", "_") for variable in known}
+    named = {
+        (page.name, name)
+        for page in PAGES
+        for name in re.findall(r"\bWAYSTATION_[A-Z0-9_]+", page.read_text())
+    }
+    assert {each for each in named if each[1] in slips} == set()
+
+
+def test_nothing_of_ours_uses_what_spark_keeps_to_itself() -> None:
+    private = re.compile(r"^\s*from pyspark\.sql\.pandas|^\s*import pyspark\.sql\.pandas", re.M)
+    ours = tracked("src/*.py")
+    assert [file for file in ours if private.search(file.read_text())] == []

@@ -1,0 +1,116 @@
+"""What Spark is started with, and where a history may lie."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from waystation.core.errors import InvalidOption
+from waystation.pipeline.history import directory
+from waystation.pipeline.sources.store import URL_VARIABLE, url_options
+from waystation.pipeline.spark.defaults import machine_defaults
+from waystation.pipeline.spark.session import SessionOptions, lend, register, settings_of
+
+from .conftest import JAVA
+
+MEMORY = "spark.driver.memory"
+HEAP = """
+from waystation.pipeline.spark.session import SessionOptions, build
+spark = build(SessionOptions(master="local[1]", conf={"spark.sql.shuffle.partitions": "3"}))
+print(spark.conf.get("spark.driver.memory"), spark.conf.get("spark.sql.shuffle.partitions"))
+print(spark.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory() // 2**20)
+spark.stop()
+"""
+
+
+def test_the_settings_given_come_before_the_machines_and_those_before_ours(tmp_path: Path) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(
+        "# a comment\n\n  spark.driver.memory   3g\nspark.ui.enabled=true\n"
+        "spark.eventLog.dir: /var/log/spark\nspark.sql.session.timeZone Europe/Berlin\n"
+    )
+    defaults = machine_defaults({"SPARK_CONF_DIR": str(tmp_path)})
+    assert defaults["spark.eventLog.dir"] == "/var/log/spark"
+
+    bare = settings_of(SessionOptions(), {})
+    assert (bare[MEMORY], bare["spark.ui.enabled"]) == ("1g", "false")
+    # What we leave out, Spark takes from the file.
+    left = settings_of(SessionOptions(), defaults)
+    assert not left.keys() & {MEMORY, "spark.ui.enabled"}
+    assert left["spark.sql.session.timeZone"] == "UTC"
+
+    assert settings_of(SessionOptions(driver_memory="5g"), defaults)[MEMORY] == "5g"
+    both = SessionOptions(driver_memory="5g", conf={MEMORY: "7g"})
+    assert settings_of(both, defaults)[MEMORY] == "7g"
+
+
+def test_without_a_file_the_machine_has_no_defaults(tmp_path: Path) -> None:
+    assert machine_defaults({"SPARK_CONF_DIR": str(tmp_path)}) == {}
+
+
+@pytest.mark.long
+def test_spark_starts_with_the_machines_own_defaults(tmp_path: Path) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(
+        f"spark.driver.memory 600m\nspark.driver.extraJavaOptions {JAVA}\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", HEAP],
+        env={**os.environ, "SPARK_CONF_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    told, heap_mb = done.stdout.splitlines()
+    assert told == "600m 3"
+    assert int(heap_mb) <= 600
+
+
+@pytest.mark.parametrize(
+    ("place", "meant"),
+    [
+        ("history/", "history"),
+        ("/shared/history", "/shared/history"),
+        ("file:///shared/history/", "/shared/history"),
+        ("file:/shared/history", "/shared/history"),
+        ("C:/history", "C:/history"),
+    ],
+)
+def test_a_history_lies_in_a_directory(place: str, meant: str) -> None:
+    assert directory(place) == meant
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "s3://lake/history",
+        "s3:/lake/history",
+        "s3a://lake/history",
+        "gs://lake/history",
+        "abfss://lake@store.dfs.core.windows.net/history",
+        "hdfs://name:8020/history",
+        "dbfs:/mnt/history",
+    ],
+)
+def test_a_place_that_is_no_directory_is_refused(place: str) -> None:
+    scheme = place.partition(":")[0]
+    with pytest.raises(InvalidOption, match=f"{scheme} cannot hold one yet, got {place}"):
+        directory(place)
+
+
+def test_a_url_that_was_lent_is_no_option(spark: SparkSession) -> None:
+    url = "redis://:secret@127.0.0.1:1"
+    before = spark.sparkContext.environment.get(URL_VARIABLE)
+    assert url_options(spark, url) == {"url": url}
+    lend(spark, url)
+    try:
+        assert url_options(spark, url) == {}
+        assert url_options(spark, "", "ANOTHER") == {"urlEnv": "ANOTHER"}
+        with pytest.raises(Exception, match=r"127\.0\.0\.1:1"):
+            spark.read.format("waystation.events").option("queues", "mail").load().count()
+    finally:
+        spark.sparkContext.environment.pop(URL_VARIABLE)
+        if before is not None:
+            spark.sparkContext.environment[URL_VARIABLE] = before
+        register(spark)
