@@ -70,7 +70,7 @@ def reports(spark: SparkSession, url: str) -> list[Report]:
 def _spark(spark: SparkSession, url: str, many: int) -> float:
     with tempfile.TemporaryDirectory() as root:
         began = time.perf_counter()
-        intake.follow(spark, root, url=url).awaitTermination()
+        intake.follow(spark, root, url=url).finish()
         took = time.perf_counter() - began
         assert delta.read(spark, root, EVENTS).count() == many
     return many / took

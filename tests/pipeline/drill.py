@@ -30,7 +30,7 @@ from waystation.queues.files.scan import ScanOptions
 from .conftest import SMALL
 
 PROJECT = Path(__file__).parents[2]
-URL = "WAYSTATION_STORE_URL"
+URL = "WAYSTATION_STORE__URL"
 DIES = "WAYSTATION_DRILL_DIES"
 """When the driver is to die: `before` or `after` the commit of a batch, as in `before 3`."""
 GROUP = "WAYSTATION_DRILL_GROUP"
@@ -68,7 +68,9 @@ class Driver:
 
     def kill_a_worker(self, dice: random.Random) -> bool:
         """End one of the Python processes that do its tasks; False when there is none."""
-        workers = [pid for pid in _group(self._process.pid) if " pyspark.worker" in _command(pid)]
+        workers = [
+            pid for pid in descendants(self._process.pid) if " pyspark.worker" in command_line(pid)
+        ]
         if not workers:
             return False
         os.kill(dice.choice(workers), signal.SIGKILL)
@@ -87,7 +89,7 @@ class Driver:
             time.sleep(0.05)
 
 
-def _group(leader: int) -> list[int]:
+def descendants(leader: int) -> list[int]:
     """The processes that descend from one."""
     found = [leader]
     for pid in found:
@@ -99,7 +101,8 @@ def _group(leader: int) -> list[int]:
     return found
 
 
-def _command(pid: int) -> str:
+def command_line(pid: int) -> str:
+    """What a process was started with; nothing when it is gone."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
     except OSError:
@@ -140,7 +143,7 @@ def session() -> SparkSession:
 
 def follow(root: str) -> None:
     """Keep what is told, in small batches, for as long as it lives."""
-    intake.follow(session(), root, every="0 seconds", perTrigger="1000").awaitTermination()
+    intake.follow(session(), root, every="0 seconds", perTrigger="1000").finish()
 
 
 def plant(tree: Path) -> int:

@@ -23,7 +23,7 @@ from .streams import tell
 
 
 def keep_all(spark: SparkSession, root: str, url: str, **asked: str) -> None:
-    intake.follow(spark, root, url=url, **asked).awaitTermination()
+    intake.follow(spark, root, url=url, **asked).finish()
 
 
 def events(spark: SparkSession, root: str) -> DataFrame:
@@ -212,24 +212,6 @@ def test_the_name_of_a_new_checkpoint_is_kept(tmp_path: Path) -> None:
     folder = str(tmp_path / "checkpoint")
 
     assert checkpoint.application(folder) == checkpoint.application(folder)
-
-
-def test_rows_go_into_a_queue_and_come_back(
-    spark: SparkSession, store: Redis, redis_url: str
-) -> None:
-    rows = spark.range(300).selectExpr(
-        "concat('k', id) AS key", "'send' AS name", "to_json(struct(id)) AS data"
-    )
-    for _ in range(2):
-        rows.write.format("waystation.jobs").options(
-            url=redis_url, queue="bulk", batch="june"
-        ).mode("append").save()
-
-    jobs = spark.read.format("waystation.jobs").options(url=redis_url, queues="bulk,none").load()
-
-    assert store.llen("bull:bulk:wait") == 300
-    waiting = jobs.where("queue = 'bulk' AND state = 'wait'")
-    assert waiting.select("data").distinct().count() == 300
 
 
 @pytest.mark.timeout(900)

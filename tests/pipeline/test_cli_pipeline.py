@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from redis import Redis
 
 from tests.pipeline.conftest import JAVA
+from tests.pipeline.drill import command_line, descendants
 from tests.pipeline.streams import tell
 from waystation.interfaces.cli import root
 from waystation.pipeline.storage.arrow import pa, pq
@@ -45,6 +46,12 @@ def home(
     for name, value in _environment(redis_url, tmp_path).items():
         monkeypatch.setenv(name, value)
     return tmp_path
+
+
+def the_java_of(pid: int) -> int | None:
+    """The process that Spark runs in, among those that a command has started."""
+    javas = [each for each in descendants(pid) if "org.apache.spark" in command_line(each)]
+    return javas[0] if javas else None
 
 
 def called(*words: str) -> int:
@@ -170,6 +177,25 @@ def test_ctrl_c_ends_a_run_after_its_batch(store: Redis, redis_url: str, tmp_pat
     assert not any("Traceback" in line for line in told)
 
 
+@pytest.mark.timeout(600)
+def test_a_run_whose_java_is_killed_says_so_and_what_to_do(
+    store: Redis, redis_url: str, tmp_path: Path
+) -> None:
+    tell(store, 10)
+    given = command("run", "--every", "1", "--answer-every", "1", url=redis_url, home=tmp_path)
+    told: list[str] = []
+    with subprocess.Popen(**given, stderr=subprocess.PIPE) as running:
+        assert running.stderr is not None
+        for line in running.stderr:
+            told.append(line)
+            if line.startswith("reading events") and (java := the_java_of(running.pid)):
+                os.kill(java, signal.SIGKILL)
+        assert running.wait(PATIENCE_S) == 5, "".join(told)
+    assert "Java, which Spark runs in, was killed by signal 9" in told[-1]
+    assert "pipeline.driver_memory" in told[-1]
+    assert not any("Traceback" in line for line in told), "".join(told)
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -180,6 +206,11 @@ def test_ctrl_c_ends_a_run_after_its_batch(store: Redis, redis_url: str, tmp_pat
         (("forget", "ada", "--mentioned"), "at least 4 characters"),
         (("scan", "nowhere"), "wanted a directory, or a listing"),
         (("scan", ".", "--queue", "none"), "default_priority must be one of high, low"),
+        (("run", "--once", "--history", "s3://lake/history"), "s3 cannot hold one yet"),
+        (("status", "--history", "abfss://lake@store/history"), "abfss cannot hold one yet"),
+        (("status", "--conf", "spark.ui.port"), "wanted --conf NAME=VALUE"),
+        (("status", "--conf", "ui.port=1"), "a setting of Spark"),
+        (("status", "--conf", "spark.sql.session.timeZone=CET"), "must be UTC here, got CET"),
     ],
 )
 def test_bad_input_is_one_line_and_two(
@@ -187,3 +218,13 @@ def test_bad_input_is_one_line_and_two(
 ) -> None:
     assert called(*words) == 2
     assert complaint in capsys.readouterr().err.splitlines()[-1]
+    assert list(home.iterdir()) == []
+
+
+def test_a_place_from_the_settings_that_is_no_directory_is_refused(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAYSTATION_PIPELINE__HISTORY", "s3://lake/history")
+    assert called("run", "--once") == 2
+    assert "a directory that every machine of the session sees" in capsys.readouterr().err
+    assert list(home.iterdir()) == []

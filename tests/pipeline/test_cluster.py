@@ -37,8 +37,6 @@ conf = {
     "spark.executor.memory": "512m",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # A busy machine may take long to start a Python process.
-    "spark.python.authenticate.socketTimeout": "120s",
 }
 conf["spark.executor.extraJavaOptions"] = conf["spark.driver.extraJavaOptions"]
 spark = build(SessionOptions(master=master, shuffle_partitions=2, conf=conf))

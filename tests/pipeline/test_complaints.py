@@ -5,7 +5,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from waystation.core.errors import StoreUnreachable
-from waystation.pipeline.errors import SparkFailed
+from waystation.pipeline.errors import HeapExhausted, SparkFailed
 from waystation.pipeline.spark.complaints import in_our_words
 
 
@@ -32,3 +32,9 @@ def test_what_a_library_raised_in_a_task_is_told_without_the_way_it_came(
 
     with pytest.raises(SparkFailed, match=r"^Spark did not finish: one by none$"), in_our_words():
         spark.sparkContext.parallelize([1], 1).map(fail).collect()
+
+
+def test_a_heap_that_is_too_small_is_told_with_what_to_do(spark: SparkSession) -> None:
+    failing = spark.range(1).select(F.raise_error(F.lit("java.lang.OutOfMemoryError: Java heap")))
+    with pytest.raises(HeapExhausted, match=r"pipeline\.driver_memory"), in_our_words():
+        failing.collect()

@@ -115,7 +115,7 @@ def test_killed_drivers_and_workers_lose_nothing_and_repeat_nothing(
         # All of them died while there was more to come.
         assert len(teller.told) < many
     for place in (root, unbroken):
-        intake.follow(spark, place, url=redis_url).awaitTermination()
+        intake.follow(spark, place, url=redis_url).finish()
 
     table = kept(root)
     ids = list(zip(table["stream"].to_pylist(), table["entry_id"].to_pylist(), strict=True))

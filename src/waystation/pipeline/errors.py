@@ -5,6 +5,8 @@ WaystationError
    ├─ JavaMissing
    ├─ SparkNotStarted
    ├─ SparkFailed
+   ├─ JavaDied
+   ├─ HeapExhausted
    ├─ DiskFull
    ├─ CheckpointDamaged
    ├─ HistoryCut
@@ -36,6 +38,18 @@ class SparkFailed(HistoryError):
     """Spark could not finish what it was asked; its own words say why."""
 
     code = "SPARK_FAILED"
+
+
+class JavaDied(HistoryError):
+    """The Java process that Spark runs in has ended; what was kept is whole."""
+
+    code = "JAVA_DIED"
+
+
+class HeapExhausted(HistoryError):
+    """Spark needs more memory than its Java may use; what was kept is whole."""
+
+    code = "HEAP_EXHAUSTED"
 
 
 class DiskFull(HistoryError):

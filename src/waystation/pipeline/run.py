@@ -2,14 +2,15 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 import msgspec
-from pyspark.sql.streaming.query import StreamingQuery
 
 from waystation.pipeline import rooms, writeback
 from waystation.pipeline.bronze import found_out, intake
+from waystation.pipeline.bronze.intake import Intake
 from waystation.pipeline.gold import answers
 from waystation.pipeline.gold.capacity import TARGET_WAIT_MS
 from waystation.pipeline.gold.quality import checked
@@ -18,7 +19,7 @@ from waystation.pipeline.lines import line_named
 from waystation.pipeline.look import Look, look
 from waystation.pipeline.silver.fold import fold
 from waystation.pipeline.sources import places
-from waystation.pipeline.sources.store import Store, url_of
+from waystation.pipeline.sources.store import Store, url_of, url_options
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.spark.complaints import in_our_words
 from waystation.pipeline.storage import changes, delta
@@ -84,16 +85,13 @@ def once(history: History, options: RunOptions, watch: Watch | None = None) -> R
     make_room(options.events)
     seen = _looked(history, options, watch)
     watch.begin("reading events")
-    query = intake.follow(history.spark, history.root, **_asked(options.events))
-    try:
-        while not query.awaitTermination(1):
-            watch.reach(_rows(query))
-    finally:
-        query.stop()
-    if query.exception() is not None:
-        raise query.exception() or RuntimeError
+    reading = intake.follow(history.spark, history.root, **_asked(history, options.events))
+    with _ended(reading):
+        while reading.goes_on():
+            watch.reach(reading.events)
+            reading.wait(1)
     advice = _answered(history, options, seen, watch)
-    return _ran(history, query, advice, began)
+    return _ran(history, reading.events, advice, began)
 
 
 @in_our_words()
@@ -110,27 +108,25 @@ def follow(
     """
     watch = watch or Silence()
     make_room(options.events)
-    query = intake.follow(
+    reading = intake.follow(
         history.spark,
         history.root,
         every=f"{options.every_s} seconds",
-        **_asked(options.events),
+        **_asked(history, options.events),
     )
-    try:
-        while not stop.is_set() and query.isActive:
+    told_of = 0
+    with _ended(reading):
+        while not stop.is_set() and reading.goes_on():
             began = time.monotonic()
             seen = _looked(history, options, watch)
-            _until_read(history, seen, query, stop, watch)
+            _until_read(history, seen, reading, stop, watch)
             if stop.is_set():
                 break
             advice = _answered(history, options, seen, watch)
-            told(_ran(history, query, advice, began))
+            told(_ran(history, reading.events - told_of, advice, began))
+            told_of = reading.events
             stop.wait(max(0.0, options.answer_every_s - (time.monotonic() - began)))
-    finally:
         watch.begin("ending the batch under way")
-        query.stop()
-    if (error := query.exception()) is not None:
-        raise error
     fold(history)
 
 
@@ -182,18 +178,30 @@ def _answered(history: History, options: RunOptions, seen: Look, watch: Watch) -
     return writeback.advise(fresh, store, seen.at) + rooms.advise(fresh, store, seen.at)
 
 
-def _ran(history: History, query: StreamingQuery, advice: int, began: float) -> Ran:
+def _ran(history: History, events: int, advice: int, began: float) -> Ran:
     fresh = History(history.spark, history.root)
     ill = tuple(str(check) for check in checked(fresh) if not check.well)
-    return Ran(_rows(query), advice, time.monotonic() - began, ill)
+    return Ran(events, advice, time.monotonic() - began, ill)
+
+
+@contextmanager
+def _ended(reading: Intake) -> Generator[None]:
+    """End the reading with whatever is done inside; what went wrong inside comes first."""
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):
+            reading.stop()
+        raise
+    reading.stop()
 
 
 def _until_read(
-    history: History, seen: Look, query: StreamingQuery, stop: threading.Event, watch: Watch
+    history: History, seen: Look, reading: Intake, stop: threading.Event, watch: Watch
 ) -> None:
     """Wait until bronze holds all that had been told when somebody looked."""
     watch.begin("reading events")
-    while query.isActive and not stop.is_set():
+    while reading.goes_on() and not stop.is_set():
         noted = delta.last_notes(EVENTS.place(history.root), intake.PLACES)
         here = places.read(noted) if noted else {}
         behind = [
@@ -203,20 +211,17 @@ def _until_read(
         ]
         if not behind:
             return
-        watch.reach(_rows(query))
+        watch.reach(reading.events)
         stop.wait(0.5)
 
 
-def _asked(events: EventOptions) -> dict[str, str]:
+def _asked(history: History, events: EventOptions) -> dict[str, str]:
     """Options as Spark takes them."""
     given = msgspec.to_builtins(events, str_keys=True)
     shown = {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in given.items()
+        # The last two are bronze's own business.
+        if name not in ("url", "urlEnv", "starting", "accounts")
     }
-    # These two are bronze's own business.
-    return {name: value for name, value in shown.items() if name not in ("starting", "accounts")}
-
-
-def _rows(query: StreamingQuery) -> int:
-    return intake.events_kept(query)
+    return {**shown, **url_options(history.spark, events.url, events.url_env)}

@@ -15,6 +15,8 @@ from waystation.interfaces.cli.invocation import Invocation
 FAILED = 1
 REFUSED = 2
 """The command could not begin: its input, its settings or its store must change first."""
+NO_JAVA = 5
+"""The Java that Spark runs in ended or ran out of memory; starting again goes on from there."""
 
 
 @contextmanager
@@ -31,6 +33,8 @@ def told_in_one_line(invocation: Invocation) -> Generator[None]:
 
 def exit_code(error: Exception) -> int:
     """Give the number that the process ends with."""
+    if isinstance(error, WaystationError) and error.code in ("JAVA_DIED", "HEAP_EXHAUSTED"):
+        return NO_JAVA
     refused = isinstance(error, InvalidInput | StoreUnreachable | StoreUnsuitable)
     return REFUSED if refused else FAILED
 

@@ -5,10 +5,12 @@ import sys
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from waystation.pipeline.errors import SparkNotStarted
+from waystation.pipeline.spark import process
 from waystation.pipeline.spark.session import SessionOptions, build
 
 
@@ -20,8 +22,8 @@ def spark(options: SessionOptions) -> Generator[SparkSession]:
     try:
         yield session
     finally:
-        # Whoever started it ends it.
-        if not running:
+        # Whoever started it ends it, unless it has ended by itself.
+        if not running and process.ended_with() is None:
             session.stop()
 
 
@@ -38,7 +40,7 @@ def started(options: SessionOptions) -> SparkSession:
         try:
             # Java is started with what is here now, and keeps it.
             os.dup2(said.fileno(), 2)
-            return build(options)
+            return _hushed(build(options))
         except RuntimeError as error:
             said.seek(0)
             words = said.read()[-2000:].decode(errors="replace").strip()
@@ -46,3 +48,14 @@ def started(options: SessionOptions) -> SparkSession:
         finally:
             os.dup2(ours, 2)
             os.close(ours)
+
+
+def _hushed(session: SparkSession) -> SparkSession:
+    """Keep Spark from writing a traceback when Java is gone; that is reported in a sentence."""
+    server: Any = getattr(session.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = _ignore
+    return session
+
+
+def _ignore(request: object, client_address: object) -> None: ...

@@ -1,0 +1,83 @@
+"""Python that is slow to start, as on a starved machine, and what a run makes of it."""
+# ruff: noqa: N802, N815 (Spark calls them so)
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from redis import Redis
+
+from tests.pipeline.streams import tell
+from waystation.pipeline.bronze import intake
+from waystation.pipeline.spark.session import register
+
+SLOW = """#!/bin/sh
+# Spark waits ten seconds for the process that plans a stream, and no setting makes that longer.
+case "$*" in
+*python_streaming_source_runner*)
+  if mkdir "{mark}" 2>/dev/null; then exec sleep 30; fi ;;
+esac
+exec "{python}" "$@"
+"""
+
+
+@pytest.fixture
+def slow_once(spark: SparkSession, tmp_path: Path) -> Iterator[None]:
+    """Let the next process that plans a stream start too slowly."""
+    program = tmp_path / "python"
+    program.write_text(SLOW.format(mark=tmp_path / "was-slow", python=sys.executable))
+    program.chmod(0o755)
+    context = spark.sparkContext
+    before, context.pythonExec = context.pythonExec, str(program)
+    register(spark)
+    yield
+    context.pythonExec = before
+    register(spark)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("slow_once")
+def test_a_python_that_started_too_slowly_is_started_again(
+    spark: SparkSession, store: Redis, redis_url: str, root: str
+) -> None:
+    tell(store, 10)
+    assert intake.follow(spark, root, url=redis_url).finish() == 10
+
+
+class Ended:
+    """A query that has ended, well or because of something."""
+
+    isActive = False
+    recentProgress = ()
+
+    def __init__(self, why: str | None = None) -> None:
+        self._why = why
+
+    def exception(self) -> StreamingQueryException | None:
+        return None if self._why is None else StreamingQueryException(self._why)
+
+    def awaitTermination(self, timeout: float) -> bool:
+        return True
+
+
+def test_a_python_that_is_always_too_slow_is_started_a_few_times_and_no_more() -> None:
+    starts = iter(range(100))
+
+    def too_slow() -> Any:
+        next(starts)
+        return Ended("[STREAM_FAILED] Query terminated: Python worker failed to connect back.")
+
+    with pytest.raises(StreamingQueryException, match="failed to connect back"):
+        intake.Intake(too_slow, starts=3).finish()
+    assert next(starts) == 3
+
+
+def test_whatever_else_ends_a_query_ends_the_intake() -> None:
+    queries: list[Any] = [Ended("[STREAM_FAILED] no such luck"), Ended()]
+    with pytest.raises(StreamingQueryException, match="no such luck"):
+        intake.Intake(lambda: queries.pop(0)).finish()
+    assert intake.Intake(lambda: queries.pop(0)).finish() == 0
