@@ -67,14 +67,38 @@ async def test_a_count_that_is_wrong_is_put_right(hands: Hands) -> None:
     source = hands.source()
     await hands.claim(source)
     await hands.redis.set("bridge:ratelimit:concurrent:email", 7)
-    await hands.redis.set("bridge:ratelimit:concurrent:gone", 3)
     assert not await hands.claim(source)
 
-    assert await (await hands.upkeep()).reconcile() == ["email", "gone"]
+    assert await (await hands.upkeep()).reconcile() == ["email"]
 
     assert await hands.text("bridge:ratelimit:concurrent:email") == "1"
-    assert await hands.text("bridge:ratelimit:concurrent:gone") is None
     assert len(await hands.claim(source, 9)) == 1
+
+
+async def test_a_wrong_count_is_put_right_for_jobs_that_bring_their_limit(hands: Hands) -> None:
+    """F-B2 F-B6"""
+    await hands.add("held-up", limit=Limit(max_concurrent=1))
+    await hands.add("runs", limit=Limit(max_concurrent=1))
+    source, upkeep = hands.source(types=["runs"]), await hands.upkeep()
+    await hands.claim(source)
+    await hands.redis.set("bridge:ratelimit:concurrent:held-up", 3)
+    await hands.redis.set("bridge:ratelimit:concurrent:runs", 3)
+
+    assert await upkeep.reconcile() == ["held-up", "runs"]
+
+    assert await hands.text("bridge:ratelimit:concurrent:held-up") is None
+    assert await hands.text("bridge:ratelimit:concurrent:runs") == "1"
+
+
+async def test_counts_are_found_without_walking_through_the_database(hands: Hands) -> None:
+    await hands.queue.limit("email", Limit(max_concurrent=2))
+    await hands.add("sms", limit=Limit(max_concurrent=1))
+    upkeep = await hands.upkeep()
+    before = await hands.calls("scan", "keys")
+
+    await upkeep.reconcile()
+
+    assert await hands.calls("scan", "keys") == before
 
 
 async def test_no_more_start_in_a_minute_than_the_limit_says(hands: Hands) -> None:

@@ -1,5 +1,6 @@
 """What if nobody comes back: the duties of the one scheduler that leads."""
 
+import itertools
 from collections.abc import Sequence
 
 import msgspec
@@ -153,20 +154,10 @@ class Upkeep:
 
     async def reconcile(self) -> list[str]:
         """Put right the counts of running jobs; the types that were wrong."""
-        prefix = self._keys.of_type("").concurrent
-        types: set[str] = set()
-        cursor = 0
-        while True:
-            with faults.told():
-                cursor, found = await self._client.execute_command(
-                    "SCAN", cursor, "MATCH", f"{_escaped(prefix)}*", "COUNT", 1000
-                )
-            types |= {key.decode().removeprefix(prefix) for key in found}
-            cursor = int(cursor)
-            if cursor == 0:
-                break
-        if not types:
-            return []
+        with faults.told():
+            limited = await self._client.execute_command("HKEYS", self._keys.limits)
+        types = {type.decode() for type in limited} | await self._limited_by_their_jobs()
+        # The script adds the types of the jobs that run under a limit.
         return await admin_scripts.reconcile(
             self._client,
             self._keys,
@@ -174,6 +165,19 @@ class Upkeep:
             term=self._term.number,
             counted=sorted(types),
         )
+
+    async def _limited_by_their_jobs(self) -> set[str]:
+        # A count that is wrong hurts only where jobs wait for it.
+        types: set[str] = set()
+        for first in itertools.count(0, 1000):
+            with faults.told():
+                signatures = await self._client.execute_command(
+                    "ZRANGE", self._keys.heads, first, first + 999
+                )
+            types |= {codec.decode(each)[0] for each in signatures if each.endswith(b"}]")}
+            if len(signatures) < 1000:
+                break
+        return types
 
     async def tidy(self) -> list[str]:
         """Forget workers silent for long and signatures nobody asks for; those workers' ids."""
@@ -225,7 +229,3 @@ class Upkeep:
         with faults.told():
             seconds, micros = await self._client.execute_command("TIME")
         return int(seconds) * 1000 + int(micros) // 1000
-
-
-def _escaped(text: str) -> str:
-    return "".join(f"\\{char}" if char in "*?[]\\" else char for char in text)

@@ -1,4 +1,5 @@
---- Set each type's count of running jobs to what the claims say; the types that were wrong.
+--- Set the count of running jobs, of these types and of all that run under a limit, to what the
+--- claims say; the types that were wrong.
 --- keys  claims limits terms
 --- args  namespace term counted...
 --- uses  line_at claim_of fenced
@@ -9,9 +10,12 @@ for _, record in ipairs(redis.call('HVALS', claims)) do
   local claim = claim_of(record)
   if claim.counted then running[claim.queue] = (running[claim.queue] or 0) + 1 end
 end
-for at = counted, #ARGV do
-  local queue = ARGV[at]
-  local key, count = line.concurrent .. queue, running[queue] or 0
+for at = counted, #ARGV do running[ARGV[at]] = running[ARGV[at]] or 0 end
+local types = {}
+for queue in pairs(running) do types[#types + 1] = queue end
+table.sort(types)
+for _, queue in ipairs(types) do
+  local key, count = line.concurrent .. queue, running[queue]
   if tonumber(redis.call('GET', key) or 0) ~= count then
     wrong[#wrong + 1] = queue
     if count == 0 then redis.call('DEL', key) else redis.call('SET', key, count) end
