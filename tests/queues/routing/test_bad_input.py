@@ -6,6 +6,7 @@ from waystation.core.events import from_entry
 from waystation.queues.routing import Retry, Target, registry
 from waystation.queues.routing.registry import Profile
 
+from .bridge import Bridge
 from .hands import Hands
 
 MALFORMED = [
@@ -63,7 +64,7 @@ async def test_job_json_that_makes_no_sense_ends_in_the_dead_letter_list_when_cl
     assert await hands.redis.sismember("bridge:jobs:active", "bad") == 0
 
 
-async def test_an_id_without_data_leaves_the_line_and_is_told(hands: Hands) -> None:
+async def test_an_id_without_data_ends_in_the_dead_letter_list(hands: Hands) -> None:
     await hands.redis.rpush("bridge:jobs:waiting", "ghost")
     lost = await hands.add()
     await hands.redis.delete(f"bridge:jobs:data:{lost}")
@@ -71,9 +72,60 @@ async def test_an_id_without_data_leaves_the_line_and_is_told(hands: Hands) -> N
 
     assert await hands.claim_ids(hands.source(), 9) == [good]
 
-    assert await hands.event_names("ghost") == ["removed"]
-    assert (await hands.event_names(lost))[-1] == "removed"
+    letters = {each.id: each async for each in await hands.queue.dead_letters()}
+    assert {id: letter.reason for id, letter in letters.items()} == {
+        "ghost": "NO_DATA",
+        lost: "NO_DATA",
+    }
+    assert letters["ghost"].error.message == "there is nothing under bridge:jobs:data:ghost"
+    assert [await hands.queue.status(id) for id in ("ghost", lost)] == ["dead", "dead"]
     assert await hands.redis.llen("bridge:jobs:waiting") == 0
+    assert await (await hands.queue.dead_letters()).requeue_all() == 0
+    assert await (await hands.queue.dead_letters()).purge_all() == 2
+    assert await hands.keys_like("*ghost*") == []
+
+
+async def test_an_id_whose_data_comes_late_can_be_tried_again(hands: Hands) -> None:
+    await hands.redis.rpush("bridge:jobs:waiting", "late")
+    source = hands.source()
+    assert await hands.claim_ids(source) == []
+
+    await hands.redis.set("bridge:jobs:data:late", '{"jobId":"late","type":"email"}')
+    assert await (await hands.queue.dead_letters()).requeue("late") == 1
+
+    assert await hands.claim_ids(source) == ["late"]
+
+
+@pytest.mark.parametrize("literal", [True, False], ids=["plain commands", "our script"])
+async def test_a_job_that_another_client_completed_and_did_not_release_is_not_dead(
+    hands: Hands, literal: bool
+) -> None:
+    """B-9 B-59"""
+    id, bridge = await hands.add(), Bridge(hands.redis, literal=literal)
+    assert await bridge.claim("other", now=hands.clock.now_ms()) is not None
+    keys = hands.keys.of(id)
+    await hands.redis.set(keys.status, "completed", ex=86_400)
+    await hands.redis.delete(keys.data, keys.lock)
+
+    await hands.lapse()
+
+    assert await hands.queue.status(id) == "completed"
+    assert [each async for each in await hands.queue.dead_letters()] == []
+    assert await hands.redis.exists(hands.keys.active, hands.keys.claims, hands.keys.waiting) == 0
+
+
+@pytest.mark.parametrize("literal", [True, False], ids=["plain commands", "our script"])
+async def test_a_job_whose_data_is_lost_while_it_runs_elsewhere_is_a_dead_letter(
+    hands: Hands, literal: bool
+) -> None:
+    id, bridge = await hands.add(), Bridge(hands.redis, literal=literal)
+    assert await bridge.claim("other", now=hands.clock.now_ms()) is not None
+    await hands.redis.delete(hands.keys.of(id).data, hands.keys.of(id).lock)
+
+    await hands.lapse()
+
+    (letter,) = [each async for each in await hands.queue.dead_letters()]
+    assert (letter.id, letter.reason) == (id, "NO_DATA")
 
 
 async def test_a_job_of_a_type_nobody_handles_waits_and_is_reported(hands: Hands) -> None:

@@ -14,7 +14,8 @@ local function take_back(id, record, why)
   free_claim(line, id, claim)
   tell(line, now, 'stalled', claim.queue, id, 'worker', claim.worker, 'reason', why)
   local route, missing = route_of(line, id)
-  if not route then return bury_unreadable(line, now, id, missing) end
+  if redis.call('EXISTS', line.data .. id) == 0 then route, missing = nil, 'gone' end
+  if not route then return bury_unreadable(line, now, id, missing, claim.queue) end
   local count = redis.call('HINCRBY', stalls, id, 1)
   if count > tonumber(max_stalls) then
     local sentence = 'given up after ' .. count .. ' workers fell silent while they held it'

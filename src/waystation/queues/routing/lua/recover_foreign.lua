@@ -13,13 +13,14 @@ for _, id in ipairs(page[2]) do
   if redis.call('HEXISTS', claims, id) == 0 and not lock_left(line, id)
     and redis.call('SREM', active, id) == 1 then
     local route, why = route_of(line, id)
+    if redis.call('EXISTS', line.data .. id) == 0 then route, why = nil, 'gone' end
     if route and not stands_in_line(line, id, string.sub(route, 2)) then
       local queue = queue_of(string.sub(route, 2))
       push_waiting(line, id, route)
       tell(line, now, 'stalled', queue, id, 'reason', 'lock')
       tell(line, now, 'waiting', queue, id, 'prev', 'stalled')
       taken[#taken + 1] = id
-    elseif why == 'malformed' then
+    elseif not route then
       bury_unreadable(line, now, id, why)
     end
   end

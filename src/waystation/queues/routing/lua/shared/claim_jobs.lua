@@ -1,5 +1,5 @@
 --- Hand the next fitting jobs to a worker: match first, write after.
---- uses  learn choose take_out unindex_jobs tell whole wake queue_of
+--- uses  learn choose take_out unindex_jobs tell whole wake queue_of bury_unreadable
 local function claim_jobs(line, now, profile, worker, want, token, lease_ms)
   local serves, unread = learn(line, profile)
   local locked, limited_ms = choose(line, serves, want, worker, lease_ms)
@@ -43,7 +43,7 @@ local function claim_jobs(line, now, profile, worker, want, token, lease_ms)
     else
       -- Its data is gone, or somebody has taken it out of the list without the index.
       void[#void + 1] = line.lock .. id
-      if there then tell(line, now, 'removed', job.queue, id, 'reason', 'it has no data') end
+      if there then bury_unreadable(line, now, id, 'gone', job.queue) end
     end
   end
   if #void > 0 then redis.call('DEL', unpack(void)) end
