@@ -14,8 +14,7 @@ _STATES: dict[str | None, State] = {
     "waiting": "waiting",
     "active": "active",
     "completed": "completed",
-    # A failed attempt whose next one waits for its backoff; what has no next one is dead.
-    "failed": "delayed",
+    "delayed": "delayed",
     "dead": "failed",
 }
 

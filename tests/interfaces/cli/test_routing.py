@@ -15,6 +15,7 @@ from redis import Redis
 from tests.support.patience import LIMIT_S
 from waystation.interfaces.cli.root import run
 from waystation.queues.routing import JobOptions, Queue, Target
+from waystation.queues.routing.registry import Profile
 
 
 class Ended(NamedTuple):
@@ -54,8 +55,97 @@ def test_a_job_nobody_can_serve_is_reported_with_what_is_missing(routing: Routin
     found = routing("coverage")
 
     assert found.code == 1
-    assert "1  resize  missing: no worker is alive" in found.out
+    assert "1  resize  nobody fits: no worker is alive" in found.out
     assert put.out.strip() in found.out
+    shown = json.loads(routing("show", put.out.strip()).out)
+    assert shown["why"] == [{"why": "unmatched", "text": "nobody fits: no worker is alive"}]
+
+
+@pytest.fixture
+def worker(redis_url: str) -> None:
+    """Somebody in the registry who could do anything."""
+    profile = Profile(server_id="w1")
+    with Redis.from_url(redis_url) as redis:
+        redis.set("bridge:workers:w1", profile.described())
+        redis.set("bridge:workers:heartbeat:w1", "1", ex=600)
+        redis.sadd("bridge:workers:active", "w1")
+
+
+@pytest.mark.usefixtures("worker")
+def test_what_is_paused_is_reported_and_counts_as_not_served(routing: Routing) -> None:
+    id = routing("dispatch", "email").out.strip()
+    assert routing("coverage").code == 0
+    routing("pause", "email")
+
+    found = routing("coverage")
+
+    assert (found.code, found.out.strip()) == (1, f"1  email  type email is paused  (first: {id})")
+    assert json.loads(routing("coverage", "--json").out)[0]["reasons"] == [
+        {"why": "paused", "text": "type email is paused"}
+    ]
+    assert json.loads(routing("show", id).out)["why"][0]["why"] == "paused"
+    assert routing("coverage", "--ignore", "limited").code == 1
+    assert routing("coverage", "--ignore", "paused").code == 0
+
+
+@pytest.mark.usefixtures("worker")
+def test_what_is_limited_says_until_when(routing: Routing, redis_url: str) -> None:
+    id = routing("dispatch", "email").out.strip()
+    routing("limit", "email", "--per-minute", "1")
+    with Redis.from_url(redis_url) as redis:
+        redis.set("bridge:ratelimit:minute:email", "1", ex=600)
+
+    found = routing("coverage")
+
+    assert found.code == 1
+    assert "1  email  limited until " in found.out
+    assert "1 of 1 were started this minute" in found.out
+    (reason,) = json.loads(routing("show", id).out)["why"]
+    assert reason["why"] == "limited"
+    assert reason["until_ms"] > 0
+
+
+@pytest.mark.usefixtures("worker")
+def test_the_child_of_a_dead_job_is_reported(routing: Routing, redis_url: str) -> None:
+    parent = routing("dispatch", "draw").out.strip()
+    child = routing("dispatch", "print", "--after", parent).out.strip()
+    with Redis.from_url(redis_url) as redis:
+        redis.lrem("bridge:jobs:waiting", 1, parent)
+        redis.lpush("bridge:jobs:deadletter", parent)
+        redis.set(f"bridge:jobs:status:{parent}", "dead")
+
+    found = routing("coverage")
+
+    assert found.code == 1
+    text = f"waits for job {parent}, which is dead"
+    assert f"1  print  {text}  (first: {child})" in found.out
+    assert json.loads(routing("show", child).out)["why"] == [{"why": "held", "text": text}]
+
+
+def test_a_cancelled_job_says_that_it_was_cancelled(routing: Routing) -> None:
+    id = routing("dispatch", "email").out.strip()
+    assert routing("cancel", id).code == 0
+
+    shown = json.loads(routing("show", id).out)
+    assert (shown["status"], shown["why"][0]["why"]) == ("failed", "cancelled")
+    again = routing("cancel", id, "nobody")
+
+    assert (again.code, again.out) == (1, "0 stopped\n")
+    assert f"job {id} cannot be stopped: cancelled at " in again.err
+    assert "no job nobody is known in 'bridge'" in again.err
+    other = routing("dispatch", "email").out.strip()
+    mixed = routing("cancel", "nobody", other)
+    assert (mixed.code, mixed.out) == (1, "1 stopped\n")
+
+
+def test_a_type_that_nobody_knows_is_paused_in_advance_only(routing: Routing) -> None:
+    refused = routing("pause", "emial")
+
+    assert refused.code == 1
+    assert "no worker or job of type emial is known in 'bridge'" in refused.err
+    assert json.loads(routing("stats", "--json").out)["paused"] == []
+    assert routing("pause", "emial", "--in-advance").out == "paused\n"
+    assert json.loads(routing("stats", "--json").out)["paused"] == ["emial"]
 
 
 def test_what_is_where_can_be_seen_and_changed(routing: Routing) -> None:

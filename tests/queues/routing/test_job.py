@@ -94,8 +94,12 @@ async def test_the_status_goes_through_every_documented_value(hands: Hands) -> N
     await hands.settle(source, (await hands.claim(source))[0])
     seen.append(await hands.queue.status(done))
     seen.append(await hands.queue.status(await hands.add(schedule=Schedule(cron="0 0 * * *"))))
+    stopped = await hands.add()
+    await hands.queue.cancel(stopped)
+    seen.append(await hands.queue.status(stopped))
 
-    assert seen == ["delayed", "waiting", "active", "failed", "dead", "completed", "cron"]
+    first, second = ["delayed", "waiting", "active"], ["delayed", "dead"]
+    assert seen == [*first, *second, "completed", "cron", "failed"]
 
 
 async def test_a_result_is_kept_for_a_day_in_the_documented_form(hands: Hands) -> None:

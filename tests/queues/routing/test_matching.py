@@ -88,12 +88,13 @@ async def matched(hands: Hands, worker: Profile, wanted: list[tuple[str, Target]
         hands.redis,
         keys,
         namespace="matching",
+        now="",
         profiles=b"[" + worker.matched() + b"]",
         first=0,
         count=1000,
     )
     await hands.redis.delete(keys.heads)
-    found = {row[0].decode(): bool(row[3]) for row in rows}
+    found = {row[0].decode(): bool(row[3][0]) for row in rows}
     return [found[name] for name in names]
 
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .job import Job, JobOptions
     from .limits import Limit
     from .queue import NewJob, Queue
+    from .reasons import Reason, Why
     from .retry import BackoffRule, Retry
     from .schedule import Schedule
     from .scheduler import Scheduler, SchedulerOptions
@@ -23,11 +24,13 @@ __all__ = [
     "Limit",
     "NewJob",
     "Queue",
+    "Reason",
     "Retry",
     "Schedule",
     "Scheduler",
     "SchedulerOptions",
     "Target",
+    "Why",
     "Worker",
 ]
 
@@ -41,11 +44,13 @@ __getattr__ = names_of(
         "Limit": "limits",
         "NewJob": "queue",
         "Queue": "queue",
+        "Reason": "reasons",
         "Retry": "retry",
         "Schedule": "schedule",
         "Scheduler": "scheduler",
         "SchedulerOptions": "scheduler",
         "Target": "target",
+        "Why": "reasons",
         "Worker": "worker",
     },
 )

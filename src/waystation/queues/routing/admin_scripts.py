@@ -164,7 +164,22 @@ async def reindex(
 
 @script(reply=raw)
 async def coverage(
-    redis: Client, keys: RoutingKeys, *, namespace: str, profiles: bytes, first: int, count: int
+    redis: Client,
+    keys: RoutingKeys,
+    *,
+    namespace: str,
+    now: str | int,
+    profiles: bytes,
+    first: int,
+    count: int,
 ) -> list[list[Any]]:
-    """What waits, by signature, beside what the workers given offer."""
+    """What waits, by signature, and what keeps it from running on the workers given."""
+    ...
+
+
+@script(reply=raw)
+async def why(
+    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, profiles: bytes, id: str
+) -> list[Any]:
+    """Where one job stands, and what it needs to go on."""
     ...

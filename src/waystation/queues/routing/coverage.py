@@ -1,6 +1,6 @@
-"""Demand beside supply: what waits, who could do it, and what is missing where nobody can."""
+"""Demand beside supply: what waits, who could do it, and what keeps it from being done."""
 
-from typing import Any
+from collections.abc import AsyncIterator
 
 import msgspec
 
@@ -10,84 +10,129 @@ from waystation.core.store.script import Client
 
 from . import admin_scripts
 from .keys import RoutingKeys
-from .registry import registered
+from .reasons import Reason, Why, obstacles
+from .registry import profiles_of, registered
+from .scripts import SERVER_TIME
 
 PER_CALL = 500
 
 
 class Covered(msgspec.Struct, frozen=True, kw_only=True):
-    """The waiting jobs with one set of needs, and who could do them."""
+    """The waiting jobs with one set of needs, who could do them, and why nobody does."""
 
     type: str
     signature: str
     first: str
     """The id of the job that has waited longest."""
     waiting: int
-    workers: int
-    """How many live workers could take them."""
+    workers: int = 0
+    """How many live workers could take them; not looked at for jobs that wait for others."""
+    nearest: str = ""
+    """The live worker that lacks least; empty when somebody fits."""
     missing: tuple[str, ...] = ()
-    """What the nearest live worker lacks, each a few words; empty when somebody fits."""
+    """What that worker lacks, each a few words; empty when somebody fits."""
+    reasons: tuple[Reason, ...] = ()
+    """What keeps them from being handed out now; empty when nothing does."""
 
     @property
     def served(self) -> bool:
-        """Whether anybody could do them."""
-        return self.workers > 0
+        """Whether somebody could be given one now."""
+        return not self.reasons
 
 
-async def coverage(client: Client, keys: RoutingKeys) -> list[Covered]:
-    """Hold every set of needs that waits against every live worker."""
+async def coverage(
+    client: Client, keys: RoutingKeys, *, now: str | int = SERVER_TIME
+) -> list[Covered]:
+    """Hold every set of needs that waits against every live worker, and name what cannot go on."""
+    waiting = [row async for row in _waiting(client, keys, now)]
+    return waiting + [row async for row in _held_for_good(client, keys)]
+
+
+async def _waiting(client: Client, keys: RoutingKeys, now: str | int) -> AsyncIterator[Covered]:
     alive = [worker for worker in await registered(client, keys) if worker.alive]
-    profiles = b"[" + b",".join(worker.matched() for worker in alive) + b"]"
-    covered: list[Covered] = []
-    with faults.told():
-        while True:
-            rows = await admin_scripts.coverage(
-                client,
-                keys,
-                namespace=keys.namespace,
-                profiles=profiles,
-                first=len(covered),
-                count=PER_CALL,
+    first = 0
+    while True:
+        rows = await admin_scripts.coverage(
+            client,
+            keys,
+            namespace=keys.namespace,
+            now=now,
+            profiles=profiles_of(alive),
+            first=first,
+            count=PER_CALL,
+        )
+        for signature, id, waiting, raw in rows:
+            needs = codec.decode(signature)
+            found = obstacles(needs, raw, anybody=bool(alive))
+            yield Covered(
+                type=needs[0],
+                signature=signature.decode(),
+                first=id.decode(),
+                waiting=waiting,
+                workers=found.workers,
+                nearest=found.nearest,
+                missing=found.missing,
+                reasons=found.reasons,
             )
-            for signature, first, waiting, workers, lacks in rows:
-                needs = codec.decode(signature)
-                missing = _words(needs, lacks) if alive else ("no worker is alive",)
-                covered.append(
-                    Covered(
-                        type=needs[0],
-                        signature=signature.decode(),
-                        first=first.decode(),
-                        waiting=waiting,
-                        workers=workers,
-                        missing=() if workers else missing,
-                    )
-                )
-            if len(rows) < PER_CALL:
-                return covered
+        if len(rows) < PER_CALL:
+            return
+        first += PER_CALL
 
 
-_SENTENCES = {
-    "type": "no handler for {}",
-    "server": "server {} is not here",
-    "stack": "stack {}",
-    "capabilities": "capability {}",
-    "region": "region {}",
-    "avoid": "another server than {}",
-}
+async def _held_for_good(client: Client, keys: RoutingKeys) -> AsyncIterator[Covered]:
+    """What waits for jobs that will not be done unless somebody sees to it."""
+    async for ended, state in _parents_that_ended(client, keys):
+        held: dict[bytes, list[str]] = {}
+        async for id, signature in _descendants(client, keys, ended):
+            held.setdefault(signature, []).append(id)
+        reason = Reason(why=Why.HELD, text=f"waits for job {ended}, which is {state}")
+        for signature, ids in held.items():
+            yield Covered(
+                type=codec.decode(signature)[0],
+                signature=signature.decode(),
+                first=min(ids),
+                waiting=len(ids),
+                reasons=(reason,),
+            )
 
 
-_CATEGORIES = ("stack", "capabilities", "region")
+async def _parents_that_ended(client: Client, keys: RoutingKeys) -> AsyncIterator[tuple[str, str]]:
+    async for names in _members(client, keys.awaited):
+        ids = [name.decode() for name in names]
+        with faults.told():
+            states = await client.execute_command("MGET", *(keys.of(id).status for id in ids))
+            routes = await client.execute_command("HMGET", keys.routes, *ids)
+        for id, state, route in zip(ids, states, routes, strict=True):
+            if state == b"dead":
+                yield id, "dead"
+            elif state is None and route is None:
+                yield id, "gone"
 
 
-def _words(needs: list[Any], lacks: bytes) -> tuple[str, ...]:
-    comma = ", " if needs[1] == "all" else " or "
-    said = [
-        (category, _SENTENCES[category].format(comma.join(values)))
-        for category, values in codec.decode(lacks, list[tuple[str, list[str]]])
-    ]
-    if len(needs) < 8 or needs[7].get("match") != "category-any":
-        return tuple(words for _, words in said)
-    # Any one of the categories would do, the rest is needed besides.
-    either = " or ".join(words for category, words in said if category in _CATEGORIES)
-    others = [words for category, words in said if category not in _CATEGORIES]
-    return tuple(others + ([either] if either else []))
+async def _descendants(
+    client: Client, keys: RoutingKeys, parent: str
+) -> AsyncIterator[tuple[str, bytes]]:
+    """Whatever waits for a job, and what waits for those: ids and signatures."""
+    open, seen = [parent], {parent}
+    while open:
+        async for names in _members(client, keys.of(open.pop()).dependents):
+            with faults.told():
+                held = await client.execute_command("HMGET", keys.held, *names)
+                routes = await client.execute_command("HMGET", keys.routes, *names)
+            for name, waits, route in zip(names, held, routes, strict=True):
+                id = name.decode()
+                if waits is not None and route is not None and id not in seen:
+                    seen.add(id)
+                    open.append(id)
+                    yield id, route[1:]
+
+
+async def _members(client: Client, key: str) -> AsyncIterator[list[bytes]]:
+    cursor = 0
+    while True:
+        with faults.told():
+            cursor, names = await client.execute_command("SSCAN", key, cursor, "COUNT", PER_CALL)
+        if names:
+            yield names
+        if (cursor := int(cursor)) == 0:
+            return

@@ -34,8 +34,14 @@ _REPLIES = {
     "reconcile": "the types whose count was wrong",
     "tidy": "the workers forgotten, and the cursor to go on with",
     "reindex": "how much was mended",
-    "coverage": "for each signature: its text, the first id, how many wait, how many workers fit, "
-    "and as JSON what the nearest one lacks",
+    "coverage": "for each signature: its text, the first id, how many wait, and what keeps them: "
+    "how many workers fit, as JSON what the nearest one lacks, and its id; 1 when the type is "
+    "paused; 1 when a limit is used up, and until when; the most at once and how many run; the "
+    "most a minute and how many were started",
+    "why": "status, data, result and reason of death; 1 when it is active, its worker and since "
+    "when; its lock and for how many milliseconds; when it is due, when its schedule fires; its "
+    "place in line, lane and signature, and what keeps it as in `coverage`; id and status of each "
+    "job that it waits for",
 }
 
 _INTRO = """\
@@ -139,5 +145,6 @@ _ARGUMENTS = {
     "term": "the number of the leader's term; a late one is refused with `NOT_LEADER`",
     "cursor": "0 at first, then what the last call replied",
     "id": "the job's id",
+    "profiles": "a JSON list of profiles",
     "queue": "a job type",
 }

@@ -19,12 +19,15 @@ from .coverage import Covered, coverage
 from .dead_letters import DeadLetters
 from .job import Job, JobOptions, checked_type, written
 from .keys import NAMESPACE, RoutingKeys
+from .known import knows
 from .limits import Limit
 from .planned import Planned, planned
+from .reasons import Reason
 from .registry import RegisteredWorker, registered
-from .results import KEPT_S, Progress, Result, failure
+from .results import KEPT_S, CancelledByCaller, Progress, Result, failure
 from .schedule import next_slot
 from .scripts import SERVER_TIME
+from .standing import why
 from .stats import Stats, stats
 from .target import route
 
@@ -65,10 +68,6 @@ def record(job: NewJob, *, now_ms: int, payload_limit: int = PAYLOAD_LIMIT) -> R
     waits_for = codec.encode(sorted(set(options.depends_on))) if options.depends_on else ""
     where = route(job.type, options.target, options.priority, options.limit)
     return (kind, id, data, where, due, options.idempotency_key or "", KEPT_S, waits_for)
-
-
-class CancelledByCaller(Exception):
-    """What the result of a job says that somebody stopped."""
 
 
 class Queue(Attached):
@@ -124,9 +123,16 @@ class Queue(Attached):
     # --- about one job ---------------------------------------------------------------------------
 
     async def status(self, id: str) -> str | None:
-        """Where a job is: waiting, active, completed, failed, delayed, cron or dead."""
+        """Where a job is: waiting, active, completed, failed, delayed, cron or dead.
+
+        A job that waits for its next attempt is delayed; failed is one that was cancelled.
+        """
         found = await self._get(self.keys.of(id).status)
         return found.decode() if found else None
+
+    async def why(self, id: str) -> list[Reason]:
+        """Every reason why a job does not run now, runs or ended; none when it is not known."""
+        return await why((await self._opened()).hot, self.keys, id, now=self._now())
 
     async def result(self, id: str) -> Result | None:
         """How the last attempt at a job ended; None when none has, or more than a day ago."""
@@ -236,8 +242,12 @@ class Queue(Attached):
         return await planned((await self._opened()).hot, self.keys)
 
     async def coverage(self) -> list[Covered]:
-        """What waits beside who could do it, and what is missing where nobody can."""
-        return await coverage((await self._opened()).hot, self.keys)
+        """What waits, who could do it, and why nobody does: paused, limited, held, nobody fits."""
+        return await coverage((await self._opened()).hot, self.keys, now=self._now())
+
+    async def knows(self, type: str) -> bool:
+        """Whether a worker handles jobs of a type, or a job of it has not ended."""
+        return await knows((await self._opened()).hot, self.keys, checked_type(type))
 
     async def _get(self, key: str) -> bytes | None:
         client = (await self._opened()).hot

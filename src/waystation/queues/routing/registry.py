@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -87,6 +87,11 @@ def _matched(worker: Profile | RegisteredWorker) -> bytes:
             "types": sorted(worker.types),
         }
     )
+
+
+def profiles_of(workers: Iterable[RegisteredWorker]) -> bytes:
+    """What several workers offer, as one JSON list."""
+    return b"[" + b",".join(worker.matched() for worker in workers) + b"]"
 
 
 async def beat(

@@ -11,6 +11,10 @@ KEPT_S = 24 * 60 * 60
 """How long the end of a job is remembered."""
 
 
+class CancelledByCaller(Exception):
+    """What the result of a job says that somebody stopped."""
+
+
 class JobError(msgspec.Struct, frozen=True, kw_only=True):
     """What a handler raised."""
 

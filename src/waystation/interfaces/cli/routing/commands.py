@@ -1,7 +1,6 @@
 """`waystation routing`: look after jobs that ask for a kind of worker."""
 
 import asyncio
-from datetime import UTC, datetime
 from typing import Annotated, Any, cast
 
 import msgspec
@@ -13,11 +12,11 @@ from waystation.interfaces import compose
 from waystation.interfaces.cli import working
 from waystation.interfaces.cli.listing import list_rows
 from waystation.interfaces.cli.loading import loaded
-from waystation.interfaces.cli.routing import dead, running
+from waystation.interfaces.cli.routing import dead, running, standing
 from waystation.interfaces.cli.routing.queue import AsJson, Given, on_the_queue
 from waystation.queues.routing import JobOptions, Limit, Queue, Retry, Schedule, Target, pages
-from waystation.queues.routing.coverage import Covered
 from waystation.queues.routing.planned import Planned
+from waystation.queues.routing.reasons import instant
 from waystation.queues.routing.registry import RegisteredWorker
 from waystation.queues.routing.stats import Stats
 
@@ -46,7 +45,7 @@ def routing(
 ) -> None:
     """Send jobs to the workers that can do them, and look after both.
 
-    A job says what it needs, a worker what it offers. `coverage` tells what nobody can do.
+    A job says what it needs, a worker what it offers. `coverage` prints what nobody can do.
     """
     settings = loaded(context).settings
     context.obj = Given(settings, namespace or settings.routing.namespace)
@@ -71,41 +70,6 @@ def stats(context: typer.Context, as_json: AsJson = False) -> None:
         typer.echo(f"running   {name} {count:,}")
     for name in found.paused:
         typer.echo(f"paused    {name}")
-
-
-@app.command()
-def coverage(
-    context: typer.Context,
-    as_json: AsJson = False,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Also what somebody can serve.")
-    ] = False,
-) -> None:
-    """Print what no live worker can serve, and what is missing.
-
-    Ends with 0 when everything that waits can be served, else with 1.
-    """
-
-    async def ask(queue: Queue) -> list[Covered]:
-        return await queue.coverage()
-
-    found = on_the_queue(context, ask)
-    unserved = [row for row in found if not row.served]
-    shown = found if everything else unserved
-    if as_json:
-        typer.echo(msgspec.json.encode(shown).decode())
-    elif not shown:
-        typer.echo("everything that waits can be served")
-    else:
-        for row in shown:
-            typer.echo(_covered(row))
-    if unserved:
-        raise typer.Exit(1)
-
-
-def _covered(row: Covered) -> str:
-    who = f"{row.workers} workers fit" if row.served else f"missing: {'; '.join(row.missing)}"
-    return f"{row.waiting:>9,}  {row.type}  {who}  (first: {row.first})"
 
 
 @app.command()
@@ -142,17 +106,10 @@ def schedules(context: typer.Context, as_json: AsJson = False) -> None:
         typer.echo(msgspec.json.encode(found).decode())
         return
     rows = [
-        (_instant(each.next_ms), each.id, each.type, f"{each.cron} ({each.timezone})")
+        (instant(each.next_ms), each.id, each.type, f"{each.cron} ({each.timezone})")
         for each in found
     ]
     list_rows(rows, none="nothing is scheduled")
-
-
-def _instant(ms: float) -> str:
-    try:
-        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (OverflowError, ValueError):
-        return "never"
 
 
 @app.command()
@@ -214,51 +171,30 @@ def dispatch(
     typer.echo(on_the_queue(context, put))
 
 
-@app.command()
-def show(
-    context: typer.Context,
-    job_id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.")],
-) -> None:
-    """Print what is known about one job, as JSON."""
-
-    async def ask(queue: Queue) -> dict[str, Any]:
-        status = await queue.status(job_id)
-        if status is None:
-            raise NotFound(f"no job {job_id} is known in {queue.keys.namespace!r}")
-        job = await queue.job(job_id)
-        return {
-            "status": status,
-            "result": await queue.result(job_id),
-            "progress": await queue.progress(job_id),
-            "job": msgspec.Raw(job.raw) if job else None,
-        }
-
-    typer.echo(msgspec.json.encode(on_the_queue(context, ask)).decode())
-
-
-@app.command()
-def cancel(
-    context: typer.Context,
-    job_ids: Annotated[list[str], typer.Argument(metavar="ID", help="Ids of jobs.")],
-) -> None:
-    """Stop jobs that have not ended, running ones too."""
-
-    async def stop(queue: Queue) -> int:
-        return await queue.cancel(*job_ids)
-
-    typer.echo(f"{on_the_queue(context, stop):,} stopped")
-
-
+app.command()(standing.coverage)
+app.command()(standing.show)
+app.command()(standing.cancel)
 app.command()(dead.dead)
 app.command()(dead.requeue)
 app.command()(dead.purge)
 
 
 @app.command()
-def pause(context: typer.Context, type: OfType) -> None:
+def pause(
+    context: typer.Context,
+    type: OfType,
+    in_advance: Annotated[
+        bool, typer.Option("--in-advance", help="Even if no worker or job of the type is known.")
+    ] = False,
+) -> None:
     """Hand out no more jobs of a type."""
 
     async def stop(queue: Queue) -> bool:
+        if not (in_advance or await queue.knows(type)):
+            raise NotFound(
+                f"no worker or job of type {type} is known in {queue.keys.namespace!r}, "
+                "so nothing was paused; --in-advance pauses it all the same"
+            )
         return await queue.pause(type)
 
     typer.echo("paused" if on_the_queue(context, stop) else "was paused already")

@@ -74,7 +74,7 @@ function steps.retry(id, claim, first)
     'delay', ARGV[first + 2], 'reason', ARGV[first + 4], 'took', whole(now - claim.since))
   if delay > 0 then
     redis.call('ZADD', delayed, whole(now + delay), id)
-    redis.call('SET', line.status .. id, 'failed')
+    redis.call('SET', line.status .. id, 'delayed')
     tell(line, now, 'delayed', claim.queue, id, 'due', whole(now + delay), 'kind', 'retry')
   else
     push_waiting(line, id, route)
