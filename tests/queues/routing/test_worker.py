@@ -8,7 +8,6 @@ import pytest
 
 from tests.support.patience import LIMIT_S
 from waystation.core.errors import InvalidOption
-from waystation.core.runtime.worker import WorkerOptions
 from waystation.queues.routing import (
     BackoffRule,
     Job,
@@ -19,6 +18,7 @@ from waystation.queues.routing import (
     SchedulerOptions,
     Target,
     Worker,
+    WorkerOptions,
 )
 
 from .hands import Hands
@@ -70,6 +70,20 @@ async def test_a_worker_runs_the_handler_of_each_type_and_leaves_when_it_ends(
     assert told is not None
     assert told.message == "half"
     assert (await queue.stats()).workers == {}
+
+
+@pytest.mark.parametrize("options", [None, WorkerOptions(concurrency=1, lease_s=20)])
+async def test_a_worker_runs_as_many_jobs_at_once_as_it_is_asked_to(
+    hands: Hands, queue: Queue, options: WorkerOptions | None
+) -> None:
+    together = asyncio.Barrier(3)
+
+    async def meet(job: Job) -> None:
+        await together.wait()
+
+    async with Worker({"t": meet}, hands.store, concurrency=3, options=options):
+        ids = [await queue.dispatch("t") for _ in range(3)]
+        await until(ended(queue, *ids))
 
 
 async def test_delays_and_retries_happen_by_themselves(hands: Hands, queue: Queue) -> None:
@@ -215,6 +229,8 @@ async def test_stats_tell_what_the_monitoring_page_asks_for(hands: Hands) -> Non
         ({"server_id": "active"}, "server id"),
         ({"capabilities": "gpu"}, "capabilities takes a list"),
         ({"handlers": {"": print}}, "type must be text"),
+        ({"concurrency": 0}, "concurrency must be at least 1, got 0"),
+        ({"options": {"concurrency": 3}}, "options"),
     ],
 )
 def test_a_worker_that_cannot_be_is_refused(options: dict[str, Any], sentence: str) -> None:

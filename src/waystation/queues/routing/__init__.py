@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .schedule import Schedule
     from .scheduler import Scheduler, SchedulerOptions
     from .target import Target
-    from .worker import Worker
+    from .worker import Worker, WorkerOptions
 
 __all__ = [
     "BackoffRule",
@@ -32,6 +32,7 @@ __all__ = [
     "Target",
     "Why",
     "Worker",
+    "WorkerOptions",
 ]
 
 __getattr__ = names_of(
@@ -52,5 +53,6 @@ __getattr__ = names_of(
         "Target": "target",
         "Why": "reasons",
         "Worker": "worker",
+        "WorkerOptions": "worker",
     },
 )

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import msgspec
+
 from waystation.core import identity
 from waystation.core.background import BackgroundWorker, Shift
 from waystation.core.errors import InvalidOption, Unrecoverable
@@ -36,12 +38,16 @@ class Worker(BackgroundWorker[Job]):
         region: str = "",
         capabilities: Sequence[str] = (),
         namespace: str = NAMESPACE,
+        concurrency: int | None = None,
         options: WorkerOptions | None = None,
         process: bool = False,
         scheduler: SchedulerOptions | None = SchedulerOptions(),  # noqa: B008
         listener: Listener[Job] | None = None,
     ) -> None:
-        """Say what the worker offers; `scheduler=None` leaves the upkeep to others."""
+        """Say what the worker offers; `scheduler=None` leaves the upkeep to others.
+
+        `concurrency` is how many jobs run at once, one without it; it counts before `options`.
+        """
         super().__init__(url)
         of_kind("handlers by type", handlers, Mapping)
         if not handlers:
@@ -55,8 +61,10 @@ class Worker(BackgroundWorker[Job]):
             capabilities=tuple(capabilities),
             types=tuple(checked_type(type) for type in handlers),
         )
-        self._options = options or WorkerOptions()
-        of_kind("options", self._options, WorkerOptions)
+        of_kind("options", options := options or WorkerOptions(), WorkerOptions)
+        if concurrency is not None:
+            options = msgspec.structs.replace(options, concurrency=concurrency)
+        self._options = options
         self._handler = _ByType(handlers, self._options.concurrency, process=process)
         self._scheduling = scheduler
         self._listener = listener
