@@ -1,6 +1,9 @@
 """A worker in the background: begun, told what to do, ended, and begun again where it failed."""
 
 import asyncio
+import contextlib
+import os
+import signal
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,12 +11,14 @@ import anyio
 import pytest
 
 from tests.support.patience import LIMIT_S
+from tests.support.ports import free_port
 from waystation.core.background import BackgroundWorker, Shift
 from waystation.core.errors import StoreUnreachable, StoreUnsuitable, WorkError
 from waystation.core.runtime.claim import Reply, Settled
 from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.memory import MemorySource
 from waystation.core.runtime.worker import Worker, WorkerOptions
+from waystation.core.store import embedded
 from waystation.core.store.connection import Store, connect
 from waystation.core.store.embedded import Ephemeral
 
@@ -235,3 +240,137 @@ async def test_a_server_that_throws_work_away_is_refused(own_server: Ephemeral) 
     with pytest.raises(StoreUnsuitable, match="noeviction"):
         await worker.start()
     assert "open" not in worker.presence.told
+
+
+async def seen(caplog: pytest.LogCaptureFixture, event: str) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while event not in caplog.text:
+            await asyncio.sleep(0.005)
+
+
+async def loading(server: Ephemeral) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while True:
+            with contextlib.suppress(OSError):
+                reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+                writer.write(b"PING\r\n")
+                answer = await reader.readline()
+                writer.close()
+                await writer.wait_closed()
+                if answer.startswith(b"-LOADING"):
+                    return
+            await asyncio.sleep(0.005)
+
+
+async def test_one_that_starts_before_its_store_waits_for_it(
+    own_server: Ephemeral, caplog: pytest.LogCaptureFixture
+) -> None:
+    own_server.kill()
+    worker = LineWorker(own_server.url)
+    running = asyncio.create_task(worker.run())
+    await seen(caplog, "store_unreachable")
+    await asyncio.to_thread(own_server.restart)
+    worker.source.add("short")
+    await worker.begun.wait()
+    worker.stop()
+    await running
+
+    assert worker.states() == ["completed"]
+    assert worker.presence.told == ["open", "close"]
+    assert caplog.text.count("store_unreachable") == caplog.text.count("store_back") == 1
+
+
+async def test_one_that_starts_while_its_store_is_loading_waits_for_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    slow = {"key-load-delay": "500", "loading-process-events-interval-bytes": "1024"}
+    with embedded.ephemeral(slow) as server:
+        async with await connect(server.url) as store:
+            await store.redis.mset({f"key-{number}": number for number in range(4000)})
+            await store.redis.save()
+        server.kill()
+        restarting = asyncio.create_task(asyncio.to_thread(server.restart))
+        await loading(server)
+        worker = LineWorker(server.url)
+        running = asyncio.create_task(worker.run())
+        await seen(caplog, "error_code=STORE_BUSY")
+        worker.source.add("short")
+        await worker.begun.wait()
+        worker.stop()
+        await asyncio.gather(running, restarting)
+
+    assert worker.states() == ["completed"]
+
+
+async def test_a_store_that_stays_away_is_an_error_that_names_it() -> None:
+    worker = LineWorker(f"redis://127.0.0.1:{free_port()}")
+    with pytest.raises(StoreUnreachable, match=r"no store answers at redis://127\.0\.0\.1"):
+        await worker.run(wait_s=0.1)
+
+
+async def test_one_that_waits_for_its_store_can_be_stopped(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    worker = LineWorker(f"redis://127.0.0.1:{free_port()}")
+    running = asyncio.create_task(worker.run())
+    await seen(caplog, "store_unreachable")
+    worker.stop()
+    await running
+    assert not worker.is_running
+
+
+async def test_a_signal_stops_the_run_and_the_handlers_of_before_are_back(redis_url: str) -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    first, second = LineWorker(redis_url), LineWorker(redis_url)
+    for worker in (first, second):
+        worker.source.add("slow")
+    running = [asyncio.create_task(worker.run()) for worker in (first, second)]
+    for worker in (first, second):
+        await worker.begun.wait()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.gather(*running)
+
+    assert first.states() == second.states() == ["completed"]
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
+
+
+async def test_a_handler_of_the_program_is_left_alone(redis_url: str) -> None:
+    got: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: got.append(number))
+    try:
+        worker = LineWorker(redis_url)
+        running = asyncio.create_task(worker.run())
+        worker.source.add("short")
+        await worker.begun.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(0.05)
+        assert got == [signal.SIGTERM]
+        assert worker.is_running
+        worker.stop()
+        await running
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+async def test_signals_can_be_left_to_the_program(redis_url: str) -> None:
+    worker = LineWorker(redis_url)
+    running = asyncio.create_task(worker.run(signals=False))
+    worker.source.add("short")
+    await worker.begun.wait()
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    worker.stop()
+    await running
+
+
+async def test_outside_of_the_main_thread_it_runs_without_signals(redis_url: str) -> None:
+    worker = LineWorker(redis_url)
+    worker.source.add("short")
+
+    async def run() -> None:
+        running = asyncio.create_task(worker.run())
+        await worker.begun.wait()
+        worker.stop()
+        await running
+
+    await asyncio.to_thread(asyncio.run, run())
+    assert worker.states() == ["completed"]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
-PATIENCE_S = 50.0
+from tests.support.patience import LIMIT_S
 
 
 class Process:
@@ -38,7 +38,7 @@ class Process:
 
     async def until(self, holds: Callable[["Process"], Any]) -> None:
         """Wait for something to be true of it."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(LIMIT_S):
             while not holds(self):
                 assert self.popen.poll() is None, f"it has ended:\n{self.text}"
                 await asyncio.sleep(0.02)
@@ -50,7 +50,7 @@ class Process:
 
     async def ended(self) -> int:
         """The exit code, when there is one."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(LIMIT_S):
             while self.popen.poll() is None:
                 await asyncio.sleep(0.02)
         return self.popen.returncode

@@ -3,15 +3,18 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
 from waystation.core.errors import WorkError
 from waystation.core.runtime.claim import Claim
+from waystation.core.runtime.signals import calling_on_signals
 from waystation.core.runtime.tasks import end
 from waystation.core.runtime.worker import Worker
 from waystation.core.store.attached import Attached
 from waystation.core.store.connection import Store
+from waystation.core.store.reconnect import waiting
 from waystation.core.store.server import require_suitable
 from waystation.core.telemetry.logs import get_logger
 
@@ -53,31 +56,61 @@ class BackgroundWorker(Attached, ABC, Generic[W]):
     # Here and not in `__init__`, because a line's worker may be attached in a way of its own.
     _shift: Shift[W] | None = None
     _running: asyncio.Task[None] | None = None
+    _waiting: asyncio.Timeout | None = None
 
     @abstractmethod
     def _shift_at(self, store: Store) -> Shift[W]:
         """What is to be done at a store."""
 
-    async def run(self) -> None:
-        """Work until stopped."""
-        await self.start()
-        if self._running:
-            await asyncio.shield(self._running)
+    async def run(self, *, signals: bool = True, wait_s: float = 300.0) -> None:
+        """Work until stopped, which with `signals` the first SIGTERM or SIGINT does, too.
 
-    async def start(self) -> None:
-        """Begin to work in the background; what fails can be tried again."""
+        Running jobs then get their grace, and what is not done is handed back; a second signal ends
+        the process at once. Signals are left alone outside of the main thread, and where the
+        program has a handler of its own. A store that is away or loading when the worker starts is
+        waited for, for up to `wait_s` seconds.
+        """
+        starts_it = self._running is None
+        with calling_on_signals(self.stop, take=False) if signals else nullcontext():
+            await self._start_unless_stopped(wait_s)
+            if self._running is None:
+                return
+            try:
+                await asyncio.shield(self._running)
+            finally:
+                if starts_it and self._running.done():
+                    await self.close()
+
+    async def _start_unless_stopped(self, wait_s: float) -> None:
+        try:
+            async with asyncio.timeout(None) as self._waiting:
+                await self.start(wait_s=wait_s)
+        except TimeoutError:
+            if self._waiting is None or not self._waiting.expired():
+                raise
+        finally:
+            self._waiting = None
+
+    async def start(self, *, wait_s: float = 0.0) -> None:
+        """Begin to work in the background; what fails can be tried again.
+
+        A store that is away or loading is waited for, for up to `wait_s` seconds.
+        """
         async with self._starting:
             if self._running is None:
-                await self._start()
+                await waiting(self._start, at_most_s=wait_s)
 
     async def _start(self) -> None:
-        store = await self._opened()
-        shift = self._shift_at(store)
         try:
+            store = await self._opened()
             await require_suitable(store.redis)
-            await shift.presence.open()
+            shift = self._shift_at(store)
+            try:
+                await shift.presence.open()
+            except BaseException:
+                await shift.presence.close()
+                raise
         except BaseException:
-            await shift.presence.close()
             await self._let_go()
             raise
         self._shift = shift
@@ -87,6 +120,8 @@ class BackgroundWorker(Attached, ABC, Generic[W]):
         """Finish what was begun and end; `run` returns when it is done."""
         if self._shift:
             self._shift.worker.stop()
+        elif self._waiting:
+            self._waiting.reschedule(0)
 
     async def close(self, force: bool = False) -> None:
         """Finish what was begun, or with `force` leave it to be recovered by others, and go."""

@@ -1,15 +1,18 @@
 """Settings made into running things; the only file that wires."""
 
+import asyncio
 import errno
 import sys
-from collections.abc import AsyncGenerator, Collection, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator
 from contextlib import asynccontextmanager, contextmanager
 
 import msgspec
 
 from waystation.core.errors import InvalidSetting
+from waystation.core.runtime.signals import calling_on_signals
 from waystation.core.runtime.worker import WorkerOptions
 from waystation.core.store.connection import Store, StoreOptions, connect
+from waystation.core.store.reconnect import waiting
 from waystation.core.store.server import require_suitable
 from waystation.core.telemetry import endpoint, logs
 from waystation.core.telemetry.metrics import Metrics
@@ -43,11 +46,40 @@ class Telemetry(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def store(settings: Settings) -> AsyncGenerator[Store]:
-    """Open the store that the settings name, or this directory's own, if it may be used."""
-    async with await reach(settings.store) as reached:
-        await require_suitable(reached.redis)
+async def store(settings: Settings, *, wait_s: float = 0.0) -> AsyncGenerator[Store]:
+    """Open the store that the settings name, or this directory's own, if it may be used.
+
+    One that is away or loading is waited for, for so long.
+    """
+    # A server of our own that does not start will not do so later.
+    wait_s = wait_s if settings.store.url else 0.0
+    async with await suitable(lambda: reach(settings.store), wait_s=wait_s) as reached:
         yield reached
+
+
+async def suitable(open: Callable[[], Awaitable[Store]], *, wait_s: float) -> Store:
+    """Open a store that may be used; SIGTERM or SIGINT while waiting for it ends the process."""
+
+    async def step() -> Store:
+        store = await open()
+        try:
+            await require_suitable(store.redis)
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    if not wait_s:
+        return await step()
+    scope = asyncio.timeout(None)
+    try:
+        async with scope:
+            with calling_on_signals(lambda: scope.reschedule(0)):
+                return await waiting(step, at_most_s=wait_s)
+    except TimeoutError:
+        if scope.expired():
+            raise SystemExit(0) from None
+        raise
 
 
 async def reach(settings: StoreSettings) -> Store:

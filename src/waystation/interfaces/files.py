@@ -12,7 +12,6 @@ from waystation.core.breaker import BreakerOptions
 from waystation.core.errors import InvalidSetting, StoreUnreachable
 from waystation.core.store.connection import Store, StoreOptions, connect
 from waystation.core.store.reconnect import Reconnect
-from waystation.core.store.server import require_suitable
 from waystation.interfaces import compose
 from waystation.interfaces.settings import Settings
 from waystation.interfaces.settings.files import FilesSettings, RedisSettings
@@ -27,14 +26,16 @@ from waystation.queues.files.worker import FileWorkerOptions
 
 
 @asynccontextmanager
-async def store(settings: FilesSettings, general: Settings) -> AsyncGenerator[Store]:
+async def store(
+    settings: FilesSettings, general: Settings, *, wait_s: float = 0.0
+) -> AsyncGenerator[Store]:
     """Open the server that the settings name, or the store of the rest of waystation."""
     if not settings.redis.addr:
-        async with compose.store(general) as reached:
+        async with compose.store(general, wait_s=wait_s) as reached:
             yield reached
         return
-    async with await _reached(settings.redis) as reached:
-        await require_suitable(reached.redis)
+    opened = compose.suitable(lambda: _reached(settings.redis), wait_s=wait_s)
+    async with await opened as reached:
         yield reached
 
 

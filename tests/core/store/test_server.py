@@ -1,10 +1,13 @@
 import asyncio
+from typing import Any, cast
 
 import msgspec
 import pytest
+from redis.asyncio import Redis
+from redis.exceptions import BusyLoadingError, ConnectionError
 
 from waystation.core.clock import HandClock
-from waystation.core.errors import StoreUnreachable, StoreUnsuitable
+from waystation.core.errors import StoreBusy, StoreUnreachable, StoreUnsuitable
 from waystation.core.store import embedded, server
 from waystation.core.store.connection import StoreOptions, connect
 from waystation.core.store.embedded import Ephemeral
@@ -123,3 +126,25 @@ def test_dragonfly_is_known_by_its_own_version() -> None:
     about = {"redis_version": "7.4.0", "dragonfly_version": "df-v1.30.1"}
     known = server._kind_and_version(about)  # pyright: ignore[reportPrivateUsage]
     assert known == (Kind.DRAGONFLY, "1.30.1")
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        (BusyLoadingError("LOADING Redis is loading the dataset in memory"), StoreBusy),
+        (ConnectionError("Connection closed by server."), StoreUnreachable),
+    ],
+)
+@pytest.mark.parametrize("question", ["EVAL", "CONFIG GET"])
+async def test_a_server_that_goes_away_between_two_questions_is_not_unsuitable(
+    redis_url: str, question: str, fault: Exception, error: type[Exception]
+) -> None:
+    class Leaving(Redis):
+        async def execute_command(self, *args: Any, **options: Any) -> Any:
+            if args[0] == question:
+                raise fault
+            return cast(Any, await super().execute_command(*args, **options))
+
+    async with Leaving.from_url(redis_url) as redis:
+        with pytest.raises(error):
+            await require_suitable(redis)

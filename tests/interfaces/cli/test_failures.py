@@ -16,7 +16,7 @@ from waystation.interfaces.cli.invocation import Invocation
     [
         (InvalidSetting("no such key"), 2),
         (StoreUnsuitable("wrong policy"), 2),
-        (StoreBusy("loading"), 1),
+        (StoreBusy("loading"), 69),
         (LeaseLost("job 7"), 1),
     ],
 )
@@ -34,7 +34,7 @@ def test_a_store_that_does_not_answer_comes_with_what_to_do(
 ) -> None:
     with pytest.raises(SystemExit) as ended, told_in_one_line(Invocation()):
         raise StoreUnreachable("nobody answers.")
-    assert ended.value.code == 2
+    assert ended.value.code == 69
     told = capsys.readouterr().err
     assert told == (
         "waystation: nobody answers; start it, or name another in WAYSTATION_STORE__URL\n"

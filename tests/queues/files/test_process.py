@@ -170,8 +170,6 @@ def test_a_missing_file_is_mentioned_and_the_defaults_count(run: Files) -> None:
     ("args", "environ", "sentence"),
     [
         (["--role=worker"], {"WORKER_COUNT": "0"}, "worker.count (WORKER_COUNT) wants at least 1"),
-        (["--role=worker"], {"REDIS_ADDR": "127.0.0.1:1", "REDIS_MAX_RETRIES": "0"},
-         "no store answers at"),
         (["--role=producer"], {"PRODUCER_SCAN_DIR": "nowhere"},
          "producer.scan_dir (PRODUCER_SCAN_DIR) wants a directory, got 'nowhere'"),
         (["--role=worker"], {"WORKER_HANDLERS": "no.such.module"},
@@ -193,6 +191,15 @@ def test_what_is_wrong_is_one_line_and_a_code(
     done = run(*args, **environ)
     assert done.returncode == 2
     assert sentence in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+def test_a_store_that_is_away_has_a_code_of_its_own(run: Files) -> None:
+    """T-17: exit non-zero on anything that cannot begin."""
+    away = {"REDIS_ADDR": "127.0.0.1:1", "REDIS_MAX_RETRIES": "0"}
+    done = run("--role=worker", "--wait=0s", **away)
+    assert done.returncode == 69
+    assert "no store answers at" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
 
 

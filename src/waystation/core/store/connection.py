@@ -19,7 +19,7 @@ from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
 
-from waystation.core.errors import InvalidOption, StoreUnreachable
+from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable
 from waystation.core.store import embedded, faults
 from waystation.core.store.address import Address, Kind, parse
 from waystation.core.store.durable import Durability, Replicated
@@ -128,6 +128,8 @@ class Store:
                 await self.redis.execute_command("PING")
         except StoreUnreachable as error:
             raise StoreUnreachable(f"no store answers at {self.address}: {error}") from error
+        except StoreBusy as error:
+            raise StoreBusy(f"the store at {self.address} is not ready: {error}") from error
 
     async def close(self) -> None:
         """Close every connection, and give up the share in an embedded server."""

@@ -1,4 +1,4 @@
-"""Going on when the store has been away."""
+"""Going on when the store has been away, or waiting until it comes."""
 
 import random
 from collections.abc import Awaitable, Callable
@@ -7,8 +7,11 @@ from typing import TypeVar
 from waystation.core.backoff import Backoff, Dice, Growth
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import StoreBusy, StoreUnreachable
+from waystation.core.telemetry.logs import get_logger
+from waystation.core.telemetry.outage import Outage
 
 T = TypeVar("T")
+_log = get_logger(__name__)
 
 # Half of every pause is left to chance, so that a fleet does not come back all at once.
 PAUSES = Backoff(Growth.EXPONENTIAL, delay_ms=50, jitter=0.5, cap_ms=3000)
@@ -50,4 +53,28 @@ async def reconnecting(step: Callable[[], Awaitable[T]], reconnect: Reconnect | 
             await reconnect.pause()
         else:
             reconnect.answered()
+            return answer
+
+
+async def waiting(
+    step: Callable[[], Awaitable[T]],
+    *,
+    at_most_s: float,
+    clock: Clock | None = None,
+) -> T:
+    """Repeat a step while the store is away or busy, for so long; then raise what it said last."""
+    clock = clock or SystemClock()
+    reconnect = Reconnect(clock=clock)
+    outage = Outage(_log, monotonic=clock.monotonic)
+    ends = clock.monotonic() + at_most_s
+    while True:
+        try:
+            answer = await step()
+        except (StoreUnreachable, StoreBusy) as error:
+            if clock.monotonic() >= ends:
+                raise
+            outage.goes_on(error)
+            await reconnect.pause()
+        else:
+            outage.is_over()
             return answer

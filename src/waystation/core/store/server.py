@@ -8,7 +8,7 @@ import msgspec
 from redis.asyncio import Redis
 
 from waystation.core.clock import Clock, SystemClock
-from waystation.core.errors import StoreError, StoreUnsuitable
+from waystation.core.errors import StoreBusy, StoreError, StoreUnreachable, StoreUnsuitable
 from waystation.core.store import faults
 
 OLDEST_REDIS = (6, 2)
@@ -76,7 +76,8 @@ async def require_suitable(redis: Redis) -> Facts:
     try:
         with faults.told():
             await redis.execute_command("EVAL", "return 1", 0)
-    except StoreUnsuitable:
+    except (StoreUnsuitable, StoreUnreachable, StoreBusy):
+        # Away or still loading: that says nothing about what the server can do.
         raise
     except StoreError as error:
         raise StoreUnsuitable(f"wanted a server that runs scripts, got: {error}") from error
@@ -109,6 +110,8 @@ async def _snapshots(redis: Redis) -> bool:
     try:
         with faults.told():
             return bool((await redis.config_get("save")).get("save"))
+    except (StoreUnreachable, StoreBusy):
+        raise
     except StoreError:
         # Hosted servers keep their configuration to themselves.
         return False

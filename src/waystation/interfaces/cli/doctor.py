@@ -27,8 +27,8 @@ def doctor(
 ) -> None:
     """Look whether the server and this machine are fit for work, and say what to do.
 
-    Ends with 0 when all is well or only worth a warning, with 1 when something failed, and with 2
-    when the store cannot be used.
+    Ends with 0 when all is well or only worth a warning, with 1 when something failed, with 2 when
+    the store must not be used, and with 69 when it is away.
     """
     examination = asyncio.run(examine(loaded(context).settings))
     if as_json:

@@ -44,9 +44,10 @@ def exporter(
     settings = loaded(context).settings
     if not queues and not of_routing:
         raise InvalidOption("wanted names of queues, --routing or both, got neither")
+    compose.log_to_stderr(settings.telemetry)
 
     async def run() -> None:
-        async with compose.store(settings) as store:
+        async with compose.store(settings, wait_s=settings.store.wait) as store:
             lines: list[Line] = [bullmq.Queue(name, store, prefix=prefix) for name in queues or ()]
             if of_routing:
                 lines.append(routing.Queue(store, namespace=settings.routing.namespace))

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from waystation.core.errors import (
     InvalidInput,
+    StoreBusy,
     StoreUnreachable,
     StoreUnsuitable,
     WaystationError,
@@ -17,6 +18,8 @@ REFUSED = 2
 """The command could not begin: its input, its settings or its store must change first."""
 NO_JAVA = 5
 """The Java that Spark runs in ended or ran out of memory; starting again goes on from there."""
+UNAVAILABLE = 69
+"""The store is away, loading or full; the same command may succeed later."""
 
 
 @contextmanager
@@ -33,10 +36,15 @@ def told_in_one_line(invocation: Invocation) -> Generator[None]:
 
 def exit_code(error: Exception) -> int:
     """Give the number that the process ends with."""
-    if isinstance(error, WaystationError) and error.code in ("JAVA_DIED", "HEAP_EXHAUSTED"):
-        return NO_JAVA
-    refused = isinstance(error, InvalidInput | StoreUnreachable | StoreUnsuitable)
-    return REFUSED if refused else FAILED
+    match error:
+        case StoreUnreachable() | StoreBusy():
+            return UNAVAILABLE
+        case InvalidInput() | StoreUnsuitable():
+            return REFUSED
+        case WaystationError() if error.code in ("JAVA_DIED", "HEAP_EXHAUSTED"):
+            return NO_JAVA
+        case _:
+            return FAILED
 
 
 def _sentence(error: Exception) -> str:

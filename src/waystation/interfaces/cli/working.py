@@ -4,13 +4,33 @@ import importlib
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Annotated, Any, TypeAlias, cast
+
+import typer
 
 from waystation.core.background import BackgroundWorker
+from waystation.core.durations import parse_duration
 from waystation.core.errors import InvalidOption
 from waystation.core.runtime.service import serve
+from waystation.interfaces.settings import Settings
 
 JobHandler: TypeAlias = Callable[[Any], Any]
+
+Wait: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        help="How long to wait for a store that is away, such as 30s; else the setting store.wait.",
+    ),
+]
+
+
+def waiting(settings: Settings, wait: str | None) -> Settings:
+    """The settings, with what the option `--wait` says."""
+    if wait is None:
+        return settings
+    store = settings.store.model_copy(update={"wait": parse_duration(wait)})
+    return settings.model_copy(update={"store": store})
 
 
 async def work(

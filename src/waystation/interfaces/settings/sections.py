@@ -27,6 +27,8 @@ class StoreSettings(Section):
     """How long to wait for a connection."""
     call_timeout: Annotated[float, Duration(at_least="1ms")] = 10.0
     """How long to wait for an answer; calls that block on purpose have their own limit."""
+    wait: Annotated[float, Duration()] = 300.0
+    """How long a worker, a server or an exporter waits at its start for a store that is away."""
     max_connections: Annotated[int, Field(ge=1)] = 50
     """How many connections one process may open; callers beyond it wait."""
     durability: Durability = Durability.PRIMARY

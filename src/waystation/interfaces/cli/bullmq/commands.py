@@ -276,6 +276,7 @@ def work(
         int | None, typer.Option(help="Jobs at once; else the setting worker.concurrency.")
     ] = None,
     process: Annotated[bool, typer.Option("--process", help="Run it in processes.")] = False,
+    wait: working.Wait = None,
 ) -> None:
     """Work on a queue until asked to stop.
 
@@ -287,7 +288,7 @@ def work(
         running.run(
             working.handler_at(handler),
             queue,
-            given.settings,
+            working.waiting(given.settings, wait),
             prefix=given.prefix,
             concurrency=concurrency,
             process=process,

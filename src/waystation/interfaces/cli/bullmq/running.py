@@ -25,7 +25,7 @@ async def run(
     """Work until asked to stop."""
     async with (
         compose.telemetry(settings.telemetry, queues=[queue]) as telemetry,
-        compose.store(settings) as store,
+        compose.store(settings, wait_s=settings.store.wait) as store,
     ):
         worker = Worker(
             queue,

@@ -13,6 +13,7 @@ import typer
 from waystation.core.errors import InvalidOption, Malformed
 from waystation.core.store.connection import Store
 from waystation.interfaces import files as composed
+from waystation.interfaces.cli import working
 from waystation.interfaces.cli.files import roles
 from waystation.interfaces.cli.files.roles import counted
 from waystation.interfaces.cli.loading import loaded
@@ -76,9 +77,10 @@ def files(
     until_done: Annotated[
         bool, typer.Option("--until-done", help="End when nothing is left to do (worker, all).")
     ] = False,
+    wait: working.Wait = None,
 ) -> None:
     """Turn a directory into work: scan it, work on it, look after it."""
-    general = loaded(context).settings
+    general = working.waiting(loaded(context).settings, wait)
     found = load_files(config)
     if found.missing:
         typer.echo(f"waystation: no file {found.missing}, the defaults count", err=True)

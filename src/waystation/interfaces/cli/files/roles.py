@@ -61,7 +61,7 @@ async def run(
             ready=checks,
             names=composed.telemetry_names(loaded),
         ) as telemetry,
-        composed.store(settings, general) as store,
+        composed.store(settings, general, wait_s=general.store.wait) as store,
     ):
         queue = Queue(
             store, layout=composed.layout(settings), options=composed.queue_options(settings)

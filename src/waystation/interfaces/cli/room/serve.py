@@ -38,7 +38,7 @@ def serve(
 async def _serve(settings: Settings, doors: RoomSettings, names: list[str]) -> None:
     async with (
         compose.telemetry(settings.telemetry) as seen,
-        compose.store(settings) as store,
+        compose.store(settings, wait_s=settings.store.wait) as store,
     ):
         # Before the doors open, so that nobody is told that there is no such room.
         rooms = Rooms(store)

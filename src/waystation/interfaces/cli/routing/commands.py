@@ -260,6 +260,7 @@ def work(
         int | None, typer.Option(help="Jobs at once; else the setting worker.concurrency.")
     ] = None,
     process: Annotated[bool, typer.Option("--process", help="Run them in processes.")] = False,
+    wait: working.Wait = None,
 ) -> None:
     """Work until asked to stop.
 
@@ -281,7 +282,7 @@ def work(
     asyncio.run(
         running.run(
             working.handler_at(handlers),
-            given.settings,
+            working.waiting(given.settings, wait),
             offered,
             types=type or (),
             concurrency=concurrency,

@@ -41,7 +41,7 @@ async def run(
         options = msgspec.structs.replace(options, concurrency=concurrency)
     async with (
         compose.telemetry(settings.telemetry, queues=list(named)) as telemetry,
-        compose.store(settings) as store,
+        compose.store(settings, wait_s=settings.store.wait) as store,
     ):
         worker = Worker(
             named,
@@ -68,7 +68,7 @@ async def schedule(settings: Settings, *, namespace: str) -> None:
     options = scheduler_options(settings.routing.scheduler)
     async with (
         compose.telemetry(settings.telemetry),
-        compose.store(settings) as store,
+        compose.store(settings, wait_s=settings.store.wait) as store,
     ):
         scheduler = Scheduler(store, namespace=namespace, options=options)
         candidate = asyncio.create_task(scheduler.run())
