@@ -9,7 +9,7 @@ from tests.support.patience import LIMIT_S
 from waystation.core.errors import StoreUnreachable
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Settled
-from waystation.queues.files import scripts
+from waystation.queues.files import scripts, wake
 from waystation.queues.files.claims import FileSource
 
 from .hands import Hands
@@ -116,6 +116,55 @@ async def test_a_due_retry_ends_the_wait(hands: Hands) -> None:
     await hands.redis.delete(hands.keys.wake)
     await hands.clock.advance(60)
     await asyncio.wait_for(source.wait(3600), LIMIT_S)
+
+
+@pytest.fixture
+def endless_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker at rest is woken, or sleeps for longer than any test."""
+    monkeypatch.setattr(wake, "LONGEST_BLOCK_S", 600.0)
+
+
+@pytest.mark.usefixtures("endless_block")
+async def test_a_retry_ends_a_wait_that_began_before_it_was_filed(hands: Hands) -> None:
+    """An idle worker's pause is the backoff, not what is left of its own wait."""
+    hands.set(backoff_base_ms=10, wait_s=600)
+    for path in ("/a", "/b"):
+        await hands.add(path)
+    source = hands.source()
+    first, second = (await source.settle([], claim=2)).claims
+    await hands.redis.delete(hands.keys.wake)
+    waiting = asyncio.create_task(source.wait(600))
+    await asyncio.sleep(0)
+    await source.settle([Settled(first, Failed(ValueError()))], claim=1)
+    await asyncio.wait_for(waiting, LIMIT_S)
+
+    # Also when there is something else to fetch.
+    await hands.add("/c")
+    await hands.redis.delete(hands.keys.wake)
+    waiting = asyncio.create_task(source.wait(600))
+    await asyncio.sleep(0)
+    reply = await source.settle([Settled(second, Failed(ValueError()))], claim=2)
+    assert [claim.work.filepath for claim in reply.claims] == ["/c"]
+    await asyncio.wait_for(waiting, LIMIT_S)
+
+
+@pytest.mark.usefixtures("endless_block")
+@pytest.mark.parametrize("room", [0, 1])
+async def test_a_worker_without_room_tells_an_idle_one_of_a_retry(hands: Hands, room: int) -> None:
+    hands.set(backoff_base_ms=10, wait_s=600)
+    await hands.add("/a")
+    busy, idle = hands.source(), hands.source()
+    (claim,) = (await busy.settle([], claim=1)).claims
+    await idle.settle([], claim=1)
+    if room:
+        await hands.add("/b")
+    await hands.redis.delete(hands.keys.wake)
+    waiting = asyncio.create_task(idle.wait(600))
+    await busy.settle([Settled(claim, Failed(ValueError()))], claim=room)
+    await asyncio.wait_for(waiting, LIMIT_S)
+    # It knows now, and waits no longer than that.
+    assert not (await idle.settle([], claim=1)).claims
+    await asyncio.wait_for(idle.wait(600), LIMIT_S)
 
 
 async def test_jobs_fetched_by_a_call_whose_answer_was_lost_are_found(hands: Hands) -> None:

@@ -146,9 +146,8 @@ class FileSource:
             await asyncio.sleep(min(shut, at_most))
             return
         at_most = min(at_most, self._options.wait_s)
-        if self._due_at is not None:
-            at_most = min(at_most, max(0.0, self._due_at - self._timer.monotonic()))
-        await self._wake.wait(at_most)
+        while await self._wake.wait(self._until_due(at_most)):
+            pass
 
     @contextlib.asynccontextmanager
     async def keeper(self) -> AsyncGenerator[Extend]:
@@ -211,6 +210,9 @@ class FileSource:
         if want:
             due_in_ms = settlement.due_in_ms
             self._due_at = self._timer.monotonic() + due_in_ms / 1000 if due_in_ms else None
+            if self._due_at is not None:
+                # A wait that began before this retry was filed may last longer than its pause.
+                self._wake.hurry()
         self._look_again = self._look_again or bool(self._poison)
         return settlement, claims
 
@@ -272,6 +274,11 @@ class FileSource:
                 known[raw] -= 1
                 if known[raw] < 0:
                     self._found.append(raw)
+
+    def _until_due(self, at_most: float) -> float:
+        if self._due_at is None:
+            return at_most
+        return min(at_most, max(0.0, self._due_at - self._timer.monotonic()))
 
     @property
     def _now(self) -> str | int:

@@ -19,8 +19,8 @@ class Settlement(NamedTuple):
     fetched: Sequence[Sequence[bytes]]
     """The jobs' bytes for each lane, in order."""
     due_in_ms: int
-    """How long until the next retry is due; asked for only when nothing was fetched, 0 when there
-    is none."""
+    """How long until the next retry is due; asked for only when there was room for more, 0 when
+    there is none."""
 
 
 def _settlement(answer: Any) -> Settlement:

@@ -21,16 +21,28 @@ class Wake:
         self._redis = self._store.blocking(LONGEST_BLOCK_S)
         self._key = key
         self._blocked: asyncio.Task[None] | None = None
+        self._hurried: asyncio.Future[None] | None = None
 
-    async def wait(self, at_most: float) -> None:
-        """Return when there is work, or after that many seconds."""
+    async def wait(self, at_most: float) -> bool:
+        """Return when there is work, or after that many seconds; True when `hurry` ended it."""
         if self._blocked is None:
             # The server ends a call up to a tenth of a second late, so the timer is our own.
             self._blocked = asyncio.create_task(self._block())
-        await asyncio.wait((self._blocked,), timeout=at_most)
+        self._hurried = hurried = asyncio.get_running_loop().create_future()
+        await asyncio.wait(
+            (self._blocked, hurried), timeout=at_most, return_when=asyncio.FIRST_COMPLETED
+        )
+        self._hurried = None
         if self._blocked.done():
             blocked, self._blocked = self._blocked, None
             blocked.result()
+            return False
+        return hurried.done()
+
+    def hurry(self) -> None:
+        """End the wait that is under way, because it was given too long."""
+        if self._hurried and not self._hurried.done():
+            self._hurried.set_result(None)
 
     async def close(self) -> None:
         """Leave the place."""

@@ -13,7 +13,7 @@ local scene = {
   dead_letter = dead_letter, dead_letter_meta = dead_letter_meta,
 }
 
-local done, codes, at = {}, {}, outcomes
+local done, codes, at, is_retried = {}, {}, outcomes, false
 while at <= #ARGV do
   local kind, raw = ARGV[at], ARGV[at + 1]
   local id, queue, attempt = ARGV[at + 2], KEYS[lanes + 2 * (ARGV[at + 3] - 1)], ARGV[at + 4]
@@ -35,7 +35,10 @@ while at <= #ARGV do
     at = at + 5
   else
     local step = kind == 'retry' and 'try_again' or 'bury'
-    if ours then rarely()[step](scene, now, worker, at + 2) end
+    if ours then
+      rarely()[step](scene, now, worker, at + 2)
+      is_retried = is_retried or kind == 'retry'
+    end
     at = at + 8
   end
 end
@@ -43,7 +46,11 @@ if #done > 0 and completed_cap > 0
   and redis.call('LPUSH', completed, unpack(done)) > completed_cap then
   redis.call('LTRIM', completed, 0, completed_cap - 1)
 end
-if want == 0 then return { codes, {}, '0' } end
+if want == 0 then
+  -- We have no room for a retry, so somebody idle has to know when it is due.
+  if is_retried then rarely().rouse(wake) end
+  return { codes, {}, '0' }
+end
 
 -- Before anything is fetched: an entry without a heartbeat is one that the reaper may take.
 if redis.call('PTTL', heartbeat) < ttl_ms / 2 then
@@ -88,20 +95,19 @@ if left > 0 then
   end
   fetch_the_rest()
 end
-if left == want then
+if left > 0 then
   for lane = 1, #shares do
     local first = redis.call('ZRANGE', KEYS[lanes + 2 * lane - 1], 0, 0, 'WITHSCORES')
     -- How long, not when: a worker's clock may be another.
     local pause = first[2] and math.max(tonumber(first[2]) - now, 1)
     if pause and (due_in == 0 or pause < due_in) then due_in = pause end
   end
-elseif left == 0 and redis.call('LLEN', wake) == 0 then
-  -- There may be more than we can take: let somebody else look.
+elseif redis.call('LLEN', wake) == 0 then
+  -- There may be more than we can take, now or when it is due: let somebody else look.
+  local is_more = is_retried
   for lane = 1, #shares do
-    if redis.call('LLEN', KEYS[lanes + 2 * (lane - 1)]) > 0 then
-      rarely().rouse(wake)
-      break
-    end
+    is_more = is_more or redis.call('LLEN', KEYS[lanes + 2 * (lane - 1)]) > 0
   end
+  if is_more then rarely().rouse(wake) end
 end
 return { codes, fetched, string.format('%.0f', due_in) }
