@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
@@ -11,10 +12,12 @@ from waystation.core.outcome import Done
 from waystation.core.runtime.claim import Settled
 from waystation.core.runtime.loop import Loop
 from waystation.core.telemetry.metrics import Metrics
-from waystation.queues.files.options import ReaperOptions
+from waystation.queues.files import orphans
+from waystation.queues.files.options import Layout, ReaperOptions
+from waystation.queues.files.queue import Queue
 from waystation.queues.files.upkeep import Reaper
 
-from .hands import Hands
+from .hands import Hands, hands_on
 
 
 async def test_the_work_of_a_silent_worker_goes_back_to_where_it_came_from(hands: Hands) -> None:
@@ -149,6 +152,79 @@ async def test_two_reapers_move_everything_once(hands: Hands) -> None:
     moved = await asyncio.gather(*(hands.reaper().reap() for _ in range(4)))
     assert sum(moved) == 50
     assert await hands.redis.llen(hands.keys.queues[1]) == len(ids)
+
+
+async def test_a_list_of_a_worker_nobody_registered_is_found_and_taken_back(hands: Hands) -> None:
+    """What workers of another program leave behind: a list, and no entry in the registry."""
+    left = hands.keys.of("host-1-0").processing
+    await hands.redis.lpush(left, b'{"id":"7","filepath":"/a","priority":"high"}')
+    assert await Queue(hands.store).unregistered() == {left: 1}
+    reaper = hands.reaper()
+    # The first pass registers the worker, and the next one finds it silent.
+    assert await reaper.reap() == 0
+    assert (await Queue(hands.store).stats())[left] == 1
+    assert await Queue(hands.store).unregistered() == {}
+    assert await reaper.reap() == 1
+    (raw,) = await hands.redis.lrange("jobqueue:high_priority", 0, -1)
+    assert (json.loads(raw)["id"], json.loads(raw)["retries"]) == ("7", 1)
+    assert await hands.redis.exists(left, hands.keys.workers) == 0
+
+
+async def test_a_worker_nobody_registered_keeps_its_list_while_its_heart_beats(
+    hands: Hands,
+) -> None:
+    foreign = hands.keys.of("host-1-0")
+    await hands.redis.lpush(foreign.processing, b'{"id":"7","filepath":"/a"}')
+    await hands.redis.set(foreign.heartbeat, "1", ex=600)
+    reaper = hands.reaper()
+    assert [await reaper.reap() for _ in range(3)] == [0, 0, 0]
+    assert await hands.redis.llen(foreign.processing) == 1
+
+
+async def test_only_what_holds_jobs_is_taken_for_the_list_of_a_worker(redis_url: str) -> None:
+    """A pattern may be as wide as to fit the line's own lists, and those of others."""
+    layout = Layout(processing_list_pattern="jobqueue:%s")
+    async with hands_on(redis_url, layout) as hands:
+        job = b'{"id":"7","filepath":"/a"}'
+        for key in (*hands.keys.queues, hands.keys.completed, hands.keys.dead_letter):
+            await hands.redis.lpush(key, job)
+        await hands.redis.lpush("jobqueue:shopping", b"milk")
+        await hands.redis.lpush(b"jobqueue:\xff", job)
+        await hands.redis.sadd("jobqueue:basket", job)
+        await hands.reaper().reap()
+        assert await hands.redis.smembers(hands.keys.workers) == set()
+        assert await Queue(hands.store, layout=layout).unregistered() == {"jobqueue:shopping": 1}
+
+
+async def test_one_process_looks_at_the_keys_a_part_at_a_time(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database of others is large, and a fleet must not walk it once for each worker."""
+    monkeypatch.setattr(orphans, "KEYS_A_STEP", 10)
+    await hands.redis.mset({f"other:{number}": "x" for number in range(1_000)})
+    asked: list[str] = []
+    redis = hands.redis
+
+    class Counted:
+        async def execute_command(self, *args: Any) -> Any:
+            asked.append(args[0])
+            return await redis.execute_command(*args)
+
+    async def scans(reaper: Reaper) -> int:
+        asked.clear()
+        await reaper.reap()
+        return asked.count("SCAN")
+
+    first, second = (hands.reaper(client=Counted()) for _ in range(2))
+    assert [await scans(first), await scans(second)] == [10, 0]
+    passes = 1
+    while (steps := await scans(first)) and passes < 100:
+        assert steps <= 10
+        passes += 1
+    assert 1 < passes < 100
+    assert await scans(second) == 0
+    assert 0 < await hands.redis.ttl(hands.keys.orphans) <= 30
+    await hands.redis.flushdb()
 
 
 async def test_a_worker_that_comes_back_from_the_dead_goes_on(hands: Hands) -> None:

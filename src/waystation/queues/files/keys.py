@@ -23,6 +23,9 @@ class FileKeys(Keyspace, root="<prefix>"):
     rate_limit = Hash("rate_limit:producer", "the producers' shared allowance", ttl="until full")
     seen = Set("seen", "files put in line of late, as digests", ttl="twice producer.remember")
     seen_before = Set("seen:before", "those of the time before", ttl="producer.remember")
+    orphans = String(
+        "orphans", "held by whoever looks for lists of workers that nobody registered", ttl="30 s"
+    )
     wake = List("wake", "what idle workers block on: one entry when there is work")
     events = Stream("events", "what happened to which file")
 
@@ -48,6 +51,11 @@ class FileKeys(Keyspace, root="<prefix>"):
     def queues(self) -> tuple[str, ...]:
         """The queues, the most urgent first."""
         return tuple(self.layout.queues[priority] for priority in self.layout.priorities)
+
+    @cached_property
+    def lists(self) -> frozenset[str]:
+        """Every list of the line that is no worker's."""
+        return frozenset((*self.queues, self.completed, self.dead_letter, self.wake))
 
     @cached_property
     def lanes(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from waystation.core.store.connection import Store
 from waystation.core.telemetry.traces import Ids
 
 from . import job as jobs
-from . import scripts
+from . import orphans, scripts
 from .job import Job
 from .keys import FileKeys
 from .options import Layout
@@ -127,6 +127,20 @@ class Queue(Attached):
                 counts[processing] = await redis.llen(processing)
             counts[keys.completed] = await redis.llen(keys.completed)
             counts[keys.dead_letter] = await redis.llen(keys.dead_letter)
+        return counts
+
+    async def unregistered(self) -> dict[str, int]:
+        """What is in lists of workers that nobody registered; looks at all keys of the database.
+
+        The reaper of a running worker finds them, too, and takes back what is in them.
+        """
+        redis: Any = (await self._opened()).redis
+        counts: dict[str, int] = {}
+        async for worker in orphans.everywhere(redis, self.keys):
+            with faults.told():
+                if not await redis.sismember(self.keys.workers, worker):
+                    processing = self.keys.of(worker).processing
+                    counts[processing] = await redis.llen(processing)
         return counts
 
     async def outlook(self, priority: str) -> Outlook:

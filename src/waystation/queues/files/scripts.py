@@ -74,6 +74,12 @@ async def leave(redis: Client, keys: FileKeys, *, worker: str) -> int:
     ...
 
 
+@script(reply=bool)
+async def register(redis: Client, keys: FileKeys, *, worker: str) -> bool:
+    """Register a worker by the list that it holds; whether it was not registered before."""
+    ...
+
+
 class Added(NamedTuple):
     """What came of putting files in line."""
 

@@ -17,6 +17,7 @@ from . import job as jobs
 from . import scripts
 from .keys import FileKeys
 from .options import ReaperOptions, WorkOptions
+from .orphans import Orphans
 from .records import Record, abandoned, dead
 from .scripts import SERVER_TIME
 from .trouble import Reason
@@ -48,6 +49,7 @@ class Reaper:
         self._timer = timer
         self._dice = dice
         self._cursor = "0"
+        self._orphans = Orphans(client, keys)
 
     async def reap(self) -> int:
         """Make one pass, within its budget; how many jobs were taken back."""
@@ -61,6 +63,8 @@ class Reaper:
                 break
             # Not together with other reapers: give or take a half.
             await asyncio.sleep(self._options.base_delay_s * self._dice(0.5, 1.5))
+        # Behind the pass: whoever is registered only now has until the next one to show up.
+        await self._orphans.register()
         return moved
 
     async def _page(self) -> list[str]:

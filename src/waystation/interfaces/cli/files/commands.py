@@ -124,7 +124,7 @@ def stats(
     """Print how much is where."""
 
     async def count(queue: Queue) -> dict[str, int]:
-        return await queue.stats()
+        return {**await queue.stats(), **await queue.unregistered()}
 
     counts = _on_the_queue(context, count)
     if as_json:
