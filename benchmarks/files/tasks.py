@@ -18,8 +18,8 @@ from waystation.queues import bullmq
 from waystation.queues.files import FileWorkerOptions, Handlers, Job, Layout, Producer, Queue
 from waystation.queues.files import Worker as FileWorker
 from waystation.queues.files.claims import FileSource
+from waystation.queues.files.intake import entry
 from waystation.queues.files.producer import ProducerOptions
-from waystation.queues.files.queue import entry
 from waystation.queues.files.scan import Found, ScanOptions, Walk
 
 BATCH = 100
@@ -127,7 +127,7 @@ async def _fill(queue: Queue, jobs: int) -> None:
             entry(queue.keys, Found(f"/inbox/{n}.txt", n, n), priority="low", now_ns=n)
             for n in range(first, min(first + 1000, jobs))
         ]
-        await queue.add(rows)
+        await queue.intake.put(rows)
 
 
 TASKS = {"scan": scan, "drain": drain, "bullmq": bullmq_drain, "fetch": fetch}

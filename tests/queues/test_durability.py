@@ -16,9 +16,9 @@ from waystation.core.store.attached import DURABILITY
 from waystation.core.store.connection import Store, StoreOptions, connect
 from waystation.core.store.durable import Durability
 from waystation.core.store.embedded import Ephemeral
-from waystation.queues import bullmq, routing
+from waystation.queues import bullmq, files, routing
 from waystation.queues.bullmq.flows import FlowNode, FlowProducer
-from waystation.queues.files import queue as files
+from waystation.queues.files.intake import entry
 from waystation.queues.files.scan import Found
 
 ON_TWO = StoreOptions(durability=Durability.REPLICA, replica_timeout=20.0)
@@ -77,7 +77,7 @@ async def dispatch(store: Store) -> list[str]:
 async def put_a_file_in_line(store: Store) -> list[str]:
     queue = files.Queue(store)
     file = Found("/a.pdf", 1, 1)
-    await queue.add([files.entry(queue.keys, file, priority="low", now_ns=1)])
+    await queue.intake.put([entry(queue.keys, file, priority="low", now_ns=1)])
     return [queue.keys.queues[-1]]
 
 

@@ -10,7 +10,7 @@ from waystation.core.errors import StoreBusy
 from waystation.core.store.connection import connect
 from waystation.core.store.embedded import Ephemeral
 from waystation.queues import bullmq, files, routing
-from waystation.queues.files.queue import entry
+from waystation.queues.files.intake import entry
 from waystation.queues.files.scan import Found
 
 MANY = 5
@@ -109,10 +109,10 @@ async def test_files(own_server: Ephemeral) -> None:
     async with files.Queue(own_server.url) as queue:
         found = [Found(f"/inbox/{n}.pdf", 1, n) for n in range(MANY + 1)]
         entries = [entry(queue.keys, file, priority="low", now_ns=1) for file in found]
-        await queue.add(entries[:MANY])
+        await queue.intake.put(entries[:MANY])
         await fill(own_server)
         with pytest.raises(StoreBusy, match="OOM"):
-            await queue.add(entries[MANY:])
+            await queue.intake.put(entries[MANY:])
 
         async with files.Worker(handlers, own_server.url), asyncio.timeout(LIMIT_S):
             await handled.all.wait()

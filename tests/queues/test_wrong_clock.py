@@ -14,7 +14,7 @@ from waystation.queues import bullmq, files, routing
 from waystation.queues.bullmq.claim_options import ClaimOptions as BullOptions
 from waystation.queues.bullmq.claims import BullSource
 from waystation.queues.files.claims import FileSource
-from waystation.queues.files.queue import entry
+from waystation.queues.files.intake import entry
 from waystation.queues.files.scan import Found
 from waystation.queues.routing.claims import RoutingSource
 from waystation.queues.routing.registry import Profile
@@ -67,7 +67,7 @@ async def test_a_routed_job_is_not_asked_for_again_and_again(store: Store) -> No
 async def test_a_file_is_not_asked_for_again_and_again(store: Store) -> None:
     async with files.Queue(store) as queue:
         file = Found("a.pdf", 1, 1)
-        await queue.add([entry(queue.keys, file, priority="low", now_ns=1)])
+        await queue.intake.put([entry(queue.keys, file, priority="low", now_ns=1)])
         options = files.WorkOptions(backoff_base_ms=DELAY, wait_s=10)
         source = FileSource(store, queue.keys, options)
         (claim,) = (await source.settle([], claim=1)).claims

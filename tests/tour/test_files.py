@@ -9,6 +9,9 @@ Python.
 import asyncio
 from pathlib import Path
 
+import pytest
+
+from waystation.core.errors import InvalidInput
 from waystation.queues import files
 
 
@@ -38,6 +41,29 @@ async def test_every_file_is_put_in_line_once(redis_url: str, tmp_path: Path) ->
     assert (first.enqueued, again.enqueued, again.known) == (2, 0, 2)
     assert isinstance(urgent, files.Job)
     assert urgent.path.name == "report.pdf"
+
+
+async def test_a_program_puts_files_in_line_by_name(redis_url: str, tmp_path: Path) -> None:
+    """`add` takes one path and `add_many` takes several. A file that was put in line before, by a
+    scan or by name, gives None; `again=True` puts it in line all the same. What is no file is
+    refused before anything is written.
+    """
+    (tmp_path / "report.pdf").write_text("urgent")
+    (tmp_path / "notes.txt").write_text("not so urgent")
+
+    async with files.Queue(redis_url) as queue:
+        job = await queue.add(tmp_path / "report.pdf", priority="high")
+        many = await queue.add_many([tmp_path / "report.pdf", tmp_path / "notes.txt"])
+        again = await queue.add(tmp_path / "report.pdf", again=True)
+
+        with pytest.raises(InvalidInput, match="a file must be there"):
+            await queue.add(tmp_path / "missing.txt")
+
+    assert job
+    assert job.priority == "high"
+    assert [each and each.path.name for each in many] == [None, "notes.txt"]
+    assert again
+    assert again.id != job.id
 
 
 async def test_a_worker_runs_the_function_for_the_kind_of_file(

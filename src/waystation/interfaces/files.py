@@ -18,9 +18,8 @@ from waystation.interfaces.settings.files import FilesSettings, RedisSettings
 from waystation.interfaces.settings.files_load import LoadedFiles
 from waystation.interfaces.settings.sections import TelemetrySettings
 from waystation.queues.files.handlers import registered
-from waystation.queues.files.options import Layout, ReaperOptions, WorkOptions
+from waystation.queues.files.options import Layout, QueueOptions, ReaperOptions, WorkOptions
 from waystation.queues.files.producer import ProducerOptions
-from waystation.queues.files.queue import QueueOptions
 from waystation.queues.files.scan import ScanOptions
 from waystation.queues.files.worker import FileWorkerOptions
 

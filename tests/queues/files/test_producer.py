@@ -10,8 +10,9 @@ import pytest
 from tests.support.patience import LIMIT_S
 from waystation.core.errors import InvalidOption
 from waystation.core.telemetry.metrics import Metrics
+from waystation.queues.files.options import QueueOptions
 from waystation.queues.files.producer import Producer, ProducerOptions
-from waystation.queues.files.queue import Queue, QueueOptions
+from waystation.queues.files.queue import Queue
 from waystation.queues.files.scan import ScanOptions, Skip
 
 from .hands import Hands
@@ -82,7 +83,7 @@ async def test_what_is_still_there_is_remembered_for_longer_than_the_span(
         assert (await producer(hands, tmp_path).scan()).known == 1
         assert await hands.redis.ttl(hands.keys.seen) > 10
         assert 0 < await hands.redis.ttl(hands.keys.seen_before) <= 10
-    assert await queue.known([]) == []
+    assert await queue.intake.known([]) == []
 
 
 async def test_a_single_scan_waits_for_files_that_are_still_written(

@@ -9,8 +9,9 @@ from waystation.core.errors import InvalidOption
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Settled
 from waystation.queues.files import scripts
+from waystation.queues.files.intake import entry
 from waystation.queues.files.job import Job
-from waystation.queues.files.queue import Queue, entry
+from waystation.queues.files.queue import Queue
 from waystation.queues.files.scan import Found
 
 from .hands import Hands
@@ -109,8 +110,8 @@ async def test_a_bulk_load_of_the_same_rows_counts_once(hands: Hands) -> None:
     rows = [
         entry(queue.keys, Found(f"/lake/{n}", n, 1), priority="low", now_ns=0) for n in range(2_500)
     ]
-    first = await queue.add(rows)
-    again = await queue.add(rows)
+    first = await queue.intake.put(rows)
+    again = await queue.intake.put(rows)
     assert (sum(first.codes), sum(again.codes)) == (2_500, 0)
     assert await hands.redis.llen(hands.keys.queues[1]) == 2_500
 
@@ -126,7 +127,7 @@ async def test_a_used_up_rate_refuses_and_says_when_to_come_back(hands: Hands) -
     """F-T15: one script, and a key that forgets itself."""
     queue = Queue(hands.store)
     rows = [entry(queue.keys, Found(f"/{n}", n, 1), priority="low", now_ns=0) for n in range(30)]
-    added = await queue.add(rows, rate=100)
+    added = await queue.intake.put(rows, rate=100)
     assert added.codes.count(scripts.NEW) == 5
     assert added.codes.count(scripts.WAITS) == 25
     assert 0 < added.wait_ms <= 50

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from waystation.queues.files import scripts
-from waystation.queues.files.queue import burst_of
+from waystation.queues.files.intake import burst_of
 
 from .hands import REMEMBER_MS, Hands
 

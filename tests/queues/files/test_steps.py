@@ -11,7 +11,8 @@ from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Settled
 from waystation.core.telemetry.metrics import Metrics
 from waystation.queues.files import scripts
-from waystation.queues.files.queue import Queue, entry
+from waystation.queues.files.intake import entry
+from waystation.queues.files.queue import Queue
 from waystation.queues.files.scan import Found
 from waystation.queues.files.upkeep import promote_due
 
@@ -89,13 +90,13 @@ async def test_what_is_no_job_has_one_name_in_every_event(hands: Hands, raw: byt
 async def test_the_counter_of_another_kind_of_producer_does_not_stop_ours(hands: Hands) -> None:
     """F-T15: a counter that was left behind for ever is one more reason to begin anew."""
     await hands.redis.set(hands.keys.rate_limit, 1_000_000)
-    added = await Queue(hands.store).add(rows(hands, 1), rate=100)
+    added = await Queue(hands.store).intake.put(rows(hands, 1), rate=100)
     assert added.codes == [scripts.NEW]
     assert await hands.redis.pttl(hands.keys.rate_limit) > 0
 
 
 async def test_a_file_twice_in_one_call_is_put_in_line_once(hands: Hands) -> None:
-    added = await Queue(hands.store).add(rows(hands, 1, 1))
+    added = await Queue(hands.store).intake.put(rows(hands, 1, 1))
     assert added.codes == [scripts.NEW, scripts.KNOWN]
     assert await hands.redis.llen(hands.keys.queues[1]) == 1
 
@@ -104,9 +105,9 @@ async def test_what_could_not_be_put_in_line_is_not_remembered_as_if_it_were(han
     queue = Queue(hands.store)
     await hands.redis.set(hands.keys.queues[1], "no list")
     with pytest.raises(ScriptFailed):
-        await queue.add(rows(hands, 1))
+        await queue.intake.put(rows(hands, 1))
     await hands.redis.delete(hands.keys.queues[1])
-    assert (await queue.add(rows(hands, 1))).codes == [scripts.NEW]
+    assert (await queue.intake.put(rows(hands, 1))).codes == [scripts.NEW]
 
 
 async def test_what_a_failed_step_had_fetched_is_found(hands: Hands) -> None:

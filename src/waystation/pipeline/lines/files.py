@@ -13,9 +13,9 @@ from waystation.core.events import EventName, Line
 from waystation.pipeline.tables import INSTANT, LONG, REAL, TEXT, Column, Layer, Table
 from waystation.queues.files import job as jobs
 from waystation.queues.files import scripts
+from waystation.queues.files.intake import entry
 from waystation.queues.files.keys import FileKeys
-from waystation.queues.files.options import NAMESPACE, Layout
-from waystation.queues.files.queue import QueueOptions, entry
+from waystation.queues.files.options import NAMESPACE, Layout, QueueOptions
 from waystation.queues.files.scan import Found
 
 from .facts import LineAnswer, LineFacts, listed
@@ -90,8 +90,8 @@ class Entering:
     def leading(self, keys: FileKeys) -> Sequence[str]:
         """The server's time, the caps, and no rate: Spark decides how fast it goes."""
         options = self._setup.options if self._setup else QueueOptions()
-        remember_ms = round(options.remember_s * 1000)
-        return scripts.SERVER_TIME, str(options.events_max_len), str(remember_ms), "0", "1"
+        kept, remember_ms = str(options.events_max_len), str(options.remember_ms)
+        return scripts.SERVER_TIME, kept, remember_ms, "0", "1"
 
     def job(self, keys: FileKeys, row: Mapping[str, Any]) -> Sequence[Any]:
         """Digest, lane, id, JSON, path and size; a path in bytes may be no text."""

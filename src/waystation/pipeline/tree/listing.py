@@ -131,7 +131,7 @@ def _new(rules: Rules, files: Iterator[Found | Skip]) -> Iterator[Judged]:
     """What is wanted and was never put in line, and how much is left out for which reason."""
     keys, priorities = rules.keys, Priorities(rules.producer, rules.setup.layout)
     client: Any = Store(rules.url).at(keys.seen)
-    remember_ms = round(rules.setup.options.remember_s * 1000)
+    remember_ms = rules.setup.options.remember_ms
     left_out = Counter[str]()
     while chunk := list(islice(files, CHUNK)):
         left_out.update(each.value for each in chunk if isinstance(each, Skip))

@@ -13,9 +13,9 @@ from waystation.core.lazy import names_of
 if TYPE_CHECKING:
     from .handlers import Handlers, handler
     from .job import Job
-    from .options import Layout, ReaperOptions, WorkOptions
+    from .options import Layout, QueueOptions, ReaperOptions, WorkOptions
     from .producer import Producer, ProducerOptions
-    from .queue import Queue, QueueOptions
+    from .queue import Queue
     from .scan import ScanOptions
     from .worker import FileWorkerOptions, Worker
 
@@ -45,7 +45,7 @@ __getattr__ = names_of(
         "Producer": "producer",
         "ProducerOptions": "producer",
         "Queue": "queue",
-        "QueueOptions": "queue",
+        "QueueOptions": "options",
         "ReaperOptions": "options",
         "ScanOptions": "scan",
         "WorkOptions": "options",

@@ -9,6 +9,7 @@ from waystation.core.backoff import Backoff, Growth
 from waystation.core.errors import InvalidOption
 
 NAMESPACE = "jobqueue"
+DAY_S = 86_400.0
 PRIORITIES = ("high", "low")
 
 
@@ -79,6 +80,19 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
             ("the reasons of dead_letter_list", f"{self.dead_letter_list}:meta"),
             *((f"the line's {name}", f"{space}:{name}") for name in own),
         ]
+
+
+class QueueOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept about files that were put in line."""
+
+    remember_s: float = 30 * DAY_S
+    """How long, at least, a file that was put in line is not put in line again unchanged."""
+    events_max_len: int = 10_000
+
+    @property
+    def remember_ms(self) -> int:
+        """The same in milliseconds."""
+        return round(self.remember_s * 1000)
 
 
 class WorkOptions(msgspec.Struct, frozen=True, kw_only=True):

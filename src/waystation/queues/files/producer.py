@@ -16,8 +16,9 @@ from waystation.core.telemetry.metrics import Metrics
 from waystation.core.telemetry.traces import Traces
 
 from .inotify import Inotify
+from .intake import Entry, burst_of, entry
 from .options import Layout
-from .queue import Entry, Queue, burst_of, entry
+from .queue import Queue
 from .scan import Found, ScanOptions, Skip, Walk, root_of
 from .scripts import KNOWN, NEW, WAITS
 
@@ -154,7 +155,7 @@ class Producer:
         files = [each for each in chunk if isinstance(each, Found)]
         self._count_skipped(Counter(each for each in chunk if isinstance(each, Skip)))
         self.tally.found += len(files)
-        known = await self._queue.known(files)
+        known = await self._queue.intake.known(files)
         new = [file for file, is_known in zip(files, known, strict=True) if not is_known]
         self.tally.known += len(files) - len(new)
         await self._put(new)
@@ -179,7 +180,7 @@ class Producer:
         most = burst_of(rate) if rate else len(left)
         while left:
             asked, later = left[:most], left[most:]
-            added = await self._queue.add(asked, rate=rate)
+            added = await self._queue.intake.put(asked, rate=rate)
             self._count(asked, added.codes)
             left = [each for each, code in zip(asked, added.codes, strict=True) if code == WAITS]
             if left:
@@ -196,9 +197,9 @@ class Producer:
     def _count(self, entries: Sequence[Entry], codes: Sequence[int]) -> None:
         self.tally.enqueued += codes.count(NEW)
         self.tally.known += codes.count(KNOWN)
-        for (_, lane, *_), code in zip(entries, codes, strict=True):
+        for each, code in zip(entries, codes, strict=True):
             if code == NEW and self._metrics:
-                self._metrics.jobs_produced.of(self._queue.keys.queues[lane - 1]).inc()
+                self._metrics.jobs_produced.of(self._queue.keys.queues[each.lane - 1]).inc()
 
 
 def _ending(ext: str) -> str:

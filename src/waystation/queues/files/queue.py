@@ -1,38 +1,33 @@
 """How files get in, and how people look after what is there."""
 
+import asyncio
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from waystation.core import codec
-from waystation.core.errors import InvalidOption, Malformed
+from waystation.core.errors import InvalidInput, InvalidOption, Malformed
 from waystation.core.events import Line
 from waystation.core.options import at_least
 from waystation.core.store import advice, faults, numbers
 from waystation.core.store.advice import Outlook
 from waystation.core.store.attached import Attached
 from waystation.core.store.connection import Store
-from waystation.core.telemetry.traces import Ids
 
 from . import job as jobs
 from . import orphans, scripts
+from .intake import Entry, Intake, entry
 from .job import Job
 from .keys import FileKeys
-from .options import Layout
-from .scan import Found
-from .scripts import SERVER_TIME, Added
+from .options import Layout, QueueOptions
+from .scan import Found, PathLike, looked_at
+from .scripts import NEW, SERVER_TIME
 
-DAY_S = 86_400.0
-
-
-class QueueOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept about files that were put in line."""
-
-    remember_s: float = 30 * DAY_S
-    """How long, at least, a file that was put in line is not put in line again unchanged."""
-    events_max_len: int = 10_000
+PER_CALL = 500
+"""Files put in line in one step."""
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
@@ -44,36 +39,6 @@ class DeadLetter(msgspec.Struct, frozen=True):
     worker: str
     at_ms: int
     payload: bytes
-
-
-Entry: TypeAlias = tuple[bytes, int, str, bytes, str, int]
-"""A file as the script that puts it in line takes it."""
-
-
-def entry(
-    keys: FileKeys, file: Found, *, priority: str, now_ns: int, trace: Ids | None = None
-) -> Entry:
-    """Make a file ready for the script; the same for a producer and for a bulk load.
-
-    Without a trace to go on with, the file begins one of its own.
-    """
-    lane = keys.lane_of(None, priority)
-    fresh = "" if trace else os.urandom(24).hex()
-    id, payload = jobs.write(
-        file.path,
-        file.size,
-        priority=priority,
-        queue=keys.queues[lane - 1],
-        now_ns=now_ns,
-        trace=trace or (fresh[:32], fresh[32:]),
-    )
-    path, _ = jobs.readable(file.path)
-    return (jobs.digest(*file), lane, id, payload, path, file.size)
-
-
-def burst_of(rate: int) -> int:
-    """What may be put in line at once: a twentieth of a second's worth, so that a second holds."""
-    return max(1, rate // 20)
 
 
 class Queue(Attached):
@@ -88,31 +53,54 @@ class Queue(Attached):
     ) -> None:
         super().__init__(url)
         self.keys = FileKeys(layout)
-        self._options = options or QueueOptions()
+        self._options = options = options or QueueOptions()
+        self.intake = Intake(self._opened, self.keys, options)
+        """The way in for producers, which look at the files themselves."""
 
-    async def add(self, entries: Sequence[Entry], *, rate: int = 0) -> Added:
-        """Put files in line that were not there before, as far as the rate a second allows."""
-        if not entries:
-            return Added([], 0)
-        return await scripts.add(
-            (await self._opened()).durable,
-            self.keys,
-            now=SERVER_TIME,
-            events_cap=self._options.events_max_len,
-            remember_ms=self._remember_ms,
-            rate=rate,
-            burst=burst_of(rate),
-            jobs=[part for entry in entries for part in entry],
-        )
+    async def add(
+        self, path: PathLike, *, priority: str | None = None, again: bool = False
+    ) -> Job | None:
+        """Put one file in line; None when it was put there before and has not changed since.
 
-    async def known(self, files: Sequence[Found]) -> list[bool]:
-        """Tell which of these files were put in line before."""
-        if not files:
-            return []
-        digests = [jobs.digest(*file) for file in files]
-        hot = (await self._opened()).hot
-        known = await scripts.recall(hot, self.keys, remember_ms=self._remember_ms, digests=digests)
-        return [code == 1 for code in known]
+        Without a priority it gets the least urgent one; `again` puts it in line in any case.
+        """
+        if isinstance(path, list | tuple | set):
+            raise InvalidInput(f"add takes one path, and add_many takes several, got {path!r}")
+        (job,) = await self.add_many([path], priority=priority, again=again)
+        return job
+
+    async def add_many(
+        self, paths: Iterable[PathLike], *, priority: str | None = None, again: bool = False
+    ) -> list[Job | None]:
+        """Put files in line; for each its job, or None when it was there before, unchanged.
+
+        All of them are looked at before the first is put in line.
+        """
+        many: Any = paths
+        if not isinstance(many, Iterable) or isinstance(many, str | bytes | os.PathLike):
+            raise InvalidInput(f"add_many takes a list of paths, and add takes one, got {paths!r}")
+        known = self.keys.layout.priorities
+        chosen = known[-1] if priority is None else priority
+        if chosen not in known:
+            raise InvalidOption(f"priority must be one of {', '.join(known)}, got {priority!r}")
+        files = await asyncio.to_thread(_looked_at, list(paths))
+        now_ns = time.time_ns()
+        entries = [entry(self.keys, file, priority=chosen, now_ns=now_ns) for file in files]
+        added: list[Job | None] = []
+        for first in range(0, len(entries), PER_CALL):
+            added += await self._add(entries[first : first + PER_CALL], again=again)
+        return added
+
+    async def _add(self, entries: Sequence[Entry], *, again: bool) -> list[Job | None]:
+        codes = (await self.intake.put(entries)).codes
+        if again:
+            # Without a digest nobody asks whether it is known; the digest is known by now.
+            known = zip(entries, codes, strict=True)
+            await self.intake.put([each._replace(digest=b"") for each, code in known if not code])
+        return [
+            jobs.read(each.payload) if again or code == NEW else None
+            for each, code in zip(entries, codes, strict=True)
+        ]
 
     async def stats(self) -> dict[str, int]:
         """How much is where, by the name of the list."""
@@ -250,9 +238,9 @@ class Queue(Attached):
         ends = {"completed": keys.completed, "dead_letter": keys.dead_letter}
         return {**ends, **keys.layout.queues}
 
-    @property
-    def _remember_ms(self) -> int:
-        return round(self._options.remember_s * 1000)
+
+def _looked_at(paths: Sequence[PathLike]) -> list[Found]:
+    return [looked_at(path) for path in paths]
 
 
 def _job_or_bytes(raw: bytes) -> Job | bytes:

@@ -5,11 +5,11 @@ import stat
 import time
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from waystation.core.errors import InvalidOption
+from waystation.core.errors import InvalidInput, InvalidOption
 
 from .globs import Globs
 
@@ -65,6 +65,28 @@ def root_of(options: ScanOptions) -> str:
     if not os.path.isdir(root):
         raise InvalidOption(f"scan_dir must be a directory, got {options.scan_dir!r}")
     return root
+
+
+PathLike: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
+"""How a path may be given."""
+
+
+def looked_at(path: PathLike) -> Found:
+    """One file that somebody names, by its absolute path; InvalidInput when it is none."""
+    if not isinstance(path, str | bytes | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(f"a path must be text or a Path, got {path!r}")
+    if not (name := os.fsdecode(path)):
+        raise InvalidInput("a path must not be empty")
+    absolute = os.path.abspath(name)
+    try:
+        facts = os.stat(absolute)
+    except OSError as error:
+        raise InvalidInput(f"a file must be there, got {name!r} ({error.strerror})") from None
+    except ValueError as error:
+        raise InvalidInput(f"a path must be one that a file can have, got {name!r}") from error
+    if not stat.S_ISREG(facts.st_mode):
+        raise InvalidInput(f"only files can be put in line, got {name!r}, which is none")
+    return Found(absolute, facts.st_size, facts.st_mtime_ns)
 
 
 class Walk:

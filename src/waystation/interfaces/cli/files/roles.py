@@ -26,10 +26,11 @@ from waystation.interfaces.settings import Settings
 from waystation.interfaces.settings.files import FilesSettings
 from waystation.interfaces.settings.files_load import LoadedFiles
 from waystation.queues.files.handlers import Handlers
+from waystation.queues.files.intake import burst_of, entry
 from waystation.queues.files.job import Job
 from waystation.queues.files.options import Layout
 from waystation.queues.files.producer import Producer, Tally
-from waystation.queues.files.queue import Queue, burst_of, entry
+from waystation.queues.files.queue import Queue
 from waystation.queues.files.scan import Found
 from waystation.queues.files.worker import Worker
 
@@ -269,7 +270,7 @@ async def _put(queue: Queue, paths: list[Path], rate: int, put_at: dict[str, flo
             for path in batch
         ]
         put_at.update(dict.fromkeys(map(str, batch), time.perf_counter()))
-        await queue.add(entries)
+        await queue.intake.put(entries)
         if rate:
             due = began + (first + len(batch)) / rate
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
