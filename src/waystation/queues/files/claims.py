@@ -24,14 +24,14 @@ from waystation.core.telemetry.logs import get_logger
 
 from . import job as jobs
 from . import scripts
-from .gates import Gates, Plan
+from .gates import Gates, Plan, resolve
 from .job import Job
 from .keys import FileKeys
 from .meter import Meter
 from .options import WorkOptions
 from .records import Record, dead, failure, handed_back, success
 from .scripts import SERVER_TIME, Settlement
-from .trouble import Reason, blames_the_machine, reason_of
+from .trouble import Reason, reason_of
 from .wake import Wake
 
 _log = get_logger(__name__)
@@ -315,14 +315,14 @@ class FileSource:
         claim = cast(FileClaim, settled.claim)
         match settled.outcome:
             case Done():
-                _resolve(claim.permit, None)
+                resolve(claim.permit, None)
                 return success(claim.raw, claim.id, claim.lane, claim.work.attempt, settled.took_s)
             case Failed(error):
-                _resolve(claim.permit, reason_of(error))
+                resolve(claim.permit, reason_of(error))
                 queue = self._keys.queues[claim.lane - 1]
                 return failure(claim.raw, claim.work, claim.lane, queue, error, self._options)
             case _:
-                _resolve(claim.permit, Reason.CANCELLED)
+                resolve(claim.permit, Reason.CANCELLED)
                 return handed_back(claim.raw, claim.id, claim.lane, claim.work.attempt)
 
     def _sort(
@@ -389,14 +389,3 @@ def _as_stored(error: BaseException, attempt: int, record: Record) -> Failed:
     if record[0] == "retry":
         return Retried(error, attempt, cast(int, record[6]))
     return Failed(error, attempt)
-
-
-def _resolve(permit: Permit | None, reason: Reason | None) -> None:
-    if permit is None:
-        return
-    if reason is None:
-        permit.succeeded()
-    elif blames_the_machine(reason):
-        permit.failed()
-    else:
-        permit.release()

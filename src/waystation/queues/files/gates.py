@@ -8,6 +8,7 @@ from waystation.core.errors import CircuitOpen
 from waystation.core.telemetry.logs import get_logger
 
 from .meter import Meter
+from .trouble import Reason, blames_the_machine
 
 _log = get_logger(__name__)
 
@@ -108,6 +109,18 @@ class Plan:
         while self.probes:
             for permit in self.probes.popitem()[1]:
                 permit.release()
+
+
+def resolve(permit: Permit | None, reason: Reason | None) -> None:
+    """Tell a breaker how the attempt ended that a permit was for; no reason means well."""
+    if permit is None:
+        return
+    if reason is None:
+        permit.succeeded()
+    elif blames_the_machine(reason):
+        permit.failed()
+    else:
+        permit.release()
 
 
 def _probes(breaker: Breaker, want: int) -> list[Permit]:
