@@ -229,6 +229,43 @@ def _unpicklable(work: object) -> object:
     return threading.Lock()
 
 
+class TakesTwo(Exception):
+    """An error that pickles and does not unpickle, as many of those with own arguments."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+def _takes_two(work: int) -> int:
+    raise TakesTwo(work, 2)
+
+
+async def test_an_error_that_cannot_be_read_outside_its_process_keeps_its_words() -> None:
+    (entry,) = await outcomes(_takes_two, 1, process=True)
+
+    assert str(entry.error).startswith("TakesTwo: 1 and 2 (it cannot leave its process")
+    assert "in _takes_two" in entry.error.__notes__[0]  # type: ignore[union-attr]
+
+
+HOSTILE = [StopIteration, GeneratorExit, KeyboardInterrupt, SystemExit, asyncio.CancelledError]
+
+
+def _hostile(work: int) -> int:
+    raise HOSTILE[work]
+
+
+async def _hostile_later(work: int) -> int:
+    await asyncio.sleep(0)
+    raise HOSTILE[work]
+
+
+@pytest.mark.parametrize("handler", [_hostile, _hostile_later])
+async def test_whatever_is_raised_in_a_process_fails_its_work(handler: Any) -> None:
+    entries = await outcomes(handler, *range(len(HOSTILE)), process=True, concurrency=1)
+
+    assert [entry.state for entry in entries] == ["failed"] * len(HOSTILE)
+
+
 async def test_a_process_leaves_it_to_the_worker_what_a_ctrl_c_ends() -> None:
     [entry] = await outcomes(interrupt, 21, process=True)
     assert (entry.state, entry.result) == ("completed", 42)

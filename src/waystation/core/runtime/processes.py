@@ -2,6 +2,7 @@
 
 import asyncio
 import multiprocessing
+import pickle
 import signal
 import traceback
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from waystation.core.errors import WorkError
+from waystation.core.errors import Unrecoverable, WorkError
 from waystation.core.telemetry import logs
 
 from .threads import Threads
@@ -118,8 +119,7 @@ def _serve(pipe: Connection, logging: logs.Config | None) -> None:
         try:
             pipe.send(answer)
         except Exception as error:
-            what = "result" if answer[1] is None else "error"
-            pipe.send((None, WorkError(f"the handler's {what} cannot leave its process: {error}")))
+            pipe.send((None, Unrecoverable(f"the result cannot leave its process: {error}")))
 
 
 def _answer(function: Callable[[Any], Any], work: Any) -> tuple[Any, BaseException | None]:
@@ -130,5 +130,18 @@ def _answer(function: Callable[[Any], Any], work: Any) -> tuple[Any, BaseExcepti
     except BaseException as error:
         # The traceback does not survive pickling; as a note it reaches whoever reads the failure.
         error.add_note(traceback.format_exc())
-        return None, error.with_traceback(None)
+        return None, _portable(error.with_traceback(None))
     return result, None
+
+
+def _portable(error: BaseException) -> BaseException:
+    """The error, or one that says the same where it could not be read on the other side."""
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+    except Exception as trouble:
+        told = WorkError(
+            f"{type(error).__name__}: {error} (it cannot leave its process: {trouble})"
+        )
+        told.__notes__ = error.__notes__
+        return told
+    return error

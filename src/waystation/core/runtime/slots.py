@@ -6,6 +6,7 @@ leaving the slot; the first one that does wait lets the other slots begin.
 """
 
 import asyncio
+import contextlib
 import contextvars
 import time
 import types
@@ -15,20 +16,20 @@ from typing import Any, Generic, TypeVar, cast
 
 from waystation.core.errors import Cancelled, TimedOut, WorkError
 from waystation.core.outcome import Done, Failed, Outcome, Returned
+from waystation.core.telemetry.logs import get_logger
 
 from .claim import Claim
 from .handlers import Handler
+from .interrupts import is_from_a_signal
 
 W = TypeVar("W")
+_log = get_logger(__name__)
 
 _TURN_S = 0.002
 """A slot that has run this long without waiting gives the loop a turn."""
 
 _CLOSE_S = 5.0
 """How long a cancelled handler may take to clean up."""
-
-_NOT_THE_HANDLERS = (KeyboardInterrupt, GeneratorExit)
-"""What is raised inside of a handler, but is meant for the process."""
 
 
 class Slots(Generic[W]):
@@ -111,8 +112,23 @@ class Slots(Generic[W]):
         while many and len(self._tasks) < self._concurrency:
             task = asyncio.create_task(self._slot(), name=f"slot-{len(self._tasks)}")
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(self._slot_ended)
             many -= 1
+
+    def _slot_ended(self, task: asyncio.Task[None]) -> None:
+        """Fail what ran in a slot that has ended, and let others take what waits for one."""
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if self._closing or isinstance(error, KeyboardInterrupt):
+            return
+        left = [claim for claim, (runner, _) in self._running.items() if runner is task]
+        if error or left:
+            _log.error("a slot has ended and is replaced", exc_info=error)
+        for claim in left:
+            del self._running[claim]
+            lost = Failed(WorkError("the slot that ran the handler has ended"))
+            self._finished(claim, self._verdicts.pop(claim, lost), 0.0)
+        self._wake(len(self._ready))
 
     def _suspended(self) -> None:
         self._wake(len(self._ready))
@@ -145,20 +161,15 @@ class Slots(Generic[W]):
         outcome: Outcome | None
         try:
             outcome = Done(await self._run(claim.work))
-        except asyncio.CancelledError:
-            if self._is_ending(task, claim):
-                raise
-            outcome = _cancelled_from_within()
-        except _NOT_THE_HANDLERS:
-            raise
         except BaseException as error:
-            outcome = Failed(error)
-        finally:
-            del self._running[claim]
+            outcome = Failed(self._blamed(error))
+        took = time.perf_counter() - began
         if claim in self._verdicts:
             outcome = self._judged(claim, outcome, task)
-            _go_on(task)
-        self._finished(claim, outcome, time.perf_counter() - began)
+        del self._running[claim]
+        self._finished(claim, outcome, took)
+        if task.cancelling():
+            await _go_on(task)
 
     async def _attempt_together(self, task: asyncio.Task[None], claims: list[Claim[W]]) -> None:
         began = time.perf_counter()
@@ -166,25 +177,18 @@ class Slots(Generic[W]):
         outcomes: Sequence[Outcome | None]
         try:
             outcomes = _one_each(await self._run([claim.work for claim in claims]), len(claims))
-        except asyncio.CancelledError:
-            if self._is_ending(task, *claims):
-                raise
-            outcomes = [_cancelled_from_within()] * len(claims)
-        except _NOT_THE_HANDLERS:
-            raise
         except BaseException as error:
-            outcomes = [Failed(error)] * len(claims)
-        finally:
-            for claim in claims:
-                del self._running[claim]
+            outcomes = [Failed(self._blamed(error))] * len(claims)
         took = time.perf_counter() - began
         judged = [
             self._judged(claim, outcome, task)
             for claim, outcome in zip(claims, outcomes, strict=True)
         ]
-        _go_on(task)
         for claim, outcome in zip(claims, judged, strict=True):
+            del self._running[claim]
             self._finished(claim, outcome, took)
+        if task.cancelling():
+            await _go_on(task)
 
     def _judged(
         self, claim: Claim[W], outcome: Outcome | None, task: asyncio.Task[None]
@@ -195,10 +199,19 @@ class Slots(Generic[W]):
         done = isinstance(outcome, Done) and not task.cancelling()
         return outcome if done and isinstance(verdict, Returned) else verdict
 
-    def _is_ending(self, task: asyncio.Task[None], *claims: Claim[W]) -> bool:
-        """Whether the slot itself was cancelled, and not only what runs in it."""
-        stopped = self._verdicts.keys() >= set(claims)
-        return self._closing or (task.cancelling() > 0 and not stopped)
+    def _blamed(self, error: BaseException) -> BaseException:
+        """Why the attempt failed; what is meant for the slot or the process is raised again."""
+        match error:
+            case Exception():
+                return error
+            case asyncio.CancelledError() if not self._closing:
+                return Cancelled("the handler, or something that it waited for, was cancelled")
+            case asyncio.CancelledError() | GeneratorExit():
+                raise error
+            case KeyboardInterrupt() if is_from_a_signal(error):
+                raise error
+            case _:
+                return error
 
     async def _run(self, work: Any) -> Any:
         attempt = _in_own_context(self._handler.run(work), self._suspended)
@@ -220,32 +233,37 @@ def _in_own_context(
 ) -> Generator[Any, Any, Any]:
     # What a handler sets in its context variables must not be seen by the next one in the slot.
     run = contextvars.copy_context().run
-    try:
-        waiting_for = run(attempt.send, None)
-    except StopIteration as stop:
-        return stop.value
-    suspended()
+    step: Callable[[Any], Any] = attempt.send
+    value: Any = None
+    is_first = True
     while True:
-        try:
-            sent = yield waiting_for
-        except BaseException as error:
-            step, value = attempt.throw, error
-        else:
-            step, value = attempt.send, sent
         try:
             waiting_for = run(step, value)
         except StopIteration as stop:
             return stop.value
+        except GeneratorExit as error:
+            # Raised by the handler, while one that comes in below is meant for the slot.
+            raise WorkError("the handler raised GeneratorExit") from error
+        if is_first:
+            is_first = False
+            suspended()
+        try:
+            value = yield waiting_for
+            step = attempt.send
+        except GeneratorExit:
+            attempt.close()
+            raise
+        except BaseException as error:
+            step, value = attempt.throw, error
 
 
-def _cancelled_from_within() -> Failed:
-    return Failed(Cancelled("something that the handler waited for was cancelled"))
-
-
-def _go_on(task: asyncio.Task[None]) -> None:
-    """Let a slot run other work after what was stopped in it."""
-    if task.cancelling():
+async def _go_on(task: asyncio.Task[None]) -> None:
+    """Let a slot run other work after what was cancelled in it."""
+    while task.cancelling():
         task.uncancel()
+    # Before Python 3.13 a cancellation that has not been delivered yet comes all the same.
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)
 
 
 def _one_each(results: Any, many: int) -> list[Outcome]:

@@ -52,6 +52,11 @@ class Threads:
 def _answer(outcome: "Future[Any]", function: Callable[[], Any]) -> None:
     try:
         result = function()
+    except StopIteration as error:
+        # No future takes it, because it would end the coroutine that waits, without a word.
+        stopped = RuntimeError(f"the handler raised {type(error).__name__}")
+        stopped.__cause__ = error
+        outcome.set_exception(stopped)
     except BaseException as error:
         outcome.set_exception(error)
     else:

@@ -1,0 +1,184 @@
+"""Whatever a handler raises fails its attempt, and its slot goes on."""
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from waystation.core.outcome import Failed
+
+from .line import Line
+from .test_working import Notes, until, working
+
+
+class OddOne(BaseException):
+    """What no handler should raise, and some library does."""
+
+
+def stop_iteration(work: Any) -> Any:
+    return next(iter(()))
+
+
+def generator_exit(work: Any) -> None:
+    raise GeneratorExit
+
+
+def keyboard_interrupt(work: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def system_exit(work: Any) -> None:
+    raise SystemExit(3)
+
+
+def cancelled_error(work: Any) -> None:
+    raise asyncio.CancelledError
+
+
+def odd_one(work: Any) -> None:
+    raise OddOne("odd")
+
+
+RAISING = [
+    stop_iteration,
+    generator_exit,
+    keyboard_interrupt,
+    system_exit,
+    cancelled_error,
+    odd_one,
+]
+
+
+def as_coroutine(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    async def handle(work: Any) -> Any:
+        return function(work)
+
+    return handle
+
+
+def as_coroutine_that_waited(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    async def handle(work: Any) -> Any:
+        await asyncio.sleep(0)
+        return function(work)
+
+    return handle
+
+
+def as_plain_function(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return function
+
+
+async def cancel_own_task(work: Any) -> None:
+    task = asyncio.current_task()
+    assert task
+    task.cancel()
+    await asyncio.sleep(60)
+
+
+async def cancel_own_task_twice(work: Any) -> None:
+    task = asyncio.current_task()
+    assert task
+    task.cancel()
+    try:
+        await asyncio.sleep(60)
+    finally:
+        task.cancel()
+
+
+class Reasons(Notes):
+    """Remembers why attempts failed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reasons: list[BaseException] = []
+
+    def settled(self, settled: Any) -> None:
+        super().settled(settled)
+        outcomes = [each.outcome for each in settled]
+        self.reasons += [each.error for each in outcomes if isinstance(each, Failed)]
+
+
+async def fails_and_the_slot_goes_on(line: Line, bad: Callable[[Any], Any]) -> BaseException:
+    """Let one slot do a bad piece of work, then a good one; why the bad one failed."""
+    ids = [await line.add(attempts=1) for _ in range(2)]
+    turns = iter((True, False))
+
+    async def on_the_loop(work: Any) -> Any:
+        return await bad(work) if next(turns) else "good"
+
+    def in_a_thread(work: Any) -> Any:
+        return bad(work) if next(turns) else "good"
+
+    handle = on_the_loop if inspect.iscoroutinefunction(bad) else in_a_thread
+    notes = Reasons()
+    async with working(line, handle, notes, concurrency=1):
+        await until(line, ids[:1], "failed")
+        await until(line, ids[1:], "completed")
+    (reason,) = notes.reasons
+    return reason
+
+
+@pytest.mark.parametrize("kind", [as_coroutine, as_coroutine_that_waited, as_plain_function])
+@pytest.mark.parametrize("raising", RAISING)
+async def test_whatever_a_handler_raises_is_a_failed_attempt(
+    line: Line, kind: Callable[..., Any], raising: Callable[[Any], Any]
+) -> None:
+    reason = await fails_and_the_slot_goes_on(line, kind(raising))
+
+    assert isinstance(reason, BaseException)
+    assert str(reason) or type(reason).__name__
+
+
+@pytest.mark.parametrize("bad", [cancel_own_task, cancel_own_task_twice])
+async def test_a_handler_that_cancels_its_own_task_fails(
+    line: Line, bad: Callable[[Any], Any]
+) -> None:
+    reason = await fails_and_the_slot_goes_on(line, bad)
+
+    assert "cancelled" in str(reason)
+
+
+async def test_a_handler_that_cancels_its_own_task_and_returns_is_done(line: Line) -> None:
+    ids = [await line.add(attempts=1) for _ in range(3)]
+
+    async def handle(work: Any) -> str:
+        task = asyncio.current_task()
+        assert task
+        task.cancel()
+        return "done"
+
+    async with working(line, handle, concurrency=1):
+        await until(line, ids, "completed")
+
+
+async def test_a_slot_that_was_cancelled_from_outside_is_replaced(line: Line) -> None:
+    """Whoever cancels every task of the loop must not leave a worker that takes nothing."""
+    ids = [await line.add(attempts=1) for _ in range(2)]
+    slots: list[asyncio.Task[Any]] = []
+
+    async def handle(work: Any) -> str:
+        task = asyncio.current_task()
+        assert task
+        slots.append(task)
+        return "done"
+
+    async with working(line, handle, concurrency=1):
+        await until(line, ids, "completed")
+        slots[0].cancel()
+        await asyncio.sleep(0.01)
+        await until(line, [await line.add(attempts=1)], "completed")
+
+
+async def test_settled_is_told_for_the_failed_attempt(line: Line) -> None:
+    id = await line.add(attempts=1)
+    notes = Notes()
+
+    async def handle(work: Any) -> None:
+        raise GeneratorExit
+
+    async with working(line, handle, notes, concurrency=1):
+        await until(line, [id], "failed")
+
+    assert notes.settled_ids == [id]
