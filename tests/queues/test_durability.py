@@ -9,7 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.support.listening import blocked_on
-from waystation.core.errors import InvalidOption, InvalidSetting, NotReplicated, ScriptFailed
+from waystation.core.errors import InvalidOption, InvalidSetting, NotReplicated, WrongType
 from waystation.core.store import embedded
 from waystation.core.store.address import parse
 from waystation.core.store.attached import DURABILITY
@@ -152,7 +152,7 @@ async def test_many_who_add_at_once_wait_together(primary: Ephemeral, replica: E
 async def test_a_refusal_is_told_before_anything_about_replicas(primary: Ephemeral) -> None:
     async with await connect(primary.url, IMPATIENT) as store:
         await store.hot.execute_command("SET", "bull:mail:wait", "not a list")
-        with pytest.raises(ScriptFailed, match="WRONGTYPE"):
+        with pytest.raises(WrongType, match="bull:mail:wait must hold a list"):
             await add_a_job(store)
 
 

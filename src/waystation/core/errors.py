@@ -12,6 +12,7 @@
     │  ├─ StoreUnsuitable
     │  ├─ StoreBusy
     │  ├─ NotReplicated
+    │  ├─ WrongType
     │  └─ ScriptFailed
     └─ WorkError             one piece of work
        ├─ NotFound
@@ -122,6 +123,12 @@ class NotReplicated(StoreError):
 
     def __str__(self) -> str:
         return f"{super().__str__()}; stored: {reprlib.repr(self.stored)}"
+
+
+class WrongType(StoreError):
+    """A key holds another type than it should; nothing happened until somebody repairs it."""
+
+    code = "WRONG_TYPE"
 
 
 class ScriptFailed(StoreError):

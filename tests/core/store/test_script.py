@@ -10,11 +10,18 @@ import redis as sync_redis
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from waystation.core.errors import InvalidInput, LeaseLost, NotFound, ScriptFailed, StoreBusy
+from waystation.core.errors import (
+    InvalidInput,
+    LeaseLost,
+    NotFound,
+    ScriptFailed,
+    StoreBusy,
+    WrongType,
+)
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
 from waystation.core.store.script import Door
-from waystation.core.store.source import Source, parse_header
+from waystation.core.store.source import parse_header
 
 Written = Callable[..., Any]
 
@@ -168,9 +175,51 @@ def test_the_same_door_serves_a_client_that_waits(redis_url: str, written: Writt
 
 async def test_the_assembled_text_runs_from_any_client(redis: Redis, written: Written) -> None:
     doors = written({"push": PUSH}, args="value: str")
-    text = Source(doors.__package__, "push").text
+    text = doors.push.source
     assert await redis.execute_command("EVAL", text, 1, "elsewhere", "v") == 1
     assert await redis.script_load(text) == doors.push.sha
+
+
+TAKE = """\
+--- Forget the lock, then take from the line.
+--- keys  lock wait
+redis.call('DEL', lock)
+return redis.call('RPOP', wait)
+"""
+
+
+async def test_a_key_of_another_type_stops_a_script_before_it_writes(
+    redis: Redis, redis_url: str, written: Written
+) -> None:
+    doors = written({"take": TAKE})
+    await redis.set(doors.keys.lock, "held")
+    await redis.set(doors.keys.wait, "no list")
+    sentence = "waystation:mail:wait must hold a list, but holds a string; nothing was changed"
+    with pytest.raises(WrongType, match=sentence):
+        await doors.take(redis, doors.keys)
+    with sync_redis.Redis.from_url(redis_url) as client, pytest.raises(WrongType, match=sentence):
+        doors.take.call_sync(client, doors.keys)
+    assert await redis.get(doors.keys.lock) == b"held"
+
+
+async def test_a_script_may_look_at_its_keys_itself(redis: Redis, written: Written) -> None:
+    doors = written({"take": TAKE.replace("wait\n", "wait\n--- unchecked  lock\n", 1)})
+    await redis.lpush(doors.keys.lock, "no string")
+    await redis.lpush(doors.keys.wait, "a")
+    assert await doors.take(redis, doors.keys) == b"a"
+
+
+def test_only_keys_can_be_left_unchecked(written: Written) -> None:
+    lua = TAKE.replace("wait\n", "wait\n--- unchecked  delayed\n", 1)
+    with pytest.raises(ValueError, match="leaves delayed unchecked, but has no such keys"):
+        written({"take": lua})
+
+
+def test_a_script_that_only_reads_checks_nothing(written: Written) -> None:
+    read = "--- Look.\n--- keys  wait lock\nreturn redis.call('LLEN', wait)"
+    chosen = "--- Look.\n--- keys  wait lock\nreturn redis.call(lock and 'LLEN' or 'LPOP', wait)"
+    assert "STRLEN" not in written({"look": read}).look.source
+    assert "redis.call('STRLEN', lock)" in written({"look": chosen}).look.source
 
 
 async def test_a_door_takes_the_hot_path_too(redis_url: str, written: Written) -> None:

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 
 from tests.support.listening import blocked_on, first
 from tests.support.patience import LIMIT_S
-from waystation.core.errors import InvalidOption, NotFound, StoreError, StoreUnreachable, TimedOut
+from waystation.core.errors import InvalidOption, NotFound, StoreUnreachable, TimedOut, WrongType
 from waystation.core.store import embedded
 from waystation.core.store.connection import StoreOptions, connect
 from waystation.queues.bullmq.event import QueueEvent, read_event
@@ -170,7 +170,7 @@ async def test_what_cannot_heal_ends_the_listening_with_the_reason(
     redis: Redis, events: QueueEvents
 ) -> None:
     await redis.set(KEYS.events, "not a stream")
-    with pytest.raises(StoreError, match="WRONGTYPE"):
+    with pytest.raises(WrongType, match="bull:mail:events must hold a stream, but holds a string"):
         await anext(events.listen(START))
 
 

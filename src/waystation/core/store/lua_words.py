@@ -19,6 +19,17 @@ KEYWORDS = frozenset(
     )
 )
 
+# Commands that change nothing.
+_READS = frozenset(
+    re.findall(
+        r"\w+",
+        "EXISTS GET HEXISTS HGET HGETALL HKEYS HLEN HMGET HSCAN HVALS LINDEX LLEN LPOS LRANGE MGET "
+        "PTTL SCARD SISMEMBER SMEMBERS SMISMEMBER SSCAN STRLEN TIME TTL TYPE XINFO XLEN XRANGE "
+        "XREVRANGE ZCARD ZCOUNT ZINTER ZMSCORE ZRANDMEMBER ZRANGE ZRANGEBYSCORE ZRANK ZREVRANGE "
+        "ZREVRANGEBYSCORE ZSCAN ZSCORE",
+    )
+)
+
 _TOKEN = re.compile(
     r"""
       (?P<space>\s+)
@@ -46,14 +57,18 @@ def undeclared(text: str) -> set[str]:
 
 def lower_case_commands(text: str) -> set[str]:
     """Commands not written in upper case."""
-    words = tokens(text)
-    calls = zip(words, words[1:], words[2:], words[3:], words[4:], strict=False)
     return {
         command
-        for owner, dot, call, _, command in calls
-        if (owner, dot) == ("redis", ".") and call in ("call", "pcall")
+        for command, _ in _commands(text)
         if command[0] in "'\"" and command != command.upper()
     }
+
+
+def only_reads(text: str) -> bool:
+    """Whether every command is written out and changes nothing."""
+    return all(
+        command[1:-1] in _READS and after in (",", ")") for command, after in _commands(text)
+    )
 
 
 def only_function(text: str) -> str | None:
@@ -67,6 +82,14 @@ def only_function(text: str) -> str | None:
         if word == "end" and depth == 0:
             return words[2] if index == len(words) - 1 else None
     return None
+
+
+def _commands(text: str) -> Iterator[tuple[str, str]]:
+    """The first argument of every call to the server, and what stands behind it."""
+    words = [*tokens(text), ""]
+    for at, word in enumerate(words[:-5]):
+        if word == "redis" and words[at + 1] == "." and words[at + 2] in ("call", "pcall"):
+            yield words[at + 4], words[at + 5]
 
 
 def _used(words: list[str]) -> Iterator[str]:

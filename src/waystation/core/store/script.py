@@ -18,8 +18,15 @@ from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from redis.exceptions import NoScriptError
 
-from waystation.core.errors import InvalidInput, NotReplicated, ScriptFailed, WaystationError
+from waystation.core.errors import (
+    InvalidInput,
+    NotReplicated,
+    ScriptFailed,
+    WaystationError,
+    WrongType,
+)
 from waystation.core.store import faults
+from waystation.core.store.keyspace import Keyspace
 from waystation.core.store.source import Source
 
 P = ParamSpec("P")
@@ -76,7 +83,8 @@ class Door(Generic[P, R]):
         self.name = declaration.__name__
         self.__doc__ = declaration.__doc__
         self.__wrapped__ = declaration
-        self.script = Source(declaration.__module__.rpartition(".")[0], self.name)
+        self._types = _key_types(declaration)
+        self.script = Source(declaration.__module__.rpartition(".")[0], self.name, self._types)
         self.header = self.script.header
         self.source = self.script.text
         self.sha = self.script.sha
@@ -102,6 +110,9 @@ class Door(Generic[P, R]):
                 self.script.check()
                 answer = await client.execute_command("EVAL", self.source, count, *slots)
         except faults.FAULTS as error:
+            for key, wanted in self._suspects(error, slots):
+                if mistaken := _mistaken(key, wanted, await _type_of(client, key)):
+                    raise mistaken from error
             raise self._failure(error) from error
         except NotReplicated as error:
             error.stored = self._reply(error.stored)
@@ -118,6 +129,9 @@ class Door(Generic[P, R]):
                 self.script.check()
                 answer = client.execute_command("EVAL", self.source, count, *slots)
         except faults.FAULTS as error:
+            for key, wanted in self._suspects(error, slots):
+                if mistaken := _mistaken(key, wanted, client.execute_command("TYPE", key)):
+                    raise mistaken from error
             raise self._failure(error) from error
         return self._reply(answer)
 
@@ -143,6 +157,13 @@ class Door(Generic[P, R]):
         if unknown := sorted(set(args) - known):
             raise TypeError(f"{self.name}() has no argument {', '.join(unknown)}")
         return {**self._defaults, **args}
+
+    def _suspects(self, error: Exception, slots: list[Any]) -> list[tuple[str, str]]:
+        """The keys that may be what the server complains about, and what each should hold."""
+        if "WRONGTYPE" not in str(error):
+            return []
+        named = zip(self.header.keys, slots, strict=False)
+        return [(key, self._types[name]) for name, key in named if name in self._types]
 
     def _failure(self, error: Exception) -> WaystationError:
         failure = faults.meaning(error)
@@ -186,6 +207,38 @@ def _refuse_unsendable(door: Door[Any, Any], count: int, slots: list[Any]) -> No
             )
 
 
+async def _type_of(client: Client, key: str) -> Any:
+    try:
+        return await client.execute_command("TYPE", key)
+    except NotReplicated as unconfirmed:
+        # A client that waits for replicas does so for questions, too.
+        return unconfirmed.stored
+    except faults.FAULTS as error:
+        raise faults.meaning(error) from error
+
+
+def _mistaken(key: str, wanted: str, found: Any) -> WrongType | None:
+    """Which of the keys it is; the server's own error names none."""
+    found = found.decode() if isinstance(found, bytes) else str(found)
+    if found in ("none", wanted):
+        return None
+    return WrongType(f"{key} must hold a {wanted}, but holds a {found}; nothing was changed")
+
+
+def _keyspace(declaration: Callable[..., Any]) -> Any:
+    """What the declaration says about where its keys come from."""
+    parameters = inspect.signature(declaration).parameters.values()
+    places = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
+    return typing.get_type_hints(declaration).get(places[1]) if len(places) > 1 else None
+
+
+def _key_types(declaration: Callable[..., Any]) -> dict[str, str]:
+    kind = _keyspace(declaration)
+    if not (isinstance(kind, type) and issubclass(kind, Keyspace)):
+        return {}
+    return {key.name: key.type for key in kind.lines()}
+
+
 def _defaults(declaration: Callable[..., Any]) -> dict[str, Any]:
     parameters = inspect.signature(declaration).parameters.values()
     return {
@@ -211,11 +264,11 @@ def _check_signature(door: Door[Any, Any]) -> None:
     if len(places) not in ((2,) if header.keys or header.rest_keys else (1, 2)):
         raise TypeError(f"the door {door.name} must take a client and a keyspace, then keywords")
     if header.keys or header.rest_keys:
-        _check_keys(door, places[1].name)
+        _check_keys(door)
 
 
-def _check_keys(door: Door[Any, Any], parameter: str) -> None:
-    kind = typing.get_type_hints(door.__wrapped__).get(parameter)
+def _check_keys(door: Door[Any, Any]) -> None:
+    kind = _keyspace(door.__wrapped__)
     declared = {*dir(kind), *(inspect.get_annotations(kind) if inspect.isclass(kind) else ())}
     wanted = [*door.header.keys, *filter(None, [door.header.rest_keys])]
     if missing := [key for key in wanted if key not in declared]:

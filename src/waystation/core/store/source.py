@@ -12,9 +12,14 @@ A last key with dots does the same in KEYS, for keys whose number only the calle
 
 Each call makes every helper anew, half a microsecond apiece. Those behind `rarely` are made when
 first asked for, as `rarely().release_parent(…)`, so that the common path does not pay for them.
+
+A script that writes starts by asking each of its keys for its size: a key of another type than the
+keyspace declares stops it there, with nothing moved. A script that rather looks itself, because it
+runs often or only deletes the key, names that key behind `unchecked`, or `all` of them.
 """
 
 import hashlib
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -23,6 +28,16 @@ from typing import NamedTuple
 from waystation.core.store import lua_words
 
 SHARED = "waystation.core.store"
+
+_SIZES = {
+    "string": "STRLEN",
+    "list": "LLEN",
+    "set": "SCARD",
+    "zset": "ZCARD",
+    "hash": "HLEN",
+    "stream": "XLEN",
+}
+"""The command that is quick for a key of this type or without a value, and fails for others."""
 
 
 class Header(NamedTuple):
@@ -38,20 +53,24 @@ class Header(NamedTuple):
     """The key that stands for any number of keys, behind the others."""
     rarely: tuple[str, ...] = ()
     """Helpers that are only made when the script asks for them by `rarely()`."""
+    unchecked: tuple[str, ...] = ()
+    """Keys whose type the script looks after itself."""
 
 
 class Source:
     """One script, ready for the server or for a client in another language."""
 
-    def __init__(self, package: str, name: str) -> None:
+    def __init__(self, package: str, name: str, types: Mapping[str, str] | None = None) -> None:
         self.package = package
         self.name = name
         body = _read(_lua(package) / f"{name}.lua")
         self.header = parse_header(body, where=self.where)
         helpers = _helpers(package, self.header.uses, where=self.where)
         rare = _helpers(package, self.header.rarely, where=self.where)
-        made = [*helpers.values(), *_rarely(self.header.rarely, rare), _prelude(self.header), ""]
-        preamble = "\n".join(made)
+        made = [*helpers.values(), *_rarely(self.header.rarely, rare), _prelude(self.header)]
+        if not lua_words.only_reads("\n".join([*made, body])):
+            made += _checks(self.header, types or {})
+        preamble = "\n".join([*made, ""])
         self._helpers = {**helpers, **rare}
         self.text = preamble + body
         self._body_starts = preamble.count("\n")
@@ -83,6 +102,9 @@ class Source:
         return reported - self._body_starts if reported > self._body_starts else None
 
 
+_SLOTS = ("keys", "args", "uses", "rarely", "unchecked")
+
+
 def parse_header(text: str, *, where: str) -> Header:
     """Read the lines at the top that start with three dashes."""
     lines = text.splitlines()
@@ -91,7 +113,7 @@ def parse_header(text: str, *, where: str) -> Header:
         head.append(lines[len(head)].removeprefix("---").strip())
     if not head or not head[0]:
         raise ValueError(f"{where} must start with a sentence: `--- What it does.`")
-    slots: dict[str, list[str]] = {"keys": [], "args": [], "uses": [], "rarely": []}
+    slots: dict[str, list[str]] = {name: [] for name in _SLOTS}
     summary = head[:1]
     for line in head[1:]:
         kind, _, names = line.partition(" ")
@@ -112,7 +134,10 @@ def _header(summary: str, slots: dict[str, list[str]], where: str) -> Header:
             raise ValueError(f"{where}: {name!r} cannot be the name of a slot")
     if twice := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"{where} names {', '.join(sorted(twice))} twice")
-    return Header(summary, keys, args, rest, uses, rest_keys, rarely)
+    unchecked = keys if slots["unchecked"] == ["all"] else tuple(slots["unchecked"])
+    if unknown := [name for name in unchecked if name not in keys]:
+        raise ValueError(f"{where} leaves {', '.join(unknown)} unchecked, but has no such keys")
+    return Header(summary, keys, args, rest, uses, rest_keys, rarely, unchecked)
 
 
 def _without_rest(names: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
@@ -129,6 +154,12 @@ def _prelude(header: Header) -> str:
     if header.rest:
         lines.append(f"local {header.rest} = {len(header.args) + 1}")
     return "\n".join(lines)
+
+
+def _checks(header: Header, types: Mapping[str, str]) -> list[str]:
+    """A question to each key that only its own type answers."""
+    checked = [name for name in header.keys if name in types and name not in header.unchecked]
+    return [f"redis.call('{_SIZES[types[name]]}', {name})" for name in checked]
 
 
 def _helpers(package: str, names: tuple[str, ...], *, where: str) -> dict[str, str]:

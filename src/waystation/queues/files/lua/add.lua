@@ -4,6 +4,7 @@
 --- the milliseconds after which it is worth asking again.
 --- keys  seen seen_before rate_limit events wake lanes...
 --- args  now events_cap remember_ms rate burst jobs...
+--- unchecked  rate_limit
 --- uses  instant_ms tell rouse turn_page
 now, remember_ms, rate = instant_ms(now), tonumber(remember_ms), tonumber(rate)
 turn_page(seen, seen_before, remember_ms)
