@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from tests.support.patience import LIMIT_S
-from waystation.core.errors import InvalidOption, ScriptFailed, StoreUnreachable
+from waystation.core.errors import (
+    InvalidOption,
+    ScriptFailed,
+    StoreError,
+    StoreUnreachable,
+    WrongType,
+)
+from waystation.core.runtime import worker as worker_module
 from waystation.core.runtime.claim import Extend, Reply, Settled
 from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.memory import MemorySource
@@ -23,6 +30,8 @@ class Recorded(MemorySource):
         super().__init__(**options)
         self.calls: list[tuple[int, int]] = []
         self.trouble: list[Exception] = []
+        self.locked = False
+        """Nothing can be claimed, but outcomes can be filed."""
         self.poison: str | None = None
 
     async def settle(self, settled: Sequence[Settled[Any]], *, claim: int) -> Reply[Any]:
@@ -31,6 +40,8 @@ class Recorded(MemorySource):
             raise self.trouble.pop()
         if any(each.claim.id == self.poison for each in settled):
             raise ScriptFailed("one of these cannot be filed")
+        if self.locked and claim:
+            raise ScriptFailed("nothing can be claimed")
         reply = await super().settle(settled, claim=claim)
         self.calls.append((len(settled), len(reply.claims)))
         return reply
@@ -38,12 +49,12 @@ class Recorded(MemorySource):
 
 @contextlib.asynccontextmanager
 async def working(
-    source: MemorySource, handle: Any, *, batch: int = 0, **options: Any
+    source: MemorySource, handle: Any, *, batch: int = 0, listener: Any = None, **options: Any
 ) -> AsyncGenerator[Worker[Any]]:
     options = {"wait_s": 0.05} | options
     settings = WorkerOptions(**options)
     handler = handler_of(handle, concurrency=settings.concurrency, batch=batch)
-    worker = Worker(source, handler, settings)
+    worker = Worker(source, handler, settings, listener=listener)
     running = asyncio.create_task(worker.run())
     try:
         yield worker
@@ -116,6 +127,57 @@ async def test_one_outcome_that_cannot_be_filed_does_not_take_the_others_with_it
                 await asyncio.sleep(0.002)
 
     assert source.entries["4"].state == "active"
+
+
+def told_something_else(*_: object) -> None:
+    pass
+
+
+async def test_a_script_that_fails_is_asked_again_after_growing_pauses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[int] = []
+
+    class Patience:
+        def pause_ms(self, tries: int, dice: object) -> int:
+            pauses.append(tries)
+            return 1
+
+    monkeypatch.setattr(worker_module, "_PATIENCE", Patience())
+    told: list[str] = []
+
+    class Listening:
+        def troubled(self, error: StoreError) -> None:
+            told.append(error.code)
+
+        def __getattr__(self, name: str) -> Any:
+            return told_something_else
+
+    source = Recorded()
+    source.trouble = [WrongType("a key is spoiled"), *[ScriptFailed("no") for _ in range(4)]]
+    source.add("work")
+    async with working(source, no_op, listener=Listening()):
+        await until_all(source)
+    assert pauses == [1, 2, 3, 4, 5]
+    assert told == ["SCRIPT_FAILED"] * 4 + ["WRONG_TYPE"]
+
+
+async def test_what_cannot_be_claimed_keeps_no_outcome_from_being_filed() -> None:
+    source = Recorded()
+    source.add("work")
+
+    async def lock(work: Any) -> None:
+        source.locked = True
+
+    async with working(source, lock):
+        await until_all(source)
+
+
+async def test_a_worker_whose_script_fails_stops_when_told_to() -> None:
+    source = Recorded()
+    source.locked = True
+    async with asyncio.timeout(LIMIT_S), working(source, no_op, grace_s=10 * LIMIT_S):
+        await asyncio.sleep(0)
 
 
 async def test_more_than_was_asked_for_does_not_make_more_room() -> None:

@@ -18,10 +18,11 @@ from waystation.core.errors import (
     InvalidOption,
     ScriptFailed,
     StoreError,
+    WrongType,
 )
 from waystation.core.options import at_least
 from waystation.core.outcome import Failed, Outcome, Returned
-from waystation.core.telemetry.logs import get_logger
+from waystation.core.telemetry.logs import describe, get_logger
 
 from .claim import Claim, Refused, Reply, Settled, Source
 from .handlers import Handler
@@ -233,19 +234,24 @@ class Worker(Generic[W]):
         while True:
             try:
                 return await self._source.settle(settled, claim=room)
-            except ScriptFailed as error:
-                if len(settled) < 2:
-                    return self._give_up(settled, error)
-                return await self._call_one_by_one(settled)
             except StoreError as error:
+                if settled and isinstance(error, ScriptFailed):
+                    return await self._call_apart(settled, room, error)
                 self._trouble(error)
                 if self._stopping.is_set():
+                    if not settled and isinstance(error, ScriptFailed | WrongType):
+                        return Reply()
                     room = 0
                 tries += 1
                 await asyncio.sleep(_PATIENCE.pause_ms(tries, _DICE) / 1000)
 
-    async def _call_one_by_one(self, settled: Sequence[Settled[W]]) -> Reply[W]:
-        # One outcome the line cannot file must not take the others with it.
+    async def _call_apart(
+        self, settled: Sequence[Settled[W]], room: int, error: ScriptFailed
+    ) -> Reply[W]:
+        # A script that fails has moved nothing. One outcome that cannot be filed must not take the
+        # others with it, nor may what cannot be claimed keep one from being filed.
+        if len(settled) == 1 and not room:
+            return self._give_up(settled, error)
         replies = [await self._call([each], 0) for each in settled]
         return Reply(
             (),
@@ -289,7 +295,7 @@ class Worker(Generic[W]):
             listener.claimed(reply.claims)
 
     def _trouble(self, error: StoreError) -> None:
-        _log.warning("the source cannot be asked now", error_code=error.code)
+        _log.warning("the source cannot be asked now", **describe(error))
         if self._listener is not None:
             self._listener.troubled(error)
 
