@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.patience import LIMIT_S
 from waystation.core import codec
-from waystation.core.errors import InvalidInput, InvalidOption, PayloadTooLarge, ScriptFailed
+from waystation.core.errors import InvalidInput, InvalidOption, PayloadTooLarge, WrongType
 from waystation.queues.bullmq import Backoff, Job, Keep, Queue
 from waystation.queues.bullmq.worker import Worker
 
@@ -383,12 +383,12 @@ async def test_events_that_cannot_be_told_lose_no_job(hands: Hands) -> None:
     await hands.redis.set(hands.keys.events, "not a stream")
 
     for claim in held:
-        with pytest.raises(ScriptFailed, match="WRONGTYPE"):
+        with pytest.raises(WrongType, match="bull:mail:events must hold a stream"):
             await hands.complete(claim)
-    with pytest.raises(ScriptFailed, match="WRONGTYPE"):
+    with pytest.raises(WrongType, match="bull:mail:events must hold a stream"):
         await hands.claim(2)
 
     await hands.redis.delete(hands.keys.events)
-    assert await hands.ids("completed") == [claim.id for claim in held]
-    await hands.lapse()
-    assert sorted(await hands.ids("wait")) == sorted(ids[2:])
+    assert await hands.ids("active") == [claim.id for claim in reversed(held)]
+    assert [await hands.complete(claim) for claim in held] == [None, None]
+    assert [claim.id for claim in await hands.claim(4)] == ids[2:]

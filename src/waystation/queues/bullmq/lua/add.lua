@@ -3,8 +3,9 @@
 --- The reply has an id for each job, or a number below zero that says why it was refused.
 --- keys  id meta wait active prioritized delayed marker events pc paused completed failed
 --- args  base now jobs...
---- uses  now_ms waiting_list is_held_back store_job events_cap
---- rarely  insert_job
+--- unchecked  all
+--- uses  now_ms store_job
+--- rarely  check_wants insert_job waiting_list
 local queue = {
   base = base, meta = meta, wait = wait, active = active, prioritized = prioritized,
   delayed = delayed, marker = marker, events = events, pc = pc, paused = paused,
@@ -12,9 +13,40 @@ local queue = {
 }
 now = now_ms(now)
 local many = (#ARGV - jobs + 1) / 4
+
+-- Everything that a key of another type would make fail is asked before the first write, so that a
+-- script that fails has added nothing.
+local rules = redis.call('HMGET', meta, 'opts.maxLenEvents', 'paused', 'concurrency')
+-- Whoever writes there may write anything, and jobs must go on.
+local most, cap = tonumber(rules[3]), rules[1]
+if not cap or #cap > 9 or not string.match(cap, '^%d+$') then cap = 10000 end
+queue.is_held = (rules[2] or (most and redis.call('LLEN', active) >= most)) and true or false
+redis.call('XLEN', events)
+queue.is_marked = redis.call('ZSCORE', marker, '0') ~= false
+local wants, takes_turn = {}, false
+for nth = 1, many do
+  local text = ARGV[jobs + nth * 4 - 1]
+  if text == '' then
+    takes_turn = true
+  else
+    local want = cjson.decode(text)
+    wants[nth] = want
+    if want.delay then
+      redis.call('ZCARD', delayed)
+    elseif want.priority then
+      redis.call('ZCARD', prioritized)
+      redis.call('STRLEN', pc)
+    else
+      takes_turn = true
+    end
+    if want.deduplication or want.parent_key then rarely().check_wants(queue, want) end
+  end
+end
+local list = rules[2] and rarely().waiting_list(queue) or wait
+if takes_turn then redis.call('LLEN', list) end
+
 local first_number = redis.call('INCRBY', id, many) - many
-local cap = events_cap(meta)
-local list = waiting_list(queue)
+if not rules[1] then redis.call('HSET', meta, 'opts.maxLenEvents', cap) end
 local ready, ids = {}, {}
 
 local function push_ready()
@@ -22,23 +54,27 @@ local function push_ready()
   for first = 1, #ready, 1000 do
     redis.call('LPUSH', list, unpack(ready, first, math.min(first + 999, #ready)))
   end
-  if not is_held_back(queue) then redis.call('ZADD', marker, 0, '0') end
+  if not queue.is_held and not queue.is_marked then redis.call('ZADD', marker, 0, '0') end
   ready = {}
 end
 
 for nth = 1, many do
   local at, number = jobs + (nth - 1) * 4, string.format('%.0f', first_number + nth)
-  if ARGV[at + 3] == '' then
-    store_job(queue, number, ARGV[at], ARGV[at + 1], ARGV[at + 2], now, 0, 0)
+  repeat
+    if not wants[nth] then
+      ids[nth] = store_job(queue, number, ARGV[at], ARGV[at + 1], ARGV[at + 2], now, 0, 0)
+    else
+      -- What came before stays before.
+      push_ready()
+      ids[nth] = rarely().insert_job(queue, number, ARGV[at], ARGV[at + 1], ARGV[at + 2], wants[nth],
+        now, false)
+    end
+    -- Something else lies under that number: the next one is as good.
+    if not ids[nth] then number = string.format('%.0f', redis.call('INCR', id)) end
+  until ids[nth]
+  if not wants[nth] then
     redis.call('XADD', events, '*', 'event', 'waiting', 'jobId', number)
     ready[#ready + 1] = number
-    ids[nth] = number
-  else
-    -- What came before stays before.
-    push_ready()
-    local wants = cjson.decode(ARGV[at + 3])
-    ids[nth] = rarely().insert_job(queue, number, ARGV[at], ARGV[at + 1], ARGV[at + 2], wants, now,
-      false)
   end
 end
 push_ready()

@@ -5,9 +5,10 @@
 --- keys  wait active prioritized delayed marker meta events pc stalled limiter completed failed
 --- keys  paused metrics_completed metrics_failed
 --- args  base now token lease_ms want worker max duration metrics outcomes...
+--- unchecked  all
 --- uses  claim_jobs
---- rarely  take_back file_finished finish_failed try_again hand_back promote_due record_metrics
---- rarely  set_aside
+--- rarely  check_ties take_back file_finished finish_failed try_again hand_back promote_due
+--- rarely  record_metrics set_aside
 local queue = {
   base = base, wait = wait, active = active, prioritized = prioritized, delayed = delayed,
   marker = marker, meta = meta, events = events, pc = pc, stalled = stalled, limiter = limiter,
@@ -19,30 +20,82 @@ if now == '' then
 else
   now = tonumber(now)
 end
+want = tonumber(want)
+
+-- Every key is asked for something that only its own type answers before anything is written, so
+-- that a call that fails has moved nothing; and no job is handed out that could not be filed away.
+local rules = redis.call('HMGET', meta, 'paused', 'concurrency', 'max', 'duration',
+  'opts.maxLenEvents', 'version')
+local suspects = redis.call('SCARD', stalled)
+redis.call('ZCARD', completed)
+redis.call('XLEN', events)
+local first, is_due = {}, false
+if want > 0 then
+  queue.is_marked = redis.call('ZSCORE', marker, '0') ~= false
+  if redis.call('LLEN', wait) < want then redis.call('ZCARD', prioritized) end
+  if max ~= '' or rules[3] then redis.call('STRLEN', limiter) end
+  first = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
+  is_due = first[2] and tonumber(first[2]) < (now + 1) * 4096
+end
+if metrics ~= '' then
+  for _, key in ipairs({ metrics_completed, metrics_failed }) do
+    redis.call('HLEN', key)
+    redis.call('LLEN', key .. ':data')
+  end
+end
+local holders, known, has_ties, has_failed, goes_back, at = {}, {}, false, false, is_due, outcomes
+while at <= #ARGV do
+  local kind, job = ARGV[at], base .. ARGV[at + 1]
+  local fields = redis.call('HMGET', job, 'atm', 'parentKey', 'deid', 'ats')
+  known[#known + 1] = fields
+  holders[#known] = redis.call('GET', job .. ':lock')
+  if fields[2] or fields[3] then
+    has_ties = true
+    rarely().check_ties(queue, fields[2], redis.call('HGET', job, 'parent'), fields[3],
+      kind == 'completed' and #ARGV - outcomes)
+  end
+  if kind == 'completed' then
+    at = at + 5
+  elseif kind == 'failed' then
+    has_failed, at = true, at + 7
+  else
+    goes_back, at = true, at + (kind == 'retry' and 7 or 3)
+  end
+end
+if has_failed then redis.call('ZCARD', failed) end
+if goes_back then
+  if want == 0 then
+    redis.call('LLEN', wait)
+    redis.call('ZCARD', delayed)
+    redis.call('ZCARD', marker)
+  end
+  redis.call('ZCARD', prioritized)
+  redis.call('STRLEN', pc)
+end
+if rules[1] then redis.call('LLEN', paused) end
 
 -- What most completed jobs need is gathered over the batch and done in one command each.
 local locks, released, scores, told = {}, {}, {}, {}
-local codes, completions, failures, held_ms = {}, 0, 0, 0
-local at = outcomes
+local codes, completions, failures, held_ms, any = {}, 0, 0, 0, false
+at = outcomes
 while at <= #ARGV do
   local kind, id, lease = ARGV[at], ARGV[at + 1], ARGV[at + 2]
   local job, code = base .. id, 0
+  local held, fields = holders[#codes + 1], known[#codes + 1]
   if kind == 'completed' then
     local result, keep = ARGV[at + 3], ARGV[at + 4]
     at = at + 5
-    local held = redis.call('GET', job .. ':lock')
     local children = redis.call('EXISTS', job .. ':dependencies', job .. ':unsuccessful')
     if children > 0 then
       code = redis.call('EXISTS', job .. ':dependencies') == 1 and -4 or -9
     elseif held ~= lease then
       code = redis.call('EXISTS', job) == 0 and -1 or held and -6 or -2
     else
-      local known = redis.call('HMGET', job, 'atm', 'parentKey', 'deid', 'ats')
-      local made = (tonumber(known[1]) or 0) + 1
-      if not known[4] then
+      local made = (tonumber(fields[1]) or 0) + 1
+      if not fields[4] then
         -- Every claim is counted there, so the job itself is gone.
         code = -1
-      elseif keep == '' and not known[2] and not known[3] then
+      elseif keep == '' and not fields[2] and not fields[3] then
         if redis.call('LREM', active, -1, id) == 0 then
           code = -3
         else
@@ -56,7 +109,7 @@ while at <= #ARGV do
         -- What is kept of earlier jobs may depend on those gathered so far.
         if #scores > 0 then redis.call('ZADD', completed, unpack(scores)) end
         scores = {}
-        code = rarely().take_back(queue, id, lease)
+        code = rarely().take_back(queue, id, lease, held)
         if code == 0 then rarely().file_finished(queue, id, 'completed', result, keep, now) end
       end
       if code == 0 then
@@ -66,55 +119,54 @@ while at <= #ARGV do
     end
   elseif kind == 'failed' then
     code = rarely().finish_failed(queue, id, lease, ARGV[at + 3], ARGV[at + 4], ARGV[at + 5],
-      tonumber(ARGV[at + 6]), now)
+      tonumber(ARGV[at + 6]), now, held)
     if code == 0 then failures = failures + 1 end
     at = at + 7
   elseif kind == 'retry' then
     code = rarely().try_again(queue, id, lease, ARGV[at + 3], ARGV[at + 4],
-      tonumber(ARGV[at + 5]), ARGV[at + 6] == '1', now)
+      tonumber(ARGV[at + 5]), ARGV[at + 6] == '1', now, held)
     at = at + 7
   else
-    code = rarely().hand_back(queue, id, lease)
+    code = rarely().hand_back(queue, id, lease, held)
     if kind == 'limited' then held_ms = math.max(redis.call('PTTL', limiter), 0) end
     at = at + 3
   end
   codes[#codes + 1] = code
+  any = any or code == 0
 end
 if #locks > 0 then
   redis.call('DEL', unpack(locks))
-  redis.call('SREM', stalled, unpack(released))
+  if suspects > 0 then redis.call('SREM', stalled, unpack(released)) end
 end
 if #scores > 0 then redis.call('ZADD', completed, unpack(scores)) end
--- Told when every job has its place: what cannot be told must not be lost.
-for _, each in ipairs(told) do
-  redis.call('XADD', events, '*', 'event', 'completed', 'jobId', each[1], 'returnvalue', each[2],
-    'prev', 'active', 'attemptsMade', each[3])
+local cap = tonumber(rules[5])
+-- Whoever writes there may write anything, and jobs must go on.
+cap = cap and cap >= 0 and cap <= 2 ^ 31 and math.floor(cap) or 10000
+for nth, each in ipairs(told) do
+  if nth < #told then
+    redis.call('XADD', events, '*', 'event', 'completed', 'jobId', each[1], 'returnvalue', each[2],
+      'prev', 'active', 'attemptsMade', each[3])
+  else
+    redis.call('XADD', events, 'MAXLEN', '~', cap, '*', 'event', 'completed', 'jobId', each[1],
+      'returnvalue', each[2], 'prev', 'active', 'attemptsMade', each[3])
+  end
 end
 if metrics ~= '' then
   local size = tonumber(metrics)
   if completions > 0 then rarely().record_metrics(metrics_completed, completions, now, size) end
   if failures > 0 then rarely().record_metrics(metrics_failed, failures, now, size) end
 end
-if #codes > 0 then
-  local cap = tonumber(redis.call('HGET', meta, 'opts.maxLenEvents'))
-  -- Whoever writes there may write anything, and jobs must go on.
-  if not cap or cap < 0 or cap > 2 ^ 31 then cap = 10000 end
-  redis.call('XTRIM', events, 'MAXLEN', '~', math.floor(cap))
-end
+if #codes > #told then redis.call('XTRIM', events, 'MAXLEN', '~', cap) end
 
 local claims, limited_ms, due_in = {}, held_ms, 0
-want = tonumber(want)
 if want > 0 and held_ms == 0 then
-  local first = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
-  if first[2] and tonumber(first[2]) < (now + 1) * 4096 then
-    rarely().promote_due(queue, now)
-    first = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
-  end
-  local paused_by
-  claims, limited_ms, paused_by =
-    claim_jobs(queue, want, token, lease_ms, worker, max, duration, now)
+  -- A job that was taken off it has shown that this is a list.
+  if not any then redis.call('LLEN', active) end
+  if is_due then rarely().promote_due(queue, now) end
+  if goes_back or has_ties then first = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES') end
+  claims, limited_ms = claim_jobs(queue, rules, want, token, lease_ms, worker, max, duration, now)
   -- BullMQ 5 may have come after somebody else has paused the queue.
-  if paused_by then rarely().set_aside(queue, paused_by) end
+  if rules[1] and rules[6] then rarely().set_aside(queue, rules[6]) end
   -- How long, not when: a worker's clock may be another.
   if #claims == 0 and limited_ms == 0 and first[2] then
     due_in = math.max(math.floor(first[2] / 4096) - now, 1)

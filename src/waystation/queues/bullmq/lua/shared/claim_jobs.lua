@@ -1,10 +1,9 @@
 --- Claim the next jobs: what waits, then what is prioritized, as limits and pauses allow.
---- The reply has an id and the fields of each, then how long the rate limit lets nothing through, then
---- of a paused queue the version of BullMQ that shares it.
-local function claim_jobs(queue, want, token, lease_ms, worker, max, duration, now)
-  local state = redis.call('HMGET', queue.meta, 'paused', 'concurrency', 'max', 'duration', 'version')
-  max = tonumber(state[3] or max)
-  local window = tonumber(duration ~= '' and duration or state[4])
+--- The reply has an id and the fields of each, then how long the rate limit lets nothing through.
+--- The rules are what the queue's meta says about paused, concurrency, max and duration.
+local function claim_jobs(queue, rules, want, token, lease_ms, worker, max, duration, now)
+  max = tonumber(rules[3] or max)
+  local window = tonumber(duration ~= '' and duration or rules[4])
   if window and (window < 1 or window > 2 ^ 53) then window = nil end
   if max then
     local ttl = redis.call('PTTL', queue.limiter)
@@ -14,15 +13,16 @@ local function claim_jobs(queue, want, token, lease_ms, worker, max, duration, n
     if started >= max then return {}, ttl end
     want = math.min(want, max - started)
   end
-  if state[1] then return {}, 0, state[5] end
-  local most = tonumber(state[2])
+  if rules[1] then return {}, 0 end
+  local most = tonumber(rules[2])
   if most then want = math.min(want, most - redis.call('LLEN', queue.active)) end
   if want < 1 then return {}, 0 end
 
   local ids = redis.call('RPOP', queue.wait, want) or {}
   if #ids < want then
     local first = redis.call('ZPOPMIN', queue.prioritized, want - #ids)
-    if #first == 0 then redis.call('DEL', queue.pc) end
+    -- Deleted only if it is the counter: a job of Node's may be called like it.
+    if #first == 0 then redis.pcall('GETDEL', queue.pc) end
     for place = 1, #first, 2 do ids[#ids + 1] = first[place] end
   end
 
@@ -44,7 +44,6 @@ local function claim_jobs(queue, want, token, lease_ms, worker, max, duration, n
   for first = 1, #live, 1000 do
     redis.call('LPUSH', queue.active, unpack(live, first, math.min(first + 999, #live)))
   end
-  -- Told when every job has its place: what cannot be told must not be lost.
   for at = 1, #claims, 2 do
     local id, fields, started = claims[at], claims[at + 1], 0
     for field = 1, #fields, 2 do
@@ -56,9 +55,15 @@ local function claim_jobs(queue, want, token, lease_ms, worker, max, duration, n
   end
   local counted = #claims / 2
   if counted == 0 then return {}, 0 end
-  if max and window and redis.call('INCRBY', queue.limiter, counted) == counted then
-    redis.call('PEXPIRE', queue.limiter, window)
+  if max and window then
+    local started = redis.pcall('INCRBY', queue.limiter, counted)
+    if type(started) == 'table' then
+      -- Whoever writes there may write anything, and jobs must go on.
+      redis.call('SET', queue.limiter, counted, 'PX', window)
+    elseif started == counted then
+      redis.call('PEXPIRE', queue.limiter, window)
+    end
   end
-  redis.call('ZADD', queue.marker, 0, '0')
+  if not queue.is_marked then redis.call('ZADD', queue.marker, 0, '0') end
   return claims, 0
 end

@@ -1,7 +1,7 @@
 --- File a job away that has failed for good; 0, or why not.
 --- uses  take_back file_finished
-local function finish_failed(queue, id, token, reason, stacktrace, keep, attempts, now)
-  local code = take_back(queue, id, token)
+local function finish_failed(queue, id, token, reason, stacktrace, keep, attempts, now, held)
+  local code = take_back(queue, id, token, held)
   if code ~= 0 then return code end
   local job = queue.base .. id
   redis.call('HSET', job, 'stacktrace', stacktrace)

@@ -1,7 +1,7 @@
 --- Put a job back at the head of the line as if it had not been claimed; 0, or why not.
 --- uses  take_back waiting_list mark_ready
-local function hand_back(queue, id, token)
-  local code = take_back(queue, id, token)
+local function hand_back(queue, id, token, held)
+  local code = take_back(queue, id, token, held)
   if code ~= 0 then return code end
   local priority = tonumber(redis.call('HGET', queue.base .. id, 'priority')) or 0
   if priority > 0 then

@@ -1,4 +1,5 @@
---- Add a job that wants more than its turn; its id, or a number below zero that says why not.
+--- Add a job that wants more than its turn; its id, a number below zero that says why not, or
+--- nothing when something else lies under the number it would get.
 --- uses  link_parent deduplicate store_job enqueue_job
 local function insert_job(queue, number, name, data, opts, wants, now, is_flow)
   local id, parent_key = wants.id or number, wants.parent_key
@@ -14,6 +15,7 @@ local function insert_job(queue, number, name, data, opts, wants, now, is_flow)
   end
   local more = {}
   if wants.deduplication then
+    if not wants.id and redis.call('EXISTS', job) == 1 then return nil end
     local owner = deduplicate(queue, id, name, data, opts, wants, now)
     if owner then return owner end
     more = { 'deid', wants.deduplication.id }
@@ -25,7 +27,9 @@ local function insert_job(queue, number, name, data, opts, wants, now, is_flow)
     more[#more + 1] = wants.parent
   end
   local timestamp, delay, priority = wants.timestamp or now, wants.delay or 0, wants.priority or 0
-  store_job(queue, id, name, data, opts, timestamp, delay, priority, unpack(more))
+  if not store_job(queue, id, name, data, opts, timestamp, delay, priority, unpack(more)) then
+    return nil
+  end
   if wants.has_children then
     redis.call('ZADD', queue['waiting-children'], timestamp, id)
     redis.call('XADD', queue.events, '*', 'event', 'waiting-children', 'jobId', id)

@@ -7,9 +7,11 @@ local function promote_due(queue, now)
   local list = waiting_list(queue)
   for _, id in ipairs(due) do
     local job = queue.base .. id
-    local priority = tonumber(redis.call('HGET', job, 'priority')) or 0
-    -- An id whose job is gone leaves the set and goes nowhere.
-    if redis.call('EXISTS', job) == 1 then
+    local priority = redis.pcall('HGET', job, 'priority')
+    local is_job = type(priority) ~= 'table' and redis.call('EXISTS', job) == 1
+    -- An id whose job is gone, or is no job, leaves the set and goes nowhere.
+    if is_job then
+      priority = tonumber(priority) or 0
       if priority > 0 then
         push_prioritized(queue, id, priority)
       else

@@ -1,8 +1,13 @@
 --- Count finished jobs by the minute, as dashboards read it.
 local function record_metrics(metrics, many, now, size)
-  local total = redis.call('HINCRBY', metrics, 'count', many)
+  local total = redis.pcall('HINCRBY', metrics, 'count', many)
+  if type(total) == 'table' then
+    -- Whoever writes there may write anything, and jobs must go on.
+    redis.call('HSET', metrics, 'count', many)
+    total = many
+  end
   local last = redis.call('HMGET', metrics, 'prevTS', 'prevCount')
-  if not last[1] then
+  if not tonumber(last[1]) or not tonumber(last[2]) then
     redis.call('HSET', metrics, 'prevTS', now, 'prevCount', total - many)
     return
   end

@@ -1,7 +1,7 @@
 --- Put a job whose attempt failed back into the line, or among the delayed; 0, or why not.
 --- uses  take_back count_up enqueue_job
-local function try_again(queue, id, token, reason, stacktrace, delay, lifo, now)
-  local code = take_back(queue, id, token)
+local function try_again(queue, id, token, reason, stacktrace, delay, lifo, now, held)
+  local code = take_back(queue, id, token, held)
   if code ~= 0 then return code end
   local job = queue.base .. id
   redis.call('HSET', job, 'failedReason', reason, 'stacktrace', stacktrace)
