@@ -27,11 +27,11 @@ demo: ## Watch a small ticket sale, counted to the last ticket
 
 test: ## Run every test; ARGS="-k lease" picks some
 	$(READY) test
-	@.venv/bin/pytest $(ARGS)
+	@.venv/bin/pytest -n 2 --dist loadfile --randomly-seed=1 $(ARGS)
 
 long: ## Run what costs minutes: full sizes, kills, and property tests that search at random
 	$(READY) test
-	@WAYSTATION_FULL=1 .venv/bin/pytest -m "long or full or hypothesis" --hypothesis-profile=search --randomly-seed=default $(ARGS)
+	@WAYSTATION_FULL=1 .venv/bin/pytest -m "long or full or hypothesis" --hypothesis-profile=search $(ARGS)
 
 check: ## Read the code without running it: style, types, who imports whom
 	$(READY) test

@@ -3,7 +3,7 @@
 import inspect
 import logging
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 
 import pytest
 from hypothesis import settings
@@ -45,6 +45,16 @@ def pytest_pycollect_makeitem(
         inner = getattr(getattr(obj, "hypothesis", None), "inner_test", obj)
         if inspect.iscoroutinefunction(inner):
             pytest.mark.anyio(obj)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    # Tests log halves of characters, which cannot travel from a worker of xdist to its master.
+    report.sections = [
+        (name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections
+    ]
+    return report
 
 
 @pytest.fixture(autouse=True)

@@ -56,7 +56,6 @@ async def ended(hands: Hands, many: int) -> None:
         {"job_id": "a:b"},
         {"remove_on_complete": -1},
     ],
-    ids=str,
 )
 async def test_a_refused_option_is_an_error_before_any_write(
     queue: Queue, hands: Hands, options: dict[str, Any]
@@ -76,7 +75,6 @@ async def test_an_option_that_does_not_exist_is_refused_by_name(queue: Queue) ->
 @pytest.mark.parametrize(
     "data",
     [float("nan"), {"a": [1, float("inf")]}, {"a": object()}],
-    ids=repr,
 )
 async def test_data_that_is_no_json_is_refused(queue: Queue, hands: Hands, data: Any) -> None:
     before = await hands.everything()
@@ -289,7 +287,7 @@ async def test_an_error_that_cannot_be_told_still_fails_the_job(
 
 
 @pytest.mark.parametrize(
-    "result", [float("nan"), object(), {"a": "\ud800"}, {"a": {1, 2}, "b": lambda: 0}], ids=repr
+    "result", [float("nan"), object(), {"a": "\ud800"}, {"a": {1, 2}, "b": lambda: 0}]
 )
 async def test_a_result_that_is_no_json_fails_the_job_with_a_reason(
     hands: Hands, redis_url: str, result: Any
