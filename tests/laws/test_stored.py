@@ -90,3 +90,13 @@ async def test_a_result_that_cannot_be_written_is_a_failure_for_good(
         case other:
             pytest.fail(f"stored as {other}")
     assert await line.state(id) == "failed"
+
+
+@KEEPS_RESULTS
+async def test_half_a_character_is_a_result_like_any_other(line: Line) -> None:
+    id = await line.add(attempts=5)
+
+    stored = await settle_next(line.source(), Done("party \ud83c"))
+
+    assert isinstance(stored.outcome, Done)
+    assert await line.state(id) == "completed"

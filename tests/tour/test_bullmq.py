@@ -24,6 +24,7 @@ from waystation.queues.bullmq import (
     Queue,
     QueueEvents,
     Schedule,
+    SyncJob,
     UnrecoverableError,
     Worker,
 )
@@ -49,7 +50,7 @@ async def test_a_worker_may_have_a_handler_for_each_name(redis_url: str) -> None
     async def send(job: Job) -> str:
         return "sent"
 
-    def render(job: Job) -> str:
+    def render(job: SyncJob) -> str:
         return "rendered"
 
     handlers = {"send": send, "render": render}
@@ -61,12 +62,36 @@ async def test_a_worker_may_have_a_handler_for_each_name(redis_url: str) -> None
         assert [await job.wait_until_finished() for job in jobs] == ["sent", "rendered"]
 
 
+async def test_a_plain_function_can_do_with_its_job_what_a_coroutine_can(redis_url: str) -> None:
+    """A plain `def` handler gets a `SyncJob`, in a thread as in a process: the same steps as a
+    `Job`, without `await`. A call returns when the store has answered. A thread cannot be stopped
+    from outside, so one that takes long looks at `job.cancelled`: it is true once the job was
+    cancelled, its lock was lost, its time is up, or the worker has closed."""
+
+    def render(job: SyncJob) -> str:
+        pages = job.data["pages"]
+        for page in range(1, pages + 1):
+            if job.cancelled:
+                break
+            job.update_progress(100 * page // pages)
+            job.log(f"page {page}")
+        return "rendered"
+
+    async with Queue("books", redis_url) as queue, Worker("books", render, redis_url):
+        job = await queue.add("render", {"pages": 3})
+        assert await job.wait_until_finished() == "rendered"
+
+        await job.refresh()
+        assert job.progress == 100
+        assert (await job.logs()).lines == ["page 1", "page 2", "page 3"]
+
+
 async def test_a_job_that_fails_is_tried_again(redis_url: str) -> None:
     """Whatever the handler raises is a failed attempt. Unless told otherwise a job has three, with
     a pause of one second that doubles. The job remembers why."""
     answers = iter([TimeoutError("the server does not answer"), None])
 
-    def send(job: Job) -> str:
+    def send(job: SyncJob) -> str:
         if trouble := next(answers):
             raise trouble
         return "sent"
@@ -84,7 +109,7 @@ async def test_a_job_that_cannot_succeed_fails_at_once(redis_url: str) -> None:
     """`UnrecoverableError` ends the matter at the first attempt. A failed job stays, with its
     reason and its tracebacks, and can be let run again."""
 
-    def send(job: Job) -> str:
+    def send(job: SyncJob) -> str:
         raise UnrecoverableError("no such address")
 
     async with Queue("mail", redis_url) as queue:

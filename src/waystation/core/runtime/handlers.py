@@ -1,7 +1,9 @@
 """What runs for a piece of work: a coroutine, a function in a thread, or one in a process."""
 
+import asyncio
 import contextvars
 import inspect
+import itertools
 import pickle
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
@@ -9,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from waystation.core.errors import InvalidOption
 from waystation.core.options import at_least
 
+from .calls import Attempt, Calls, CallsToLoop, CallsToParent, Viewed, current, views_of
 from .processes import Processes
 from .threads import Threads
 
@@ -49,10 +52,18 @@ class _InThreads(Handler[Any]):
         self._threads = Threads(threads, name="handler")
 
     async def _run(self, work: Any) -> Any:
+        attempt = Attempt()
+        seen = views_of(work, lambda each: CallsToLoop(each, attempt))
         context = contextvars.copy_context()
-        result: Any = await self._threads.run(lambda: context.run(self._function, work))
-        # A plain function may still hand back a coroutine, as a partial of an async one does.
-        return await result if inspect.iscoroutine(result) else result
+        context.run(current.set, attempt)
+        try:
+            result: Any = await self._threads.run(lambda: context.run(self._function, seen))
+            # A plain function may still hand back a coroutine, as a lambda around one does.
+            return await result if inspect.iscoroutine(result) else result
+        except asyncio.CancelledError:
+            # The thread cannot be stopped, only told.
+            attempt.cancelled = True
+            raise
 
     async def close(self) -> None:
         self._threads.close()
@@ -63,9 +74,20 @@ class _InProcesses(Handler[Any]):
         super().__init__(self._run, batch=batch)
         self._function = function
         self._processes = Processes(processes)
+        self._numbers = itertools.count()
 
     async def _run(self, work: Any) -> Any:
-        return await self._processes.run(self._function, work)
+        attempt = Attempt()
+        calls: dict[int, Calls] = {}
+
+        def connect(each: Viewed) -> Calls:
+            # Never the same number again: a thread that outlives its handler in a process must
+            # not get hold of the next one's work.
+            number = next(self._numbers)
+            calls[number] = CallsToLoop(each, attempt)
+            return CallsToParent(number)
+
+        return await self._processes.run(self._function, views_of(work, connect), calls)
 
     async def close(self) -> None:
         await self._processes.close()

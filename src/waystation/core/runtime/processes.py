@@ -5,18 +5,24 @@ import multiprocessing
 import pickle
 import signal
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 from waystation.core.errors import Unrecoverable, WorkError
 from waystation.core.telemetry import logs
 
+from .calls import CALL, DONE, Call, Calls, connected_to, handler_has_ended
 from .threads import Threads
 
 # Forking a process that runs threads can deadlock the child; a fork server is started clean.
 _CONTEXT = multiprocessing.get_context("forkserver")
+
+
+Answer: TypeAlias = tuple[Any, BaseException | None]
+"""What a function gave, or what it raised."""
 
 
 class ProcessDied(WorkError):
@@ -34,12 +40,20 @@ class Processes:
         self._readers = Threads(limit, name="process-reader")
         self._children: set[_Child] = set()
 
-    async def run(self, function: Callable[[Any], Any], work: Any) -> Any:
-        """Call the function with the work in a process; cancelling kills the process."""
+    async def run(
+        self,
+        function: Callable[[Any], Any],
+        work: Any,
+        calls: Mapping[int, Calls] = MappingProxyType({}),
+    ) -> Any:
+        """Call the function with the work in a process; cancelling kills the process.
+
+        What the function asks of its work goes through `calls`, by the number of the work.
+        """
         async with self._limit:
             child = self._idle_child() or self._start()
             try:
-                result, error = await self._exchange(child, (function, work))
+                result, error = await self._exchange(child, (function, work), calls)
             except BaseException:
                 self._drop(child)
                 raise
@@ -72,9 +86,9 @@ class Processes:
         self._children.discard(child)
         child.kill()
 
-    async def _exchange(self, child: "_Child", message: Any) -> tuple[Any, BaseException | None]:
+    async def _exchange(self, child: "_Child", message: Any, calls: Mapping[int, Calls]) -> Answer:
         try:
-            return await self._readers.run(lambda: child.exchange(message))
+            return await self._readers.run(lambda: child.exchange(message, calls))
         except (EOFError, ConnectionError):
             raise ProcessDied(f"the handler's process ended with {child.exit_code()}") from None
 
@@ -88,9 +102,15 @@ class _Child:
         self._process.start()
         theirs.close()
 
-    def exchange(self, message: Any) -> tuple[Any, BaseException | None]:
+    def exchange(self, message: Any, calls: Mapping[int, Calls]) -> Answer:
         self._pipe.send(message)
-        return self._pipe.recv()
+        while True:
+            kind, content = self._pipe.recv()
+            if kind == DONE:
+                return content
+            number, call = content
+            answer = _answer_call(calls.get(number), call)
+            _send(self._pipe, CALL, answer, what=f"answer to {call.step}")
 
     def is_alive(self) -> bool:
         return self._process.is_alive()
@@ -108,6 +128,7 @@ class _Child:
 def _serve(pipe: Connection, logging: logs.Config | None) -> None:
     if logging is not None:
         logs.configure(level=logging.level, format=logging.format, redact=logging.redact)
+    parent = connected_to(pipe)
     # A Ctrl-C reaches every process of the terminal, but only the worker decides what it ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
@@ -115,14 +136,12 @@ def _serve(pipe: Connection, logging: logs.Config | None) -> None:
             function, work = pipe.recv()
         except EOFError:
             return
-        answer = _answer(function, work)
-        try:
-            pipe.send(answer)
-        except Exception as error:
-            pipe.send((None, Unrecoverable(f"the result cannot leave its process: {error}")))
+        with parent.working():
+            answer = _answer(function, work)
+        _send(pipe, DONE, answer, what="result")
 
 
-def _answer(function: Callable[[Any], Any], work: Any) -> tuple[Any, BaseException | None]:
+def _answer(function: Callable[[Any], Any], work: Any) -> Answer:
     try:
         result = function(work)
         if asyncio.iscoroutine(result):
@@ -134,6 +153,15 @@ def _answer(function: Callable[[Any], Any], work: Any) -> tuple[Any, BaseExcepti
     return result, None
 
 
+def _answer_call(calls: Calls | None, call: Call) -> Answer:
+    try:
+        if calls is None:
+            raise handler_has_ended(call)
+        return calls.ask(call), None
+    except Exception as error:
+        return None, _portable(error)
+
+
 def _portable(error: BaseException) -> BaseException:
     """The error, or one that says the same where it could not be read on the other side."""
     try:
@@ -142,6 +170,17 @@ def _portable(error: BaseException) -> BaseException:
         told = WorkError(
             f"{type(error).__name__}: {error} (it cannot leave its process: {trouble})"
         )
-        told.__notes__ = error.__notes__
+        for note in getattr(error, "__notes__", ()):
+            told.add_note(note)
         return told
     return error
+
+
+def _send(pipe: Connection, kind: str, answer: Answer, *, what: str) -> None:
+    try:
+        pipe.send((kind, answer))
+    except OSError:
+        raise
+    except Exception as error:
+        told = Unrecoverable(f"the {what} cannot leave its process: {error}")
+        pipe.send((kind, (None, told)))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .options import Backoff, Deduplication, JobOptions, Keep, Parent
     from .queue import Queue
     from .schedule import Schedule, Scheduler
+    from .sync_job import SyncJob
     from .worker import Worker
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "RateLimitError",
     "Schedule",
     "Scheduler",
+    "SyncJob",
     "UnreadableData",
     "UnrecoverableError",
     "WaitingChildrenError",
@@ -84,6 +86,7 @@ __getattr__ = names_of(
         "RateLimitError": "errors",
         "Schedule": "schedule",
         "Scheduler": "schedule",
+        "SyncJob": "sync_job",
         "UnreadableData": "errors",
         "UnrecoverableError": "errors",
         "WaitingChildrenError": "errors",

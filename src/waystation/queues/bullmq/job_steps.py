@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .events import QueueEvents
 
 _FIRST_LOOK_S, _LAST_LOOK_S = 0.02, 1.0
+_NEVER_REACHED = 2**53 - 1
 
 
 class Logs(NamedTuple):
@@ -163,6 +164,11 @@ class JobSteps:
         _accept(self, code, wanted="active")
         return code
 
+    async def rate_limit(self: WholeJob, ms: int) -> None:
+        """Let no job of the queue start for so many milliseconds; the handler then raises
+        `RateLimitError`."""
+        await hold_back(self.queue.client, self.queue.keys, ms)
+
     async def extend_lock(self: WholeJob, duration: int, token: str | None = None) -> None:
         """Hold the job for so many milliseconds from now."""
         at_least("the duration of a lock", duration, 1)
@@ -239,6 +245,11 @@ class JobSteps:
                 return await _ask_until_finished(self)
         except TimeoutError:
             raise TimedOut(f"job {self.id} has not finished within {timeout} ms") from None
+
+
+async def hold_back(client: Client, keys: QueueKeys, ms: int) -> None:
+    """Let no job start for so many milliseconds, wherever a rate limit is set."""
+    await ask(client, "SET", keys.limiter, _NEVER_REACHED, "PX", at_least("ms", ms, 1))
 
 
 async def remove_job(client: Client, keys: QueueKeys, id: str, *, remove_children: bool) -> bool:

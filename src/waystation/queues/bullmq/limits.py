@@ -8,11 +8,11 @@ from waystation.core.options import at_least
 
 from . import admin_scripts
 from .attached import AttachedToQueue
+from .job_steps import hold_back
 from .plain import ask, ask_all
 
 PUT_BACK_AT_ONCE = 7000
 """Ids that BullMQ 5 has set aside are put back so many in one step."""
-_NEVER_REACHED = 2**53 - 1
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -69,8 +69,7 @@ class Limits(AttachedToQueue):
 
     async def rate_limit(self, ms: int) -> None:
         """Let no job start for so many milliseconds, wherever a rate limit is set."""
-        client, keys = await self._at_hand()
-        await ask(client, "SET", keys.limiter, _NEVER_REACHED, "PX", at_least("ms", ms, 1))
+        await hold_back(*await self._at_hand(), ms)
 
     async def rate_limit_ttl(self, max: int | None = None) -> int:
         """Milliseconds during which no job may start; 0 or less when one may.

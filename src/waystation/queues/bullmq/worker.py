@@ -39,7 +39,8 @@ class Worker(BackgroundWorker[Job], AttachedToQueue):
     """Runs jobs of one queue; entering starts it, leaving lets it finish what it has begun.
 
     The handler takes a job, or there is one for each name; it runs on the loop, in a thread when it
-    is a plain function, or in a process with `process`. With `batch` it takes lists of up to so
+    is a plain function, or in a process with `process`. Outside of the loop it takes a `SyncJob`,
+    which has the same steps without `await`. With `batch` it takes lists of up to so
     many jobs; `concurrency` counts lists. Durations are milliseconds: `timeout` ends an attempt,
     `grace` is what running jobs get when the worker closes, `drain_delay` how long it waits at an
     empty queue before it looks again, `lock_renew_time` a third of the lock unless given. A job may

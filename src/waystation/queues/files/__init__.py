@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from waystation.core.lazy import names_of
 
 if TYPE_CHECKING:
-    from .handlers import Handlers, handler
+    from .handlers import Handlers, handler, is_cancelled
     from .job import Job
     from .options import Layout, QueueOptions, ReaperOptions, WorkOptions
     from .producer import Producer, ProducerOptions
@@ -33,6 +33,7 @@ __all__ = [
     "WorkOptions",
     "Worker",
     "handler",
+    "is_cancelled",
 ]
 
 __getattr__ = names_of(
@@ -51,5 +52,6 @@ __getattr__ = names_of(
         "WorkOptions": "options",
         "Worker": "worker",
         "handler": "handlers",
+        "is_cancelled": "handlers",
     },
 )

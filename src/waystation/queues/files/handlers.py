@@ -7,6 +7,7 @@ import msgspec
 
 from waystation.core.errors import InvalidOption
 from waystation.core.options import of_kind
+from waystation.core.runtime.calls import is_cancelled as is_cancelled
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.telemetry.traces import Traces, carrier_from_ids
 
@@ -15,7 +16,10 @@ from .job import Job
 from .trouble import NoHandler
 
 FileHandler: TypeAlias = Callable[[Job], Any]
-"""Takes the job; `async def` runs on the loop, plain `def` in a thread."""
+"""Takes the job; `async def` runs on the loop, plain `def` in a thread.
+
+A plain one that takes long asks `is_cancelled()` now and then, because no thread can be stopped.
+"""
 
 F = TypeVar("F", bound=FileHandler)
 

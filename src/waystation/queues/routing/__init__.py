@@ -6,7 +6,7 @@ from waystation.core.lazy import names_of
 
 if TYPE_CHECKING:
     from .coverage import Covered
-    from .job import Job, JobOptions
+    from .job import Job, JobOptions, SyncJob
     from .limits import Limit
     from .queue import NewJob, Queue
     from .reasons import Reason, Why
@@ -29,6 +29,7 @@ __all__ = [
     "Schedule",
     "Scheduler",
     "SchedulerOptions",
+    "SyncJob",
     "Target",
     "Why",
     "Worker",
@@ -50,6 +51,7 @@ __getattr__ = names_of(
         "Schedule": "schedule",
         "Scheduler": "scheduler",
         "SchedulerOptions": "scheduler",
+        "SyncJob": "job",
         "Target": "target",
         "Why": "reasons",
         "Worker": "worker",

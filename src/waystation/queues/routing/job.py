@@ -8,6 +8,7 @@ from waystation.core import codec
 from waystation.core.backoff import LONGEST_MS
 from waystation.core.errors import InvalidOption, Malformed, WrongState
 from waystation.core.options import listed, of_kind
+from waystation.core.runtime.calls import Call, Calls
 
 from .limits import Limit
 from .retry import Retry
@@ -87,17 +88,15 @@ class Told(Protocol):
         ...
 
 
-class Job:
-    """A job as its handler gets it."""
+class JobFields:
+    """What a job's JSON says."""
 
-    __slots__ = ("_payload", "_told", "_wire", "id", "progressed", "raw", "token", "type")
+    __slots__ = ("_payload", "_wire", "id", "raw", "token", "type")
 
-    def __init__(self, id: str, raw: bytes, *, told: Told | None = None, token: str = "") -> None:
+    def __init__(self, id: str, raw: bytes, *, token: str = "") -> None:
         self.id = id
         self.raw = raw
         self.token = token
-        self.progressed = False
-        self._told = told
         self._wire = _read(raw)
         self.type = self._wire.type
         self._payload: Any = _UNREAD
@@ -149,6 +148,17 @@ class Job:
         """When it runs."""
         return codec.decode(bytes(self._wire.schedule), Schedule)
 
+
+class Job(JobFields):
+    """A job as an `async def` handler gets it."""
+
+    __slots__ = ("_told", "progressed")
+
+    def __init__(self, id: str, raw: bytes, *, told: Told | None = None, token: str = "") -> None:
+        super().__init__(id, raw, token=token)
+        self.progressed = False
+        self._told = told
+
     async def progress(self, percent: float, message: str = "", data: object = None) -> None:
         """Tell how far the work is, from 0 to 100; raises `LeaseLost` when it is not ours."""
         if not 0 <= percent <= 100:
@@ -158,12 +168,50 @@ class Job:
         self.progressed = True
         await self._told.progress(self, percent, message, data)
 
+    def view(self, calls: Calls) -> "SyncJob":
+        """The job as a plain handler gets it."""
+        return SyncJob(self.id, self.raw, calls)
+
+    async def perform(self, call: Call) -> Any:
+        """Do a step for a plain handler."""
+        return await getattr(self, call.step)(*call.args, **call.kwargs)
+
     def __reduce__(self) -> tuple[Any, ...]:
         # What crosses into another process is the job alone, without the way to the store.
         return (Job, (self.id, self.raw))
 
     def __repr__(self) -> str:
         return f"Job({self.id!r}, {self.type!r})"
+
+
+class SyncJob(JobFields):
+    """A job as a plain `def` handler gets it, in a thread or in a process.
+
+    A call returns when the store has answered. Once the job was cancelled, its lease was lost, its
+    time is up or the worker has closed, `cancelled` is true and every call raises `Cancelled`;
+    a handler in a process is ended there and then.
+    """
+
+    __slots__ = ("_calls",)
+
+    def __init__(self, id: str, raw: bytes, calls: Calls) -> None:
+        super().__init__(id, raw)
+        self._calls = calls
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody waits for the handler any more, so that it should clean up and end."""
+        return self._calls.cancelled
+
+    def progress(self, percent: float, message: str = "", data: object = None) -> None:
+        """Tell how far the work is, from 0 to 100; raises `LeaseLost` when it is not ours."""
+        return self._calls.make(Call("progress", (percent, message, data)), lambda _: None)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (SyncJob, (self.id, self.raw, self._calls))
+
+    def __repr__(self) -> str:
+        return f"SyncJob({self.id!r}, {self.type!r})"
 
 
 _UNREAD = object()
