@@ -121,7 +121,7 @@ async def test_nothing_is_fetched_from_elsewhere_and_the_page_is_small(street: S
     page.on("console", lambda told: errors.append(told.text) if told.type == "error" else None)
     await street.arrive(page)
     await shows(page, "waiting")
-    assert all(url.startswith(street.url) for url in asked)
+    assert all(url.startswith((street.url, f"blob:{street.url}")) for url in asked)
     assert [each for each in errors if "favicon" not in each] == []
     whole = (await street.house.visitor().get(f"/wait/{QUEUE}")).content
     assert len(gzip.compress(whole)) < 20_000

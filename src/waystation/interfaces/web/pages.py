@@ -188,7 +188,7 @@ class Pages:
         page = fill("waiting.html", values(shown, nonce, destination))
         status = shown.pulse.fields.get("page_status", "200")
         code = int(status) if status in ("200", "202", "429", "503") else 200
-        headers = [*page_headers(nonce, _origin(destination)), *cookies]
+        headers = [*page_headers(nonce, _origin(destination), workers="blob:"), *cookies]
         if code in (429, 503):
             headers.append((b"retry-after", str(REFRESH_S).encode()))
         return Answer(code, page, PAGE, headers)
@@ -208,12 +208,14 @@ def go(where: str, *headers: tuple[bytes, bytes]) -> Answer:
     return Answer(303, headers=[(b"location", where.encode("latin-1")), NO_STORE, *headers])
 
 
-def page_headers(nonce: str, leads_to: str) -> list[tuple[bytes, bytes]]:
+def page_headers(
+    nonce: str, leads_to: str, *, workers: str = "'none'"
+) -> list[tuple[bytes, bytes]]:
     """What comes with every page: nothing runs, loads or frames it that is not ours."""
     policy = (
         f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; "
-        f"img-src data:; connect-src 'self'; form-action 'self' {leads_to}; base-uri 'none'; "
-        "frame-ancestors 'none'"
+        f"img-src data:; connect-src 'self'; worker-src {workers}; "
+        f"form-action 'self' {leads_to}; base-uri 'none'; frame-ancestors 'none'"
     )
     return [
         NO_STORE,

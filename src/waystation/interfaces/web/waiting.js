@@ -11,9 +11,11 @@
   const time = new Intl.DateTimeFormat(locale, { hour: '2-digit', minute: '2-digit' });
   const second = new Intl.DateTimeFormat(locale, { hour: '2-digit', minute: '2-digit', second: '2-digit' });
 
+  const WAITS = ['waiting', 'returned', 'prequeued'];
+
   let body = facts.body;
   let shownAhead = Infinity, shownWait = null, milestone = Infinity, errors = 0;
-  let timer = 0, busy = false, lastLook = 0, beatDue = 0, live = null, phase = null;
+  let due = Infinity, timer = 0, busy = false, lastLook = 0, beatDue = 0, live = null, phase = null;
 
   const ask = async (method, path, content) => {
     const answer = await fetch(base + path, {
@@ -43,6 +45,7 @@
     if (pow) wanted.pow = pow;
     const { ok, told } = await ask('POST', '/enqueue', wanted);
     if (!ok) return refuse(told);
+    beatDue = Date.now() + told.heartbeat_after_ms;
     show(told);
     if (told.status === 'pass') location.assign(facts.target || told.redirect_url);
     else { announce(`${say('head_waiting')}. ${sentence(told)}`); schedule(told.poll_after_ms); follow(); }
@@ -90,10 +93,10 @@
     wait.known ? Math.min(policy.ceiling_ms, Math.max(policy.floor_ms, wait.p50 * 1000 / policy.divisor)) : 15000;
 
   const status = async () => {
-    const due = Date.now() > beatDue;
-    const { ok, told } = due ? await ask('POST', '/heartbeat', { visible: !document.hidden }) : await ask('GET', '/status');
+    const beats = Date.now() >= beatDue;
+    const { ok, told } = beats ? await ask('POST', '/heartbeat', { visible: !document.hidden }) : await ask('GET', '/status');
     if (!ok) return refuse(told);
-    if (due) beatDue = Date.now() + told.heartbeat_after_ms;
+    if (beats) beatDue = Date.now() + told.heartbeat_after_ms;
     show(told);
     follow();
   };
@@ -132,7 +135,7 @@
     const word = body.status, wait = body.estimated_wait || { known: false };
     const first = document.body.dataset.status !== word;
     document.body.dataset.status = word;
-    const waits = ['waiting', 'returned', 'prequeued'].includes(word);
+    const waits = WAITS.includes(word);
     at('headline').textContent = say(`head_${word}`);
     at('text').textContent = say(`text_${word}`);
     for (const [id, words] of [['join', ['new', 'gone', 'invite']], ['code-box', ['invite']], ['claim', ['admitted', 'active']], ['recover', ['missed']], ['leave', ['waiting', 'prequeued', 'returned', 'admitted']]]) at(id).hidden = !words.includes(word);
@@ -218,20 +221,36 @@
   };
   const announce = (text) => { at('announce').textContent = text; };
 
-  const schedule = (ms) => {
+  // Browsers let the timers of a hidden page fire once a minute, but not those of its workers.
+  const clockwork = (() => {
+    const source = 'let timer; onmessage = (told) => { clearTimeout(timer); timer = setTimeout(() => postMessage(0), told.data); };';
+    try { return new Worker(URL.createObjectURL(new Blob([source], { type: 'text/javascript' }))); } catch { return null; }
+  })();
+  const wake = () => { if (Date.now() + 20 >= due) tick(); };
+  if (clockwork) clockwork.onmessage = wake;
+
+  const sleep = (ms) => {
+    due = Date.now() + ms;
     clearTimeout(timer);
-    timer = setTimeout(tick, ms * (1 + Math.random() * 0.3));
+    timer = setTimeout(wake, ms);
+    if (clockwork) clockwork.postMessage(ms);
+  };
+
+  // Whether the page is seen or not, it looks as often and is heard as often as the room wants.
+  const schedule = (ms) => {
+    const heard = WAITS.includes(body.status) ? Math.max(500, beatDue - Date.now()) : Infinity;
+    sleep(Math.min(ms * (1 + Math.random() * 0.3), heard));
   };
 
   const tick = async () => {
     if (busy) return;
     busy = true;
+    due = Infinity;
     try {
-      if (document.hidden && Date.now() < beatDue) return;
       if (['closed', 'missed', 'gone', 'active', 'pass', 'invite'].includes(body.status)) return;
       lastLook = Date.now();
       if (body.status === 'full') await join();
-      else if (Date.now() > beatDue || body.status !== 'waiting') await status();
+      else if (Date.now() >= beatDue || body.status !== 'waiting') await status();
       else await look();
       errors = 0;
       schedule(Math.min(body.poll_after_ms || 15000, body.status === 'admitted' ? 5000 : Infinity));
@@ -239,12 +258,12 @@
       errors += 1;
       at('banner').hidden = false;
       at('banner').textContent = say('text_trouble');
-      schedule(Math.min(60000, 2000 * 2 ** errors));
+      sleep(Math.min(60000, Math.max(2000, (body.heartbeat_after_ms || Infinity) / 2), 2000 * 2 ** errors) * (1 + Math.random() * 0.3));
     } finally { busy = false; }
   };
 
   document.addEventListener('visibilitychange', () => {
-    if (!document.hidden && Date.now() - lastLook > 3000) { clearTimeout(timer); tick(); }
+    if (!document.hidden && Date.now() - lastLook > 3000) tick();
   });
   addEventListener('pagehide', () => {
     // A reload takes this back at once; a closed tab frees the place sooner.

@@ -17,7 +17,7 @@ from waystation.queues.waitingroom.pulse import Pulse
 from waystation.queues.waitingroom.room import Room
 
 REFRESH_S = 20
-"""How often a page without JavaScript looks again."""
+"""How often a page without JavaScript looks again, unless the room wants to hear it sooner."""
 WAITS = ("waiting", "prequeued", "returned")
 _LABELS = (
     "ahead", "place", "wait", "progress", "join", "enter", "recover", "notify", "leave", "ticket",
@@ -55,7 +55,7 @@ def values(shown: Shown, nonce: str, destination: str) -> dict[str, str]:
         "title": title,
         "room": title,
         "status": status,
-        "refresh": _refresh(waits or status in ("admitted", "full")),
+        "refresh": _refresh(waits or status in ("admitted", "full"), shown.pulse.options.idle_s),
         "css": Markup(source("waiting.css") + shown.looks.css()),
         "script": Markup(source("estimate.js") + source("waiting.js")),
         "logo": _logo(shown.looks, title),
@@ -147,8 +147,10 @@ def _unless(shown: bool) -> Markup:
     return Markup("" if shown else "hidden")
 
 
-def _refresh(needed: bool) -> Markup:
-    return Markup(f'<meta http-equiv="refresh" content="{REFRESH_S}">' if needed else "")
+def _refresh(needed: bool, idle_s: int) -> Markup:
+    # Looking at the page is how a page without script stays in line.
+    often = min(REFRESH_S, idle_s * 2 // 5)
+    return Markup(f'<meta http-equiv="refresh" content="{often}">' if needed else "")
 
 
 def _clock(body: PlaceBody | None) -> str:

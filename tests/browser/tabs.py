@@ -1,0 +1,115 @@
+"""Chromium with real tabs: one behind another is hidden, and its timers are slowed down.
+
+Playwright makes every page believe that it is in front, so this speaks to the browser itself.
+"""
+
+import asyncio
+import json
+import os
+from asyncio.subprocess import DEVNULL
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.browser.conftest import FLAGS
+from tests.support.programs import require_program
+
+# Timers of a hidden page come down to one a minute after five minutes; here after some seconds.
+SOON = "--enable-features=IntensiveWakeUpThrottling:grace_period_seconds/5"
+TALK = 3, 4
+"""The descriptors that Chromium reads commands from and writes answers to."""
+
+
+class Tab:
+    """One tab of the window."""
+
+    def __init__(self, window: "Window", target: str, session: str) -> None:
+        self._window = window
+        self._target = target
+        self._session = session
+
+    async def evaluate(self, script: str) -> Any:
+        """What an expression is on this page."""
+        told = await self._window.command(
+            "Runtime.evaluate", self._session, expression=script, returnByValue=True
+        )
+        assert "exceptionDetails" not in told, told
+        return told["result"].get("value")
+
+    async def until(self, script: str, *, limit_s: float) -> None:
+        """Wait until an expression is true here."""
+        async with asyncio.timeout(limit_s):
+            while not await self.evaluate(script):
+                await asyncio.sleep(0.2)
+
+    async def open(self, url: str) -> None:
+        """Go there."""
+        await self._window.command("Page.navigate", self._session, url=url)
+
+    async def show(self) -> None:
+        """Bring this tab to the front; the others are hidden then."""
+        await self._window.command("Target.activateTarget", targetId=self._target)
+
+
+class Window:
+    """A browser with one window."""
+
+    def __init__(self, reader: asyncio.StreamReader, commands: int) -> None:
+        self._reader = reader
+        self._commands = commands
+        self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
+
+    async def tab(self) -> Tab:
+        """A new tab, in front."""
+        target = (await self.command("Target.createTarget", url="about:blank"))["targetId"]
+        told = await self.command("Target.attachToTarget", targetId=target, flatten=True)
+        return Tab(self, target, told["sessionId"])
+
+    async def command(self, method: str, session: str = "", **params: Any) -> dict[str, Any]:
+        """Have the browser do something, and say what came of it."""
+        number = len(self._asked) + 1
+        answer = self._asked[number] = asyncio.get_running_loop().create_future()
+        said: dict[str, Any] = {"id": number, "method": method, "params": params}
+        if session:
+            said["sessionId"] = session
+        os.write(self._commands, json.dumps(said).encode() + b"\0")
+        told = await asyncio.wait_for(answer, 30)
+        assert "error" not in told, told
+        return told["result"]
+
+    async def listen(self) -> None:
+        """Read what the browser says, as long as it speaks."""
+        while True:
+            told = json.loads((await self._reader.readuntil(b"\0"))[:-1])
+            if "id" in told:
+                self._asked[told["id"]].set_result(told)
+
+
+@asynccontextmanager
+async def window(folder: Path) -> AsyncGenerator[Window]:
+    """A browser of our own, whose hidden tabs are treated as hidden."""
+    program = require_program("chromium", package="chromium")
+    (theirs_in, ours_out), (ours_in, theirs_out) = os.pipe(), os.pipe()
+    flags = [*FLAGS, SOON, "--remote-debugging-pipe", "--no-first-run", f"--user-data-dir={folder}"]
+    process = await asyncio.create_subprocess_exec(
+        "bash", "-c", f'exec "$@" {TALK[0]}<&{theirs_in} {TALK[1]}>&{theirs_out}', "bash",
+        program, *flags, pass_fds=(theirs_in, theirs_out), stdout=DEVNULL, stderr=DEVNULL,
+    )  # fmt: skip
+    os.close(theirs_in)
+    os.close(theirs_out)
+    reader = asyncio.StreamReader(limit=2**24)
+    with os.fdopen(ours_in, "rb") as answers, os.fdopen(ours_out, "wb"):
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), answers
+        )
+        opened = Window(reader, ours_out)
+        listening = asyncio.create_task(opened.listen())
+        try:
+            yield opened
+        finally:
+            listening.cancel()
+            await asyncio.gather(listening, return_exceptions=True)
+            process.terminate()
+            await process.wait()
+            transport.close()

@@ -1,0 +1,96 @@
+"""A tab that nobody looks at keeps its place, and hears that it is its turn."""
+
+import asyncio
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Page
+
+from tests.browser.street import Street, shows
+from tests.browser.tabs import Tab, window
+from tests.interfaces.api.hands import QUEUE
+
+IDLE_S = 10
+HIDDEN_S = IDLE_S + 60
+AHEAD = 80
+"""More than those who follow their place live, and so hear it without asking."""
+HIDES = """Object.defineProperty(document, 'hidden', { get: () => true });
+Object.defineProperty(document, 'visibilityState', { get: () => 'hidden' });"""
+
+LISTENS = Path(__file__).with_name("listens.js").read_text()
+
+
+async def _long_line(street: Street) -> None:
+    """People ahead who never fall silent."""
+    await street.crowd(AHEAD)
+    heartbeat, redis = street.house.room.keys.heartbeat, street.house.store.redis
+    found: Any = await redis.zrange(heartbeat, 0, -1, withscores=True)
+    await redis.zadd(heartbeat, {id: last + 3600 for id, last in found})
+
+
+async def _arrives(tab: Tab, url: str) -> None:
+    await tab.open(f"{url}/wait/{QUEUE}")
+    await tab.until("document.body && document.body.dataset.status === 'waiting'", limit_s=30)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+async def test_a_tab_behind_others_keeps_its_place_and_hears_its_turn(
+    street: Street, tmp_path: Path
+) -> None:
+    """Real tabs, with timers slowed down as browsers do it."""
+    await street.house.room.write({"idle_s": str(IDLE_S)})
+    await _long_line(street)
+    async with window(tmp_path) as browser:
+        tab = await browser.tab()
+        await _arrives(tab, street.url)
+        other = await browser.tab()
+        await other.show()
+        await tab.until("document.hidden", limit_s=30)
+
+        await asyncio.sleep(HIDDEN_S)
+        assert (await street.house.room.pulse()).waiting == AHEAD + 1
+        assert await tab.evaluate("document.hidden")
+        assert await tab.evaluate("document.body.dataset.status") == "waiting"
+
+        await street.house.admission.admit_now(AHEAD + 1)
+        await tab.until("document.title.startsWith('●')", limit_s=60)
+        assert await tab.evaluate("document.hidden")
+
+
+async def _silence(page: Page, *, seconds: int, step: int) -> float:
+    """The longest the page is not heard within so many seconds of its own clock."""
+    for _ in range(0, seconds, step):
+        await page.clock.run_for(step * 1000)
+        while await page.evaluate("pending"):
+            await asyncio.sleep(0.005)
+    heard = [*await page.evaluate("heard"), await page.evaluate("Date.now()")]
+    return max(later - before for before, later in pairwise(heard)) / 1000
+
+
+@pytest.mark.parametrize("hides", ["", HIDES], ids=["seen", "hidden"])
+@pytest.mark.parametrize(("idle_s", "seconds"), [(300, 480), (20, 120)])
+async def test_a_page_is_heard_as_often_as_the_room_wants(
+    street: Street, hides: str, idle_s: int, seconds: int
+) -> None:
+    """However seldom it looks; and where there are no workers, too."""
+    await street.house.room.write({"idle_s": str(idle_s), "admission_rate": "0.01"})
+    await _long_line(street)
+    page = await street.visitor()
+    await page.add_init_script(f"{hides}; delete window.Worker; {LISTENS}")
+    await page.clock.install()
+    await street.arrive(page)
+    await shows(page, "waiting")
+    assert await _silence(page, seconds=seconds, step=idle_s // 10) < idle_s
+
+
+async def test_a_page_without_scripts_is_heard_as_often_too(street: Street) -> None:
+    await street.house.room.write({"idle_s": "20"})
+    page = await street.visitor(java_script_enabled=False)
+    await street.arrive(page)
+    await page.click("#join button")
+    await shows(page, "waiting")
+    refresh = page.locator("noscript meta[http-equiv=refresh]")
+    assert await refresh.get_attribute("content") == "8"
