@@ -86,7 +86,7 @@ def test_what_is_taken_out_is_removed_and_what_is_torn_out_is_lost(
         ("bullmq", "obliterated"): (4, 0, 0, 4, 0, 0),
         ("routing", "render"): (5, 0, 1, 4, 0, 0),
         ("files", "jobqueue:low_priority"): (3, 0, 0, 3, 0, 0),
-        ("waitingroom", "tickets"): (4, 1, 0, 3, 0, 0),
+        ("waitingroom", "{tickets}"): (4, 1, 0, 3, 0, 0),
     }
     assert int(store.get("bridge:events:cap") or 0) == ROOM
     lines = History(spark, root).read(EVENTS).groupBy("line").count().collect()
@@ -106,7 +106,7 @@ def test_what_is_taken_out_is_removed_and_what_is_torn_out_is_lost(
         ("bullmq", "obliterated"): (4, 0, 4, 0, 0, 0),
         ("routing", "render"): (5, 0, 1, 3, 1, 0),
         ("files", "jobqueue:low_priority"): (3, 0, 0, 2, 1, 0),
-        ("waitingroom", "tickets"): (4, 1, 0, 2, 1, 0),
+        ("waitingroom", "{tickets}"): (4, 1, 0, 2, 1, 0),
     }
     assert told["bullmq", "mail"]["lost_ids"] == ["1", "2"]
     assert told["routing", "render"]["lost_ids"] == [torn.decode()]

@@ -46,7 +46,7 @@ def room(
 
 def test_a_room_is_opened_looked_at_and_steered(room: Command) -> None:
     assert room("open", "{sale}", "--rate", "5", "--seats", "20").out == (
-        "{sale} is open, version 1\n"
+        "sale is open, version 1\n"
     )
     assert room("pause", "{sale}").out == "paused\n"
     assert room("rate", "{sale}", "7").out == "7 per second\n"
@@ -57,9 +57,19 @@ def test_a_room_is_opened_looked_at_and_steered(room: Command) -> None:
 
 
 def test_a_room_that_nobody_opened_is_not_found(room: Command) -> None:
-    ended = room("status", "{nowhere}")
-    assert ended.code != 0
-    assert "there is no room {nowhere}" in ended.err
+    for spelled in ("nowhere", "{nowhere}"):
+        ended = room("status", spelled)
+        assert ended.code != 0
+        assert "there is no room nowhere; `waystation room open nowhere` opens it" in ended.err
+
+
+def test_a_room_has_one_name_with_and_without_braces(room: Command) -> None:
+    room("open", "plain", "--rate", "33", "--seats", "7")
+    room("pause", "{plain}")
+    for spelled in ("plain", "{plain}"):
+        seen = json.loads(room("status", spelled, "--json").out)
+        assert (seen["status"], seen["rate"], seen["seats"]) == ("paused, open", 33.0, 7)
+    assert room("open", "{plain}", "--seats", "8").out == "plain is open, version 3\n"
 
 
 def test_a_draw_is_made_written_down_and_checked(room: Command, tmp_path: Path) -> None:
@@ -176,7 +186,9 @@ def test_a_second_factor_is_added_once_and_removed(room: Command) -> None:
     [
         (("codes", "make", "{sale}", "press", "--lane", "fast"), "lane must be one of normal"),
         (("codes", "make", "{sale}", "no good"), "a batch must be"),
-        (("codes", "list", "{nowhere}"), "there is no room {nowhere}"),
+        (("codes", "list", "{nowhere}"), "there is no room nowhere"),
+        (("status", "no good"), "a room's name must be 1 to 64 of A-Z a-z 0-9 _ . -"),
+        (("open", "{sale}s"), "a room's name must be 1 to 64 of A-Z a-z 0-9 _ . -"),
         (("events", "plan", "{sale}", "2030-01-02", "2030-01-01"), "start before it ends"),
         (("webhooks", "add", "{sale}", "http://shop.example"), "must start with https://"),
         (("webhooks", "add", "{sale}", "https://a.example", "--event", "all"), "tells no all"),

@@ -257,13 +257,15 @@ def test_long_metadata_is_refused(metadata: str) -> None:
         Newcomer(key="k", secret="s", metadata=metadata)
 
 
-async def test_a_room_without_braces_works_on_one_server(redis_url: str) -> None:
-    """F20: braces are for clusters."""
-    async with Room(redis_url, "plain") as room:
-        await room.open(RoomOptions())
-        entry = await room.join(Newcomer(key="k", secret="s"))
+async def test_a_room_is_the_same_with_and_without_braces(redis_url: str) -> None:
+    """F20: its keys lie on one node of a cluster, whoever leaves the braces out."""
+    async with Room(redis_url, "plain") as room, Room(redis_url, "{plain}") as same:
+        await room.open(RoomOptions(max_active=7))
+        entry = await same.join(Newcomer(key="k", secret="s"))
         assert not isinstance(entry, Refused)
-        assert "{" not in entry.place.id
+        assert (await room.pulse()).waiting == 1
+        assert (await same.pulse()).options.max_active == 7
+        assert room.queue_id == same.queue_id == "{plain}"
 
 
 async def test_the_curve_tells_everybody_their_place_without_asking(hands: Hands) -> None:

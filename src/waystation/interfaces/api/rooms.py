@@ -1,12 +1,11 @@
 """The rooms of a store, found by the names that visitors see."""
 
 import re
-from functools import lru_cache
 
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import NotFound
 from waystation.core.store.connection import Store
-from waystation.queues.waitingroom.keys import RoomsKeys
+from waystation.queues.waitingroom.keys import RoomsKeys, name_of, room_id
 from waystation.queues.waitingroom.room import Room
 
 FRESH_S = 1.0
@@ -18,12 +17,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 def is_name(text: str) -> bool:
     """Whether a room may be called that: it stands in paths and in names of cookies."""
     return _NAME.fullmatch(text) is not None
-
-
-@lru_cache(maxsize=1024)
-def name_of(queue_id: str) -> str:
-    """What visitors see of a room's id: the hash tag without its braces."""
-    return queue_id.strip("{}")
 
 
 class Rooms:
@@ -58,14 +51,16 @@ class Rooms:
 
     def of(self, queue_id: str) -> Room:
         """The room of this id, whether or not it has been set up."""
-        if queue_id not in self._open:
-            self._open[queue_id] = Room(self.store, queue_id, clock=self._room_clock)
-        return self._open[queue_id]
+        id = room_id(queue_id)
+        if id not in self._open:
+            self._open[id] = Room(self.store, id, clock=self._room_clock)
+        return self._open[id]
 
     async def look(self) -> list[str]:
         """The ids of all rooms, as they are now."""
         raw = await self.store.ask("SMEMBERS", RoomsKeys().every)
-        ids = sorted(each.decode() for each in raw)
+        # An id without braces is nobody's: no room is kept under it.
+        ids = sorted(id for each in raw if (id := each.decode()) == room_id(id))
         self._ids = {name_of(id): id for id in ids if is_name(name_of(id))}
         self._seen = self.clock.monotonic()
         return ids

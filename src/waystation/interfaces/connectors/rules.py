@@ -34,6 +34,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def __post_init__(self) -> None:
         if not self.path.startswith("/"):
             raise InvalidOption(f"a rule's path must start with /, got {self.path!r}")
+        if "{" in self.queue:
+            raise InvalidOption(f"a rule names its room without braces, got {self.queue!r}")
         if self.action not in ("queue", "bypass", "block"):
             raise InvalidOption(f"a rule must queue, bypass or block, got {self.action!r}")
 

@@ -2,8 +2,23 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from waystation.core.store.keyspace import Hash, Key, Keyspace, List, Set, SortedSet, Stream, String
+
+
+def room_id(name: str) -> str:
+    """What a room is called in the store, with or without braces in the name that was given.
+
+    The braces keep all keys of a room on one node of a cluster.
+    """
+    return name if "{" in name or "}" in name or not name else f"{{{name}}}"
+
+
+@lru_cache(maxsize=1024)
+def name_of(room_id: str) -> str:
+    """What people call a room: its id without the braces."""
+    return room_id.strip("{}")
 
 
 class RoomKeys(Keyspace, root=""):
@@ -59,7 +74,7 @@ class RoomKeys(Keyspace, root=""):
     """The keys of several visitors, for a step that takes them all."""
 
     def __init__(self, queue_id: str) -> None:
-        super().__init__(queue_id)
+        super().__init__(room_id(queue_id))
         self.node = f"{{{self.tag}}}:" if self.tag else ""
         """What an id starts with that lies on the same node of a cluster as the room."""
         for line in RoomKeys.lines():

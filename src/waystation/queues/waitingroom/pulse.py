@@ -7,6 +7,7 @@ import msgspec
 
 from waystation.core.errors import NotFound
 
+from .keys import name_of
 from .model import Model
 from .options import RoomOptions
 
@@ -70,7 +71,8 @@ def read(queue_id: str, raw: Any) -> Pulse:
     normal, elevated, vip, premium = (int(each) for each in lanes)
     fields, kept = _pairs(meta), _pairs(state)
     if not fields:
-        raise NotFound(f"there is no room {queue_id}")
+        name = name_of(queue_id)
+        raise NotFound(f"there is no room {name}; `waystation room open {name}` opens it")
     return Pulse(
         now_ms=now_ms,
         options=RoomOptions.from_fields(fields),

@@ -107,8 +107,9 @@ class Room(Attached):
         bits: Bits | None = None,
     ) -> None:
         super().__init__(url)
-        self.queue_id = queue_id
         self.keys = RoomKeys(queue_id)
+        self.queue_id = self.keys.name
+        """Its name in braces, whether or not they were given."""
         self._clock = clock
         self._hours: Clock = clock or SystemClock()
         self._bits: Bits = bits or random.SystemRandom()

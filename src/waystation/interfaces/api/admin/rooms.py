@@ -51,8 +51,7 @@ class RoomAdmin:
             raise Problem(400, "INVALID_INPUT", "an id must be 1 to 64 of A-Z a-z 0-9 _ . -")
         if asked.id in {name_of(id) for id in await self._desk.rooms.look()}:
             raise Problem(409, "EXISTS", "there is a room of that name")
-        # The braces keep all keys of a room on one node of a cluster.
-        room = self._desk.rooms.of(f"{{{asked.id}}}")
+        room = self._desk.rooms.of(asked.id)
         options, own = merged(RoomOptions(), asked.settings)
         await room.open(options)
         if own:

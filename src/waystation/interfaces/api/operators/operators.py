@@ -16,6 +16,7 @@ from waystation.interfaces.api.http.pace import Pace
 from waystation.interfaces.api.http.problems import Problem
 from waystation.interfaces.api.keys import DoorKeys
 from waystation.interfaces.api.operators.second_factor import Enrolled, SecondFactors
+from waystation.queues.waitingroom.keys import name_of
 
 AUDIT_CAP = 10_000
 SIGNED_IN_S = 12 * 3600
@@ -87,7 +88,8 @@ class Operators:
             raise InvalidOption(f"days must be above 0, at most 3650, got {days}")
         key = f"wrk_{secrets.token_urlsafe(32)}"
         until = self._clock.now_ms() + int(days * 86_400_000)
-        who = Operator(name=name, role=role, queues=queues or [], expires_ms=until)
+        rooms = [name_of(each) for each in queues or []]
+        who = Operator(name=name, role=role, queues=rooms, expires_ms=until)
         await self._store.ask("HSET", self._keys.operators, digest_of(key), codec.encode(who))
         return key
 
@@ -163,7 +165,8 @@ class Operators:
         They are one of the operators for as long as the cookie counts, or until withdrawn.
         """
         until = self._clock.now_ms() + SIGNED_IN_S * 1000
-        who = Operator(name=ELSEWHERE + subject, role=role, queues=queues, expires_ms=until)
+        rooms = [name_of(each) for each in queues]
+        who = Operator(name=ELSEWHERE + subject, role=role, queues=rooms, expires_ms=until)
         # No digest of a key has a colon in it, so no key can be made to fit.
         at = ELSEWHERE + digest_of(f"{issuer}\n{subject}")
         await self._forget_guests()

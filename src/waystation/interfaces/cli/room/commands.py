@@ -20,6 +20,7 @@ from waystation.interfaces.cli.room.reach import (
 from waystation.queues.waitingroom import lottery
 from waystation.queues.waitingroom.admission import Admission
 from waystation.queues.waitingroom.control import Control
+from waystation.queues.waitingroom.keys import name_of
 from waystation.queues.waitingroom.lottery import Lottery, Proof
 from waystation.queues.waitingroom.options import RoomOptions
 from waystation.queues.waitingroom.pulse import Pulse
@@ -27,11 +28,11 @@ from waystation.queues.waitingroom.room import Room
 
 EXAMPLES = """\b
 Examples:
-  waystation room open {tickets} --rate 10 --seats 1000
-  waystation room status {tickets}
-  waystation room rate {tickets} 25 --ramp 120
-  waystation room pause {tickets}
-  waystation room codes make {tickets} press --count 50 --lane vip
+  waystation room open tickets --rate 10 --seats 1000
+  waystation room status tickets
+  waystation room rate tickets 25 --ramp 120
+  waystation room pause tickets
+  waystation room codes make tickets press --count 50 --lane vip
   waystation room simulate --visitors 20000
 """
 
@@ -70,7 +71,7 @@ def open_room(
         return Noted(result=version, before=before, after=await _settings(room))
 
     version = noted_in_the_room(context, id, "open", put)
-    typer.echo(f"{id} is open, version {version}")
+    typer.echo(f"{name_of(id)} is open, version {version}")
 
 
 @app.command()

@@ -16,13 +16,14 @@ from waystation.core.store.connection import Store
 from waystation.interfaces import compose
 from waystation.interfaces.api.admin.office import what_changed
 from waystation.interfaces.api.operators.operators import Operator, Operators, Role
-from waystation.interfaces.api.rooms import name_of
+from waystation.interfaces.api.rooms import is_name
 from waystation.interfaces.cli.loading import loaded
+from waystation.queues.waitingroom.keys import name_of, room_id
 from waystation.queues.waitingroom.room import Room
 
 T = TypeVar("T")
 
-Id = Annotated[str, typer.Argument(help="The room; braces keep it on one node of a cluster.")]
+Id = Annotated[str, typer.Argument(help="The room's name.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -102,5 +103,5 @@ def _user() -> str:
 
 
 def _require_name(id: str) -> None:
-    if not id:
-        raise InvalidOption("a room needs a name, got none")
+    if not is_name(name_of(id)) or id not in (name_of(id), room_id(id)):
+        raise InvalidOption(f"a room's name must be 1 to 64 of A-Z a-z 0-9 _ . -, got {id!r}")

@@ -9,12 +9,10 @@ from waystation.core.telemetry.logs import get_logger
 from waystation.interfaces import compose
 from waystation.interfaces import room as composed
 from waystation.interfaces.api import server
-from waystation.interfaces.api.rooms import Rooms, name_of
+from waystation.interfaces.api.rooms import Rooms
 from waystation.interfaces.cli.loading import loaded
-from waystation.interfaces.cli.room.reach import note
 from waystation.interfaces.settings import Settings
 from waystation.interfaces.settings.room import RoomSettings
-from waystation.queues.waitingroom.options import RoomOptions
 
 _log = get_logger(__name__)
 
@@ -24,7 +22,7 @@ def serve(
     host: Annotated[str | None, typer.Option(help="The interface to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="The port to listen on.", min=1)] = None,
     room: Annotated[
-        list[str] | None, typer.Option(help="Open this room if there is none of that name.")
+        list[str] | None, typer.Option(help="A room that has to be open before anybody comes.")
     ] = None,
 ) -> None:
     """Answer visitors, proxies and operators, and look after all rooms."""
@@ -40,13 +38,8 @@ async def _serve(settings: Settings, doors: RoomSettings, names: list[str]) -> N
         compose.telemetry(settings.telemetry) as seen,
         compose.store(settings, wait_s=settings.store.wait) as store,
     ):
-        # Before the doors open, so that nobody is told that there is no such room.
-        rooms = Rooms(store)
-        known = await rooms.look()
-        for id in (f"{{{name}}}" for name in names):
-            if id not in known:
-                await rooms.of(id).open(RoomOptions(name=name_of(id)))
-                await note(store, "open", id)
+        for name in names:
+            await Rooms(store).of(name).pulse()
         async with composed.doors(doors, store, metrics=seen.metrics):
             _log.info("the doors are open", port=doors.port, line="waitingroom")
             await until_asked_to_stop()
