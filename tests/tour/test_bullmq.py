@@ -209,6 +209,32 @@ async def test_jobs_can_come_again_and_again(redis_url: str) -> None:
         assert (await queue.counts("delayed"))["delayed"] == 1
 
 
+async def test_a_worker_tells_what_becomes_of_its_jobs(redis_url: str) -> None:
+    """`on` calls a function back when something happens at this worker: `completed` and `failed`
+    come when the store has accepted the outcome, with the job as it is then. A coroutine is awaited
+    in order, while the worker goes on. What a listener raises is logged and told to the listeners
+    of `error`. The others are `active`, `progress`, `stalled`, `refused`, `lost`, `drained`,
+    `ready`, `paused`, `resumed`, `closing` and `closed`."""
+    alarms: list[str] = []
+
+    async def send(job: Job) -> None:
+        raise ConnectionError("nobody answers")
+
+    async def alarm(job: Job, error: BaseException) -> None:
+        if job.attempts_made >= job.opts.attempts:
+            alarms.append(f"{job.name}: {job.failed_reason}")
+
+    worker = Worker("mail", send, redis_url)
+    worker.on("failed", alarm)
+    async with Queue("mail", redis_url) as queue, worker:
+        job = await queue.add("send", attempts=2, backoff=Backoff.fixed(10))
+        with pytest.raises(JobFailed):
+            await job.wait_until_finished()
+
+    assert len(alarms) == 1
+    assert "nobody answers" in alarms[0]
+
+
 async def test_everything_that_happens_is_told(redis_url: str) -> None:
     """Events come from all workers of the queue, whatever they are written in. Each has an id, from
     which one can go on listening later."""

@@ -1,182 +1,259 @@
-"""What a worker's listeners hear: what was stored, and nothing else."""
+"""A worker's listeners: which events there are, and that none can harm the worker."""
 
 import asyncio
-import math
+import functools
 from typing import Any
 
 import pytest
-from prometheus_client import generate_latest
 
-from waystation.core.runtime.metered import Metered
-from waystation.core.telemetry.metrics import Metrics
-from waystation.queues.bullmq import Job, Parent, Queue, RateLimitError, Worker
+from tests.support.patience import LIMIT_S
+from waystation.core.errors import InvalidOption
+from waystation.core.runtime import listeners
+from waystation.queues.bullmq import Job, Queue, Worker
+from waystation.queues.bullmq.callbacks import WorkerEvent
 
 from .hands import Hands
 
 
-class Heard:
-    """Remembers what listeners were told, and the job as it was then."""
+class Boom(Exception):
+    """What a listener raises."""
 
-    def __init__(self, worker: Worker, *events: str) -> None:
-        self.told: list[tuple[str, dict[str, Any]]] = []
-        for event in events:
-            worker.on(event, self._listener(event))  # pyright: ignore[reportArgumentType]
 
-    def _listener(self, event: str) -> Any:
-        def heard(job: Job, *_: Any) -> None:
-            seen = {
-                "attempts_made": job.attempts_made,
-                "failed_reason": job.failed_reason,
-                "return_value": job.return_value,
-                "finished": job.finished_on,
-            }
-            self.told.append((event, seen))
+async def work_on(worker: Worker, url: str, *, jobs: int = 2) -> None:
+    """Add jobs, and wait until all of them have ended in the store."""
+    async with Queue("mail", url) as queue, worker:
+        for _ in range(jobs):
+            await queue.add("x", attempts=1)
+        async with asyncio.timeout(LIMIT_S):
+            while sum((await queue.counts("completed", "failed")).values()) < jobs:
+                await asyncio.sleep(0.005)
+        assert worker.is_running
 
-        return heard
 
-    @property
-    def events(self) -> list[str]:
-        return [event for event, _ in self.told]
+async def nothing(job: Job) -> None: ...
 
-    async def until(self, count: int) -> None:
-        async with asyncio.timeout(30):
-            while len(self.told) < count:
+
+@pytest.mark.parametrize("error", [Boom, SystemExit, asyncio.CancelledError, StopIteration])
+@pytest.mark.parametrize("event", ["active", "completed", "drained"])
+async def test_a_listener_that_raises_is_told_as_an_error_and_the_worker_goes_on(
+    redis_url: str, event: WorkerEvent, error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[BaseException] = []
+
+    def raising(*_: Any) -> None:
+        raise error
+
+    worker = Worker("mail", nothing, redis_url)
+    worker.on(event, raising)
+    worker.on("error", told.append)
+    await work_on(worker, redis_url)
+
+    assert told
+    assert {type(each) for each in told} == {error}
+    assert "listener_failed" in caplog.text
+
+
+async def test_a_listener_of_errors_that_raises_is_logged_and_not_told_again(
+    redis_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[BaseException] = []
+
+    def raising(*_: Any) -> None:
+        raise Boom("first")
+
+    def raising_again(error: BaseException) -> None:
+        told.append(error)
+        raise Boom("second")
+
+    worker = Worker("mail", nothing, redis_url)
+    worker.on("completed", raising)
+    worker.on("error", raising_again)
+    await work_on(worker, redis_url, jobs=1)
+
+    assert [str(error) for error in told] == ["first"]
+    assert "second" in caplog.text
+
+
+async def test_a_coroutine_is_a_listener_too_and_is_awaited_in_order(redis_url: str) -> None:
+    heard: list[str] = []
+
+    async def completed(job: Job, result: Any) -> None:
+        # The first one takes longest, and still ends first.
+        await asyncio.sleep(0.02 if not heard else 0)
+        heard.append(job.id)
+
+    worker = Worker("mail", nothing, redis_url)
+    worker.on("completed", completed)
+    await work_on(worker, redis_url, jobs=5)
+
+    assert heard == ["1", "2", "3", "4", "5"]
+
+
+async def test_a_coroutine_that_fails_is_told_as_an_error(redis_url: str) -> None:
+    told: list[BaseException] = []
+
+    async def completed(job: Job, result: Any) -> None:
+        await asyncio.sleep(0)
+        raise Boom(job.id)
+
+    worker = Worker("mail", nothing, redis_url)
+    worker.on("completed", completed)
+    worker.on("error", told.append)
+    await work_on(worker, redis_url)
+
+    assert [str(error) for error in told] == ["1", "2"]
+
+
+async def test_a_coroutine_that_does_not_end_holds_up_neither_jobs_nor_the_end(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listeners, "_FINISH_WITHIN_S", 0.05)
+
+    async def completed(job: Job, result: Any) -> None:
+        await asyncio.sleep(3600)
+
+    worker = Worker("mail", nothing, redis_url)
+    worker.on("completed", completed)
+    async with asyncio.timeout(LIMIT_S):
+        await work_on(worker, redis_url)
+
+
+async def test_a_listener_may_close_its_own_worker(redis_url: str) -> None:
+    worker = Worker("mail", nothing, redis_url)
+
+    async def completed(job: Job, result: Any) -> None:
+        await worker.close()
+
+    worker.on("completed", completed)
+    async with Queue("mail", redis_url) as queue:
+        await worker.start()
+        await queue.add("x")
+        async with asyncio.timeout(LIMIT_S):
+            while worker.is_running:
                 await asyncio.sleep(0.005)
 
 
-@pytest.mark.parametrize("result", [math.nan, object()], ids=["nan", "object"])
-async def test_a_result_that_cannot_be_written_is_heard_as_failed(
-    redis_url: str, result: Any
-) -> None:
-    runs = 0
+async def test_a_listening_object_that_raises_does_not_end_the_worker(redis_url: str) -> None:
+    told: list[BaseException] = []
 
-    async def handle(job: Job) -> Any:
-        nonlocal runs
-        runs += 1
-        return result
+    class Raising:
+        def settled(self, settled: Any) -> None:
+            raise Boom("settled")
 
-    worker = Worker("mail", handle, redis_url)
-    heard = Heard(worker, "completed", "failed")
-    async with Queue("mail", redis_url) as queue, worker:
-        await queue.add("x", attempts=3)
-        await heard.until(1)
-        assert await queue.counts("completed", "failed") == {"completed": 0, "failed": 1}
+        async def claimed(self, claims: Any) -> None:
+            raise Boom("claimed")
 
-    assert heard.events == ["failed"]
-    assert runs == 1
+    worker = Worker("mail", nothing, redis_url, listener=Raising())  # pyright: ignore[reportArgumentType]
+    worker.on("error", told.append)
+    await work_on(worker, redis_url, jobs=1)
+
+    assert sorted(str(error) for error in told) == ["claimed", "settled"]
 
 
-async def test_metrics_count_a_result_that_cannot_be_written_as_a_failure(redis_url: str) -> None:
-    async def handle(job: Job) -> Any:
-        return object()
-
-    metrics = Metrics()
-    meter = Metered(metrics, line="bullmq", queue="mail")
-    worker = Worker("mail", handle, redis_url, listener=meter)
-    heard = Heard(worker, "completed", "failed")
-    async with Queue("mail", redis_url) as queue, worker:
-        await queue.add("x", attempts=1)
-        await heard.until(1)
-
-    page = generate_latest(metrics.registry).decode()
-    assert 'jobs_completed_total{queue="mail"} 0.0' in page
-    assert 'jobs_failed_total{queue="mail",reason="INVALID_RESULT"} 1.0' in page
+# --- the events ----------------------------------------------------------------------------------
 
 
-async def test_the_job_that_failed_carries_what_was_stored(redis_url: str) -> None:
-    async def handle(job: Job) -> None:
-        raise RuntimeError(f"no {job.attempts_made}")
+async def test_a_worker_tells_what_becomes_of_it(redis_url: str) -> None:
+    heard: list[str] = []
+    worker = Worker("mail", nothing, redis_url)
+    events: tuple[WorkerEvent, ...] = ("ready", "paused", "resumed", "closing", "closed")
+    for event in events:
+        worker.on(event, functools.partial(heard.append, event))
 
-    worker = Worker("mail", handle, redis_url)
-    heard = Heard(worker, "failed")
-    async with Queue("mail", redis_url) as queue, worker:
-        job = await queue.add("x", attempts=2)
-        await heard.until(2)
-        await job.refresh()
-
-    first, last = (seen for _, seen in heard.told)
-    assert (first["attempts_made"], last["attempts_made"]) == (1, 2)
-    assert "no 0" in first["failed_reason"]
-    assert "no 1" in last["failed_reason"]
-    assert last["failed_reason"] == job.failed_reason
-    assert first["finished"] is None
-    assert last["finished"] == job.finished_on is not None
-
-
-async def test_the_job_that_completed_carries_what_was_stored(redis_url: str) -> None:
-    async def handle(job: Job) -> dict[str, int]:
-        return {"sent": 1}
-
-    worker = Worker("mail", handle, redis_url)
-    heard = Heard(worker, "completed")
-    async with Queue("mail", redis_url) as queue, worker:
-        job = await queue.add("x")
-        await heard.until(1)
-        await job.refresh()
-
-    ((_, seen),) = heard.told
-    assert seen["attempts_made"] == 1
-    assert seen["return_value"] == {"sent": 1}
-    assert seen["finished"] == job.finished_on is not None
-
-
-async def test_a_job_put_back_by_a_rate_limit_is_heard_neither_as_failed_nor_completed(
-    redis_url: str,
-) -> None:
-    turns = iter((True, False))
-
-    async def handle(job: Job) -> str:
-        if next(turns):
-            raise RateLimitError
-        return "ok"
-
-    worker = Worker("mail", handle, redis_url)
-    heard = Heard(worker, "completed", "failed")
-    async with Queue("mail", redis_url) as queue, worker:
-        await queue.add("x", attempts=1)
-        await heard.until(1)
-
-    assert heard.events == ["completed"]
-
-
-async def test_an_outcome_that_was_refused_is_heard_as_refused_only(hands: Hands) -> None:
-    begun, go_on = asyncio.Event(), asyncio.Event()
-
-    async def handle(job: Job) -> str:
-        begun.set()
-        await go_on.wait()
-        return "late"
-
-    worker = Worker("mail", handle, hands.store)
-    heard = Heard(worker, "completed", "failed", "refused")
     async with worker:
-        id = await hands.add()
-        await begun.wait()
         worker.pause()
-        await hands.redis.set(hands.keys.of(id).lock, "another worker")
-        go_on.set()
-        await heard.until(1)
-        await asyncio.sleep(0.05)
+        worker.resume()
 
-    assert heard.events == ["refused"]
+    assert heard == ["ready", "paused", "resumed", "closing", "closed"]
 
 
-async def test_a_parent_that_its_children_hold_up_is_heard_as_failed(
-    hands: Hands, redis_url: str
-) -> None:
+async def test_a_worker_tells_that_there_is_nothing_left(redis_url: str) -> None:
+    heard: list[str] = []
+    drained = asyncio.Event()
+    worker = Worker("mail", nothing, redis_url, drain_delay=10)
+
+    def on_completed(job: Job, result: Any) -> None:
+        heard.append(job.id)
+
+    def on_drained() -> None:
+        heard.append("drained")
+        drained.set()
+
+    worker.on("completed", on_completed)
+
     async with Queue("mail", redis_url) as queue:
+        await queue.add_many([("x", None)] * 2)
+        worker.on("drained", on_drained)
+        async with worker, asyncio.timeout(LIMIT_S):
+            await drained.wait()
+            await asyncio.sleep(0.05)
+            assert heard == ["1", "2", "drained"]
+            drained.clear()
+            await queue.add("x")
+            await drained.wait()
 
-        async def handle(job: Job) -> str:
-            await queue.add("late", parent=Parent(job.id, "bull:mail"))
-            worker.pause()
-            return "too early"
+    assert heard == ["1", "2", "drained", "3", "drained"]
 
-        worker = Worker("mail", handle, redis_url)
-        heard = Heard(worker, "completed", "failed", "refused")
-        async with worker:
-            await hands.add(attempts=1)
-            await heard.until(1)
-            assert await queue.counts("failed") == {"failed": 1}
 
-    assert heard.events == ["failed"]
-    assert "pending dependencies" in heard.told[0][1]["failed_reason"]
+async def test_a_worker_tells_the_progress_of_its_jobs(redis_url: str) -> None:
+    heard: list[tuple[str, Any]] = []
+
+    async def handle(job: Job) -> None:
+        await job.update_progress(50)
+        await job.update_progress({"at": "end"})
+
+    worker = Worker("mail", handle, redis_url)
+
+    def on_progress(job: Job, progress: Any) -> None:
+        heard.append((job.id, progress))
+
+    worker.on("progress", on_progress)
+    await work_on(worker, redis_url, jobs=1)
+
+    assert heard == [("1", 50), ("1", {"at": "end"})]
+
+
+async def test_a_worker_tells_the_jobs_it_has_found_stalled(hands: Hands) -> None:
+    heard: list[tuple[str, str]] = []
+    id = await hands.add()
+    await hands.claim_one()
+    await hands.redis.delete(hands.keys.of(id).lock)
+    worker = Worker("mail", nothing, hands.store, stalled_interval=20)
+
+    def on_stalled(id: str, state: str) -> None:
+        heard.append((id, state))
+
+    worker.on("stalled", on_stalled)
+    async with worker, asyncio.timeout(LIMIT_S):
+        while not heard:
+            await asyncio.sleep(0.005)
+
+    assert heard == [(id, "active")]
+
+
+async def test_a_listener_can_be_called_once_or_no_more(redis_url: str) -> None:
+    heard: list[str] = []
+
+    def always(job: Job, result: Any) -> None:
+        heard.append(f"always {job.id}")
+
+    def never(job: Job, result: Any) -> None:
+        heard.append("never")
+
+    def first(job: Job, result: Any) -> None:
+        heard.append(f"first {job.id}")
+
+    worker = Worker("mail", nothing, redis_url)
+    worker.once("completed", first)
+    worker.on("completed", always)
+    worker.on("completed", never)
+    assert worker.off("completed", never)
+    assert not worker.off("completed", never)
+    await work_on(worker, redis_url)
+
+    assert heard == ["first 1", "always 1", "always 2"]
+
+
+def test_a_listener_must_be_a_function(redis_url: str) -> None:
+    with pytest.raises(InvalidOption, match="a listener must be a function, got 7"):
+        Worker("mail", nothing, redis_url).on("completed", 7)  # pyright: ignore[reportArgumentType]

@@ -26,6 +26,9 @@ class Handler(Generic[W]):
         self.batch = batch
         """How much work one run may take at once; 0 means one piece, not in a list."""
 
+    def resize(self, concurrency: int) -> None:
+        """Be ready for so many runs at once."""
+
     async def close(self) -> None:
         """Let go of threads and processes; what still runs in them is abandoned."""
 
@@ -65,6 +68,9 @@ class _InThreads(Handler[Any]):
             attempt.cancelled = True
             raise
 
+    def resize(self, concurrency: int) -> None:
+        self._threads.resize(concurrency)
+
     async def close(self) -> None:
         self._threads.close()
 
@@ -88,6 +94,9 @@ class _InProcesses(Handler[Any]):
             return CallsToParent(number)
 
         return await self._processes.run(self._function, views_of(work, connect), calls)
+
+    def resize(self, concurrency: int) -> None:
+        self._processes.resize(concurrency)
 
     async def close(self) -> None:
         await self._processes.close()

@@ -36,6 +36,7 @@ class Processes:
 
     def __init__(self, limit: int) -> None:
         self._idle: list[_Child] = []
+        self._most = limit
         self._limit = asyncio.Semaphore(limit)
         self._readers = Threads(limit, name="process-reader")
         self._children: set[_Child] = set()
@@ -61,6 +62,13 @@ class Processes:
         if error is not None:
             raise error
         return result
+
+    def resize(self, limit: int) -> None:
+        """Allow so many at once; fewer than before is up to whoever calls."""
+        for _ in range(limit - self._most):
+            self._limit.release()
+        self._most = max(self._most, limit)
+        self._readers.resize(self._most)
 
     async def close(self) -> None:
         """Kill every process."""

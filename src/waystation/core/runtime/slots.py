@@ -6,7 +6,6 @@ leaving the slot; the first one that does wait lets the other slots begin.
 """
 
 import asyncio
-import contextlib
 import contextvars
 import time
 import types
@@ -21,6 +20,7 @@ from waystation.core.telemetry.logs import get_logger
 from .claim import Claim
 from .handlers import Handler
 from .interrupts import is_from_a_signal
+from .tasks import go_on
 
 W = TypeVar("W")
 _log = get_logger(__name__)
@@ -88,6 +88,12 @@ class Slots(Generic[W]):
         while self._ready:
             self._finished(self._ready.pop(), Returned(), 0.0)
 
+    def resize(self, concurrency: int) -> None:
+        """Have so many slots from now on; those that are too many end when they are free."""
+        self._concurrency = concurrency
+        self._handler.resize(concurrency)
+        self._wake(max(0, len(self._tasks) - concurrency) or len(self._ready))
+
     @property
     def running(self) -> list[Claim[W]]:
         """The work that has begun."""
@@ -123,7 +129,7 @@ class Slots(Generic[W]):
             return
         left = [claim for claim, (runner, _) in self._running.items() if runner is task]
         if error or left:
-            _log.error("a slot has ended and is replaced", exc_info=error)
+            _log.error("slot_ended", error, count=len(left))
         for claim in left:
             del self._running[claim]
             lost = Failed(WorkError("the slot that ran the handler has ended"))
@@ -139,11 +145,16 @@ class Slots(Generic[W]):
         assert task is not None  # noqa: S101
         turn_began = time.perf_counter()
         while not self._closing:
-            while not self._ready:
+            if len(self._tasks) > self._concurrency:
+                # Counted out at once, so that no more slots than are too many take their leave.
+                self._tasks.discard(task)
+                return
+            if not self._ready:
                 waiting = loop.create_future()
                 self._idle.append(waiting)
                 await waiting
                 turn_began = time.perf_counter()
+                continue
             if self._handler.batch:
                 await self._attempt_together(task, self._take(self._handler.batch))
             else:
@@ -169,7 +180,7 @@ class Slots(Generic[W]):
         del self._running[claim]
         self._finished(claim, outcome, took)
         if task.cancelling():
-            await _go_on(task)
+            await go_on(task)
 
     async def _attempt_together(self, task: asyncio.Task[None], claims: list[Claim[W]]) -> None:
         began = time.perf_counter()
@@ -188,7 +199,7 @@ class Slots(Generic[W]):
             del self._running[claim]
             self._finished(claim, outcome, took)
         if task.cancelling():
-            await _go_on(task)
+            await go_on(task)
 
     def _judged(
         self, claim: Claim[W], outcome: Outcome | None, task: asyncio.Task[None]
@@ -255,15 +266,6 @@ def _in_own_context(
             raise
         except BaseException as error:
             step, value = attempt.throw, error
-
-
-async def _go_on(task: asyncio.Task[None]) -> None:
-    """Let a slot run other work after what was cancelled in it."""
-    while task.cancelling():
-        task.uncancel()
-    # Before Python 3.13 a cancellation that has not been delivered yet comes all the same.
-    with contextlib.suppress(asyncio.CancelledError):
-        await asyncio.sleep(0)
 
 
 def _one_each(results: Any, many: int) -> list[Outcome]:

@@ -1,6 +1,7 @@
 """Ending tasks for certain."""
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,15 @@ async def end(tasks: Sequence[asyncio.Task[Any]]) -> None:
             task.cancel()
         _, pending = await asyncio.wait(pending, timeout=_ASK_AGAIN_S)
     _log.warning("tasks do not end when cancelled, and are left behind", count=len(pending))
+
+
+async def go_on(task: asyncio.Task[Any]) -> None:
+    """Let the current task do other things after what was cancelled in it."""
+    while task.cancelling():
+        task.uncancel()
+    # Before Python 3.13 a cancellation that has not been delivered yet comes all the same.
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)
 
 
 def leave_if_cancelled() -> None:

@@ -34,6 +34,10 @@ class Threads:
             threading.Thread(target=self._serve, name=name, daemon=True).start()
         return await asyncio.wrap_future(outcome)
 
+    def resize(self, limit: int) -> None:
+        """Start up to so many threads; those that have been started stay."""
+        self._limit = limit
+
     def close(self) -> None:
         """Take no more calls; what runs is left to itself."""
         for _ in range(self._started):

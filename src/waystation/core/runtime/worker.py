@@ -27,6 +27,7 @@ from waystation.core.telemetry.logs import describe, get_logger
 from .claim import Claim, Refused, Reply, Settled, Source
 from .handlers import Handler
 from .keeper import Keeper
+from .listeners import Calls
 from .slots import Slots
 from .tasks import end
 
@@ -72,7 +73,11 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listener(Protocol[W]):
-    """Who wants to know what a worker does; called on the worker's loop, so it must be quick."""
+    """Who wants to know what a worker does; called on the worker's loop, so it must be quick.
+
+    A method may be a coroutine, which is awaited behind those before it. What a listener raises is
+    logged, and a listener may have a method `drained`, for when there was nothing more to claim.
+    """
 
     def claimed(self, claims: Sequence[Claim[W]]) -> None:
         """These came in."""
@@ -104,18 +109,22 @@ class Worker(Generic[W]):
         self._source = source
         self._options = options = options or WorkerOptions()
         self._listener = listener
+        self._calls = Calls(_listener_failed)
         self._slots = Slots(
             handler,
             concurrency=options.concurrency,
             timeout_s=options.timeout_s,
             finished=self._finished,
         )
+        self._concurrency = options.concurrency
         # With a batch handler a slot holds a batch, so that many more may be claimed.
-        self._room = options.concurrency * max(handler.batch, 1)
+        self._each = max(handler.batch, 1)
+        self._room = options.concurrency * self._each
         self._held: dict[Claim[W], None] = {}
         self._done: list[Settled[W]] = []
         self._idle_lanes: list[asyncio.Future[None]] = []
         self._maybe_work = True
+        self._is_drained = False
         self._asking = False
         self._paused = False
         self._stopping = asyncio.Event()
@@ -141,6 +150,7 @@ class Worker(Generic[W]):
             finally:
                 await end(tasks)
                 await self._slots.close()
+                await self._calls.finish()
 
     def stop(self) -> None:
         """Take no more work; `run` returns when what was begun is finished or handed back."""
@@ -160,6 +170,20 @@ class Worker(Generic[W]):
     def paused(self) -> bool:
         """Whether the worker takes no work for now."""
         return self._paused
+
+    @property
+    def concurrency(self) -> int:
+        """Handlers running at once."""
+        return self._concurrency
+
+    def resize(self, concurrency: int) -> None:
+        """Let so many handlers run at once from now on; what runs already goes on."""
+        at_least("concurrency", concurrency, 1)
+        self._room += (concurrency - self._concurrency) * self._each
+        self._concurrency = concurrency
+        self._slots.resize(concurrency)
+        self._maybe_work = True
+        self._wake_lane()
 
     @property
     def held(self) -> list[Claim[W]]:
@@ -281,23 +305,28 @@ class Worker(Generic[W]):
             if not self._maybe_work:
                 self._quiet.set()
         self._notice_if_idle()
-        self._tell(reply)
+        if self._listener is not None:
+            self._tell_all(reply, room)
 
-    def _tell(self, reply: Reply[W]) -> None:
-        listener = self._listener
-        if listener is None:
-            return
+    def _tell_all(self, reply: Reply[W], room: int) -> None:
         if reply.settled:
-            listener.settled(reply.settled)
+            self._tell("settled", reply.settled)
         if reply.refused:
-            listener.refused(reply.refused)
+            self._tell("refused", reply.refused)
         if reply.claims:
-            listener.claimed(reply.claims)
+            self._is_drained = False
+            self._tell("claimed", reply.claims)
+        elif room and not self._is_drained:
+            self._is_drained = True
+            self._tell("drained")
+
+    def _tell(self, event: str, *what: Any) -> None:
+        if (method := getattr(self._listener, event, None)) is not None:
+            self._calls.call(event, method, *what)
 
     def _trouble(self, error: StoreError) -> None:
         _log.warning("the source cannot be asked now", **describe(error))
-        if self._listener is not None:
-            self._listener.troubled(error)
+        self._tell("troubled", error)
 
     async def _sleep_until_woken(self) -> None:
         woken = asyncio.get_running_loop().create_future()
@@ -326,8 +355,8 @@ class Worker(Generic[W]):
     def _lost(self, claims: Sequence[Claim[Any]]) -> None:
         # What is already finished stays: its outcome is sent, and the source refuses it.
         stopped = [claim for claim in claims if self._slots.stop(claim, None)]
-        if stopped and self._listener is not None:
-            self._listener.lost(stopped)
+        if stopped:
+            self._tell("lost", stopped)
 
     async def _look_out(self) -> None:
         tries = 0
@@ -345,6 +374,10 @@ class Worker(Generic[W]):
                 await asyncio.sleep(_PATIENCE.pause_ms(tries, _DICE) / 1000)
             self._maybe_work = True
             self._wake_lane()
+
+
+def _listener_failed(event: str, error: BaseException) -> None:
+    _log.error("listener_failed", error, listener=event)
 
 
 _LAST_CALL_S = 5.0

@@ -28,6 +28,7 @@ KEYS = {
     "delay_ms": "the pause before the next try",
     "duration_ms": "how long it took",
     "duty": "the duty whose pass this is",
+    "listener": "the event that a listener was called for",
     "script": "the script that ran",
     "state": "the state something is in now",
     "signal": "the signal that came",

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from typing import Any, cast
 
 from waystation.core import identity
@@ -38,6 +38,7 @@ class BullSource:
         options: ClaimOptions,
         *,
         clock: Clock | None = None,
+        progressed: Callable[[Job, Any], None] | None = None,
     ) -> None:
         self._client: Client = store.hot
         self._store = store
@@ -47,7 +48,7 @@ class BullSource:
         self._clock = clock
         self._timer: Clock = clock or SystemClock()
         self._marker = Marker(store, keys, worker=options.worker, clock=self._timer)
-        self._queue = QueueRef(self._client, keys)
+        self._queue = QueueRef(self._client, keys, progressed)
         self._token = identity.lease_token()
         self._calls = 0
         self._records = Records(options)

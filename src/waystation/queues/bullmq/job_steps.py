@@ -53,13 +53,16 @@ class JobSteps:
 
     async def update_progress(self: WholeJob, progress: Any, message: str | None = None) -> None:
         """Tell how far the job is: a whole number from 0 to 100, or any other JSON value."""
-        raw = codec.encode_as_node(_progress(progress, message))
-        client, keys = self.queue.client, self.queue.keys
+        told = _progress(progress, message)
+        raw = codec.encode_as_node(told)
+        client, keys, progressed = self.queue
         code = await job_scripts.update_progress(
             client, keys, base=keys.base, id=self.id, progress=raw
         )
         _accept(self, code)
         self.remember({b"progress": raw})
+        if progressed:
+            progressed(self, told)
 
     async def log(self: WholeJob, line: str) -> int:
         """Write a line into the job's log; how many it has now."""

@@ -1,7 +1,7 @@
 """The job as its parts see it: what steps and dependencies may rely on."""
 
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 from waystation.core.store.script import Client
 
@@ -15,6 +15,8 @@ class QueueRef(NamedTuple):
 
     client: Client
     keys: QueueKeys
+    progressed: Callable[[Any, Any], None] | None = None
+    """Told of a job and its new progress, where the job is held by a worker."""
 
 
 class WholeJob(Protocol):

@@ -1,15 +1,15 @@
 """The worker: a handler over one queue, in the manner BullMQ users know."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, cast, get_args
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, cast
+
+import msgspec
 
 from waystation.core import identity
 from waystation.core.background import BackgroundWorker, Shift
 from waystation.core.backoff import HOUR_MS
-from waystation.core.errors import InvalidOption, StoreError, WorkError
+from waystation.core.errors import InvalidOption, WorkError
 from waystation.core.options import at_least
-from waystation.core.outcome import Done, Failed
-from waystation.core.runtime.claim import Claim, Refused, Settled
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.worker import Listener, WorkerOptions
@@ -19,6 +19,7 @@ from waystation.core.telemetry.traces import Traces, carrier_from_text
 
 from . import upkeep
 from .attached import AttachedToQueue
+from .callbacks import Callbacks, WorkerEvent
 from .claim_options import ClaimOptions, Strategy
 from .claims import BullSource
 from .job import Job
@@ -30,9 +31,6 @@ from .schedule import RepeatStrategy
 
 JobHandler: TypeAlias = Callable[[Any], Any]
 """Takes the job, or a list of them, and returns a JSON value, or one for each."""
-
-WorkerEvent: TypeAlias = Literal["active", "completed", "failed", "refused", "lost", "error"]
-_EVENTS = ", ".join(get_args(WorkerEvent))
 
 
 class Worker(BackgroundWorker[Job], AttachedToQueue):
@@ -91,7 +89,8 @@ class Worker(BackgroundWorker[Job], AttachedToQueue):
         check_retention("remove_on_complete", remove_on_complete)
         check_retention("remove_on_fail", remove_on_fail)
         self.worker_name = worker_name or identity.worker_name()
-        self._listener = _Callbacks(listener)
+        self._callbacks = Callbacks(listener)
+        self._is_closing = False
         self._traces = Traces()
         self._stalled_interval = stalled_interval
         self._max_stalled = max_stalled
@@ -120,24 +119,68 @@ class Worker(BackgroundWorker[Job], AttachedToQueue):
         )
 
     def on(self, event: WorkerEvent, callback: Callable[..., Any]) -> None:
-        """Call back when something happens here; other workers' jobs are told by QueueEvents."""
-        if event not in get_args(WorkerEvent):
-            raise InvalidOption(f"an event is one of {_EVENTS}, got {event!r}")
-        self._listener.add(event, callback)
+        """Call back when something happens here; other workers' jobs are told by QueueEvents.
+
+        A coroutine is awaited behind those before it, while the worker goes on. What a callback
+        raises is logged and told to the callbacks of `error`.
+        """
+        self._callbacks.on(event, callback)
+
+    def once(self, event: WorkerEvent, callback: Callable[..., Any]) -> None:
+        """Call back the next time that something happens, and never again."""
+        self._callbacks.on(event, callback, once=True)
+
+    def off(self, event: WorkerEvent, callback: Callable[..., Any]) -> bool:
+        """Call back no more; False if nobody had asked for it."""
+        return self._callbacks.off(event, callback)
+
+    @property
+    def concurrency(self) -> int:
+        """Handlers, or batches, running at once; it may be set while the worker runs."""
+        return self._options.concurrency
+
+    @concurrency.setter
+    def concurrency(self, many: int) -> None:
+        self._options = msgspec.structs.replace(self._options, concurrency=many)
+        if self._shift:
+            self._shift.worker.resize(many)
+        else:
+            self._handler.resize(many)
+
+    def pause(self) -> None:
+        """Take no more jobs until resumed; this worker only, not its queue."""
+        super().pause()
+        self._callbacks.emit("paused")
+
+    def resume(self) -> None:
+        """Take jobs again."""
+        super().resume()
+        self._callbacks.emit("resumed")
+
+    def stop(self) -> None:
+        """Finish what was begun and end; `run` returns when it is done."""
+        super().stop()
+        if self._shift and not self._is_closing:
+            self._is_closing = True
+            self._callbacks.emit("closing")
 
     def _shift_at(self, store: Store) -> Shift[Job]:
         async def recover_stalled() -> None:
-            await upkeep.recover_stalled(
+            stalled = await upkeep.recover_stalled(
                 store.hot,
                 self.keys,
                 interval_ms=self._stalled_interval,
                 max_stalled=self._max_stalled,
             )
+            for id in stalled:
+                self._callbacks.emit("stalled", id, "active")
 
-        source = BullSource(store, self.keys, self._claims)
+        callbacks = self._callbacks
+        source = BullSource(store, self.keys, self._claims, progressed=callbacks.progressed)
         duty = Loop(recover_stalled, every_s=self._stalled_interval / 1000, jitter=0)
-        worker = CoreWorker(source, self._handler, self._options, listener=self._listener)
-        return Shift(worker, source, beside=[duty.run])
+        worker = CoreWorker(source, self._handler, self._options, listener=callbacks)
+        self._is_closing = False
+        return Shift(worker, _Presence(source, callbacks), beside=[duty.run])
 
     def _wrapped(
         self,
@@ -191,6 +234,10 @@ class _ByName(Handler[Job]):
             raise WorkError(f"no handler for jobs named {job.name!r}; there are: {known}")
         return await handler.run(job)
 
+    def resize(self, concurrency: int) -> None:
+        for handler in self._handlers.values():
+            handler.resize(concurrency)
+
     async def close(self) -> None:
         for handler in self._handlers.values():
             await handler.close()
@@ -234,58 +281,28 @@ class _Prepared(Handler[Job]):
             outcomes |= dict(zip((job.id for job in runnable), each, strict=False))
         return [outcomes[job.id] for job in jobs if job.id in outcomes]
 
+    def resize(self, concurrency: int) -> None:
+        self._handler.resize(concurrency)
+
     async def close(self) -> None:
         await self._handler.close()
 
 
-class _Callbacks:
-    """Tells whoever asked with `on`, and one listener besides."""
+class _Presence:
+    """A worker among the queue's workers, and what its listeners hear of that."""
 
-    def __init__(self, listener: Listener[Job] | None) -> None:
-        self._listener = listener
-        self._callbacks: dict[str, list[Callable[..., Any]]] = {}
+    def __init__(self, source: BullSource, callbacks: Callbacks) -> None:
+        self._source = source
+        self._callbacks = callbacks
+        self._is_open = False
 
-    def add(self, event: WorkerEvent, callback: Callable[..., Any]) -> None:
-        self._callbacks.setdefault(event, []).append(callback)
+    async def open(self) -> None:
+        await self._source.open()
+        self._is_open = True
+        self._callbacks.emit("ready")
 
-    def claimed(self, claims: Sequence[Claim[Job]]) -> None:
-        if self._listener:
-            self._listener.claimed(claims)
-        if "active" in self._callbacks:
-            for claim in claims:
-                self._tell("active", claim.work)
-
-    def settled(self, settled: Sequence[Settled[Job]]) -> None:
-        if self._listener:
-            self._listener.settled(settled)
-        if not self._callbacks:
-            return
-        for each in settled:
-            match each.outcome:
-                case Done(result):
-                    self._tell("completed", each.claim.work, result)
-                case Failed(error):
-                    self._tell("failed", each.claim.work, error)
-                case _:
-                    pass
-
-    def refused(self, refused: Sequence[Refused[Job]]) -> None:
-        if self._listener:
-            self._listener.refused(refused)
-        for each in refused:
-            self._tell("refused", each.claim.work, each.reason)
-
-    def lost(self, claims: Sequence[Claim[Job]]) -> None:
-        if self._listener:
-            self._listener.lost(claims)
-        for claim in claims:
-            self._tell("lost", claim.work)
-
-    def troubled(self, error: StoreError) -> None:
-        if self._listener:
-            self._listener.troubled(error)
-        self._tell("error", error)
-
-    def _tell(self, event: WorkerEvent, *what: Any) -> None:
-        for callback in self._callbacks.get(event, ()):
-            callback(*what)
+    async def close(self) -> None:
+        await self._source.close()
+        if self._is_open:
+            self._callbacks.emit("closed")
+        await self._callbacks.calls.finish()
