@@ -16,6 +16,8 @@ from tests.pipeline.conftest import JAVA
 from tests.pipeline.drill import command_line, descendants
 from tests.pipeline.streams import tell
 from waystation.interfaces.cli import root
+from waystation.pipeline import tidying
+from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pq
 
 PATIENCE_S = 240
@@ -95,7 +97,10 @@ def left_by_a_killed_task(history: Path, word: str) -> None:
 
 
 def test_a_history_is_kept_asked_made_smaller_reported_and_forgets_whom_it_must(
-    home: Path, store: Redis, capsys: pytest.CaptureFixture[str]
+    home: Path,
+    store: Redis,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     history, stream, person = home / "history", "bull:mail:events", "zz-ada-1815"
     reasons = {
@@ -133,9 +138,12 @@ def test_a_history_is_kept_asked_made_smaller_reported_and_forgets_whom_it_must(
     assert (gone["events"], gone["attempts"], gone["items"]) == ("4", "1", "1")
     assert traces(history, "ada@example.org is") == []
 
-    # And the run goes on where it was.
+    # And the run goes on where it was, and tidies up after itself.
     add(store, "4")
+    monkeypatch.setattr(tidying, "MANY", 1)
     assert called("run", "--once") == 0
+    days = {Path(file).parent.name for file in delta.files_of(str(history / "bronze/events"))}
+    assert len(delta.files_of(str(history / "bronze/events"))) == len(days)
     left = "select array_sort(collect_list(subject)) as left from items"
     assert asked(capsys, left) == {"left": ["2", "3", "4"]}
     assert asked(capsys, "select count(*) as n from events") == {"n": 7}

@@ -5,22 +5,27 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 from redis import Redis
 
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.bronze.archive import ArchiveOptions, ArchiveStream
 from waystation.pipeline.bronze.sink import BronzeOptions, BronzeStream, Kept
+from waystation.pipeline.errors import WrongSchema
 from waystation.pipeline.storage import delta, parts
 from waystation.pipeline.storage.arrow import pa, pq, schema_of
 from waystation.pipeline.storage.delta import Identity
 from waystation.pipeline.storage.parts import Part, PartWriter
+from waystation.pipeline.storage.sink import DeltaWriter, SinkOptions, Written
 from waystation.pipeline.tables import DAY, EVENTS, FIELDS, INSTANT, INT, TEXT, Column, Layer, Table
 
 from .disk import small_disk
 from .streams import ALL, tell
 
+DATE = Column("date", DAY, "on which day")
 SIGHTINGS = Table(
     name="sightings",
     layer=Layer.SILVER,
@@ -32,7 +37,7 @@ SIGHTINGS = Table(
         Column("count", INT, "how many"),
         Column("at", INSTANT, "when"),
         Column("notes", FIELDS, "what else"),
-        Column("date", DAY, "on which day"),
+        DATE,
     ),
 )
 MONDAY, TUESDAY = date(2026, 3, 2), date(2026, 3, 3)
@@ -69,7 +74,12 @@ def birds(root: str) -> list[str]:
 
 
 def files(root: str) -> set[Path]:
-    return set(Path(SIGHTINGS.place(root)).rglob("*.parquet"))
+    return set(Path(SIGHTINGS.place(root)).glob("date=*/*.parquet"))
+
+
+def named(root: str, file: Path) -> str:
+    """A file as a commit names it."""
+    return str(file.relative_to(SIGHTINGS.place(root)))
 
 
 def test_the_rows_of_all_tasks_appear_in_one_commit(root: str) -> None:
@@ -88,6 +98,87 @@ def test_a_batch_that_was_committed_is_skipped_and_leaves_no_files(root: str) ->
 
     assert birds(root) == ["owl"]
     assert files(root) == before
+
+
+@pytest.mark.parametrize("application", ["counting", "compacting"])
+def test_a_commit_that_lost_a_race_leaves_no_files(
+    root: str, monkeypatch: pytest.MonkeyPatch, application: str
+) -> None:
+    committed(root, written(root, "owl"), 0)
+    mine, theirs = written(root, "wren"), written(root, "wren")
+    opened = delta.opened
+
+    def raced(*given: Any) -> DeltaTable:
+        """What another driver commits after this one has looked."""
+        table = opened(*given)
+        monkeypatch.setattr(delta, "opened", opened)
+        if application == "counting":
+            committed(root, theirs, 1)
+        else:
+            delta.discard(SIGHTINGS.place(root), theirs)
+            DeltaTable(SIGHTINGS.place(root)).delete()
+        return table
+
+    monkeypatch.setattr(delta, "opened", raced)
+    if application == "counting":
+        assert not committed(root, mine, 1)
+        assert birds(root) == ["owl", "wren"]
+        assert {part.path for part in theirs} <= {named(root, file) for file in files(root)}
+    else:
+        # Replacing what somebody else has changed meanwhile.
+        with pytest.raises(CommitFailedError):
+            committed(root, mine, 1, replace=True)
+        assert birds(root) == []
+    assert not {part.path for part in mine} & {named(root, file) for file in files(root)}
+
+
+def test_the_files_of_a_write_that_was_given_up_are_deleted_unless_they_were_committed(
+    root: str,
+) -> None:
+    options = SinkOptions(place=SIGHTINGS.place(root), application="counting", partitions="date")
+    writer = DeltaWriter(options, SIGHTINGS.schema, False)
+    kept, lost = written(root, "owl"), written(root, "wren")
+    writer.commit([Written(kept)])
+    writer.abort([Written(kept), None, Written(lost)])
+
+    assert birds(root) == ["owl"]
+    assert {named(root, file) for file in files(root)} == {part.path for part in kept}
+
+
+def test_a_commit_says_what_its_files_hold_at_least_and_at_most(root: str) -> None:
+    committed(root, written(root, "owl", "crow") + written(root, "wren", day=TUESDAY), 0)
+    committed(root, written(root, "x" * 100), 1)
+    found: Any = pa.table(DeltaTable(SIGHTINGS.place(root)).get_add_actions(flatten=True))
+    held = {
+        (row["min.bird"], row["max.bird"]): (row["min.at"], row["max.count"], row["null_count.at"])
+        for row in found.to_pylist()
+    }
+    noon = datetime(2026, 3, 2, 12, tzinfo=UTC)
+    assert held == {
+        ("crow", "owl"): (noon, 1, 0),
+        ("wren", "wren"): (noon, 1, 0),
+        ("x" * 32, None): (noon, 1, 0),
+    }
+
+
+def test_bounds_hold_for_instants_between_milliseconds_and_for_columns_without_values(
+    root: str,
+) -> None:
+    instant = datetime(2026, 3, 2, 12, 0, 0, 999_500, tzinfo=UTC)
+    heard(root, SIGHTINGS, 0, bird="owl", at=instant)
+    table = DeltaTable(SIGHTINGS.place(root))
+    (row,) = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    assert row["min.at"] <= instant <= row["max.at"]
+    assert (row["min.count"], row["null_count.count"]) == (None, 1)
+
+
+def test_only_the_files_of_the_days_asked_for_are_read(root: str) -> None:
+    committed(root, written(root, "owl") + written(root, "wren", day=TUESDAY), 0)
+    place = SIGHTINGS.place(root)
+    assert len(delta.files_of(place)) == 2
+    (file,) = delta.files_of(place, days=[TUESDAY])
+    assert "date=2026-03-03" in file
+    assert delta.files_of(place, days=[]) == []
 
 
 def test_what_was_written_and_never_committed_is_seen_by_nobody(root: str) -> None:
@@ -136,6 +227,79 @@ def test_the_last_note_is_found_behind_commits_without_one(root: str) -> None:
     )
 
     assert delta.last_notes(SIGHTINGS.place(root), "upto") == 7
+
+
+WIDER = msgspec.structs.replace(
+    SIGHTINGS, columns=(*SIGHTINGS.columns[:-1], Column("song", TEXT, "its song"), DATE)
+)
+
+
+def heard(root: str, table: Table, batch: int, **row: Any) -> bool:
+    """One row through task and driver, in the columns that a version of the program has."""
+    rows = pa.RecordBatch.from_pylist([{"date": MONDAY, **row}], schema=schema_of(table.schema))
+    with PartWriter(table.place(root), table.schema, table.partitions) as writer:
+        writer.write(rows)
+    return delta.commit(
+        table.place(root),
+        table.schema,
+        writer.parts,
+        Identity("counting", batch),
+        partitions=table.partitions,
+    )
+
+
+def songs(root: str) -> dict[str, str | None]:
+    table: Any = DeltaTable(WIDER.place(root))
+    rows = table.to_pyarrow_table(columns=["bird", "song"]).to_pylist()
+    return {row["bird"]: row["song"] for row in rows}
+
+
+def test_a_column_that_is_new_stays_when_the_table_is_compacted(root: str) -> None:
+    heard(root, SIGHTINGS, 0, bird="owl")
+    heard(root, WIDER, 1, bird="wren", song="trill")
+    assert songs(root) == {"owl": None, "wren": "trill"}
+
+    DeltaTable(WIDER.place(root)).optimize.compact()
+
+    (file,) = DeltaTable(WIDER.place(root)).file_uris()
+    assert "song" in pq.read_schema(file).names
+    assert songs(root) == {"owl": None, "wren": "trill"}
+
+
+def test_a_table_that_is_opened_for_new_columns_has_them(root: str) -> None:
+    heard(root, SIGHTINGS, 0, bird="owl")
+    here = delta.read_here(root, WIDER, ("bird", "song"))
+    assert here.to_pylist() == [{"bird": "owl", "song": None}]
+
+    delta.opened(WIDER.place(root), WIDER.schema, WIDER.partitions)
+
+    assert songs(root) == {"owl": None}
+
+
+def test_an_older_program_does_not_write_into_a_newer_table(root: str) -> None:
+    heard(root, WIDER, 0, bird="wren", song="trill")
+    before = files(root)
+
+    with pytest.raises(WrongSchema, match=r"sightings has the column song, .* a newer version"):
+        heard(root, SIGHTINGS, 1, bird="owl")
+
+    assert songs(root) == {"wren": "trill"}
+    assert files(root) == before
+
+
+def test_a_column_of_another_type_is_refused(root: str) -> None:
+    heard(root, SIGHTINGS, 0, bird="owl")
+    before = files(root)
+    columns = tuple(
+        each._replace(type=TEXT) if each.name == "count" else each for each in SIGHTINGS.columns
+    )
+    other = msgspec.structs.replace(SIGHTINGS, columns=columns)
+
+    with pytest.raises(WrongSchema, match="the column count as integer, wanted string"):
+        heard(root, other, 1, bird="wren", count="many")
+
+    assert birds(root) == ["owl"]
+    assert files(root) == before
 
 
 def test_a_place_without_a_table_has_no_batch_and_no_note(root: str) -> None:

@@ -10,6 +10,7 @@ WaystationError
    ├─ DiskFull
    ├─ CheckpointDamaged
    ├─ HistoryCut
+   ├─ WrongSchema
    └─ TablesDisagree
 """
 
@@ -68,6 +69,12 @@ class HistoryCut(HistoryError):
     """The log no longer says what a table has gained; the folds must be made anew."""
 
     code = "HISTORY_CUT"
+
+
+class WrongSchema(HistoryError):
+    """A table's columns are not those that this version writes; nothing was written."""
+
+    code = "WRONG_SCHEMA"
 
 
 class TablesDisagree(HistoryError):

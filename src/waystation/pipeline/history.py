@@ -63,33 +63,32 @@ class History:
         self.spark = spark
         self.root = directory(root)
 
-    def read(self, table: Table) -> DataFrame:
-        """One table as it lies there; empty when it does not exist yet."""
-        return delta.read(self.spark, self.root, table)
+    def read(self, table: Table, *, days: Sequence[dt.date] | None = None) -> DataFrame:
+        """One table as it lies there, or only some days of it; empty when it does not exist yet."""
+        return delta.read(self.spark, self.root, table, days=days)
 
     def attempts(self, hours: Hours | None = None) -> DataFrame:
         """Every attempt, those of open work included; or only those taken in some hours."""
-        kept, running = self.read(ATTEMPTS), attempts_fold.rows(self._running)
+        kept = self.read(ATTEMPTS, days=None if hours is None else hours.days)
+        running = attempts_fold.rows(self._running)
         if hours is not None:
-            kept = kept.where(F.col("date").isin(hours.days) & hours.hold(F.col("started_at")))
+            kept = kept.where(hours.hold(F.col("started_at")))
             running = running.where(hours.hold(F.col("started_at")))
         return kept.unionByName(running)
 
     def items(self, days: Sequence[dt.date] | None = None) -> DataFrame:
         """Every item, the open ones included; or only those that came to be on some days."""
-        kept = self.read(ITEMS)
+        kept = self.read(ITEMS, days=days)
         waiting = self._waiting
         if days is not None:
-            kept = kept.where(F.col("date").isin(list(days)))
             waiting = waiting.where(F.col("date").isin(list(days)))
         return kept.unionByName(waiting)
 
     def events(self, hours: Hours | None = None) -> DataFrame:
         """Everything that was told; or only what happened in some hours."""
-        events = self.read(EVENTS)
         if hours is None:
-            return events
-        return events.where(F.col("date").isin(hours.days) & hours.hold(F.col("at")))
+            return self.read(EVENTS)
+        return self.read(EVENTS, days=hours.days).where(hours.hold(F.col("at")))
 
     def show_views(self) -> list[str]:
         """Make every table known to SQL by its name."""

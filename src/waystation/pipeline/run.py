@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from waystation.pipeline import rooms, writeback
+from waystation.pipeline import rooms, tidying, writeback
 from waystation.pipeline.bronze import found_out, intake
 from waystation.pipeline.bronze.intake import Intake
 from waystation.pipeline.gold import answers
@@ -171,6 +171,7 @@ def _answered(history: History, options: RunOptions, seen: Look, watch: Watch) -
     )
     watch.reach(len(names))
     found_out.removed(history.root, seen.removed, seen.at)
+    tidying.tidy(history.root)
     if not options.advise:
         return 0
     watch.begin("telling the queues")

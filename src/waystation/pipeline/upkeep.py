@@ -2,36 +2,18 @@
 
 import datetime as dt
 import shutil
-from collections.abc import Iterable
-
-import msgspec
-from deltalake import DeltaTable
 
 from waystation.core.errors import InvalidInput
 from waystation.pipeline import forgetting, pending
 from waystation.pipeline.gold import answers
 from waystation.pipeline.history import History, Hours
-from waystation.pipeline.lines import tables_of_all_lines
 from waystation.pipeline.run import Silence, Watch
 from waystation.pipeline.silver.fold import fold
 from waystation.pipeline.silver.steps import STEPS
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import fs
-from waystation.pipeline.tables import GAPS, Layer, Table, every
-
-KEEP_H = 7 * 24
-"""Hours that files nobody needs are kept, for whoever still reads them."""
-
-
-class Freed(msgspec.Struct, frozen=True):
-    """What came of tidying one table."""
-
-    table: str
-    before: int
-    after: int
-    """Files."""
-    removed: int
-    """Files of older versions that were deleted."""
+from waystation.pipeline.tables import GAPS, Layer, Table
+from waystation.pipeline.tidying import Freed, compacted, tables_of
 
 
 def rebuild(history: History, watch: Watch | None = None) -> None:
@@ -74,11 +56,11 @@ def compact(history: History, watch: Watch | None = None) -> list[Freed]:
     watch = watch or Silence()
     # What silver has not read yet must be in the files it will look for.
     fold(history)
-    tables = _there(history.root)
+    tables = tables_of(history.root)
     watch.begin("compacting", len(tables))
     freed: list[Freed] = []
     for number, table in enumerate(tables, 1):
-        freed.append(_compacted(history.root, table))
+        freed.append(compacted(history.root, table))
         watch.reach(number)
     return freed
 
@@ -95,7 +77,7 @@ def retain(history: History, since: dt.date) -> dict[str, int]:
     fold(history)
     return {
         table.name: forgetting.deleted(history.root, table, predicate)
-        for table in _there(history.root)
+        for table in tables_of(history.root)
         if (predicate := _older(table, since)) is not None
     }
 
@@ -104,18 +86,8 @@ def forget(history: History, key: str, *, mentioned: bool = False) -> dict[str, 
     """Delete every row about one subject, or about all that mention a key, and every trace."""
     gone = (forgetting.of_mentions if mentioned else forgetting.of_subject)(history, key)
     answer(history, Silence())
-    forgetting.purge(history, _there(history.root))
+    forgetting.purge(history, tables_of(history.root))
     return gone
-
-
-def _compacted(root: str, table: Table) -> Freed:
-    opened = DeltaTable(table.place(root))
-    before = len(opened.file_uris())
-    opened.optimize.compact()
-    opened = DeltaTable(table.place(root))
-    # All that no commit names goes as well: killed tasks leave such files.
-    removed = opened.vacuum(retention_hours=KEEP_H, dry_run=False, full=True)
-    return Freed(table.name, before, len(opened.file_uris()), len(removed))
 
 
 def _older(table: Table, first: dt.date) -> str | None:
@@ -124,12 +96,3 @@ def _older(table: Table, first: dt.date) -> str | None:
     instant = {"hour": "hour", GAPS.name: "before_at", STEPS.name: "told_at"}
     column = instant.get("hour" if "hour" in table.key else table.name)
     return None if column is None else f"{column} < '{first.isoformat()}T00:00:00+00:00'"
-
-
-def _there(root: str) -> list[Table]:
-    known: Iterable[Table] = (*every(), STEPS, *tables_of_all_lines())
-    return [table for table in known if _is_there(root, table)]
-
-
-def _is_there(root: str, table: Table) -> bool:
-    return DeltaTable.is_deltatable(table.place(root))

@@ -72,6 +72,10 @@ class BronzeStream(DataSourceStreamArrowWriter):
         """Commit all of them, if that has not happened."""
         _commit(self._options, messages, batchId)
 
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Delete what the tasks had written; the batch will be read again."""
+        delta.discard(EVENTS.place(self._options.root), _parts(messages))
+
 
 def _kept(batches: Iterator[Batch]) -> Kept:
     rows = [row for batch in batches for row in batch.to_pylist()]
@@ -82,19 +86,24 @@ def _kept(batches: Iterator[Batch]) -> Kept:
 
 
 def _commit(options: BronzeOptions, messages: list[WriterCommitMessage | None], batch: int) -> None:
-    kept = [each for each in messages if isinstance(each, Kept)]
-    stretches = [stretch for each in kept for stretch in each.stretches]
+    stretches = [
+        stretch for each in messages if isinstance(each, Kept) for stretch in each.stretches
+    ]
     identity = Identity(options.application, batch)
     # Gaps first: once the events are there, the batch counts as read.
     _commit_gaps(options.root, stretches, identity)
     delta.commit(
         EVENTS.place(options.root),
         EVENTS.schema,
-        [part for each in kept for part in each.parts],
+        _parts(messages),
         identity,
         partitions=EVENTS.partitions,
         notes={PLACES: _reached(options.root, stretches)},
     )
+
+
+def _parts(messages: list[WriterCommitMessage | None]) -> list[Part]:
+    return [part for each in messages if isinstance(each, Kept) for part in each.parts]
 
 
 def _commit_gaps(root: str, stretches: list[dict[str, Any]], identity: Identity) -> None:

@@ -4,17 +4,21 @@ A commit carries (application, batch). Whoever writes the same batch again, afte
 finds it there and adds nothing; files that never made it into a commit are seen by nobody.
 """
 
+import datetime as dt
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
 import msgspec
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
+from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from waystation.pipeline.storage.arrow import schema_of
+from waystation.pipeline.errors import WrongSchema
+from waystation.pipeline.storage.arrow import pa, pc, schema_of
 from waystation.pipeline.storage.parts import Part, filesystem
 from waystation.pipeline.tables import Table
 
@@ -38,13 +42,71 @@ def commit(
     notes: Mapping[str, Any] | None = None,
     replace: bool = False,
 ) -> bool:
-    """Make files part of the table, all or none; False when this batch was committed before."""
+    """Make files part of the table, all or none; False when this batch was committed before.
+
+    Files that do not become part of it are deleted, whatever stood in their way.
+    """
     parts = list(parts)
-    table = opened(place, columns, partitions)
+    try:
+        table = opened(place, columns, partitions)
+        if not _holds(table, identity):
+            _add(table, columns, parts, identity, partitions, notes, replace)
+            return True
+    except CommitFailedError:
+        discard(place, parts)
+        # Another driver was faster with the same batch.
+        if not _holds(DeltaTable(place), identity):
+            raise
+    except Exception:
+        discard(place, parts)
+        raise
+    discard(place, parts)
+    return False
+
+
+def opened(place: str, columns: StructType, partitions: Sequence[str] = ()) -> DeltaTable:
+    """The table at a place, made when there is none; columns that it lacks are added to it."""
+    if not DeltaTable.is_deltatable(place):
+        filesystem(place)[0].create_dir(filesystem(place)[1], recursive=True)
+        DeltaTable.create(
+            place, _delta_schema(columns), mode="ignore", partition_by=list(partitions) or None
+        )
+    table = DeltaTable(place)
+    if lacking := _lacking(table, columns):
+        table.alter.add_columns(lacking)
+        return DeltaTable(place)
+    return table
+
+
+def discard(place: str, parts: Iterable[Part]) -> None:
+    """Delete files that were written and that no commit names."""
+    parts = list(parts)
+    if not parts:
+        return
+    files, root = filesystem(place)
+    held: set[str] = set()
+    if DeltaTable.is_deltatable(place):
+        held = set(pa.table(DeltaTable(place).get_add_actions())["path"].to_pylist())
+    for part in parts:
+        if part.path not in held:
+            with suppress(FileNotFoundError):
+                files.delete_file(f"{root}/{part.path}")
+
+
+def _holds(table: DeltaTable, identity: Identity) -> bool:
     before = table.transaction_version(identity.application)
-    if before is not None and before >= identity.batch:
-        _discard(place, parts)
-        return False
+    return before is not None and before >= identity.batch
+
+
+def _add(
+    table: DeltaTable,
+    columns: StructType,
+    parts: Iterable[Part],
+    identity: Identity,
+    partitions: Sequence[str],
+    notes: Mapping[str, Any] | None,
+    replace: bool,
+) -> None:
     now = int(time.time() * 1000)
     actions = [
         AddAction(
@@ -53,7 +115,7 @@ def commit(
             partition_values=dict(part.partition),
             modification_time=now,
             data_change=True,
-            stats=msgspec.json.encode({"numRecords": part.rows}).decode(),
+            stats=part.stats,
         )
         for part in parts
     ]
@@ -67,17 +129,32 @@ def commit(
             custom_metadata={_NOTES: msgspec.json.encode({**(notes or {})}).decode()},
         ),
     )
-    return True
 
 
-def opened(place: str, columns: StructType, partitions: Sequence[str] = ()) -> DeltaTable:
-    """The table at a place, made when there is none."""
-    if not DeltaTable.is_deltatable(place):
-        filesystem(place)[0].create_dir(filesystem(place)[1], recursive=True)
-        DeltaTable.create(
-            place, _delta_schema(columns), mode="ignore", partition_by=list(partitions) or None
+def _lacking(table: DeltaTable, columns: StructType) -> list[Field]:
+    """The columns that a table does not have yet; refuses a table that has others than these."""
+    wanted = {field.name: field for field in _delta_schema(columns).fields}
+    there = {field.name: field for field in table.schema().fields}
+    name = table.table_uri.rstrip("/").rpartition("/")[2]
+    if unknown := sorted(there.keys() - wanted.keys()):
+        raise WrongSchema(
+            f"the table {name} has the column {', '.join(unknown)}, which this version of "
+            "waystation does not know: it was written by a newer version, and only that one may go "
+            "on with it"
         )
-    return DeltaTable(place)
+    for field in there.values():
+        if field.type != wanted[field.name].type:
+            raise WrongSchema(
+                f"the table {name} has the column {field.name} as {_shown(field)}, wanted "
+                f"{_shown(wanted[field.name])}; `waystation pipeline rebuild` makes silver and "
+                "gold anew"
+            )
+    return [field for field in wanted.values() if field.name not in there]
+
+
+def _shown(field: Field) -> str:
+    kind = msgspec.json.decode(field.to_json())["type"]
+    return kind if isinstance(kind, str) else msgspec.json.encode(kind).decode()
 
 
 def last_notes(place: str, wanted: str) -> Any:
@@ -101,14 +178,30 @@ def last_batch(place: str, application: str) -> int | None:
     return DeltaTable(place).transaction_version(application)
 
 
-def read(spark: SparkSession, root: str, table: Table) -> DataFrame:
-    """A table of the history that lies at `root`; without rows when it does not exist yet."""
+def read(
+    spark: SparkSession, root: str, table: Table, *, days: Sequence[dt.date] | None = None
+) -> DataFrame:
+    """A table of the history that lies at `root`; without rows when it does not exist yet.
+
+    Of a table that is cut by `date`, only the files of some days are handed to Spark.
+    """
     place = table.place(root)
-    files = DeltaTable(place).file_uris() if DeltaTable.is_deltatable(place) else []
+    files = files_of(place, days=days)
     if not files:
         # A relation that is known to be empty, so that Spark plans nothing for it.
         return spark.emptyDataFrame(table.schema)
     return spark.read.schema(table.schema).option("basePath", place).parquet(*files)
+
+
+def files_of(place: str, *, days: Sequence[dt.date] | None = None) -> list[str]:
+    """The files of a table that is there, or those of some days."""
+    if not DeltaTable.is_deltatable(place) or (days is not None and not days):
+        return []
+    if days is None:
+        return DeltaTable(place).file_uris()
+    added = pa.table(DeltaTable(place).get_add_actions(flatten=True))
+    mine = pc.is_in(added["partition.date"], pa.array(days, pa.date32()))
+    return [f"{place}/{path}" for path in added["path"].filter(mine).to_pylist()]
 
 
 def read_here(root: str, table: Table, columns: Sequence[str], where: Any = None) -> Any:
@@ -117,7 +210,15 @@ def read_here(root: str, table: Table, columns: Sequence[str], where: Any = None
     if not DeltaTable.is_deltatable(place):
         return schema_of(table.schema).empty_table().select(columns)
     opened: Any = DeltaTable(place)
-    return opened.to_pyarrow_dataset().to_table(columns=list(columns), filter=where)
+    there: Any = opened.to_pyarrow_dataset()
+    # A table of an older version may lack some.
+    known = [name for name in columns if name in there.schema.names]
+    found: Any = there.to_table(columns=known, filter=where)
+    for name in columns:
+        if name not in known:
+            kind = schema_of(table.schema).field(name).type
+            found = found.append_column(name, pa.nulls(found.num_rows, kind))
+    return found.select(columns)
 
 
 def append(rows: DataFrame, root: str, table: Table, identity: Identity) -> None:
@@ -141,12 +242,6 @@ def _write(rows: DataFrame, root: str, table: Table, identity: Identity, mode: s
         .mode(mode)
         .save()
     )
-
-
-def _discard(place: str, parts: Sequence[Part]) -> None:
-    files, root = filesystem(place)
-    for part in parts:
-        files.delete_file(f"{root}/{part.path}")
 
 
 def _delta_schema(columns: StructType) -> Schema:

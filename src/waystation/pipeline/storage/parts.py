@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self, cast
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
 from waystation.core.errors import InvalidInput
+from waystation.pipeline.storage import statistics
 from waystation.pipeline.storage.arrow import Batch, fs, pa, pc, pq, schema_of
 
 GROUP_ROWS = 131_072
@@ -26,6 +27,7 @@ PART = StructType(
         StructField("size", LongType()),
         StructField("rows", LongType()),
         StructField("partition", MapType(StringType(), StringType())),
+        StructField("stats", StringType()),
     ]
 )
 
@@ -37,6 +39,8 @@ class Part(NamedTuple):
     size: int
     rows: int
     partition: Mapping[str, str | None]
+    stats: str
+    """What the file holds at least and at most, as Delta writes it into a commit."""
 
     @property
     def row(self) -> dict[str, Any]:
@@ -46,7 +50,7 @@ class Part(NamedTuple):
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
         """The file that such a row tells of."""
-        return cls(row["path"], row["size"], row["rows"], dict(row["partition"]))
+        return cls(row["path"], row["size"], row["rows"], dict(row["partition"]), row["stats"])
 
 
 class PartWriter:
@@ -153,7 +157,8 @@ class _Part:
         if isinstance(self._files, fs.LocalFileSystem):
             _settle_on_disk(self._full)
         size = self._files.get_file_info(self._full).size
-        return Part(self._path, size, self._rows, self._partition)
+        stats = statistics.of(self._writer.writer.metadata)
+        return Part(self._path, size, self._rows, self._partition, stats)
 
     def discard(self) -> None:
         with contextlib.suppress(OSError):

@@ -72,8 +72,16 @@ class DeltaWriter(DataSourceArrowWriter):
         delta.commit(
             self._options.place,
             self._columns,
-            [part for each in messages if isinstance(each, Written) for part in each.parts],
+            _parts(messages),
             Identity(self._options.application, self._options.batch),
             partitions=listed(self._options.partitions),
             replace=self._replace,
         )
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Delete the files of the tasks that had ended well; nobody will commit them."""
+        delta.discard(self._options.place, _parts(messages))
+
+
+def _parts(messages: list[WriterCommitMessage | None]) -> list[Part]:
+    return [part for each in messages if isinstance(each, Written) for part in each.parts]
