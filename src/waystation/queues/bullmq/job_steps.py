@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from waystation.core import codec
 from waystation.core.errors import (
-    InvalidInput,
     InvalidOption,
     LeaseLost,
     NotFound,
@@ -52,7 +51,7 @@ class JobSteps:
         self.remember({b"data": raw})
 
     async def update_progress(self: WholeJob, progress: Any, message: str | None = None) -> None:
-        """Tell how far the job is: a whole number from 0 to 100, or any other JSON value."""
+        """Tell how far the job is, with any JSON value."""
         told = _progress(progress, message)
         raw = codec.encode_as_node(told)
         client, keys, progressed = self.queue
@@ -287,9 +286,6 @@ async def _ask_until_finished(job: WholeJob) -> Any:
 
 
 def _progress(progress: Any, message: str | None) -> Any:
-    is_number = isinstance(progress, int) and not isinstance(progress, bool)
-    if is_number and not 0 <= progress <= 100:
-        raise InvalidInput("progress must be 0-100")
     if message is None:
         return progress
     if isinstance(progress, dict):
