@@ -133,3 +133,25 @@ async def test_counts_and_ranges_are_the_same_on_both_sides(queue: Queue, node6:
             ids = [job["id"] for job in await remote.call("getJobs", [state], 1, 4, asc)]
             assert ids == [job.id for job in await queue.get_jobs(state, 1, 4, asc=asc)]
     assert await remote.call("count") == await queue.count()
+
+
+@pytest.mark.parametrize("asc", [True, False])
+async def test_both_sides_fill_a_page_past_ids_without_a_job(
+    queue: Queue, node6: NodePeer, asc: bool
+) -> None:
+    jobs = await queue.add_many([("work", n) for n in range(8)])
+    remote = node6.queue("q")
+    for job in (jobs[1], jobs[4], jobs[5]):
+        await job.queue.client.execute_command("DEL", job.keys.job)
+
+    for start, end in ((0, 2), (0, 3), (2, 3), (3, 5), (0, 100), (8, 9)):
+        ours = [job.id for job in await queue.get_jobs("waiting", start, end, asc=asc)]
+        theirs = await remote.call("getJobs", ["waiting"], start, end, asc)
+        assert ours == [job["id"] for job in theirs], (start, end)
+
+
+async def test_progress_of_any_number_is_read_by_node(queue: Queue, any_node: NodePeer) -> None:
+    job = await queue.add("work")
+    for progress in (1500, -1, 2.5):
+        await job.update_progress(progress)
+        assert (await any_node.queue("q").call("getJob", job.id))["progress"] == progress

@@ -1,9 +1,12 @@
+from typing import Any
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from waystation.core.errors import InvalidOption
 from waystation.queues.bullmq.options import JobOptions
 from waystation.queues.bullmq.queue import Queue
+from waystation.queues.bullmq.states import State
 from waystation.queues.bullmq.worker import Worker
 
 from .hands import Hands
@@ -163,3 +166,28 @@ async def test_prometheus_can_read_the_queue(hands: Hands) -> None:
     assert counts["failed"] == 0
     [sample] = families["bullmq_job_completed"].samples
     assert (sample.labels, sample.value) == ({"queue": 'say"hi"'}, 0)
+
+
+@pytest.mark.parametrize("asc", [True, False])
+@pytest.mark.parametrize("state", ["waiting", "prioritized", "delayed", "completed"])
+async def test_a_page_is_filled_past_ids_without_a_job(
+    queue: Queue, hands: Hands, state: State, asc: bool
+) -> None:
+    by_state: dict[str, Any] = {"prioritized": {"priority": 1}, "delayed": {"delay": HOUR}}
+    options = by_state.get(state, {})
+    for n in range(1, 9):
+        await queue.add("work", n, **options)
+        if state == "completed":
+            await hands.complete(await hands.claim_one())
+    for gone in ("2", "5", "6"):
+        await hands.call("DEL", hands.keys.of(gone).job)
+    left = ["1", "3", "4", "7", "8"] if asc else ["8", "7", "4", "3", "1"]
+
+    async def page(start: int, end: int) -> list[str]:
+        return [job.id for job in await queue.get_jobs(state, start, end, asc=asc)]
+
+    assert await page(0, 2) == left[:3]
+    assert await page(0, 3) == left[:4]
+    assert await page(0, 100) == left
+    assert await page(0, -1) == left
+    assert await page(8, 10) == []

@@ -35,14 +35,14 @@ class Getters(AttachedToQueue):
         *,
         asc: bool = False,
     ) -> list[Job]:
-        """Jobs by state, from place `start` to `end` of each, the newest first unless `asc`."""
-        client, keys = await self._at_hand()
-        ids: list[str] = []
+        """Jobs by state, from place `start` to `end` of each, the newest first unless `asc`.
+
+        Ids without a job are passed over, and those behind them fill the page.
+        """
+        found: dict[str, Job] = {}
         for state in known(states):
-            ids += await admin_scripts.list_ids(
-                client, keys, state=state, first=start, last=end, asc=int(asc)
-            )
-        return await self._read(list(dict.fromkeys(ids)))
+            found |= {job.id: job for job in await self._page(state, start, end, asc=asc)}
+        return list(found.values())
 
     async def counts(self, *states: State) -> dict[State, int]:
         """How many jobs are in each state; of all when none is named."""
@@ -123,6 +123,25 @@ class Getters(AttachedToQueue):
         client, keys = await self._at_hand()
         owner = await ask(client, "GET", f"{keys.base}de:{deduplication_id}")
         return owner.decode() if owner else None
+
+    async def _page(self, state: State, start: int, end: int, *, asc: bool) -> list[Job]:
+        client, keys = await self._at_hand()
+
+        async def ids(first: int, last: int) -> list[str]:
+            return await admin_scripts.list_ids(
+                client, keys, state=state, first=first, last=last, asc=int(asc)
+            )
+
+        listed = await ids(start, end)
+        jobs, many = await self._read(listed), len(listed)
+        if start < 0 or end < 0:
+            return jobs
+        size = end - start + 1
+        while len(jobs) < many and listed:
+            start += size
+            listed = await ids(start, start + size - 1)
+            jobs += await self._read(listed)
+        return jobs[:many]
 
     async def _read(self, ids: Sequence[str]) -> list[Job]:
         client, keys = await self._at_hand()
