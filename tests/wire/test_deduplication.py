@@ -5,9 +5,18 @@ from typing import Any
 
 import pytest
 
-from waystation.queues.bullmq import Deduplication, Job, Queue, Worker
+from waystation.core.errors import InvalidOption
+from waystation.queues.bullmq import (
+    Deduplication,
+    FlowNode,
+    FlowProducer,
+    Job,
+    JobOptions,
+    Queue,
+    Worker,
+)
 
-from .node import Json, NodePeer
+from .node import Json, NodeError, NodePeer
 
 HOUR = 3_600_000
 
@@ -102,3 +111,20 @@ async def test_node_listeners_hear_of_jobs_that_we_turned_away(
         (told,) = await events.until("deduplicated")
 
     assert (told["jobId"], told["deduplicationId"], told["deduplicatedJobId"]) == ("1", "same", "2")
+
+
+async def test_both_sides_refuse_a_leaf_that_another_job_could_stand_for(
+    any_node: NodePeer, redis_url: str
+) -> None:
+    leaf = {"name": "leaf", "queueName": "q", "data": {}, "opts": rule()}
+    with pytest.raises(NodeError, match="Deduplication and parent"):
+        await any_node.flow().call(
+            "add", {"name": "above", "queueName": "q", "data": {}, "children": [leaf]}
+        )
+
+    async with FlowProducer(redis_url) as flows:
+        ours = FlowNode(
+            name="leaf", queue="q", options=JobOptions(deduplication=Deduplication("same"))
+        )
+        with pytest.raises(InvalidOption, match="has a parent, so it cannot be deduplicated"):
+            await flows.add(FlowNode(name="above", queue="q", children=[ours]))

@@ -232,10 +232,7 @@ async def test_a_flow_is_added_as_a_whole_or_not_at_all(hands: Hands, flows: Flo
     ("tree", "complaint"),
     [
         (parent(child(), deduplication=Deduplication("x")), "cannot be deduplicated"),
-        (
-            parent(child(deduplication=Deduplication("x", keep_last_if_active=True))),
-            "kept for later",
-        ),
+        (parent(child(deduplication=Deduplication("x"))), "cannot be deduplicated"),
         (parent(child(parent=Parent("1", "bull:mail"))), "the job above it"),
         (parent(child(job_id="twice"), child(job_id="twice")), "stands twice"),
         (FlowNode(name="x", queue="with:colon"), "colon"),
@@ -252,15 +249,6 @@ async def test_a_flow_that_cannot_be_is_refused_before_anything_is_written(
     with pytest.raises(InvalidInput, match=complaint):
         await flows.add(tree)
     assert await hands.everything() == {}
-
-
-async def test_a_leaf_may_be_stood_for_by_another_job(hands: Hands, flows: FlowProducer) -> None:
-    await hands.add(deduplication=Deduplication("same"))
-
-    flow = await flows.add(parent(child(deduplication=Deduplication("same"))))
-
-    assert flow.children[0].job.id == "1"
-    assert await state(flow) == "waiting"
 
 
 async def test_a_broken_reference_to_a_parent_loses_nothing(

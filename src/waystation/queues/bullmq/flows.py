@@ -168,8 +168,9 @@ def _check(planned: Sequence[_Planned]) -> None:
         rule = each.node.options.deduplication
         if rule and each.node.children:
             raise InvalidOption(f"{each.node.name!r} has children, so it cannot be deduplicated")
-        if rule and rule.keep_last_if_active and each.wants.parent_key:
-            raise InvalidOption(f"{each.node.name!r} has a parent, so it cannot be kept for later")
+        if rule and each.wants.parent_key:
+            # Its parent would wait for nobody, and run without what another job makes.
+            raise InvalidOption(f"{each.node.name!r} has a parent, so it cannot be deduplicated")
 
 
 def _check_slot(planned: Sequence[_Planned]) -> None:
