@@ -251,6 +251,18 @@ async def test_a_flow_that_cannot_be_is_refused_before_anything_is_written(
     assert await hands.everything() == {}
 
 
+async def test_a_flow_with_a_taken_id_returns_what_is_stored(flows: FlowProducer) -> None:
+    await flows.add(FlowNode(name="first", queue="mail", data=1, options=JobOptions(job_id="x")))
+
+    flow = await flows.add(
+        parent(FlowNode(name="second", queue="mail", data=2, options=JobOptions(job_id="x")))
+    )
+
+    job = flow.children[0].job
+    assert (job.id, job.name, job.data) == ("x", "first", 1)
+    assert job.parent_key == flow.job.keys.job
+
+
 async def test_a_broken_reference_to_a_parent_loses_nothing(
     hands: Hands, flows: FlowProducer
 ) -> None:

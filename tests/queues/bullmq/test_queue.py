@@ -234,3 +234,54 @@ async def test_opening_says_who_made_the_queue_and_leaves_what_is_there(hands: H
 def test_a_queue_needs_a_name_that_can_be_a_key(name: str) -> None:
     with pytest.raises(InvalidOption):
         Queue(name)
+
+
+# --- what was there before -----------------------------------------------------------------------
+
+
+async def test_adding_a_taken_id_returns_the_job_that_has_it(queue: Queue) -> None:
+    first = await queue.add("first", {"n": 1}, job_id="x", attempts=7, priority=3)
+
+    again = await queue.add("second", {"n": 2}, job_id="x", attempts=1)
+
+    assert again.id == first.id == "x"
+    assert (again.name, again.data, again.priority) == ("first", {"n": 1}, 3)
+    assert again.opts.attempts == 7
+
+
+async def test_a_finished_job_with_the_id_is_returned_as_it_ended(
+    queue: Queue, hands: Hands
+) -> None:
+    await queue.add("work", job_id="x")
+    await hands.complete(await hands.claim_one(), "done")
+
+    again = await queue.add("work", {"n": 2}, job_id="x")
+
+    assert (again.return_value, again.attempts_made) == ("done", 1)
+    assert again.finished_on
+
+
+async def test_adding_what_another_job_stands_for_returns_that_job(queue: Queue) -> None:
+    once = Deduplication("same")
+    await queue.add("first", {"n": 1}, deduplication=once)
+
+    again = await queue.add("second", {"n": 2}, deduplication=once)
+
+    assert (again.id, again.name, again.data) == ("1", "first", {"n": 1})
+
+
+async def test_among_many_those_that_were_there_before_are_as_they_are_stored(
+    queue: Queue,
+) -> None:
+    taken = JobOptions(job_id="x")
+    added = await queue.add_many([("a", 1), ("b", 2, taken), ("c", 3, taken), ("d", 4)])
+
+    assert [(job.id, job.data) for job in added] == [("1", 1), ("x", 2), ("x", 2), ("4", 4)]
+
+
+async def test_an_id_that_is_taken_by_something_else_is_no_reason_to_fail(
+    queue: Queue, hands: Hands
+) -> None:
+    await hands.call("SET", f"{hands.keys.base}x", "no job")
+
+    assert (await queue.add("work", {"n": 2}, job_id="x")).id == "x"

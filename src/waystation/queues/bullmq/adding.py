@@ -19,6 +19,7 @@ from waystation.core.telemetry import traces
 
 from .job import Job, QueueRef
 from .options import JobOptions, options_as_stored, stored_options, wire_options
+from .scripts import Existing
 from .wants import wire_wants
 
 MOST_JOBS = 250
@@ -124,7 +125,12 @@ def merged(
 
 
 def as_added(id: str, packed: Packed, queue: QueueRef, now_ms: bytes) -> Job:
-    """The job as it was sent; when it was made is the server's business, and near enough here."""
+    """The job as it is stored.
+
+    One that is new is as it was sent; when it was made is the server's business, and near enough.
+    """
+    if isinstance(id, Existing) and id.fields:
+        return Job(str(id), id.fields, queue)
     name, data, opts, wants = packed
     fields = {b"name": name, b"data": data, b"opts": opts, b"timestamp": now_ms}
     if wants:
@@ -134,7 +140,7 @@ def as_added(id: str, packed: Packed, queue: QueueRef, now_ms: bytes) -> Job:
                 fields[field.encode()] = b"%d" % asked[field]
         if deduplication := asked.get("de"):
             fields[b"deid"] = deduplication["id"].encode()
-    return Job(id, fields, queue)
+    return Job(str(id), fields, queue)
 
 
 def _padded(job: Any) -> tuple[Any, Any, None]:

@@ -6,11 +6,7 @@ from typing import Any
 from waystation.core.store.script import Client, raw, script
 
 from .keys import JobKeys, QueueKeys
-from .scripts import SERVER_TIME
-
-
-def _ids_or_refusal(answer: Any) -> list[str | int]:
-    return [each.decode() if isinstance(each, bytes) else each for each in answer]
+from .scripts import SERVER_TIME, ids_or_codes
 
 
 def _cursor(answer: Any) -> tuple[int, int]:
@@ -18,7 +14,7 @@ def _cursor(answer: Any) -> tuple[int, int]:
     return int(cursor), removed
 
 
-@script(reply=_ids_or_refusal)
+@script(reply=ids_or_codes)
 async def add_flow(
     redis: Client, keys: QueueKeys, *, now: str | int = SERVER_TIME, jobs: Sequence[str | bytes]
 ) -> list[str | int]:

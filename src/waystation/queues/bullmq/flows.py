@@ -4,7 +4,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -20,6 +20,7 @@ from .adding import current_trace, wire_name
 from .job import Job, QueueRef
 from .keys import PREFIX, QueueKeys
 from .options import JobOptions, Parent, options_as_stored
+from .scripts import Existing
 from .wants import Wants, wants_of
 
 MOST_JOBS = 10_000
@@ -69,7 +70,7 @@ class FlowProducer(Attached):
         reply = await flow_scripts.add_flow(store.durable, planned[0].keys, jobs=jobs)
         if isinstance(reply[0], int):
             raise _refusal(reply[0], planned[int(reply[1]) - 1])
-        return _as_added(store.hot, planned, [str(id) for id in reply])
+        return _as_added(store.hot, planned, cast(list[str], reply))
 
     async def get_flow(
         self,
@@ -192,7 +193,7 @@ def _refusal(code: int, job: _Planned) -> NotFound | WrongState:
 def _as_added(client: Client, planned: Sequence[_Planned], ids: Sequence[str]) -> list[FlowJob]:
     now = int(time.time() * 1000)
     nodes = [
-        FlowJob(Job(id, _fields(each, now), QueueRef(client, each.keys)), [])
+        FlowJob(Job(str(id), _fields(id, each, now), QueueRef(client, each.keys)), [])
         for each, id in zip(planned, ids, strict=True)
     ]
     for each, node in zip(planned, nodes, strict=True):
@@ -201,7 +202,9 @@ def _as_added(client: Client, planned: Sequence[_Planned], ids: Sequence[str]) -
     return [node for each, node in zip(planned, nodes, strict=True) if each.parent is None]
 
 
-def _fields(job: _Planned, now: int) -> dict[bytes, bytes]:
+def _fields(id: str, job: _Planned, now: int) -> dict[bytes, bytes]:
+    if isinstance(id, Existing) and id.fields:
+        return id.fields
     wants = job.wants
     fields = {
         b"name": job.name,

@@ -64,7 +64,8 @@ class Queue(Getters, Administration, Limits, Scheduling):
     ) -> Job:
         """Add a job; options are a `JobOptions`, or its fields as keywords, or both.
 
-        The data is any JSON value, and an empty object when none is given.
+        The data is any JSON value, and an empty object when none is given. Where the id is taken,
+        or another job stands for this one, that job is returned as it is stored.
         """
         chosen = adding.merged(options, given, self._defaults)
         packed = self._packer.pack([NewJob(name, data, chosen)])

@@ -31,11 +31,31 @@ def _settlement(answer: Any) -> Settlement:
     return Settlement(*answer)
 
 
-def _ids_or_codes(answer: Any) -> list[str | int]:
-    return [each.decode() if isinstance(each, bytes) else each for each in answer]
+class Existing(str):
+    """The id of a job that was there before, and what is stored of it."""
+
+    __slots__ = ("fields",)
+    fields: dict[bytes, bytes]
+    """None when the job has gone since, and only its deduplication is left."""
 
 
-@script(reply=_ids_or_codes)
+def ids_or_codes(answer: Any) -> list[str | int]:
+    """The ids of added jobs; a number stands for one that was refused."""
+    return [_id_or_code(each) for each in answer]
+
+
+def _id_or_code(added: Any) -> str | int:
+    if isinstance(added, bytes):
+        return added.decode()
+    if isinstance(added, int):
+        return added
+    id, fields = added
+    existing = Existing(id.decode())
+    existing.fields = dict(zip(fields[::2], fields[1::2], strict=True))
+    return existing
+
+
+@script(reply=ids_or_codes)
 async def add(
     redis: Client, keys: QueueKeys, *, base: str, now: str | int, jobs: Sequence[str | bytes]
 ) -> list[str | int]:

@@ -1,6 +1,7 @@
 --- Put jobs into the line; each is a name, data, options, and what else it wants as JSON or ''.
 --- Wants: id timestamp delay priority lifo parent_key parent deduplication.
---- The reply has an id for each job, or a number below zero that says why it was refused.
+--- The reply has an id for each job, or a number below zero that says why it was refused, or the id
+--- and the fields of the job that was there before.
 --- keys  id meta wait active prioritized delayed marker events pc paused completed failed
 --- args  base now jobs...
 --- unchecked  all
@@ -66,8 +67,9 @@ for nth = 1, many do
     else
       -- What came before stays before.
       push_ready()
-      ids[nth] = rarely().insert_job(queue, number, ARGV[at], ARGV[at + 1], ARGV[at + 2], wants[nth],
-        now, false)
+      local added, before = rarely().insert_job(queue, number, ARGV[at], ARGV[at + 1], ARGV[at + 2],
+        wants[nth], now, false)
+      ids[nth] = before and { added, before } or added
     end
     -- Something else lies under that number: the next one is as good.
     if not ids[nth] then number = string.format('%.0f', redis.call('INCR', id)) end

@@ -1,6 +1,7 @@
 --- Add trees of jobs, all or nothing; parents stand before their children.
 --- Each job is its queue's base, its name, data, options, and what it wants as JSON (see `add`).
---- A job that wants `has_children` waits for them. The reply has an id for each job;
+--- A job that wants `has_children` waits for them. The reply has an id for each job, with the fields
+--- of one that was there before;
 --- or, when nothing was added, a number below zero and the place of the job it is about.
 --- keys  meta
 --- args  now jobs...
@@ -35,10 +36,11 @@ for nth = 1, many do
   local base = ARGV[at]
   local queue = queues[base]
   numbers[base] = numbers[base] + 1
-  ids[nth] = insert_job(queue, string.format('%.0f', numbers[base]), ARGV[at + 1], ARGV[at + 2],
-    ARGV[at + 3], want, now, true)
+  local id, before = insert_job(queue, string.format('%.0f', numbers[base]), ARGV[at + 1],
+    ARGV[at + 2], ARGV[at + 3], want, now, true)
+  ids[nth] = before and { id, before } or id
 end
--- A parent whose children had all been completed before, or are stood for by others, may run.
+-- A parent whose children had all been completed before may run.
 for _, want in ipairs(parents) do
   if redis.call('EXISTS', want.parent_key .. ':dependencies') == 0 then
     local parent = read_parent(want.parent_key, want.parent)

@@ -1,6 +1,7 @@
 --- Add a job that wants more than its turn; its id, a number below zero that says why not, or
---- nothing when something else lies under the number it would get.
---- uses  link_parent deduplicate store_job enqueue_job
+--- nothing when something else lies under the number it would get. With the id of a job that was
+--- there before come the fields of that job.
+--- uses  link_parent deduplicate store_job enqueue_job stored_fields
 local function insert_job(queue, number, name, data, opts, wants, now, is_flow)
   local id, parent_key = wants.id or number, wants.parent_key
   local job = queue.base .. id
@@ -11,13 +12,13 @@ local function insert_job(queue, number, name, data, opts, wants, now, is_flow)
       if code ~= 0 then return code end
     end
     redis.call('XADD', queue.events, '*', 'event', 'duplicated', 'jobId', id)
-    return id
+    return id, stored_fields(job)
   end
   local more = {}
   if wants.deduplication then
     if not wants.id and redis.call('EXISTS', job) == 1 then return nil end
     local owner = deduplicate(queue, id, name, data, opts, wants, now)
-    if owner then return owner end
+    if owner then return owner, stored_fields(queue.base .. owner) end
     more = { 'deid', wants.deduplication.id }
   end
   if parent_key then
