@@ -70,7 +70,8 @@ async def test_a_worker_runs_the_function_for_the_kind_of_file(
     redis_url: str, tmp_path: Path
 ) -> None:
     """Functions are registered by pattern or by ending; the first that fits is run. Write
-    `async def` for work that waits, plain `def` for work that blocks.
+    `async def` for work that waits, plain `def` for work that blocks. A file that a worker has no
+    function for is left to workers that have one.
     """
     read: list[str] = []
     handlers = files.Handlers()

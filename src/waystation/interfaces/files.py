@@ -126,6 +126,7 @@ def worker_options(settings: FilesSettings) -> FileWorkerOptions:
             completed_max_len=worker.completed_max_len,
             events_max_len=settings.events_max_len,
             wait_s=worker.brpoplpush_timeout,
+            no_handler_s=worker.no_handler_after,
         ),
         reaper=ReaperOptions(
             interval_s=reaper.interval,
@@ -172,7 +173,8 @@ def named_queues(settings: FilesSettings) -> Sequence[str]:
     """The queues that the numbers may name."""
     worker = settings.worker
     own = [worker.queues[name] for name in worker.priorities]
-    return settings.metrics.allowed_queues or [*own, worker.completed_list, worker.dead_letter_list]
+    own += [worker.completed_list, worker.dead_letter_list, f"{settings.namespace}:handover"]
+    return settings.metrics.allowed_queues or own
 
 
 def import_handlers(loaded: LoadedFiles) -> None:

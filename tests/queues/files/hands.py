@@ -1,7 +1,7 @@
 """Hands on a line of files: put something in, look where it is, let time pass."""
 
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ from waystation.core.store.connection import Store, connect
 from waystation.queues.files import job as jobs
 from waystation.queues.files import scripts
 from waystation.queues.files.claims import FileSource
+from waystation.queues.files.handover import Handles
 from waystation.queues.files.keys import FileKeys
 from waystation.queues.files.meter import Meter
 from waystation.queues.files.options import Layout, WorkOptions
@@ -64,7 +65,10 @@ class Hands:
         breaker: BreakerOptions | None = None,
         meter: Meter | None = None,
         worker: str | None = None,
+        ending: str | None = None,
     ) -> FileSource:
+        """One worker's source; with an ending it has a handler for those files only."""
+        handles = Handles([f"**/*{ending}"], _with_ending(ending)) if ending else None
         made = FileSource(
             self.store,
             self.keys,
@@ -73,6 +77,7 @@ class Hands:
             breaker=breaker,
             meter=meter,
             worker=worker,
+            handles=handles,
         )
         self.sources.append(made)
         return made
@@ -128,6 +133,10 @@ class Hands:
             {name.decode(): value.decode() for name, value in fields.items()}
             for _, fields in entries
         ]
+
+
+def _with_ending(ending: str) -> Callable[[jobs.Job], bool]:
+    return lambda job: job.filepath.endswith(ending)
 
 
 @contextlib.asynccontextmanager

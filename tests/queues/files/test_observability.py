@@ -23,7 +23,7 @@ from waystation.core.telemetry.metrics import Metrics
 from waystation.core.telemetry.traces import Traces
 from waystation.queues.files import job as jobs
 from waystation.queues.files.handlers import Handlers
-from waystation.queues.files.options import WorkOptions
+from waystation.queues.files.options import ReaperOptions, WorkOptions
 from waystation.queues.files.producer import Producer, ProducerOptions
 from waystation.queues.files.queue import Queue
 from waystation.queues.files.scan import ScanOptions
@@ -47,7 +47,10 @@ async def work_off(
         if "bad" in job.filepath:
             raise ValueError(job.filepath)
 
-    options = FileWorkerOptions(work=WorkOptions(max_retries=1, backoff_base_ms=0, wait_s=0.05))
+    options = FileWorkerOptions(
+        work=WorkOptions(max_retries=1, backoff_base_ms=0, wait_s=0.05, no_handler_s=0),
+        reaper=ReaperOptions(interval_s=0.05),
+    )
     keys = hands.keys
     async with (
         asyncio.timeout(LIMIT_S),
@@ -71,13 +74,17 @@ async def test_everything_that_happens_is_counted_under_the_names_of_the_spec(
     def shown(name: str, **labels: str) -> Any:
         return metrics.registry.get_sample_value(name, {"queue": LOW, **labels})
 
-    assert shown("jobs_consumed_total") == 5
+    assert shown("jobs_consumed_total") == 4
     assert shown("jobs_completed_total") == 2
     assert shown("jobs_failed_total", reason="HANDLER_ERROR") == 2
     assert shown("jobs_failed_total", reason="NO_HANDLER") == 1
     assert shown("jobs_retried_total") == 1
     assert shown("jobs_dead_letter_total") == 2
-    assert shown("job_processing_duration_seconds_count") == 5
+    assert shown("job_processing_duration_seconds_count") == 4
+    returned = metrics.registry.get_sample_value(
+        "waystation_jobs_returned_total", {"line": "files", "queue": LOW}
+    )
+    assert returned == 1
 
 
 async def test_queue_lengths_are_named_from_a_list_and_others_are_other(hands: Hands) -> None:

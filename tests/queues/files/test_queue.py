@@ -53,6 +53,7 @@ async def test_prometheus_reads_how_much_is_where_whoever_holds_it(hands: Hands)
         "jobqueue:sched:jobqueue:high_priority": 0,
         "jobqueue:low_priority": 1,
         "jobqueue:sched:jobqueue:low_priority": 0,
+        "jobqueue:handover": 0,
         "jobqueue:completed": 0,
         "jobqueue:dead_letter": 0,
         "processing": 2,
@@ -66,7 +67,7 @@ async def test_a_look_at_a_list_shows_the_next_first_and_moves_nothing(hands: Ha
     assert [each.id if isinstance(each, Job) else each for each in found] == [*ids, b"poison"]
     assert await hands.redis.llen(hands.keys.queues[1]) == 4
     with pytest.raises(
-        InvalidOption, match="wanted one of completed, dead_letter, high, low, or its key"
+        InvalidOption, match="wanted one of completed, dead_letter, high, low, handover, or its key"
     ):
         await Queue(hands.store).peek("elsewhere")
 

@@ -102,7 +102,8 @@ def test_every_key_of_the_schema_is_read(file: Path) -> None:
     assert options.breaker
     assert (options.breaker.failure_threshold, options.breaker.cooldown_s) == (0.25, 10)
     assert composed.producer_options(found).scan.scan_dir == "/inbox"
-    assert composed.named_queues(found) == ["q:now", "q:later", "q:done", "q:dead"]
+    own = ["q:now", "q:later", "q:done", "q:dead", "jobqueue:handover"]
+    assert composed.named_queues(found) == own
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,8 @@ class FileWorkerSettings(Section):
     dead_letter_list: str = "jobqueue:dead_letter"
     brpoplpush_timeout: Annotated[float, Duration(at_least="1ms")] = 1.0
     """The longest wait before looking again; what other producers add is found after this long."""
+    no_handler_after: Annotated[float, Duration()] = 60.0
+    """How long a file that no live worker has a handler for is left to workers that may come."""
     timeout: Annotated[float, Duration(at_least="1ms")] | None = None
     """How long one file may take."""
     grace: Annotated[float, Duration()] = 30.0

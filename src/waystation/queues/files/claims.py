@@ -7,14 +7,14 @@ worker's list, and every failure changes them, so whoever comes late finds nothi
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from itertools import groupby
 from typing import Any, cast
 
-from waystation.core import identity
-from waystation.core.breaker import BreakerOptions, Permit
+from waystation.core import codec, identity
+from waystation.core.breaker import BreakerOptions
 from waystation.core.clock import Clock, SystemClock
-from waystation.core.errors import LeaseLost, Malformed, StoreError
+from waystation.core.errors import LeaseLost, StoreError
 from waystation.core.outcome import Done, Failed, Retried
 from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
 from waystation.core.runtime.tasks import end
@@ -22,31 +22,20 @@ from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import get_logger
 
-from . import job as jobs
 from . import scripts
 from .gates import Gates, Plan, resolve
+from .handover import Handles, Handover, Picks
 from .job import Job
 from .keys import FileKeys
 from .meter import Meter
 from .options import WorkOptions
-from .records import Record, dead, failure, handed_back, success
+from .reading import FileClaim, Reader
+from .records import Record, failure, handed_back, success
 from .scripts import SERVER_TIME, Settlement
 from .trouble import Reason, reason_of
 from .wake import Wake
 
 _log = get_logger(__name__)
-
-
-class FileClaim(Claim[Job]):
-    """A file that is ours while its bytes are in our list."""
-
-    __slots__ = ("lane", "permit", "raw")
-
-    def __init__(self, job: Job, raw: bytes, lane: int, *, worker: str) -> None:
-        super().__init__(job.id, job, worker)
-        self.raw = raw
-        self.lane = lane
-        self.permit: Permit | None = None
 
 
 class FileSource:
@@ -62,6 +51,7 @@ class FileSource:
         breaker: BreakerOptions | None = None,
         meter: Meter | None = None,
         clock: Clock | None = None,
+        handles: Handles | None = None,
     ) -> None:
         self.worker = worker or identity.worker_name()
         self._store = store
@@ -83,12 +73,13 @@ class FileSource:
         self._wake = Wake(store, self._keys.wake)
         self._held: set[FileClaim] = set()
         self._found: list[bytes] = []
-        self._poison: list[Record] = []
+        self._handlers = codec.encode(list(handles.patterns)).decode() if handles else ""
+        self._handover = Handover(self._keys, handles.wants if handles else None)
+        self._reader = Reader(self._keys, self.worker, self._handover, meter)
         self._under_way = 0
         self._quiet = asyncio.Event()
         self._finding = asyncio.Lock()
         self._in_doubt = False
-        self._look_again = False
         self._due_at: float | None = None
 
     async def open(self) -> None:
@@ -101,9 +92,9 @@ class FileSource:
         try:
             returned = [
                 handed_back(claim.raw, claim.id, claim.lane, claim.work.attempt)
-                for claim in self._read(self._found)
+                for claim in self._reader.claims(self._found)
             ]
-            await self._call([*self._poison, *returned], 0)
+            await self._call([*self._reader.aside, *returned], 0)
             await scripts.leave(self._client, self._keys, worker=self.worker)
         except StoreError as error:
             _log.warning("the worker leaves without a word", error_code=error.code)
@@ -121,26 +112,27 @@ class FileSource:
             await self._settle_for(group, stored, refused)
         found = self._take_found(claim)
         claim -= len(found)
-        if not (mine or claim or self._poison):
+        if not (mine or claim or self._reader.aside):
             return Reply(found, refused, stored)
-        poison, self._poison = self._poison, []
+        aside, self._reader.aside = self._reader.aside, []
         records = [self._record(each) for each in mine]
         try:
-            settlement, claims = await self._call([*poison, *records], claim)
+            if claim:
+                await self._handover.look(self._client)
+            settlement, claims = await self._call([*aside, *records], claim)
         except StoreError:
-            self._poison = poison + self._poison
+            self._reader.aside = aside + self._reader.aside
             self._held.difference_update(found)
             self._found = [each.raw for each in found] + self._found
             raise
         self._held.difference_update(cast(FileClaim, each.claim) for each in mine)
-        codes = settlement.codes[len(poison) :]
+        codes = settlement.codes[len(aside) :]
         self._sort(mine, records, codes, stored, refused)
         return Reply([*found, *claims], refused, stored)
 
     async def wait(self, at_most: float) -> None:
         """Return when there may be work."""
-        if self._look_again:
-            self._look_again = False
+        if self._reader.aside or self._handover.has_news:
             return
         if shut := self.gates.shut_for_s():
             await asyncio.sleep(min(shut, at_most))
@@ -184,14 +176,15 @@ class FileSource:
     async def _call(
         self, records: Sequence[Record], want: int
     ) -> tuple[Settlement, list[FileClaim]]:
-        plan = self.gates.plan(want)
+        plan, picks = self.gates.plan(want), self._handover.reserve(want)
         self._under_way += 1
         try:
-            settlement = await self._send(self._keys, self.worker, records, want, plan)
+            settlement = await self._send(self._keys, self.worker, records, want, plan, picks)
         except StoreError:
             # It may have fetched something that we were never told of.
             self._in_doubt = self._in_doubt or want > 0
             plan.release()
+            self._handover.release(picks)
             raise
         finally:
             self._under_way -= 1
@@ -201,23 +194,30 @@ class FileSource:
             each
             for lane, raws in enumerate(settlement.fetched, 1)
             if raws
-            for each in self._read(raws, lane)
+            for each in self._reader.claims(raws, lane)
         ]
         self._held.update(claims)
         for each in claims:
             each.permit = self.gates.permit(each.lane, plan)
         plan.release()
+        self._handover.release(picks, settlement.tried)
+        self._handover.settled(settlement)
         if want:
             due_in_ms = settlement.due_in_ms
             self._due_at = self._timer.monotonic() + due_in_ms / 1000 if due_in_ms else None
             if self._due_at is not None:
                 # A wait that began before this retry was filed may last longer than its pause.
                 self._wake.hurry()
-        self._look_again = self._look_again or bool(self._poison)
         return settlement, claims
 
     async def _send(
-        self, keys: FileKeys, worker: str, records: Sequence[Record], want: int, plan: Plan
+        self,
+        keys: FileKeys,
+        worker: str,
+        records: Sequence[Record],
+        want: int,
+        plan: Plan,
+        picks: Picks,
     ) -> Settlement:
         options = self._options
         return await scripts.settle(
@@ -230,6 +230,8 @@ class FileSource:
             events_cap=options.events_max_len,
             want=want,
             plan=plan.text,
+            picks=picks.text,
+            cursor=self._handover.cursor,
             outcomes=[part for record in records for part in record],
         )
 
@@ -242,7 +244,9 @@ class FileSource:
         """Settle what another worker fetched; it is still the one that holds it."""
         worker = group[0].claim.token
         records = [self._record(each) for each in group]
-        settlement = await self._send(self._keys.of(worker), worker, records, 0, self.gates.plan(0))
+        settlement = await self._send(
+            self._keys.of(worker), worker, records, 0, self.gates.plan(0), Picks([])
+        )
         self._sort(group, records, settlement.codes, stored, refused)
 
     async def _renew(self, client: Client) -> list[bytes]:
@@ -252,6 +256,7 @@ class FileSource:
             now=self._now,
             worker=self.worker,
             ttl_ms=self._ttl_ms,
+            handlers=self._handlers,
         )
 
     async def _find_lost_claims(self) -> None:
@@ -268,7 +273,7 @@ class FileSource:
             # Counted, because the same bytes may have been put in line twice; copied, because the
             # keeper takes out what is lost from a thread of its own.
             known = Counter(each.raw for each in list(self._held))
-            known.update([*self._found, *(cast(bytes, record[1]) for record in self._poison)])
+            known.update([*self._found, *(cast(bytes, record[1]) for record in self._reader.aside)])
             self._in_doubt = False
             for raw in reversed(listed):
                 known[raw] -= 1
@@ -290,25 +295,8 @@ class FileSource:
         if not self._found or not most:
             return []
         raws, self._found = self._found[:most], self._found[most:]
-        claims = self._read(raws)
+        claims = self._reader.claims(raws)
         self._held.update(claims)
-        return claims
-
-    def _read(self, raws: Iterable[bytes], lane: int = 0) -> list[FileClaim]:
-        claims: list[FileClaim] = []
-        for raw in raws:
-            try:
-                job = jobs.read(raw)
-            except Malformed as error:
-                # It ends with the next call: a list with something unreadable in it must move on.
-                at, name = lane or len(self._keys.queues), jobs.name_of(raw)
-                queue = self._keys.queues[at - 1]
-                _log.warning("what is no job is set aside", job_id=name, queue=queue)
-                self._poison.append(dead(raw, name, at, 1, raw, Reason.MALFORMED, error))
-                self._count_failure(at, Reason.MALFORMED, again=False)
-                continue
-            at = lane or self._keys.lane_of(job.origin_queue, job.priority)
-            claims.append(FileClaim(job, raw, at, worker=self.worker))
         return claims
 
     def _record(self, settled: Settled[Job]) -> Record:

@@ -11,6 +11,8 @@ from itertools import islice
 
 from waystation.core.errors import InvalidOption
 
+from .job import Job
+
 MOST_ALTERNATIVES = 200
 """Patterns that one with braces may stand for."""
 
@@ -29,6 +31,11 @@ class Globs:
 
     def __bool__(self) -> bool:
         return bool(self._tests)
+
+
+def path_in(job: Job) -> str:
+    """A job's path as patterns see it."""
+    return job.filepath.lstrip("/")
 
 
 def _test(pattern: str) -> Callable[[str], bool]:

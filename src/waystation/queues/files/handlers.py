@@ -11,7 +11,8 @@ from waystation.core.runtime.calls import is_cancelled as is_cancelled
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.telemetry.traces import Traces, carrier_from_ids
 
-from .globs import Globs
+from .globs import Globs, path_in
+from .handover import Handles
 from .job import Job
 from .trouble import NoHandler
 
@@ -23,6 +24,9 @@ A plain one that takes long asks `is_cancelled()` now and then, because no threa
 
 F = TypeVar("F", bound=FileHandler)
 
+EVERY_FILE = frozenset({"**", "**/*"})
+"""Patterns that every file matches."""
+
 
 class Rule(msgspec.Struct, frozen=True):
     """One function and the files that it is for."""
@@ -30,6 +34,8 @@ class Rule(msgspec.Struct, frozen=True):
     patterns: Globs
     function: FileHandler
     process: bool
+    texts: tuple[str, ...]
+    """The patterns as they are written."""
 
 
 class Handlers:
@@ -44,10 +50,11 @@ class Handlers:
             raise InvalidOption("a handler must say for which files it is, such as '**/*'")
         for pattern in patterns:
             of_kind("a pattern", pattern, str)
-        globs = Globs([_as_glob(pattern) for pattern in patterns])
+        texts = tuple(_as_glob(pattern) for pattern in patterns)
+        globs = Globs(texts)
 
         def register(function: F) -> F:
-            self.rules.append(Rule(globs, function, process))
+            self.rules.append(Rule(globs, function, process, texts))
             return function
 
         return register
@@ -68,6 +75,10 @@ class RunningHandlers(Handler[Job]):
         super().__init__(self._traced if traces.enabled else self._run)
         self._traces = traces
         self._queue_of = queue_of
+        patterns = [text for rule in rules for text in rule.texts]
+        is_for_all = bool(EVERY_FILE & set(patterns))
+        self.handles = Handles(patterns, None if is_for_all else self._is_wanted)
+        """What there are handlers for."""
         self._rules = [
             (
                 rule.patterns,
@@ -77,11 +88,15 @@ class RunningHandlers(Handler[Job]):
         ]
 
     async def _run(self, job: Job) -> Any:
-        path = job.filepath.lstrip("/")
+        path = path_in(job)
         for patterns, handler in self._rules:
             if path in patterns:
                 return await handler.run(job)
         raise NoHandler(f"no handler is for files like {job.path.suffix or job.path.name!r}")
+
+    def _is_wanted(self, job: Job) -> bool:
+        path = path_in(job)
+        return any(path in patterns for patterns, _ in self._rules)
 
     async def _traced(self, job: Job) -> Any:
         carrier = carrier_from_ids(job.trace_id, job.span_id)

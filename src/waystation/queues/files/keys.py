@@ -26,6 +26,9 @@ class FileKeys(Keyspace, root="<prefix>"):
     orphans = String(
         "orphans", "held by whoever looks for lists of workers that nobody registered", ttl="30 s"
     )
+    handover = Stream(
+        "handover", "files that a worker had no handler for, until one that has takes them"
+    )
     wake = List("wake", "what idle workers block on: one entry when there is work")
     events = Stream("events", "what happened to which file")
 

@@ -65,6 +65,10 @@ class Meter:
         self.metrics.jobs_failed.of(self._queues[lane - 1], reason).inc()
         (self._retried if again else self._dead)[lane - 1].inc()
 
+    def skipped(self, lane: int) -> None:
+        """Count a file that is left to workers with a handler for it."""
+        self.metrics.jobs_returned.of(LINE, self._queues[lane - 1]).inc()
+
     def breaker(self, queue: str, state: Any) -> None:
         """Show the state of a queue's breaker."""
         self.metrics.circuit_breaker_state.of(queue).set(BREAKER_STATE[state])

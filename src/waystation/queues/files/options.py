@@ -72,7 +72,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         space = self.namespace
         given = ("processing_list_pattern", "heartbeat_key_pattern", "completed_list")
         given += ("dead_letter_list", "rate_limit_key")
-        own = ("workers", "wake", "events", "seen", "seen:before", "orphans")
+        own = ("workers", "wake", "events", "seen", "seen:before", "orphans", "handover")
         return [
             *((f"queues.{name}", key) for name, key in self.queues.items()),
             *((f"the retries of {name}", f"{space}:sched:{k}") for name, k in self.queues.items()),
@@ -112,12 +112,14 @@ class WorkOptions(msgspec.Struct, frozen=True, kw_only=True):
     events_max_len: int = 10_000
     wait_s: float = 1.0
     """The longest wait for a wake-up before looking again."""
+    no_handler_s: float = 60.0
+    """How long a file that no live worker has a handler for is left to workers that may come."""
 
     def __post_init__(self) -> None:
         if not self.heartbeat_ttl_s > 0:
             raise InvalidOption(f"heartbeat_ttl_s must be above 0, got {self.heartbeat_ttl_s}")
-        for name in ("max_retries", "backoff_base_ms", "completed_max_len"):
-            if getattr(self, name) < 0:
+        for name in ("max_retries", "backoff_base_ms", "completed_max_len", "no_handler_s"):
+            if not getattr(self, name) >= 0:
                 raise InvalidOption(f"{name} must be at least 0, got {getattr(self, name)}")
         if any(weight < 1 for weight in self.weights):
             raise InvalidOption(f"weights must be at least 1, got {list(self.weights)}")

@@ -17,8 +17,8 @@ from waystation.core.store.advice import Outlook
 from waystation.core.store.attached import Attached
 from waystation.core.store.connection import Store
 
+from . import handover, orphans, scripts
 from . import job as jobs
-from . import orphans, scripts
 from .intake import Entry, Intake, entry
 from .job import Job
 from .keys import FileKeys
@@ -113,6 +113,7 @@ class Queue(Attached):
             for worker in sorted(await redis.smembers(keys.workers)):
                 processing = keys.of(worker.decode()).processing
                 counts[processing] = await redis.llen(processing)
+            counts[keys.handover] = await redis.xlen(keys.handover)
             counts[keys.completed] = await redis.llen(keys.completed)
             counts[keys.dead_letter] = await redis.llen(keys.dead_letter)
         return counts
@@ -147,7 +148,7 @@ class Queue(Attached):
         queues = self.keys.layout.queues
         outlooks = {queues[priority]: await self.outlook(priority) for priority in queues}
         counts = await self.stats()
-        shared = (*self.keys.lanes, self.keys.completed, self.keys.dead_letter)
+        shared = (*self.keys.lanes, self.keys.handover, self.keys.completed, self.keys.dead_letter)
         places = {name: counts.pop(name) for name in shared}
         # Workers come and go, and each would leave a series behind.
         places["processing"] = sum(counts.values())
@@ -160,10 +161,14 @@ class Queue(Attached):
     async def payloads(self, queue: str, count: int = 10) -> list[bytes]:
         """The same as they are in Redis, byte for byte."""
         at_least("count", count, 1)
+        if queue in ("handover", self.keys.handover):
+            page = await handover.read((await self._opened()).redis, self.keys)
+            return [entry.raw for entry in page[:count]]
         lists = self._lists()
         key = lists.get(queue, queue)
         if key not in lists.values():
-            raise InvalidOption(f"wanted one of {', '.join(lists)}, or its key, got {queue!r}")
+            wanted = ", ".join((*lists, "handover"))
+            raise InvalidOption(f"wanted one of {wanted}, or its key, got {queue!r}")
         redis: Any = (await self._opened()).redis
         with faults.told():
             raws: list[bytes] = await redis.lrange(key, -count, -1)

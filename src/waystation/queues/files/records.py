@@ -23,6 +23,11 @@ def handed_back(raw: bytes, id: str, lane: int, attempt: int) -> Record:
     return ("returned", raw, id, lane, attempt)
 
 
+def skipped(raw: bytes, id: str, lane: int, attempt: int) -> Record:
+    """It is left to a worker that has a handler for it."""
+    return ("skipped", raw, id, lane, attempt)
+
+
 def failure(
     raw: bytes, job: Job, lane: int, queue: str, error: BaseException, options: WorkOptions
 ) -> Record:

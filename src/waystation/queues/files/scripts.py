@@ -21,11 +21,17 @@ class Settlement(NamedTuple):
     due_in_ms: int
     """How long until the next retry is due; asked for only when there was room for more, 0 when
     there is none."""
+    tried: Sequence[int]
+    """How many picks of each lane were tried; the others are still there."""
+    newest: str
+    """The newest entry of the handover."""
+    cursor: str
+    """The entry of the handover up to which the worker knows what is there."""
 
 
 def _settlement(answer: Any) -> Settlement:
-    codes, fetched, due_in_ms = answer
-    return Settlement(codes, fetched, int(due_in_ms))
+    codes, fetched, due_in_ms, tried, newest, cursor = answer
+    return Settlement(codes, fetched, int(due_in_ms), tried, newest.decode(), cursor.decode())
 
 
 @script(reply=_settlement)
@@ -40,6 +46,8 @@ async def settle(
     events_cap: int,
     want: int,
     plan: str,
+    picks: str,
+    cursor: str,
     outcomes: Sequence[str | bytes | int],
 ) -> Settlement:
     """File outcomes away and fetch the next jobs, in one step."""
@@ -62,15 +70,29 @@ async def reap(
 
 @script(reply=raw)
 async def renew(
-    redis: Client, keys: FileKeys, *, now: str | int, worker: str, ttl_ms: int
+    redis: Client, keys: FileKeys, *, now: str | int, worker: str, ttl_ms: int, handlers: str
 ) -> list[bytes]:
-    """Show that a worker is alive, and tell what it holds."""
+    """Show that a worker is alive and what it has handlers for, and tell what it holds."""
     ...
 
 
 @script(reply=raw)
 async def leave(redis: Client, keys: FileKeys, *, worker: str) -> int:
     """Let a worker go; how much it leaves to be taken back."""
+    ...
+
+
+@script(reply=raw)
+async def give_up(
+    redis: Client,
+    keys: FileKeys,
+    *,
+    now: str | int,
+    worker: str,
+    events_cap: int,
+    entries: Sequence[str | bytes | int],
+) -> list[int]:
+    """Set files aside that nobody has a handler for: 1 for each that was still there."""
     ...
 
 

@@ -152,6 +152,8 @@ async def sample_lengths(client: Client, keys: FileKeys, metrics: Metrics) -> No
     with faults.told():
         for key in lists:
             metrics.queue_length.of(key).set(await client.execute_command("LLEN", key))
+        handed_over = await client.execute_command("XLEN", keys.handover)
+        metrics.queue_length.of(keys.handover).set(handed_over)
 
 
 def _scanned(answer: Any) -> tuple[str, list[str]]:

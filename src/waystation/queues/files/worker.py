@@ -25,6 +25,7 @@ from .job import Job
 from .keys import FileKeys
 from .meter import Meter
 from .options import Layout, ReaperOptions, WorkOptions
+from .unhandled import Unhandled
 from .upkeep import Reaper
 
 PROMOTE_S = 1.0
@@ -96,7 +97,13 @@ class Worker(BackgroundWorker[Job]):
         options = self._options
         meter = Meter(self._metrics, self.keys.queues)
         source = FileSource(
-            store, self.keys, options.work, worker=self.id, breaker=options.breaker, meter=meter
+            store,
+            self.keys,
+            options.work,
+            worker=self.id,
+            breaker=options.breaker,
+            meter=meter,
+            handles=self._handler.handles,
         )
         self._gates = source.gates
         worker = CoreWorker(
@@ -116,6 +123,7 @@ class Worker(BackgroundWorker[Job]):
     def _duties(self, store: Store) -> Sequence[Loop]:
         client, keys, options = store.redis, self.keys, self._options
         reaper = Reaper(client, keys, options.work, options.reaper, metrics=self._metrics)
+        unhandled = Unhandled(client, keys, options.work, worker=self.id, metrics=self._metrics)
 
         async def promote_due() -> None:
             await upkeep.promote_due(client, keys, options.work)
@@ -125,6 +133,7 @@ class Worker(BackgroundWorker[Job]):
 
         return [
             Loop(reaper.reap, every_s=options.reaper.interval_s, jitter=0.25),
+            Loop(unhandled.give_up, every_s=options.reaper.interval_s, jitter=0.25),
             Loop(promote_due, every_s=PROMOTE_S),
             Loop(sample_lengths, every_s=options.sample_s),
         ]

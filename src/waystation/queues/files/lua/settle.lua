@@ -1,11 +1,14 @@
 --- File outcomes away and fetch the next jobs, in one step.
 --- Each outcome is its kind and the job's bytes as fetched, its id, lane and attempt, then:
---- completed took; returned nothing; retry payload delay reason; dead payload reason error.
---- The plan has a pair for each lane: its share of what is wanted, and the most it may give.
---- keys  processing heartbeat workers completed dead_letter dead_letter_meta events wake lanes...
---- args  now worker ttl_ms completed_cap events_cap want plan outcomes...
---- uses  instant_ms tell name_and_tries
---- rarely  rouse promote_due try_again bury makes_room
+--- completed took; returned and skipped nothing; retry payload delay reason; dead payload reason
+--- error. The plan has a pair for each lane: its share of what is wanted, and the most it may give.
+--- Picks are entries of the handover that the worker has a handler for, each a lane and an id; it
+--- has looked at the entries up to the cursor.
+--- keys  processing heartbeat workers completed dead_letter dead_letter_meta events wake handover
+--- keys  lanes...
+--- args  now worker ttl_ms completed_cap events_cap want plan picks cursor outcomes...
+--- uses  instant_ms tell name_and_tries newest_id
+--- rarely  rouse promote_due try_again bury makes_room pick
 now, want, completed_cap = instant_ms(now), tonumber(want), tonumber(completed_cap)
 local scene = {
   lanes = lanes, events = events, events_cap = events_cap, wake = wake,
@@ -13,6 +16,7 @@ local scene = {
   dead_letter = dead_letter, dead_letter_meta = dead_letter_meta,
 }
 
+local newest = newest_id(handover)
 local done, codes, at, is_retried = {}, {}, outcomes, false
 while at <= #ARGV do
   local kind, raw = ARGV[at], ARGV[at + 1]
@@ -26,6 +30,16 @@ while at <= #ARGV do
       tell(scene, queue, 'completed', id, attempt, worker, 'took_ms', ARGV[at + 5])
     end
     at = at + 6
+  elseif kind == 'skipped' then
+    if ours then
+      local id_there = redis.call('XADD', handover, '*', 'job', raw, 'lane', ARGV[at + 3])
+      -- Whoever had seen everything has seen what it put there itself.
+      if cursor == newest then cursor = id_there end
+      newest = id_there
+      tell(scene, queue, 'returned', id, attempt, worker)
+      rarely().rouse(wake)
+    end
+    at = at + 5
   elseif kind == 'returned' then
     if ours then
       redis.call('RPUSH', queue, raw)
@@ -49,27 +63,42 @@ end
 if want == 0 then
   -- We have no room for a retry, so somebody idle has to know when it is due.
   if is_retried then rarely().rouse(wake) end
-  return { codes, {}, '0' }
+  return { codes, {}, '0', {}, newest, cursor }
 end
 
 -- Before anything is fetched: an entry without a heartbeat is one that the reaper may take.
 if redis.call('PTTL', heartbeat) < ttl_ms / 2 then
   rarely().makes_room('SREM', workers)
-  redis.call('SET', heartbeat, '{"ts":' .. scene.at .. '}', 'PX', ttl_ms)
+  -- What the worker has handlers for is told when it renews the heartbeat itself.
+  local known = redis.pcall('GET', heartbeat)
+  local handlers = type(known) == 'string' and string.match(known, ',"handlers":.*') or '}'
+  redis.call('SET', heartbeat, '{"ts":' .. scene.at .. handlers, 'PX', ttl_ms)
   redis.call('SADD', workers, worker)
 end
 
-local shares, limits, fetched, drained = {}, {}, {}, {}
+local shares, limits, fetched, drained, picked, tried = {}, {}, {}, {}, {}, {}
 for share, most in string.gmatch(plan, '(%d+),(%d+)') do
   shares[#shares + 1] = tonumber(share)
   limits[#limits + 1] = tonumber(most)
-  fetched[#fetched + 1] = {}
+  fetched[#fetched + 1], picked[#picked + 1], tried[#tried + 1] = {}, {}, 0
+end
+for lane, id in string.gmatch(picks, '(%d+),(%d+%-%d+)') do
+  table.insert(picked[tonumber(lane)], id)
 end
 local left, due_in = want, 0
 local function fetch(lane, most)
   if most < 1 or drained[lane] then return end
   local queue, into = KEYS[lanes + 2 * (lane - 1)], fetched[lane]
-  local jobs = redis.call('RPOP', queue, most) or {}
+  -- What was handed over has waited for longer than what is in the queue.
+  local jobs, handed = {}, 0
+  while tried[lane] < #picked[lane] and handed < most do
+    tried[lane] = tried[lane] + 1
+    jobs[#jobs + 1] = rarely().pick(handover, picked[lane][tried[lane]])
+    handed = #jobs
+  end
+  if handed < most then
+    for _, raw in ipairs(redis.call('RPOP', queue, most - handed) or {}) do jobs[#jobs + 1] = raw end
+  end
   drained[lane] = #jobs < most
   if #jobs == 0 then return end
   redis.call('LPUSH', processing, unpack(jobs))
@@ -110,4 +139,4 @@ elseif redis.call('LLEN', wake) == 0 then
   end
   if is_more then rarely().rouse(wake) end
 end
-return { codes, fetched, string.format('%.0f', due_in) }
+return { codes, fetched, string.format('%.0f', due_in), tried, newest, cursor }
