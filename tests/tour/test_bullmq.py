@@ -27,6 +27,7 @@ from waystation.queues.bullmq import (
     SyncJob,
     UnrecoverableError,
     Worker,
+    open_store,
 )
 
 
@@ -283,6 +284,20 @@ async def test_jobs_can_be_taken_by_hand(redis_url: str) -> None:
         assert job is not None
         await worker.complete(job, "sent")
         assert await worker.get_next_job() is None
+
+
+async def test_many_queues_can_share_one_store(redis_url: str) -> None:
+    """A queue with a URL has connections of its own. Whoever has many, such as one for each tenant,
+    opens a store and hands it to all of them: a thousand queues then take a handful of
+    connections, and each worker two more. Whoever opens the store closes it."""
+    async with await open_store(redis_url) as store:
+        queues = [Queue(f"tenant-{n}", store) for n in range(1000)]
+        for queue in queues[:3]:
+            await queue.add("send", {"to": "ada@example.org"})
+
+        async with Worker("tenant-0", lambda job: "sent", store):
+            [job] = await queues[0].get_jobs()
+            assert await job.wait_until_finished() == "sent"
 
 
 def test_code_that_is_not_async_adds_jobs_too(redis_url: str) -> None:

@@ -10,11 +10,15 @@ from typing import Any
 
 
 def names_of(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """A package's `__getattr__`: each name comes from the module that is its home."""
+    """A package's `__getattr__`: each name comes from the module that is its home.
+
+    A home without a dot is a module of the package.
+    """
 
     def find(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f".{homes[name]}", package), name)
+        home = homes[name]
+        return getattr(import_module(home if "." in home else f".{home}", package), name)
 
     return find

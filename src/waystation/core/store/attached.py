@@ -14,6 +14,16 @@ DURABILITY = "WAYSTATION_STORE__DURABILITY"
 """Where to look who must have what is added."""
 
 
+async def open_store(url: str | None = None, options: StoreOptions | None = None) -> Store:
+    """Reach a store that many queues and workers may share; whoever opens it closes it.
+
+    Without a URL it is the one that `WAYSTATION_STORE__URL` names, else this directory's own.
+    """
+    return await connect(
+        url or os.environ.get(CONFIGURED) or None, options or _configured_options()
+    )
+
+
 class Attached:
     """Something that works on a store: opened when first needed, closed by whoever opened it."""
 
@@ -86,9 +96,7 @@ class Attached:
         return store
 
     async def _open(self) -> Store:
-        store = self._given or await connect(
-            self._url or os.environ.get(CONFIGURED) or None, _configured_options()
-        )
+        store = self._given or await open_store(self._url)
         try:
             await self._arrived(store)
         except BaseException:

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 from waystation.core.lazy import names_of
 
 if TYPE_CHECKING:
+    from waystation.core.store.attached import open_store
+    from waystation.core.store.connection import Store, StoreOptions
+
     from .adding import NewJob, NotAdded
     from .errors import (
         DelayedError,
@@ -52,12 +55,15 @@ __all__ = [
     "RateLimitError",
     "Schedule",
     "Scheduler",
+    "Store",
+    "StoreOptions",
     "SyncJob",
     "UnreadableData",
     "UnrecoverableError",
     "WaitingChildrenError",
     "WaitingError",
     "Worker",
+    "open_store",
 ]
 
 __getattr__ = names_of(
@@ -86,11 +92,14 @@ __getattr__ = names_of(
         "RateLimitError": "errors",
         "Schedule": "schedule",
         "Scheduler": "schedule",
+        "Store": "waystation.core.store.connection",
+        "StoreOptions": "waystation.core.store.connection",
         "SyncJob": "sync_job",
         "UnreadableData": "errors",
         "UnrecoverableError": "errors",
         "WaitingChildrenError": "errors",
         "WaitingError": "errors",
         "Worker": "worker",
+        "open_store": "waystation.core.store.attached",
     },
 )

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 from waystation.core.lazy import names_of
 
 if TYPE_CHECKING:
+    from waystation.core.store.attached import open_store
+    from waystation.core.store.connection import Store, StoreOptions
+
     from .handlers import Handlers, handler, is_cancelled
     from .job import Job
     from .options import Layout, QueueOptions, ReaperOptions, WorkOptions
@@ -30,10 +33,13 @@ __all__ = [
     "QueueOptions",
     "ReaperOptions",
     "ScanOptions",
+    "Store",
+    "StoreOptions",
     "WorkOptions",
     "Worker",
     "handler",
     "is_cancelled",
+    "open_store",
 ]
 
 __getattr__ = names_of(
@@ -49,9 +55,12 @@ __getattr__ = names_of(
         "QueueOptions": "options",
         "ReaperOptions": "options",
         "ScanOptions": "scan",
+        "Store": "waystation.core.store.connection",
+        "StoreOptions": "waystation.core.store.connection",
         "WorkOptions": "options",
         "Worker": "worker",
         "handler": "handlers",
         "is_cancelled": "handlers",
+        "open_store": "waystation.core.store.attached",
     },
 )

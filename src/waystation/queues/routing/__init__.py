@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 from waystation.core.lazy import names_of
 
 if TYPE_CHECKING:
+    from waystation.core.store.attached import open_store
+    from waystation.core.store.connection import Store, StoreOptions
+
     from .coverage import Covered
     from .job import Job, JobOptions, SyncJob
     from .limits import Limit
@@ -29,11 +32,14 @@ __all__ = [
     "Schedule",
     "Scheduler",
     "SchedulerOptions",
+    "Store",
+    "StoreOptions",
     "SyncJob",
     "Target",
     "Why",
     "Worker",
     "WorkerOptions",
+    "open_store",
 ]
 
 __getattr__ = names_of(
@@ -51,10 +57,13 @@ __getattr__ = names_of(
         "Schedule": "schedule",
         "Scheduler": "scheduler",
         "SchedulerOptions": "scheduler",
+        "Store": "waystation.core.store.connection",
+        "StoreOptions": "waystation.core.store.connection",
         "SyncJob": "job",
         "Target": "target",
         "Why": "reasons",
         "Worker": "worker",
         "WorkerOptions": "worker",
+        "open_store": "waystation.core.store.attached",
     },
 )
