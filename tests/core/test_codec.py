@@ -105,6 +105,11 @@ def test_what_node_reads_is_read(raw: bytes, value: Any) -> None:
     assert codec.decode_or_text(raw) == value
 
 
+def test_a_part_that_is_kept_as_it_is_cannot_be_read_in_another_way() -> None:
+    with pytest.raises(Malformed, match="the JSON cannot be read: Input data was truncated"):
+        codec.decode(b'{"kept":{"seat":"\\ud83c"}}', dict[str, msgspec.Raw])
+
+
 def test_a_typed_read_takes_what_node_reads_too() -> None:
     assert codec.decode(b'{"seat":"\\ud83c","price":2}', Ticket) == Ticket("\ud83c", 2.0)
     deep = b"[" * 2000 + b"]" * 2000

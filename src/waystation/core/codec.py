@@ -71,13 +71,14 @@ def decode(raw: bytes | str, type: Any = Any) -> Any:
     except msgspec.ValidationError as error:
         if type is not Any:
             raise Malformed(f"the JSON cannot be read: {error}") from None
-    except (RecursionError, ValueError):
-        pass
+        refused: Exception = error
+    except (RecursionError, ValueError) as error:
+        refused = error
     value = _decode_leniently(raw)
     try:
         return value if type is Any else msgspec.convert(value, type)
-    except (RecursionError, msgspec.ValidationError) as error:
-        raise Malformed(f"the JSON cannot be read: {error}") from None
+    except (RecursionError, msgspec.ValidationError):
+        raise Malformed(f"the JSON cannot be read: {refused}") from None
 
 
 def decode_or_text(raw: bytes | str) -> Any:
