@@ -194,7 +194,7 @@ async def _work(shift: Shift[Any]) -> None:
         await shift.worker.run()
     except Exception:
         # Whoever holds the worker learns of it when they close it, which may be never.
-        _log.exception("the worker has broken, and its work is left to be recovered by others")
+        _log.exception("worker_failed")
         raise
     finally:
         await end(beside)

@@ -70,7 +70,7 @@ def test_a_job_that_is_added_can_be_seen(bullmq: Bullmq) -> None:
     assert counted(bullmq, "mail", "prioritized") == 1
     assert "prioritized               1" in bullmq("counts", "mail").out
     assert bullmq("jobs", "mail", "prioritized").out.split()[::2] == [id, "send"]
-    shown = json.loads(bullmq("job", "mail", id).out)
+    shown = json.loads(bullmq("job", "mail", id, "--json").out)
     assert (shown["state"], shown["data"]) == ("prioritized", {"to": "ada"})
 
 
@@ -78,9 +78,15 @@ def test_a_failed_job_says_why_and_can_run_again(bullmq: Bullmq, redis_url: str)
     id = fail_one_job(redis_url)
 
     assert "no such address" in bullmq("jobs", "mail", "failed").out
-    shown = json.loads(bullmq("job", "mail", id).out)
+    shown = json.loads(bullmq("job", "mail", id, "--json").out)
     assert shown["failed_reason"] == "no such address"
     assert "LookupError" in shown["stacktrace"][0]
+    lines = bullmq("job", "mail", id).out.splitlines()
+    assert "failed_reason     no such address" in lines
+    trace = lines.index("stacktrace:")
+    assert lines[trace + 1] == "  Traceback (most recent call last):"
+    assert lines[trace + 2].endswith("in refuse")
+    assert lines[-1] == "  LookupError: no such address"
     assert bullmq("retry", "mail", id).out == "1 back in line\n"
     assert bullmq("retry", "mail").out == "0 back in line\n"
     assert counted(bullmq, "mail", "waiting") == 1
@@ -183,7 +189,6 @@ def test_a_job_is_shown_whatever_it_carries(bullmq: Bullmq, redis_url: str, raw:
 
     asyncio.run(put())
 
-    shown = bullmq("job", "mail", "1")
-
-    assert shown.code == 0
-    assert raw.replace(" ", "")[:5] in shown.out.replace(" ", "")
+    for shown in (bullmq("job", "mail", "1"), bullmq("job", "mail", "1", "--json")):
+        assert shown.code == 0
+        assert raw.replace(" ", "")[:5] in shown.out.replace(" ", "")

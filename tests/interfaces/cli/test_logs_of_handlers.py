@@ -21,7 +21,7 @@ def send(job):
         1 / 0
     except ZeroDivisionError:
         log.exception("charge failed for %s", "ada")
-    return "sent"
+    return {"name": "ada"}["email"]
 """
 FILES = "\nfrom waystation.queues import files\nfiles.handler('**/*')(send)\n"
 
@@ -32,7 +32,7 @@ async def bullmq_worker(
 ) -> AsyncGenerator[Process]:
     command = ("-m", "waystation", "bullmq", "work", "shop:send", "mail", *args)
     async with bullmq.Queue("mail", url) as queue:
-        await queue.add("send")
+        await queue.add("send", attempts=1)
         with running(place, *command, WAYSTATION_STORE__URL=url, **environ) as process:
             yield process
 
@@ -41,7 +41,7 @@ async def bullmq_worker(
 async def routing_worker(url: str, place: Path, **environ: str) -> AsyncGenerator[Process]:
     command = ("-m", "waystation", "routing", "work", "shop:send", "--type", "send")
     async with routing.Queue(url) as queue:
-        await queue.dispatch("send")
+        await queue.dispatch("send", {}, routing.JobOptions(retry=routing.Retry(attempts=1)))
         with running(place, *command, WAYSTATION_STORE__URL=url, **environ) as process:
             yield process
 
@@ -49,7 +49,9 @@ async def routing_worker(url: str, place: Path, **environ: str) -> AsyncGenerato
 @asynccontextmanager
 async def files_worker(url: str, place: Path, **environ: str) -> AsyncGenerator[Process]:
     (place / "files.yaml").write_text(
-        "worker: {handlers: shop}\nproducer: {scan_dir: in}\nobservability: {metrics_port: 0}\n"
+        "worker: {handlers: shop, max_retries: 0}\n"
+        "producer: {scan_dir: in}\n"
+        "observability: {metrics_port: 0}\n"
     )
     (place / "in").mkdir()
     (place / "in" / "a.txt").write_text("a")
@@ -67,13 +69,18 @@ async def test_lines_of_handlers_are_written_whole_and_once(
 ) -> None:
     (tmp_path / "shop.py").write_text(SHOP + (FILES if start is files_worker else ""))
     async with start(redis_url, tmp_path, WAYSTATION_TELEMETRY__LOG_FORMAT="json") as process:
-        await process.until(lambda process: of_shop(process)[1:])
+        await process.until(lambda process: process.events("job_failed"))
         assert await process.stop() == 0
-    sent, failed = of_shop(process)
+    sent, charged = of_shop(process)
     assert (sent["msg"], sent["cart"]) == ("sending to ada order 7", {"items": 2})
-    assert failed["msg"] == "charge failed for ada"
-    assert failed["traceback"].endswith("ZeroDivisionError: division by zero")
+    assert charged["msg"] == "charge failed for ada"
+    assert charged["traceback"].endswith("ZeroDivisionError: division by zero")
     assert "own format" not in process.text
+    (failed,) = process.events("job_failed")
+    assert (failed["level"], failed["error_class"]) == ("error", "KeyError")
+    assert failed["traceback"].splitlines()[1].endswith("in send")
+    for event in ("worker_started", "stop_requested", "worker_stopped"):
+        assert len(process.events(event)) == 1
 
 
 async def test_lines_for_people_hold_the_same(redis_url: str, tmp_path: Path) -> None:

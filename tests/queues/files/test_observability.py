@@ -16,8 +16,6 @@ from opentelemetry.trace import SpanKind
 from tests.support.patience import LIMIT_S
 from tests.support.programs import require_program
 from waystation.core.errors import InvalidInput
-from waystation.core.outcome import Failed
-from waystation.core.runtime.claim import Settled
 from waystation.core.telemetry import logs
 from waystation.core.telemetry.metrics import Metrics
 from waystation.core.telemetry.traces import Traces
@@ -123,10 +121,12 @@ def test_labels_stay_few_whatever_comes() -> None:
 
 async def test_logs_are_json_with_the_canonical_keys_and_no_payload(hands: Hands) -> None:
     """T-42: level, ts, msg and the allowed keys. T-43, F-T18: others are dropped and counted in
-    production, an error in tests; what a file holds or is called is never told.
+    production, an error in tests; what a file holds or is called is not told where that is set.
     """
     stream, rejected = io.StringIO(), list[int]()
-    logs.configure(level="DEBUG", stream=stream, on_rejected=lambda: rejected.append(1))
+    logs.configure(
+        level="DEBUG", stream=stream, redact="ours", on_rejected=lambda: rejected.append(1)
+    )
     await hands.add("/secret-name-bad.txt")
     await work_off(hands, Metrics(), ends=1)
     log = logs.get_logger("test")
@@ -147,40 +147,40 @@ async def test_logs_are_json_with_the_canonical_keys_and_no_payload(hands: Hands
         log.info("a file is done", password="hunter2")
 
 
-async def test_a_failure_is_told_with_all_that_leads_to_it(hands: Hands) -> None:
-    """T-42: the job, its queue, its worker, its trace and the class of the error; T-33: and whose
-    work the reaper takes back.
+async def test_a_failure_is_logged_with_all_that_leads_to_it(hands: Hands) -> None:
+    """T-42: the job, its queue, its worker, its trace and the error; T-33: and whose work the
+    reaper takes back.
     """
     stream = io.StringIO()
     logs.configure(stream=stream, strict=True)
-    hands.set(max_retries=1)
     trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-    id, raw = jobs.write("/a", 0, priority="low", queue=LOW, now_ns=0, trace=(trace, span))
+    id, raw = jobs.write("/bad.txt", 0, priority="low", queue=LOW, now_ns=0, trace=(trace, span))
     await hands.redis.lpush(LOW, raw, b"poison")
-    source = hands.source(worker="w1")
-    for _ in range(2):
-        claims = (await source.settle([], claim=2)).claims
-        failed = [Settled(claim, Failed(ValueError("secret"))) for claim in claims]
-        await source.settle(failed, claim=0)
+    await work_off(hands, Metrics(), ends=2)
+    hands.set(max_retries=0)
     await hands.add()
-    (held,) = (await source.settle([], claim=1)).claims
+    (held,) = (await hands.source(worker="w1").settle([], claim=1)).claims
     await hands.lapse()
-    await source.settle([Settled(held, Failed(ValueError("secret")))], claim=0)
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert [line["msg"] for line in lines] == [
-        "what is no job is set aside",
-        "a file has failed and is tried again",
-        "a file is set aside",
-        "the reaper takes work back from a silent worker",
-        "an outcome comes too late and does not count",
-    ]
-    assert {name: lines[2][name] for name in lines[2].keys() - {"ts", "logger", "msg"}} == {
-        "level": "warning", "job_id": id, "queue": LOW, "worker_id": "w1", "attempt": 2,
-        "trace_id": trace, "span_id": span, "error_class": "ValueError",
-        "error_code": "HANDLER_ERROR",
+    seen = {line["msg"]: line for line in lines}
+    assert seen["job_unreadable"]["level"] == "error"
+    failed = next(line for line in lines if line["msg"] == "job_failed")
+    assert seen["job_retried"]["attempt"] == 1
+    assert seen["job_retried"]["level"] == "warning"
+    assert failed["worker_id"] == seen["worker_started"]["worker_id"]
+    expected = {
+        "level": "error", "job_id": id, "queue": LOW, "attempt": 2, "line": "files",
+        "trace_id": trace, "span_id": span, "error_class": "ValueError", "error": "/bad.txt",
     }  # fmt: skip
-    assert (lines[3]["worker_id"], lines[3]["count"]) == ("w1", 1)
-    assert "secret" not in stream.getvalue()
+    assert {name: failed[name] for name in expected} == expected
+    stalled, given_up = lines[-2:]
+    for line, event, level in (
+        (stalled, "job_stalled", "warning"),
+        (given_up, "job_failed", "error"),
+    ):
+        assert (line["msg"], line["level"]) == (event, level)
+        assert (line["job_id"], line["worker_id"]) == (held.id, "w1")
+    assert given_up["error_code"] == "ABANDONED"
 
 
 async def test_one_span_for_each_file_continues_the_producers_trace(hands: Hands) -> None:

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from redis.asyncio import Redis
 from redis.crc import key_slot
 
@@ -173,7 +174,9 @@ async def test_an_old_claim_of_the_same_worker_ends_nothing(hands: Hands, litera
     assert not await hands.settle(source, second)
 
 
-async def test_a_job_that_kills_its_workers_is_given_up(hands: Hands, literal: Bridge) -> None:
+async def test_a_job_that_kills_its_workers_is_given_up(
+    hands: Hands, literal: Bridge, caplog: pytest.LogCaptureFixture
+) -> None:
     """F-B8 B-62"""
     await literal.dispatch("poison")
     for _ in range(9):
@@ -192,6 +195,8 @@ async def test_a_job_that_kills_its_workers_is_given_up(hands: Hands, literal: B
     (letter,) = [each async for each in await hands.queue.dead_letters()]
     assert (letter.id, letter.reason, letter.worker) == (id, "STALLED", "victim")
     assert not await hands.claim(source)
+    told = [(each.levelname, each.getMessage().split()[0]) for each in caplog.records]
+    assert told == [("WARNING", "job_stalled")] * 3 + [("ERROR", "job_failed")]
 
 
 async def test_urgent_jobs_are_served_first_in_first_out(hands: Hands, literal: Bridge) -> None:

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from waystation.core.errors import StoreError
-from waystation.core.telemetry.logs import get_logger
+from waystation.core.telemetry.logs import describe, get_logger
 
 from .claim import Claim, Source
 
@@ -67,10 +67,10 @@ class Keeper(Generic[W]):
                         await self._beat(extend)
                     return
             except StoreError as error:
-                _log.warning("leases cannot be renewed now", error_code=error.code)
+                _log.warning("leases_not_renewed", **describe(error))
             except Exception:
                 # Whatever it is, the leases of running work are worth another try.
-                _log.exception("leases cannot be renewed now")
+                _log.exception("leases_not_renewed")
             await _happens(ended, within=min(self._every, 1.0))
 
     async def _beat(self, extend: Callable[[Sequence[Claim[Any]]], Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import InvalidOption, StoreError
-from waystation.core.telemetry.logs import get_logger
+from waystation.core.telemetry.logs import describe, get_logger
 
 from .tasks import leave_if_cancelled
 
@@ -58,10 +58,10 @@ class Loop:
         except StoreError as error:
             # A client that is cancelled while it connects may report a lost connection instead.
             leave_if_cancelled()
-            _log.warning("a duty waits for the store", duty=self.name, error_code=error.code)
+            _log.warning("duty_delayed", duty=self.name, **describe(error))
             return False
         except Exception:
-            _log.exception("a duty failed and will be tried again", duty=self.name)
+            _log.exception("duty_failed", duty=self.name)
             return False
         return True
 

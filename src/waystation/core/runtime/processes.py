@@ -4,7 +4,6 @@ import asyncio
 import multiprocessing
 import pickle
 import signal
-import traceback
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -12,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from waystation.core.errors import Unrecoverable, WorkError
+from waystation.core.failure import note_trace
 from waystation.core.telemetry import logs
 
 from .calls import CALL, DONE, Call, Calls, connected_to, handler_has_ended
@@ -156,7 +156,7 @@ def _answer(function: Callable[[Any], Any], work: Any) -> Answer:
             result = asyncio.run(result)
     except BaseException as error:
         # The traceback does not survive pickling; as a note it reaches whoever reads the failure.
-        error.add_note(traceback.format_exc())
+        note_trace(error)
         return None, _portable(error.with_traceback(None))
     return result, None
 

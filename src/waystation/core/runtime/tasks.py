@@ -26,7 +26,7 @@ async def end(tasks: Sequence[asyncio.Task[Any]]) -> None:
         for task in pending:
             task.cancel()
         _, pending = await asyncio.wait(pending, timeout=_ASK_AGAIN_S)
-    _log.warning("tasks do not end when cancelled, and are left behind", count=len(pending))
+    _log.warning("tasks_left_behind", count=len(pending))
 
 
 async def go_on(task: asyncio.Task[Any]) -> None:

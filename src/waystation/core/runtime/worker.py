@@ -20,9 +20,10 @@ from waystation.core.errors import (
     StoreError,
     WrongType,
 )
+from waystation.core.failure import cut_own_frames
 from waystation.core.options import at_least
 from waystation.core.outcome import Failed, Outcome, Returned
-from waystation.core.telemetry.logs import describe, get_logger
+from waystation.core.telemetry.logs import get_logger
 
 from .claim import Claim, Refused, Reply, Settled, Source
 from .handlers import Handler
@@ -30,6 +31,7 @@ from .keeper import Keeper
 from .listeners import Calls
 from .slots import Slots
 from .tasks import end
+from .worklog import WorkLog
 
 W = TypeVar("W")
 _log = get_logger(__name__)
@@ -105,8 +107,10 @@ class Worker(Generic[W]):
         options: WorkerOptions | None = None,
         *,
         listener: Listener[W] | None = None,
+        log: WorkLog[W] | None = None,
     ) -> None:
         self._source = source
+        self._log = log or WorkLog[W]()
         self._options = options = options or WorkerOptions()
         self._listener = listener
         self._calls = Calls(_listener_failed)
@@ -142,6 +146,7 @@ class Worker(Generic[W]):
             every=options.renew_s or options.lease_s / 3,
         )
         async with keeper:
+            self._log.started()
             tasks = [asyncio.create_task(self._lane()) for _ in range(options.calls)]
             tasks.append(asyncio.create_task(self._look_out()))
             try:
@@ -151,6 +156,7 @@ class Worker(Generic[W]):
                 await end(tasks)
                 await self._slots.close()
                 await self._calls.finish()
+                self._log.stopped()
 
     def stop(self) -> None:
         """Take no more work; `run` returns when what was begun is finished or handed back."""
@@ -227,7 +233,7 @@ class Worker(Generic[W]):
                 # The newest first: each goes to the head of the line, so the oldest ends up there.
                 for claim in reversed(self._slots.running):
                     self._slots.stop(claim, verdict)
-        _log.warning("work is left to be recovered by others", count=len(self._held))
+        self._log.abandoned(self.held)
 
     # --- calls -----------------------------------------------------------------------------------
 
@@ -257,7 +263,9 @@ class Worker(Generic[W]):
         tries = 0
         while True:
             try:
-                return await self._source.settle(settled, claim=room)
+                reply = await self._source.settle(settled, claim=room)
+                self._log.answered()
+                return reply
             except StoreError as error:
                 if settled and isinstance(error, ScriptFailed):
                     return await self._call_apart(settled, room, error)
@@ -305,6 +313,8 @@ class Worker(Generic[W]):
             if not self._maybe_work:
                 self._quiet.set()
         self._notice_if_idle()
+        self._log.settled(reply.settled)
+        self._log.refused(reply.refused)
         if self._listener is not None:
             self._tell_all(reply, room)
 
@@ -325,7 +335,7 @@ class Worker(Generic[W]):
             self._calls.call(event, method, *what)
 
     def _trouble(self, error: StoreError) -> None:
-        _log.warning("the source cannot be asked now", **describe(error))
+        self._log.troubled(error)
         self._tell("troubled", error)
 
     async def _sleep_until_woken(self) -> None:
@@ -348,6 +358,8 @@ class Worker(Generic[W]):
             self._held.pop(claim, None)
             self._notice_if_idle()
         else:
+            if isinstance(outcome, Failed):
+                cut_own_frames(outcome.error)
             self._done.append(Settled(claim, outcome, took_s))
         if self._idle_lanes:
             self._wake_lane()
@@ -355,6 +367,7 @@ class Worker(Generic[W]):
     def _lost(self, claims: Sequence[Claim[Any]]) -> None:
         # What is already finished stays: its outcome is sent, and the source refuses it.
         stopped = [claim for claim in claims if self._slots.stop(claim, None)]
+        self._log.lost(stopped)
         if stopped:
             self._tell("lost", stopped)
 
@@ -365,6 +378,7 @@ class Worker(Generic[W]):
             self._quiet.clear()
             try:
                 await self._source.wait(self._options.wait_s)
+                self._log.answered()
                 if self._paused:
                     await self._source.settle((), claim=0)
                 tries = 0

@@ -15,6 +15,7 @@ from typing import Any, Literal, Self, TextIO
 import msgspec
 
 from waystation.core.errors import InvalidOption, WaystationError
+from waystation.core.failure import message_of
 from waystation.core.telemetry.allowlist import Fields, Gate
 from waystation.core.telemetry.lines import Format, Lines, Named, Redact, place_of, readable
 
@@ -46,7 +47,7 @@ class Logger:
         """Report what went wrong and is dealt with."""
         self._log(logging.WARNING, event, None, fields)
 
-    def error(self, event: str, error: BaseException | None = None, **fields: Any) -> None:
+    def error(self, event: str, error: BaseException | None = None, /, **fields: Any) -> None:
         """Report what went wrong for good, with the error's traceback."""
         self._log(logging.ERROR, event, error, fields)
 
@@ -73,18 +74,10 @@ def get_logger(name: str) -> Logger:
 
 def describe(error: BaseException) -> dict[str, str]:
     """The fields for an error that is reported without its traceback."""
-    about = {**_about(error), "error": text_of(error)}
+    about = {**_about(error), "error": message_of(error)}
     if place := place_of(error):
         about["error_at"] = place
     return about
-
-
-def text_of(error: BaseException) -> str:
-    """What an error says, even if it cannot say it."""
-    try:
-        return str(error)
-    except Exception:
-        return f"<{type(error).__name__} without text>"
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):

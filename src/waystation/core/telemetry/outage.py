@@ -25,9 +25,10 @@ class Outage:
         elif now - self._said < _REMIND_S:
             return
         self._said = now
-        self._log.warning(
-            "store_unreachable", duration_ms=round((now - self._since) * 1000), **describe(error)
-        )
+        about = describe(error)
+        about.pop("error_at", None)  # Where we translated what the client raised.
+        away_ms = round((now - self._since) * 1000)
+        self._log.warning("store_unreachable", duration_ms=away_ms, **about)
 
     def is_over(self) -> None:
         """The store has answered."""

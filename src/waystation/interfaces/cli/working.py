@@ -1,4 +1,4 @@
-"""What every `work` command shares: the handler it names, and a process that ends when asked."""
+"""What every `work` command shares: the handler it names, and how long it waits for its store."""
 
 import importlib
 import sys
@@ -8,10 +8,8 @@ from typing import Annotated, Any, TypeAlias, cast
 
 import typer
 
-from waystation.core.background import BackgroundWorker
 from waystation.core.durations import parse_duration
 from waystation.core.errors import InvalidOption
-from waystation.core.runtime.service import serve
 from waystation.interfaces.settings import Settings
 
 JobHandler: TypeAlias = Callable[[Any], Any]
@@ -31,15 +29,6 @@ def waiting(settings: Settings, wait: str | None) -> Settings:
         return settings
     store = settings.store.model_copy(update={"wait": parse_duration(wait)})
     return settings.model_copy(update={"store": store})
-
-
-async def work(
-    worker: BackgroundWorker[Any], ready: Callable[[], None], *, watchdog_s: float
-) -> None:
-    """Work until the first signal, then finish what was begun; a second one ends it at once."""
-    async with worker:
-        ready()
-        await serve([worker], watchdog_s=watchdog_s)
 
 
 def handler_at(place: str) -> JobHandler | Mapping[str, JobHandler]:

@@ -376,7 +376,7 @@ def check_retention(name: str, retention: Retention | None) -> None:
     if retention < 0:
         raise InvalidOption(f"{name} must be at least 0, got {retention}")
     if retention > MANY_KEPT:
-        _log.warning("keeping this many finished jobs makes finishing slow", count=retention)
+        _log.warning("retention_too_large", count=retention)
 
 
 def _number(value: Any, otherwise: int) -> int:

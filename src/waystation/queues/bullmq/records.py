@@ -2,12 +2,12 @@
 
 import asyncio
 import random
-import traceback
 from collections.abc import Awaitable
 from typing import Any, TypeAlias, cast
 
 from waystation.core import codec
 from waystation.core.errors import InvalidResult, Unrecoverable, WaystationError, WrongState
+from waystation.core.failure import reason_text, trace_text
 from waystation.core.outcome import Done, Failed, Moved, Retried, Returned, Stored
 from waystation.core.runtime.claim import Claim, Settled
 from waystation.core.runtime.tasks import leave_if_cancelled
@@ -70,7 +70,7 @@ class Records:
         job = claim.work
         made = job.attempts_made + 1
         pause = await self._pause(job, error)
-        reason = _reason(error)
+        reason = reason_text(error)
         traces = codec.encode(self._traces(job, error))
         head = (claim.id, claim.token, reason, traces)
         if pause is not None:
@@ -117,8 +117,7 @@ class Records:
             return None
 
     def _traces(self, job: Job, error: BaseException) -> list[str]:
-        trace = _sayable("".join(traceback.format_exception(error)))
-        traces = [*job.stacktrace, trace]
+        traces = [*job.stacktrace, trace_text(error)]
         limit = job.opts.stack_trace_limit
         return traces if limit is None else traces[len(traces) - limit :] if limit else []
 
@@ -139,19 +138,6 @@ def remember(job: Job, record: Record, now: bytes) -> None:
     elif record[5]:
         fields[b"delay"] = b"%d" % record[5]
     job.remember(fields)
-
-
-def _reason(error: BaseException) -> str:
-    try:
-        text = str(error)
-    except Exception:
-        text = ""
-    return _sayable(text) or type(error).__name__
-
-
-def _sayable(text: str) -> str:
-    """The text with whatever cannot be written as UTF-8 spelled out."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 HELD_UP = (-4, -9)

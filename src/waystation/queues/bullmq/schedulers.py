@@ -172,7 +172,7 @@ async def _advance(
         )
         if made != _TAKEN:
             return str(made) or None
-    _log.warning("a schedule found all its slots taken", job_id=job.id)
+    _log.warning("scheduler_slots_taken", job_id=job.id)
     return None
 
 

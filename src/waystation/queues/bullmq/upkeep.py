@@ -30,5 +30,7 @@ async def recover_stalled(
         max_stalled=max_stalled,
     )
     if recovered:
-        _log.info("requeued stalled jobs", queue=keys.name, count=len(recovered))
+        _log.info("requeued stalled jobs", line="bullmq", queue=keys.name, count=len(recovered))
+    for id in recovered:
+        _log.warning("job_stalled", line="bullmq", queue=keys.name, job_id=id)
     return recovered

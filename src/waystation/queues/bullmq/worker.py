@@ -10,10 +10,12 @@ from waystation.core.background import BackgroundWorker, Shift
 from waystation.core.backoff import HOUR_MS
 from waystation.core.errors import InvalidOption, WorkError
 from waystation.core.options import at_least
+from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.worker import Listener, WorkerOptions
 from waystation.core.runtime.worker import Worker as CoreWorker
+from waystation.core.runtime.worklog import WorkLog
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.traces import Traces, carrier_from_text
 
@@ -178,7 +180,14 @@ class Worker(BackgroundWorker[Job], AttachedToQueue):
         callbacks = self._callbacks
         source = BullSource(store, self.keys, self._claims, progressed=callbacks.progressed)
         duty = Loop(recover_stalled, every_s=self._stalled_interval / 1000, jitter=0)
-        worker = CoreWorker(source, self._handler, self._options, listener=callbacks)
+        log = WorkLog(
+            _about,
+            server=str(store.address),
+            line="bullmq",
+            queue=self.name,
+            worker_id=self.worker_name,
+        )
+        worker = CoreWorker(source, self._handler, self._options, listener=callbacks, log=log)
         self._is_closing = False
         return Shift(worker, _Presence(source, callbacks), beside=[duty.run])
 
@@ -218,6 +227,10 @@ class Worker(BackgroundWorker[Job], AttachedToQueue):
     def traces(self) -> Traces:
         """Where the spans of this worker's jobs go."""
         return self._traces
+
+
+def _about(claim: Claim[Job]) -> dict[str, str]:
+    return {"job_name": claim.work.name}
 
 
 class _ByName(Handler[Job]):

@@ -20,7 +20,7 @@ from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
 from waystation.core.runtime.tasks import end
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
-from waystation.core.telemetry.logs import get_logger
+from waystation.core.telemetry.logs import describe, get_logger
 
 from . import scripts
 from .gates import Gates, Plan, resolve
@@ -97,7 +97,7 @@ class FileSource:
             await self._call([*self._reader.aside, *returned], 0)
             await scripts.leave(self._client, self._keys, worker=self.worker)
         except StoreError as error:
-            _log.warning("the worker leaves without a word", error_code=error.code)
+            _log.warning("worker_not_unregistered", worker_id=self.worker, **describe(error))
 
     # --- the seam --------------------------------------------------------------------------------
 
@@ -327,27 +327,19 @@ class FileSource:
             if code:
                 lost = LeaseLost(f"job {claim.id} is no longer held by {claim.token}")
                 refused.append(Refused(claim, lost))
-                _log.warning("an outcome comes too late and does not count", **self._about(claim))
             elif isinstance(each.outcome, Failed):
-                self._tell_failure(claim, each.outcome.error, again=record[0] == "retry")
+                reason = reason_of(each.outcome.error)
+                self._count_failure(claim.lane, reason, again=record[0] == "retry")
                 outcome = _as_stored(each.outcome.error, claim.work.attempt, record)
                 stored.append(Settled(claim, outcome, each.took_s))
             else:
                 stored.append(each)
 
-    def _tell_failure(self, claim: FileClaim, error: BaseException, *, again: bool) -> None:
-        reason = reason_of(error)
-        self._count_failure(claim.lane, reason, again=again)
-        what = "a file has failed and is tried again" if again else "a file is set aside"
-        tell = _log.info if again else _log.warning
-        kind = type(error).__name__
-        tell(what, **self._about(claim), error_class=kind, error_code=reason.value)
-
-    def _about(self, claim: FileClaim) -> dict[str, str | int]:
+    def about(self, claim: Claim[Job]) -> dict[str, str | int]:
+        """What the log says about a job."""
         job = claim.work
         known: dict[str, str | int] = {
-            "job_id": claim.id,
-            "queue": self._keys.queues[claim.lane - 1],
+            "queue": self._keys.queues[cast(FileClaim, claim).lane - 1],
             "worker_id": claim.token,
             "attempt": job.attempt,
         }

@@ -88,7 +88,7 @@ class Gates:
 
     def _teller(self, queue: str) -> Callable[[State, State], None]:
         def tell(before: State, after: State) -> None:
-            _log.warning("the breaker changes its state", queue=queue, state=after.value)
+            _log.warning("breaker_changed", queue=queue, state=after.value)
             if self._meter:
                 self._meter.breaker(queue, after)
 

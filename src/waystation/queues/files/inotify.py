@@ -81,7 +81,7 @@ class Inotify:
             number = self._libc.inotify_add_watch(self._descriptor, os.fsencode(directory), mask)
             if number < 0:
                 # The kernel's limit is reached; walking finds the rest.
-                _log.warning("the kernel watches no more directories", count=len(self._directories))
+                _log.warning("watch_limit_reached", count=len(self._directories))
                 return
             self._directories[number] = directory
 

@@ -65,7 +65,7 @@ class Orphans:
             return False
         if not await scripts.register(self._client, keys, worker=worker):
             return False
-        _log.warning("orphan_found: a list of a worker that nobody registered", worker_id=worker)
+        _log.warning("orphan_found", worker_id=worker)
         return True
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from waystation.core.breaker import Permit
 from waystation.core.errors import Malformed
 from waystation.core.runtime.claim import Claim
-from waystation.core.telemetry.logs import get_logger
+from waystation.core.telemetry.logs import describe, get_logger
 
 from . import job as jobs
 from .handover import Handover
@@ -64,7 +64,8 @@ class Reader:
     def _set_poison_aside(self, raw: bytes, lane: int, error: Malformed) -> None:
         # It ends with the next call: a list with something unreadable in it must move on.
         name = jobs.name_of(raw)
-        _log.warning("what is no job is set aside", job_id=name, queue=self._keys.queues[lane - 1])
+        queue = self._keys.queues[lane - 1]
+        _log.error("job_unreadable", job_id=name, queue=queue, **describe(error))
         self.aside.append(dead(raw, name, lane, 1, raw, Reason.MALFORMED, error))
         if self._meter:
             self._meter.failed(lane, Reason.MALFORMED, again=False)

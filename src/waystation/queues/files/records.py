@@ -2,6 +2,8 @@
 
 from typing import TypeAlias
 
+from waystation.core.failure import message_of
+
 from . import job as jobs
 from .job import Job
 from .options import WorkOptions
@@ -50,9 +52,8 @@ def dead(
     error: BaseException | str,
 ) -> Record:
     """It is set aside with the reason."""
-    kind = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-    text = kind.encode(errors="backslashreplace").decode()[:LONGEST_ERROR]
-    return ("dead", raw, id, lane, attempt, payload, reason.value, text)
+    text = error if isinstance(error, str) else f"{type(error).__name__}: {message_of(error)}"
+    return ("dead", raw, id, lane, attempt, payload, reason.value, text[:LONGEST_ERROR])
 
 
 def abandoned(raw: bytes, job: Job, lane: int, queue: str, max_retries: int) -> Record:

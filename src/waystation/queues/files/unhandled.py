@@ -129,10 +129,8 @@ class Unhandled:
         ours = [record for (_, record), was in zip(hopeless, there, strict=True) if was]
         for _, _, id, lane, _, _, reason, _ in ours:
             queue = self._keys.queues[int(lane) - 1]
-            _log.warning(
-                "no_handler: a file is set aside that no live worker has a handler for",
-                job_id=id, queue=queue, error_code=reason,
-            )  # fmt: skip
+            error = "no live worker has a handler for it"
+            _log.error("job_failed", job_id=id, queue=queue, error_code=reason, error=error)
             if self._metrics:
                 self._metrics.jobs_failed.of(queue, str(reason)).inc()
                 self._metrics.jobs_dead_letter.of(queue).inc()

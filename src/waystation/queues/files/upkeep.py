@@ -98,13 +98,8 @@ class Reaper:
             if there is None:
                 return moved  # It is alive after all.
             ours = [record for record, was_there in zip(taken, there, strict=True) if was_there]
-            if ours:
-                _log.warning(
-                    "the reaper takes work back from a silent worker",
-                    worker_id=worker,
-                    count=len(ours),
-                )
             moved += len(ours)
+            self._report(worker, ours)
             self._count(ours)
             if len(held) < self._options.count or self._timer() >= deadline:
                 return moved
@@ -117,6 +112,15 @@ class Reaper:
             return dead(raw, jobs.name_of(raw), len(keys.queues), 1, raw, Reason.MALFORMED, error)
         lane = keys.lane_of(job.origin_queue, job.priority)
         return abandoned(raw, job, lane, keys.queues[lane - 1], self._work.max_retries)
+
+    def _report(self, worker: str, records: list[Record]) -> None:
+        for kind, _, id, lane, attempt, *rest in records:
+            log = _log.bind(
+                job_id=id, queue=self._keys.queues[int(lane) - 1], worker_id=worker, attempt=attempt
+            )
+            log.warning("job_stalled")
+            if kind == "dead":
+                log.error("job_failed", error_code=rest[1], error=rest[2])
 
     def _count(self, records: list[Record]) -> None:
         if self._metrics is None or not records:

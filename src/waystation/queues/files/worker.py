@@ -12,6 +12,7 @@ from waystation.core.options import of_kind
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.worker import Worker as CoreWorker
 from waystation.core.runtime.worker import WorkerOptions
+from waystation.core.runtime.worklog import WorkLog
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.metrics import Metrics
@@ -117,6 +118,7 @@ class Worker(BackgroundWorker[Job]):
                 wait_s=options.work.wait_s,
             ),
             listener=meter,
+            log=WorkLog(source.about, server=str(store.address), line="files", worker_id=self.id),
         )
         return Shift(worker, source, beside=[duty.run for duty in self._duties(store)])
 

@@ -13,11 +13,13 @@ class Page(NamedTuple):
 
     names: list[str]
     cursor: int
+    given_up: Sequence[str] = ()
+    """Those of them that are dead now."""
 
 
 def _page(answer: Any) -> Page:
-    names, cursor = answer
-    return Page(texts(names), int(cursor))
+    names, cursor, *given_up = answer
+    return Page(texts(names), int(cursor), texts(given_up[0]) if given_up else ())
 
 
 @script(reply=raw)

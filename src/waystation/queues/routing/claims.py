@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import random
 import time
-import traceback
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -21,6 +20,7 @@ from waystation.core.errors import (
     StoreUnreachable,
     WaystationError,
 )
+from waystation.core.failure import trace_text
 from waystation.core.outcome import Done, Failed, Retried, Stored
 from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
 from waystation.core.runtime.loop import Loop
@@ -218,7 +218,7 @@ class RoutingSource:
             target = msgspec.structs.replace(job.target, avoid=avoid)
             data = rewritten(data, target=target)
             route = route_of(job, target)
-        result = failure(error, self._now_ms(), settled.took_s, trace=_trace(error))
+        result = failure(error, self._now_ms(), settled.took_s, trace=trace_text(error, limit=20))
         pause = job.retry.backoff.pause_ms(made, self._dice)
         reason = type(error).__name__
         record = ("retry", claim.id, claim.token, data, result, pause, route, reason, made)
@@ -235,7 +235,7 @@ class RoutingSource:
         took_s: float,
     ) -> Record:
         now = self._now_ms()
-        result = failure(error, now, took_s, trace=_trace(error))
+        result = failure(error, now, took_s, trace=trace_text(error, limit=20))
         meta = about_the_dead(error, attempt, now, self._profile.server_id)
         return ("dead", id, token, data, result, meta, attempt)
 
@@ -305,10 +305,6 @@ class RoutingSource:
 
     def _now_ms(self) -> int:
         return self._clock.now_ms() if self._clock else time.time_ns() // 1_000_000
-
-
-def _trace(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error, limit=-20))
 
 
 def _refusal(code: int, id: str) -> WaystationError:

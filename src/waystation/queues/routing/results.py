@@ -6,6 +6,7 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.errors import WaystationError
+from waystation.core.failure import message_of
 
 KEPT_S = 24 * 60 * 60
 """How long the end of a job is remembered."""
@@ -67,7 +68,7 @@ def success(value: object, now_ms: int, took_s: float) -> bytes:
 
 def failure(error: BaseException, now_ms: int, took_s: float, *, trace: str = "") -> bytes:
     """The JSON of an attempt that did not."""
-    told = {"message": _message(error), "stack": _printable(trace), "name": _name(error)}
+    told = {"message": message_of(error), "stack": trace, "name": _name(error)}
     return codec.encode(
         {
             "success": False,
@@ -84,7 +85,7 @@ def about_the_dead(error: BaseException, attempts: int, now_ms: int, worker: str
     return codec.encode(
         {
             "reason": reason,
-            "error": {"name": _name(error), "message": _message(error)[:1000]},
+            "error": {"name": _name(error), "message": message_of(error)[:1000]},
             "attempts": attempts,
             "at": now_ms,
             "worker": worker,
@@ -92,17 +93,5 @@ def about_the_dead(error: BaseException, attempts: int, now_ms: int, worker: str
     )
 
 
-def _message(error: BaseException) -> str:
-    try:
-        return _printable(str(error))
-    except Exception:
-        return "an error that cannot say what it is"
-
-
 def _name(error: BaseException) -> str:
     return type(error).__name__
-
-
-def _printable(text: str) -> str:
-    # A lone surrogate in somebody's message must not keep the failure from being filed.
-    return text.encode("utf-8", "backslashreplace").decode()

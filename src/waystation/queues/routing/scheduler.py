@@ -13,7 +13,7 @@ from waystation.core.store.attached import Attached
 from waystation.core.store.connection import Store
 from waystation.core.store.leader import Election, Term
 from waystation.core.store.script import Client
-from waystation.core.telemetry.logs import get_logger
+from waystation.core.telemetry.logs import describe, get_logger
 
 from .keys import NAMESPACE, RoutingKeys, SchedulerKeys
 from .upkeep import Upkeep, UpkeepOptions
@@ -72,7 +72,7 @@ class Scheduler(Attached):
                 if term is not None:
                     await self._lead(client, election, term)
             except StoreError as error:
-                _log.warning("a duty waits for the store", duty="scheduler", error_code=error.code)
+                _log.warning("duty_delayed", duty="scheduler", **describe(error))
             leave_if_cancelled()
             await asyncio.sleep(self._options.tick_s)
 

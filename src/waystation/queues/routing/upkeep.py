@@ -11,7 +11,7 @@ from waystation.core.errors import InvalidInput
 from waystation.core.store import faults
 from waystation.core.store.leader import Term
 from waystation.core.store.script import Client
-from waystation.core.telemetry.logs import get_logger
+from waystation.core.telemetry.logs import describe, get_logger
 
 from . import admin_scripts, bridge_scripts
 from .job import WireJob, instance_of, text_of
@@ -101,7 +101,7 @@ class Upkeep:
             decided = turn(schedule, due_ms, now_ms)
         except InvalidInput as error:
             # It cannot be fired, now or later; it leaves the set and its data tells why.
-            _log.warning("a schedule cannot be read and is set aside", error_code=error.code)
+            _log.error("schedule_unreadable", line="routing", **describe(error))
             return (id, score, "", "allow", 0, 0)
         fired: list[str | bytes | int] = []
         for slot in decided.fire:
@@ -114,6 +114,7 @@ class Upkeep:
     async def recover(self) -> list[str]:
         """Take back the jobs of workers that fell silent; their ids."""
         taken: list[str] = []
+        given_up: list[str] = []
         cursor, more = 0, True
         while more:
             page = await admin_scripts.recover(
@@ -127,11 +128,15 @@ class Upkeep:
                 cursor=cursor,
             )
             taken += page.names
+            given_up += page.given_up
             cursor = page.cursor
             more = cursor != 0 or len(page.names) >= BATCH
         taken += await self._recover_foreign()
-        if taken:
-            _log.info("requeued jobs of silent workers", count=len(taken))
+        for id in taken:
+            _log.warning("job_stalled", line="routing", job_id=id)
+        for id in given_up:
+            error = "more workers fell silent while they held it than max_stalls allows"
+            _log.error("job_failed", line="routing", job_id=id, error_code="STALLED", error=error)
         return taken
 
     async def _recover_foreign(self) -> list[str]:

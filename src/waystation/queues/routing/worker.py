@@ -9,9 +9,11 @@ from waystation.core import identity
 from waystation.core.background import BackgroundWorker, Shift
 from waystation.core.errors import InvalidOption, Unrecoverable
 from waystation.core.options import listed, of_kind
+from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.worker import Listener, WorkerOptions
 from waystation.core.runtime.worker import Worker as CoreWorker
+from waystation.core.runtime.worklog import WorkLog
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.traces import Traces
 
@@ -77,7 +79,8 @@ class Worker(BackgroundWorker[Job]):
     def _shift_at(self, store: Store) -> Shift[Job]:
         lease_ms = round(self._options.lease_s * 1000)
         source = RoutingSource(store, self.keys, self.profile, ClaimOptions(lease_ms=lease_ms))
-        worker = CoreWorker(source, self._handler, self._options, listener=self._listener)
+        log = WorkLog(_about, server=str(store.address), line="routing", worker_id=self.server_id)
+        worker = CoreWorker(source, self._handler, self._options, listener=self._listener, log=log)
         if self._scheduling is None:
             return Shift(worker, source)
         scheduler = Scheduler(
@@ -90,6 +93,10 @@ class Worker(BackgroundWorker[Job]):
 
     def __repr__(self) -> str:
         return f"Worker({self.server_id!r})"
+
+
+def _about(claim: Claim[Job]) -> dict[str, str]:
+    return {"queue": claim.work.type}
 
 
 class _ByType(Handler[Job]):

@@ -15,6 +15,7 @@ from waystation.core.errors import InvalidOption, Malformed, NotFound
 from waystation.interfaces import compose
 from waystation.interfaces.cli import working
 from waystation.interfaces.cli.bullmq import running
+from waystation.interfaces.cli.bullmq.showing import sheet
 from waystation.interfaces.cli.listing import list_rows
 from waystation.interfaces.cli.loading import loaded
 from waystation.interfaces.settings import Settings
@@ -111,8 +112,9 @@ def job(
     queue: OfQueue,
     job_id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.")],
     logs: Annotated[int, typer.Option(min=0, help="Newest log lines to show.")] = 20,
+    as_json: AsJson = False,
 ) -> None:
-    """Print what is known about one job, as JSON."""
+    """Print what is known about one job, with the tracebacks of its failed attempts."""
 
     async def ask(queue: Queue) -> dict[str, Any]:
         found = await queue.get_job(job_id)
@@ -139,7 +141,11 @@ def job(
             "logs": (await found.logs(0, logs - 1, asc=False)).lines[::-1] if logs else [],
         }
 
-    known = codec.encode_as_node(_on(context, queue, ask))
+    found = _on(context, queue, ask)
+    if not as_json:
+        typer.echo(sheet(found))
+        return
+    known = codec.encode_as_node(found)
     # The formatter takes neither any depth nor halves of characters; then it is printed as it is.
     with contextlib.suppress(RecursionError, msgspec.DecodeError):
         known = msgspec.json.format(known, indent=2)

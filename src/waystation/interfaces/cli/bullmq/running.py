@@ -3,14 +3,11 @@
 from collections.abc import Mapping
 
 from waystation.core.runtime.metered import Metered
-from waystation.core.telemetry.logs import get_logger
+from waystation.core.runtime.service import serve
 from waystation.interfaces import compose
-from waystation.interfaces.cli import working
 from waystation.interfaces.settings import Settings
 from waystation.queues.bullmq import Worker
 from waystation.queues.bullmq.worker import JobHandler
-
-_log = get_logger(__name__)
 
 
 async def run(
@@ -38,9 +35,4 @@ async def run(
             grace=round(settings.worker.grace * 1000),
             listener=Metered(telemetry.metrics, line="bullmq", queue=queue),
         )
-
-        def ready() -> None:
-            name = worker.worker_name
-            _log.info("the worker is ready", worker_id=name, line="bullmq", queue=queue)
-
-        await working.work(worker, ready, watchdog_s=settings.worker.watchdog)
+        await serve([worker], watchdog_s=settings.worker.watchdog)

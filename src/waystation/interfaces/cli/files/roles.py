@@ -19,7 +19,7 @@ from waystation.core.errors import NotReplicated, StoreBusy, StoreError, StoreUn
 from waystation.core.runtime.service import serve
 from waystation.core.store.connection import Store
 from waystation.core.store.reconnect import Reconnect
-from waystation.core.telemetry.logs import get_logger
+from waystation.core.telemetry.logs import describe, get_logger
 from waystation.interfaces import compose
 from waystation.interfaces import files as composed
 from waystation.interfaces.settings import Settings
@@ -122,7 +122,6 @@ async def _worker(
     )
     checks.worker = worker
     async with worker:
-        _log.info("the worker is ready", worker_id=worker.id, line="files")
         yield worker
 
 
@@ -173,12 +172,12 @@ class _Scan:
                 await step()
             except (StoreUnreachable, StoreBusy, NotReplicated) as error:
                 # Whatever has got there all the same is found to be known.
-                _log.warning("the producer waits for the store", error_code=error.code)
+                _log.warning("producer_delayed", line="files", **describe(error))
                 await patience.pause()
             else:
                 break
         tally = self._producer.tally
-        _log.info("the scan is complete", count=tally.enqueued, line="files")
+        _log.info("scan_finished", count=tally.enqueued, line="files")
 
     @contextlib.contextmanager
     def shown(self) -> Generator[None]:

@@ -9,12 +9,11 @@ import msgspec
 from waystation.core.errors import InvalidOption, StoreError
 from waystation.core.runtime.claim import Claim, Refused, Settled
 from waystation.core.runtime.metered import Metered
-from waystation.core.runtime.service import until_asked_to_stop
+from waystation.core.runtime.service import serve, until_asked_to_stop
 from waystation.core.runtime.tasks import end
 from waystation.core.telemetry.logs import get_logger
 from waystation.core.telemetry.metrics import Metrics
 from waystation.interfaces import compose
-from waystation.interfaces.cli import working
 from waystation.interfaces.settings import Settings
 from waystation.interfaces.settings.routing import RoutingSettings, SchedulerSettings
 from waystation.queues.routing import Job, Scheduler, SchedulerOptions, Worker
@@ -56,11 +55,7 @@ async def run(
             scheduler=scheduler_options(offered.scheduler) if offered.scheduler.enabled else None,
             listener=_MeteredByType(telemetry.metrics, list(named)),
         )
-
-        def ready() -> None:
-            _log.info("the worker is ready", worker_id=worker.server_id, line="routing")
-
-        await working.work(worker, ready, watchdog_s=settings.worker.watchdog)
+        await serve([worker], watchdog_s=settings.worker.watchdog)
 
 
 async def schedule(settings: Settings, *, namespace: str) -> None:
@@ -72,7 +67,7 @@ async def schedule(settings: Settings, *, namespace: str) -> None:
     ):
         scheduler = Scheduler(store, namespace=namespace, options=options)
         candidate = asyncio.create_task(scheduler.run())
-        _log.info("the scheduler is ready", worker_id=scheduler.name, line="routing")
+        _log.info("scheduler_started", worker_id=scheduler.name, line="routing")
         await until_asked_to_stop()
         await end([candidate])
 

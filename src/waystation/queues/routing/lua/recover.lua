@@ -1,4 +1,5 @@
---- Take jobs back whose lease is over or whose worker is dead; the ids, and where to go on.
+--- Take jobs back whose lease is over or whose worker is dead; their ids, where to go on, and the
+--- ids of those that were given up.
 --- keys  claims leases stalls registered terms events
 --- args  namespace now term max_stalls batch cursor
 --- uses  line_at instant_ms whole tell fenced adopt claim_of free_claim put_back bury route_of
@@ -8,6 +9,8 @@ now = instant_ms(now)
 local over = fenced(terms, term)
 if over then return over end
 adopt(line, now)
+
+local given_up = {}
 
 local function take_back(id, record, why)
   local claim = claim_of(record)
@@ -20,6 +23,7 @@ local function take_back(id, record, why)
   if count > tonumber(max_stalls) then
     local sentence = 'given up after ' .. count .. ' workers fell silent while they held it'
     redis.call('HDEL', stalls, id)
+    given_up[#given_up + 1] = id
     return bury(line, now, id, claim.queue, cjson.encode({
       reason = 'STALLED', attempts = count, at = now, worker = claim.worker,
       error = { name = 'Stalled', message = sentence },
@@ -55,7 +59,7 @@ local silent, any = {}, false
 for _, worker in ipairs(redis.call('SMEMBERS', registered)) do
   if redis.call('EXISTS', line.heartbeat .. worker) == 0 then silent[worker], any = true, true end
 end
-if not any then return { taken, '0' } end
+if not any then return { taken, '0', given_up } end
 local page = redis.call('HSCAN', claims, cursor, 'COUNT', batch)
 for at = 1, #page[2], 2 do
   local id, record = page[2][at], page[2][at + 1]
@@ -64,4 +68,4 @@ for at = 1, #page[2], 2 do
     taken[#taken + 1] = id
   end
 end
-return { taken, page[1] }
+return { taken, page[1], given_up }

@@ -1,0 +1,85 @@
+"""What is kept of an error that a handler raised: its reason, and its traceback."""
+
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+from waystation.core.errors import WaystationError
+
+_HOME = str(Path(__file__).parents[1])
+_HEAD_OF_TRACE = "Traceback (most recent call last)"
+
+
+def reason_text(error: BaseException) -> str:
+    """The error's message, which is what Node keeps, with the class where that says nothing.
+
+    It says nothing when it is empty, or only shows a value: `KeyError: 'email'`, `SystemExit: 1`.
+    """
+    name, text = type(error).__name__, message_of(error)
+    if not text:
+        return name
+    return f"{name}: {text}" if _is_a_value(error, text) else text
+
+
+def message_of(error: BaseException) -> str:
+    """What an error says, in characters that can be stored; empty if it cannot say anything."""
+    try:
+        return _storable(str(error))
+    except Exception:
+        return ""
+
+
+def trace_text(error: BaseException, *, limit: int | None = None) -> str:
+    """The traceback as Python prints it; of each error in it at most so many frames, the last."""
+    last = None if limit is None else -limit
+    try:
+        return _storable("".join(traceback.format_exception(error, limit=last)))
+    except Exception:
+        return type(error).__name__
+
+
+def cut_own_frames(error: BaseException) -> None:
+    """Let the traceback begin with the first frame that is not ours.
+
+    Where all of them are ours, an error of ours says enough without them, and any other is a
+    mistake of ours.
+    """
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        theirs = _first_of_others(link.__traceback__)
+        if theirs is not None or isinstance(link, WaystationError) or _has_trace_as_note(link):
+            link.__traceback__ = theirs
+        link = link.__cause__ or link.__context__
+
+
+def note_trace(error: BaseException) -> None:
+    """Write the traceback into a note, which also gets to other processes."""
+    cut_own_frames(error)
+    error.add_note(trace_text(error).rstrip("\n"))
+
+
+def _has_trace_as_note(error: BaseException) -> bool:
+    notes: list[str] = getattr(error, "__notes__", [])
+    return any(note.startswith(_HEAD_OF_TRACE) for note in notes)
+
+
+def _first_of_others(trace: TracebackType | None) -> TracebackType | None:
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_HOME):
+        trace = trace.tb_next
+    return trace
+
+
+def _is_a_value(error: BaseException, text: str) -> bool:
+    if len(error.args) != 1:
+        return False
+    (value,) = error.args
+    try:
+        return text == repr(value) or (not isinstance(value, str) and text == str(value))
+    except Exception:
+        return False
+
+
+def _storable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,34 @@
+"""One job as a person reads it: a line for each field, and its tracebacks as Python prints them."""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from waystation.core import codec
+
+_INSTANTS = ("timestamp", "processed_on", "finished_on")
+_BLOCKS = ("stacktrace", "logs")
+_NAMES = 16
+
+
+def sheet(known: Mapping[str, Any]) -> str:
+    """What is known about a job; what is not is left out."""
+    return "\n".join(_lines(known))
+
+
+def _lines(known: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in known.items():
+        if value is None or value == []:
+            continue
+        if name in _BLOCKS:
+            yield f"{name}:"
+            for text in value:
+                yield from (f"  {line}" for line in str(text).splitlines())
+        else:
+            yield f"{name:<{_NAMES}}  {_text(name, value)}"
+
+
+def _text(name: str, value: Any) -> str:
+    if name in _INSTANTS:
+        return datetime.fromtimestamp(value / 1000, UTC).isoformat(timespec="milliseconds")
+    return value if isinstance(value, str) else codec.encode_as_node(value).decode()
