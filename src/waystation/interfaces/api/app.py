@@ -40,6 +40,7 @@ from waystation.interfaces.api.operators.operators import Operators
 from waystation.interfaces.api.sites.connectors import ENVOY, Connectors
 from waystation.interfaces.api.sites.sessions import Sessions
 from waystation.interfaces.api.visitors.line import Visitors
+from waystation.interfaces.web import refused
 from waystation.interfaces.web.pages import Pages
 from waystation.interfaces.web.sign_in import SignIn
 from waystation.interfaces.web.wardrobe import Wardrobe
@@ -113,15 +114,15 @@ class App:
             await _live(receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        request = self._request(scope, receive)
         try:
-            request = self._request(scope, receive)
             if request.path.startswith(ENVOY):
                 return await self._connectors.verify_for_envoy(request)
             endpoint, slots = self.table.find(request.method, request.path)
             request.slots = slots
             given = await endpoint.handler(request)
         except Exception as error:  # the last place where a mistake can be told
-            return self._problem(error)
+            return self._problem(error, request)
         if request.method == "HEAD" and type(given) is Answer:
             return Answer(given.status, b"", given.kind, given.headers)
         return given
@@ -136,12 +137,14 @@ class App:
         visitor = visitor_address(address, hops, self.desk.trusted)
         return Request(scope, receive, visitor, proxied=True)
 
-    def _problem(self, error: Exception) -> Answer:
+    def _problem(self, error: Exception, request: Request) -> Answer:
         problem = from_error(error)
         request_id = secrets.token_hex(8)
         if problem.status >= 500 and not isinstance(error, Problem | StoreError):
             _log.exception("a request fails", request_id=request_id)
         headers = [(n.encode(), v.encode("latin-1")) for n, v in problem.headers.items()]
+        if refused.is_shown(request):
+            return refused.page(problem, request, request_id, headers)
         return Answer(problem.status, problem.body(request_id), KIND, [NO_STORE, *_SAFE, *headers])
 
     @endpoint("GET /health/live")

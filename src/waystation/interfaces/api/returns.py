@@ -62,7 +62,7 @@ def split_target(text: str, hosts: Sequence[str]) -> tuple[str, str]:
         return "", text
     host, slash, path = rest.partition("/")
     if not is_host(host) or host not in hosts:
-        raise InvalidInput("a target must be a path, or on a host that the room goes back to")
+        raise InvalidInput("a target must be a path, or on one of the room's return_hosts")
     return host, slash + path or "/"
 
 

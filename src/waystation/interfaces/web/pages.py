@@ -1,8 +1,10 @@
 """The waiting page, with and without JavaScript, and the operator's page."""
 
+import re
 import secrets
 from collections.abc import Iterator
 
+from waystation.core.errors import InvalidInput
 from waystation.interfaces.api import bodies
 from waystation.interfaces.api.desk import Desk, require_own_site
 from waystation.interfaces.api.http.endpoints import Endpoint, endpoint, offered
@@ -17,12 +19,23 @@ from waystation.interfaces.web.looks import Looks
 from waystation.interfaces.web.render import facts, fill, source
 from waystation.interfaces.web.waiting import REFRESH_S, Shown, values, with_return
 from waystation.interfaces.web.wardrobe import Wardrobe
-from waystation.queues.waitingroom.options import Status
+from waystation.queues.waitingroom.options import Method, Status
 from waystation.queues.waitingroom.pulse import Pulse
 from waystation.queues.waitingroom.room import Begun, Forbidden, Room
-from waystation.queues.waitingroom.visitor import Gone, Late
+from waystation.queues.waitingroom.visitor import Gone, Late, Place
 
 PAGE = b"text/html; charset=utf-8"
+_TROUBLE = {
+    "CODE_INVALID": "code",
+    "INVALID_TOKEN": "code",
+    "WRONG_NETWORK": "code",
+    "RATE_LIMITED": "crowded",
+    "VISITOR_KEY_REQUIRED": "cookies",
+    "CHALLENGE_REQUIRED": "scripts",
+}
+"""How the page is told, in its address, why nobody joined."""
+_SAID = {"code": "code_wrong", "scripts": "scripts"}
+"""The words for those of them that are shown beside all else."""
 
 
 class Pages:
@@ -50,51 +63,61 @@ class Pages:
     async def join(self, request: Request) -> Answer:
         """Join by form."""
         room, form = await self._form(request)
-        sealed = form.get("r", "")
+        pulse = await self._desk.pulse(room)
+        destination = self._destination(pulse, room, form.get("r", ""))
         asked = bodies.Enqueue(ticket=form.get("ticket", ""), code=form.get("code", ""))
+        if self._desk.visitor_key(request) is None and not request.query.get("again"):
+            # The browser sends the form once more, with the cookie if it keeps any.
+            where = f"/wait/{name_of(room.queue_id)}/join?again=1"
+            return go(where, self._desk.new_visitor_key()[1], status=307)
         try:
-            pulse = await self._desk.pulse(room)
             newcomer = await self._visitors.newcomer(request, room, pulse, asked)
             given = await self._visitors.join(request, room, pulse, newcomer)
         except Problem as problem:
-            wrong = problem.code in ("CODE_INVALID", "INVALID_TOKEN", "WRONG_NETWORK")
-            return self._back(room, form, more="&trouble=code" if wrong else "")
+            told = f"&trouble={_TROUBLE[problem.code]}" if problem.code in _TROUBLE else ""
+            if told and "retry-after" in problem.headers:
+                told += f"&after={problem.headers['retry-after']}"
+            return self._back(room, form, more=told)
         cookies = [header for header in given.headers if header[0] == b"set-cookie"]
         if b'"status":"pass"' in given.body:
-            return go(self._destination(await self._desk.pulse(room), room, sealed), *cookies)
+            return go(destination, *cookies)
         return self._back(room, form, *cookies)
 
     @endpoint("POST /wait/{id}/claim")
     async def claim(self, request: Request) -> Answer:
         """Come in by form."""
         room, form = await self._form(request)
-        place = await self._desk.place(request, room)
+        pulse = await self._desk.pulse(room)
+        # Before the turn is taken: a link that is spoiled must not cost it.
+        destination = self._destination(pulse, room, form.get("r", ""))
         try:
+            place = await self._desk.place(request, room)
             begun = await self._visitors.begin(request, room, place, "")
         except Problem as problem:
-            if problem.status != 410:
+            if problem.status not in (401, 410):
                 raise
             return self._back(room, form)
         if not isinstance(begun, Begun):
             return self._back(room, form)
-        pulse = await self._desk.pulse(room)
         token = self._desk.session_token(room, place, pulse, host=request.host)
-        cookie = self._visitors.session_cookie(room, pulse, token)
-        return go(self._destination(pulse, room, form.get("r", "")), cookie)
+        return go(destination, self._visitors.session_cookie(room, pulse, token))
 
     @endpoint("POST /wait/{id}/recover")
     async def recover(self, request: Request) -> Answer:
         """Take a missed turn back by form."""
         room, form = await self._form(request)
-        place = await self._desk.place(request, room)
-        await room.recover(place, self._desk.possession(request, "") or "-")
+        place = await self._held(request, room)
+        if place is not None:
+            await room.recover(place, self._desk.possession(request, "") or "-")
         return self._back(room, form)
 
     @endpoint("POST /wait/{id}/leave")
     async def leave(self, request: Request) -> Answer:
         """Leave by form."""
         room, form = await self._form(request)
-        place = await self._desk.place(request, room)
+        place = await self._held(request, room)
+        if place is None:
+            return self._back(room, form)
         left = await room.leave(place, self._desk.possession(request, "") or "-")
         if isinstance(left, Forbidden):
             raise Problem(403, "NOT_YOURS", "the secret of this place is another")
@@ -124,6 +147,15 @@ class Pages:
         require_own_site(request)
         return await self._desk.room(request), await request.form()
 
+    async def _held(self, request: Request, room: Room) -> Place | None:
+        """The place of whoever asks; None when they show no ticket that counts."""
+        try:
+            return await self._desk.place(request, room)
+        except Problem as problem:
+            if problem.status != 401:
+                raise
+            return None
+
     async def _look(self, request: Request, room: Room) -> Shown:
         pulse = await self._desk.pulse(room)
         looks = await self._wardrobe.looks(room, pulse)
@@ -135,27 +167,17 @@ class Pages:
             sealed=self._sealed(request, room, pulse),
             status="new",
             ticket=request.query.get("ticket", ""),
-            trouble="code_wrong" if request.query.get("trouble") == "code" else "",
+            trouble=_SAID.get(request.query.get("trouble", ""), ""),
         )
-        state = serving_state(pulse)
-        try:
-            place = await self._desk.place(request, room)
-        except Problem as problem:
-            if problem.status != 401:
-                raise
-            if request.query.get("left"):
-                shown.status = "gone"
-            elif state in ("closed", "draining") or pulse.options.status is Status.MAINTENANCE:
-                shown.status = "closed"
-            elif 0 < pulse.options.max_queue_size <= pulse.waiting + pulse.early:
-                shown.status = "full"
-            elif pulse.fields.get("invite_only") == "1" and not shown.ticket:
-                shown.status = "invite"
+        place = await self._held(request, room)
+        if place is None:
+            shown.status = self._refused(request, pulse, shown.ticket)
+            shown.again_s = _seconds(request) if shown.status == "crowded" else 0
             return shown
         # Looking at the page is a sign of life, which is all that a page without script can give.
         standing = await room.heartbeat(place)
         if isinstance(standing, Gone):
-            shown.status = "closed" if state == "closed" else "gone"
+            shown.status = "closed" if serving_state(pulse) == "closed" else "gone"
         elif isinstance(standing, Late):
             shown.status, shown.recoverable_until = "missed", instant(standing.until_ms)
         else:
@@ -163,17 +185,44 @@ class Pages:
             shown.status = shown.body.status
         return shown
 
+    def _refused(self, request: Request, pulse: Pulse, ticket: str) -> str:
+        """What somebody without a place is shown."""
+        options, trouble = pulse.options, request.query.get("trouble", "")
+        if request.query.get("left"):
+            return "gone"
+        if options.status is Status.MAINTENANCE:
+            return "maintenance"
+        if serving_state(pulse) in ("closed", "draining"):
+            return "closed"
+        if options.queueing_method is Method.REJECT:
+            return "rejected"
+        if 0 < options.max_queue_size <= pulse.waiting + pulse.early:
+            return "full"
+        if pulse.fields.get("invite_only") == "1" and not ticket:
+            return "invite"
+        # A browser that shows the key again does keep cookies.
+        if trouble == "cookies" and self._desk.visitor_key(request) is None:
+            return "cookies"
+        return "crowded" if trouble == "crowded" else "new"
+
     def _sealed(self, request: Request, room: Room, pulse: Pulse) -> str:
-        sealed = request.query.get("r", "")
+        """Where the visitor wants to go, sealed; empty when nowhere in particular."""
+        sealed, target = request.query.get("r", ""), request.query.get("target", "")
         if sealed:
-            self._desk.seal.open(sealed, queue=name_of(room.queue_id), now_s=self._desk.now_s())
+            self._destination(pulse, room, sealed)
             return sealed
-        target = request.query.get("target", "")
-        host, path = split_target(target, return_hosts(pulse))
-        return seal_target(self._desk, room, host, path) if target else ""
+        if not target:
+            return ""
+        try:
+            return seal_target(self._desk, room, *split_target(target, return_hosts(pulse)))
+        except InvalidInput as error:
+            raise Problem(400, "TARGET_NOT_ALLOWED", str(error)) from None
 
     def _destination(self, pulse: Pulse, room: Room, sealed: str) -> str:
-        return self._visitors.redirect_url(pulse, "", sealed, room)
+        try:
+            return self._visitors.redirect_url(pulse, "", sealed, room)
+        except InvalidInput as error:
+            raise Problem(400, "LINK_INVALID", str(error)) from None
 
     def _back(
         self, room: Room, form: dict[str, str], *cookies: tuple[bytes, bytes], more: str = ""
@@ -203,9 +252,14 @@ def _language(request: Request, looks: Looks) -> str:
     return dictionary.choose(asked, accepted, looks.language or dictionary.FALLBACK)
 
 
-def go(where: str, *headers: tuple[bytes, bytes]) -> Answer:
+def _seconds(request: Request) -> int:
+    told = request.query.get("after", "")
+    return min(3600, int(told)) if re.fullmatch(r"[0-9]{1,5}", told) else 60
+
+
+def go(where: str, *headers: tuple[bytes, bytes], status: int = 303) -> Answer:
     """Send a browser elsewhere."""
-    return Answer(303, headers=[(b"location", where.encode("latin-1")), NO_STORE, *headers])
+    return Answer(status, headers=[(b"location", where.encode("latin-1")), NO_STORE, *headers])
 
 
 def page_headers(

@@ -12,9 +12,11 @@
   const second = new Intl.DateTimeFormat(locale, { hour: '2-digit', minute: '2-digit', second: '2-digit' });
 
   const WAITS = ['waiting', 'returned', 'prequeued'];
+  // Nobody has a place here yet, and the page asks for one again by itself.
+  const AGAIN = ['new', 'crowded', 'cookies', 'full', 'maintenance', 'rejected'];
 
-  let body = facts.body;
-  let shownAhead = Infinity, shownWait = null, milestone = Infinity, errors = 0;
+  let body = facts.body || { status: facts.status, estimated_wait: { known: false } };
+  let refused = 0, shownAhead = Infinity, shownWait = null, milestone = Infinity, errors = 0;
   let due = Infinity, timer = 0, busy = false, lastLook = 0, beatDue = 0, live = null, phase = null;
 
   const ask = async (method, path, content) => {
@@ -24,7 +26,7 @@
       body: content === undefined ? undefined : JSON.stringify(content),
     });
     const told = answer.status === 204 ? {} : await answer.json();
-    return { status: answer.status, ok: answer.ok, told };
+    return { status: answer.status, ok: answer.ok, told, after: Number(answer.headers.get('retry-after')) || 0 };
   };
 
   // Work that a room may ask for before it gives a place away.
@@ -43,21 +45,48 @@
     if (facts.ticket) wanted.ticket = facts.ticket;
     const pow = await solve();
     if (pow) wanted.pow = pow;
-    const { ok, told } = await ask('POST', '/enqueue', wanted);
-    if (!ok) return refuse(told);
+    const { ok, told, after } = await ask('POST', '/enqueue', wanted);
+    if (!ok) return refuse(told.code, after);
+    refused = 0;
     beatDue = Date.now() + told.heartbeat_after_ms;
     show(told);
     if (told.status === 'pass') location.assign(facts.target || told.redirect_url);
     else { announce(`${say('head_waiting')}. ${sentence(told)}`); schedule(told.poll_after_ms); follow(); }
   };
 
-  const refuse = (problem) => {
-    const word = { TURN_MISSED: 'missed', PLACE_LOST: 'gone', ENDED: 'closed', QUEUE_FULL: 'full', MAINTENANCE_MODE: 'closed', DRAINING: 'closed', INVITE_REQUIRED: 'invite', INVALID_TOKEN: 'invite', WRONG_NETWORK: 'invite' }[problem.code];
-    if (!word) throw new Error(problem.code);
-    body = { status: word, recoverable_until: problem.recoverable_until, estimated_wait: { known: false } };
+  // No place is given; what that means, and when to ask again.
+  const refuse = (code, after) => {
+    // The answer may have brought the cookie that was missing, and a challenge can be solved anew.
+    if (['VISITOR_KEY_REQUIRED', 'CHALLENGE_REQUIRED', 'CHALLENGE_USED'].includes(code) && refused++ < 1) return join();
+    refused = 0;
+    const word = { RATE_LIMITED: 'crowded', VISITOR_KEY_REQUIRED: 'cookies', QUEUE_FULL: 'full', MAINTENANCE_MODE: 'maintenance', REJECTED: 'rejected', ENDED: 'closed', DRAINING: 'closed', INVITE_REQUIRED: 'invite', INVALID_TOKEN: 'invite', WRONG_NETWORK: 'invite' }[code];
+    if (!word) throw new Error(code);
+    become(word);
+    if (facts.ticket && word === 'invite') { facts.ticket = ''; complain('code_wrong'); }
+    if (AGAIN.includes(word)) again(after || { cookies: 10, rejected: 60 }[word] || 30);
+  };
+
+  const become = (word, more = {}) => { body = { status: word, estimated_wait: { known: false }, ...more }; draw(); };
+  const complain = (word) => { at('banner').hidden = false; at('banner').textContent = say(word); };
+
+  // Those who were refused together do not come back together.
+  const again = (seconds) => {
+    const ms = seconds * 1000 * (1 + Math.random() * 0.2);
+    body.again_at = Date.now() + ms;
     draw();
-    if (facts.ticket && word === 'invite') { facts.ticket = ''; at('banner').hidden = false; at('banner').textContent = say('code_wrong'); }
-    if (word === 'full') schedule(30000);
+    sleep(ms);
+  };
+
+  // The place is gone, or the room wants to be asked less often.
+  const lose = (problem, after) => {
+    if (problem.code === 'RATE_LIMITED') {
+      body.poll_after_ms = Math.max(body.poll_after_ms || 0, after * 1000);
+      beatDue = Math.max(beatDue, Date.now() + after * 1000);
+      return;
+    }
+    const word = { TURN_MISSED: 'missed', PLACE_LOST: 'gone', INVALID_TOKEN: 'gone', TICKET_REQUIRED: 'gone' }[problem.code];
+    if (!word) throw new Error(problem.code);
+    become(word, { recoverable_until: problem.recoverable_until });
   };
 
   const look = async () => {
@@ -94,8 +123,8 @@
 
   const status = async () => {
     const beats = Date.now() >= beatDue;
-    const { ok, told } = beats ? await ask('POST', '/heartbeat', { visible: !document.hidden }) : await ask('GET', '/status');
-    if (!ok) return refuse(told);
+    const { ok, told, after } = beats ? await ask('POST', '/heartbeat', { visible: !document.hidden }) : await ask('GET', '/status');
+    if (!ok) return lose(told, after);
     if (beats) beatDue = Date.now() + told.heartbeat_after_ms;
     show(told);
     follow();
@@ -115,7 +144,7 @@
   };
 
   const show = (told) => {
-    const rises = body && told.people_ahead > body.people_ahead;
+    const rises = told.people_ahead > body.people_ahead;
     body = rises ? { ...told, people_ahead: body.people_ahead } : told;
     draw();
   };
@@ -138,10 +167,10 @@
     const waits = WAITS.includes(word);
     at('headline').textContent = say(`head_${word}`);
     at('text').textContent = say(`text_${word}`);
-    for (const [id, words] of [['join', ['new', 'gone', 'invite']], ['code-box', ['invite']], ['claim', ['admitted', 'active']], ['recover', ['missed']], ['leave', ['waiting', 'prequeued', 'returned', 'admitted']]]) at(id).hidden = !words.includes(word);
-    at('numbers').hidden = !(waits || word === 'admitted');
+    for (const [id, words] of [['join', ['new', 'gone', 'invite', 'crowded', 'cookies']], ['code-box', ['invite']], ['claim', ['admitted', 'active']], ['recover', ['missed']], ['leave', ['waiting', 'prequeued', 'returned', 'admitted']]]) at(id).hidden = !words.includes(word);
+    at('numbers').hidden = !(waits || word === 'admitted' || body.again_at);
     at('ahead-box').hidden = at('place-box').hidden = body.people_ahead === undefined || body.people_ahead === null;
-    at('wait-box').hidden = word === 'admitted' || word === 'prequeued';
+    at('wait-box').hidden = !['waiting', 'returned'].includes(word);
     if (Number.isFinite(body.people_ahead)) {
       shownAhead = Math.min(shownAhead, body.people_ahead);
       at('ahead').textContent = number.format(rounded(shownAhead));
@@ -162,11 +191,11 @@
   };
 
   const clock = (word, wait) => {
-    const until = { admitted: body.claim_deadline, prequeued: body.starts_at }[word];
+    const until = { admitted: body.claim_deadline, prequeued: body.starts_at }[word] || body.again_at;
     const eta = word === 'waiting' && wait.known ? new Date(Date.now() + wait.p50 * 1000) : null;
     at('clock-box').hidden = !until && !eta;
-    at('clock-word').textContent = say({ admitted: 'left', prequeued: 'starts' }[word] || 'clock');
-    at('clock').textContent = word === 'admitted' && until ? countdown(until) : until ? second.format(new Date(until)) : eta ? time.format(eta) : '';
+    at('clock-word').textContent = say({ admitted: 'left', prequeued: 'starts' }[word] || (body.again_at ? 'again' : 'clock'));
+    at('clock').textContent = until && word !== 'prequeued' ? countdown(until) : until ? second.format(new Date(until)) : eta ? time.format(eta) : '';
   };
 
   const countdown = (until) => {
@@ -249,30 +278,33 @@
     try {
       if (['closed', 'missed', 'gone', 'active', 'pass', 'invite'].includes(body.status)) return;
       lastLook = Date.now();
-      if (body.status === 'full') await join();
-      else if (Date.now() >= beatDue || body.status !== 'waiting') await status();
+      if (AGAIN.includes(body.status)) { await join(); errors = 0; return; }
+      if (Date.now() >= beatDue || body.status !== 'waiting') await status();
       else await look();
       errors = 0;
       schedule(Math.min(body.poll_after_ms || 15000, body.status === 'admitted' ? 5000 : Infinity));
     } catch {
       errors += 1;
-      at('banner').hidden = false;
-      at('banner').textContent = say('text_trouble');
+      complain(AGAIN.includes(body.status) ? 'text_trouble_new' : 'text_trouble');
       sleep(Math.min(60000, Math.max(2000, (body.heartbeat_after_ms || Infinity) / 2), 2000 * 2 ** errors) * (1 + Math.random() * 0.3));
     } finally { busy = false; }
   };
 
   document.addEventListener('visibilitychange', () => {
-    if (!document.hidden && Date.now() - lastLook > 3000) tick();
+    const waits = body.again_at && body.status !== 'cookies';
+    if (!document.hidden && !waits && Date.now() - lastLook > 3000) tick();
   });
   addEventListener('pagehide', () => {
     // A reload takes this back at once; a closed tab frees the place sooner.
-    if (!['waiting', 'prequeued'].includes(body && body.status)) return;
+    if (!['waiting', 'prequeued'].includes(body.status)) return;
     navigator.sendBeacon(`${base}/heartbeat`, new Blob([JSON.stringify({ leaving: true })], { type: 'application/json' }));
   });
   at('notify').addEventListener('click', async () => { await Notification.requestPermission(); at('notify').hidden = true; });
-  setInterval(() => { if (body && body.status === 'admitted' && body.claim_deadline) at('clock').textContent = countdown(body.claim_deadline); }, 1000);
+  setInterval(() => {
+    const until = (body.status === 'admitted' ? body.claim_deadline : body.again_at);
+    if (until) at('clock').textContent = countdown(until);
+  }, 1000);
 
-  if (body) { beatDue = Date.now() + body.heartbeat_after_ms; draw(); schedule(1000); follow(); }
-  else if (facts.status === 'new') join().catch(() => { body = { status: 'new', estimated_wait: { known: false } }; at('banner').hidden = false; at('banner').textContent = say('text_trouble'); });
+  if (facts.body) { beatDue = Date.now() + body.heartbeat_after_ms; draw(); schedule(1000); follow(); }
+  else if (AGAIN.includes(body.status)) { if (facts.again_s) again(facts.again_s); else tick(); }
 })();

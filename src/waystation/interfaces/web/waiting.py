@@ -19,6 +19,8 @@ from waystation.queues.waitingroom.room import Room
 REFRESH_S = 20
 """How often a page without JavaScript looks again, unless the room wants to hear it sooner."""
 WAITS = ("waiting", "prequeued", "returned")
+LOOKS_AGAIN = ("admitted", "full", "maintenance", "rejected")
+"""When else a page without JavaScript looks again by itself."""
 _LABELS = (
     "ahead", "place", "wait", "progress", "join", "enter", "recover", "notify", "leave", "ticket",
     "language", "code",
@@ -38,6 +40,8 @@ class Shown(msgspec.Struct, kw_only=True):
     """The invitation that the visitor came with."""
     trouble: str = ""
     """The word for what went wrong with the last step, if anything did."""
+    again_s: int = 0
+    """How many seconds later it may be tried again."""
     body: PlaceBody | None = None
     recoverable_until: str | None = None
 
@@ -55,19 +59,19 @@ def values(shown: Shown, nonce: str, destination: str) -> dict[str, str]:
         "title": title,
         "room": title,
         "status": status,
-        "refresh": _refresh(waits or status in ("admitted", "full"), shown.pulse.options.idle_s),
+        "refresh": _refresh(waits or status in LOOKS_AGAIN, shown.pulse.options.idle_s),
         "css": Markup(source("waiting.css") + shown.looks.css()),
         "script": Markup(source("estimate.js") + source("waiting.js")),
         "logo": _logo(shown.looks, title),
         "headline": words[f"head_{status}"],
-        "text": words[f"text_{status}"],
+        "text": _text(shown, words),
         "own": _own(shown.looks, shown.lang),
         **_notices(shown, words),
         **_numbers(shown, words),
         "action": f"/wait/{name}",
         "back": _kept(shown),
         "code_hidden": _unless(status == "invite"),
-        "join_hidden": _unless(status in ("new", "gone", "invite")),
+        "join_hidden": _unless(status in ("new", "gone", "invite", "crowded", "cookies")),
         "claim_hidden": _unless(status in ("admitted", "active")),
         "recover_hidden": _unless(status == "missed"),
         "leave_hidden": _unless(waits or status == "admitted"),
@@ -86,12 +90,20 @@ def values(shown: Shown, nonce: str, destination: str) -> dict[str, str]:
                 "status": status,
                 "ticket": shown.ticket,
                 "body": body,
+                "again_s": shown.again_s,
                 "target": destination,
-                "words": {k: v for k, v in words.items() if not k.startswith("_")},
+                "words": {k: v for k, v in words.items() if not k.startswith(("_", "page_"))},
             }
         ),
         **{f"word_{word}": words[word] for word in _LABELS},
     }
+
+
+def _text(shown: Shown, words: Words) -> str:
+    # A page without script cannot try again by itself, so it says when to.
+    if shown.status == "crowded":
+        return words["text_crowded_form"].replace("{n}", str(shown.again_s))
+    return words[f"text_{shown.status}"]
 
 
 def _notices(shown: Shown, words: Words) -> dict[str, str]:

@@ -12,7 +12,10 @@ from waystation.interfaces.web.render import fill
 from waystation.interfaces.web.waiting import Shown, values
 from waystation.interfaces.web.wardrobe import Wardrobe
 
-STATUSES = ("new", "invite", "missed", "gone", "closed", "full")
+STATUSES = (
+    "new", "invite", "missed", "gone", "closed", "full", "crowded", "cookies", "maintenance",
+    "rejected",
+)  # fmt: skip
 """What can be shown without anybody in line."""
 
 

@@ -216,6 +216,8 @@ class Visitors:
         require_own_site(request)
         room, pulse, place = await self.desk.holder(request)
         asked = await request.read(bodies.Claim)
+        # Before the turn is taken: a return address that is spoiled must not cost it.
+        destination = self.redirect_url(pulse, "", asked.back, room)
         begun = await self.begin(request, room, place, asked.secret)
         if not isinstance(begun, Begun):
             return answer(standing_body(room, place, begun, pulse), 202)
@@ -226,7 +228,7 @@ class Visitors:
             session_token=token,
             expires_at=instant(begun.until_ms),
             max_expires_at=instant(pulse.now_ms + pulse.options.session_max_s * 1000),
-            redirect_url=self.redirect_url(pulse, "", asked.back, room),
+            redirect_url=destination,
         )
         return answer(body, 200, self.session_cookie(room, pulse, token))
 
