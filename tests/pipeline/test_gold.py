@@ -13,6 +13,7 @@ from waystation.pipeline import upkeep
 from waystation.pipeline.errors import TablesDisagree
 from waystation.pipeline.gold import answers, quality
 from waystation.pipeline.gold.capacity import LATE, workers_needed
+from waystation.pipeline.gold.failures import failures
 from waystation.pipeline.history import History, utc
 from waystation.pipeline.silver.fold import fold
 from waystation.pipeline.sketches import merged, percentile, sketch
@@ -86,6 +87,34 @@ def test_failures_are_kinds_and_say_whether_trying_again_helped(history: History
     assert refused["retried"] == 0
     assert refused["retry_helps"] is None
     assert len(refused["examples"]) == 5
+
+
+def test_only_the_most_frequent_kinds_have_a_row_and_every_failure_is_counted(
+    spark: SparkSession,
+) -> None:
+    at = stories.START
+    seen = {"a": 5, "b": 3, "c": 1, "d": 1}
+    rows = [
+        ("bullmq", "mail", f"{number % 2}", kind, kind, None, "failed", at)
+        for kind, many in seen.items()
+        for number in range(many)
+    ]
+    rows.append(("bullmq", "sms", "9", "c", "c", None, "failed", at))
+    columns = "line string, queue string, subject string, fingerprint string, reason string"
+    tried = spark.createDataFrame(
+        rows, f"{columns}, error_class string, outcome string, started_at timestamp"
+    )
+    found = {
+        (row["queue"], row["fingerprint"]): (row["attempts"], row["subjects"], row["kinds"])
+        for row in failures(tried, most=2).collect()
+    }
+    assert found == {
+        ("mail", "a"): (5, 2, 1),
+        ("mail", "b"): (3, 2, 1),
+        # Both hit the same job, which is counted once.
+        ("mail", "other"): (2, 1, 2),
+        ("sms", "c"): (1, 1, 1),
+    }
 
 
 def test_a_ledger_without_a_look_does_not_pretend_to_know(history: History) -> None:

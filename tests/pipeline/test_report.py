@@ -60,6 +60,7 @@ FACTS = Facts(
     queues=(MAIL,),
     failures=(
         {
+            "fingerprint": "f",
             "signature": "card <n> refused",
             "line": "bullmq",
             "queue": "mail",
@@ -69,6 +70,7 @@ FACTS = Facts(
             "first_at": NOW,
             "last_at": NOW,
             "examples": ["1", "2"],
+            "kinds": 1,
         },
     ),
     workers=(),
@@ -126,6 +128,15 @@ def test_a_report_about_nothing_is_a_report() -> None:
     )
     assert "Nothing was told yet" in page(empty)
     Console(file=StringIO()).print(shown(empty))
+
+
+def test_the_row_of_other_failures_says_how_many_kinds_it_stands_for() -> None:
+    other = {**FACTS.failures[0], "fingerprint": "other", "signature": None, "kinds": 1_119}
+    facts = msgspec.structs.replace(FACTS, failures=(other,))
+    assert "1,119 other kinds of failure" in page(facts)
+    console = Console(width=120, record=True, file=StringIO())
+    console.print(shown(facts))
+    assert "1,119 other kinds of failure" in console.export_text()
 
 
 def test_the_console_shows_the_same_verdict() -> None:

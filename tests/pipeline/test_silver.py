@@ -12,7 +12,7 @@ from tests.pipeline.stories import Told
 from waystation.pipeline import upkeep
 from waystation.pipeline.history import History
 from waystation.pipeline.silver import attempts as attempts_fold
-from waystation.pipeline.silver import failing, fold
+from waystation.pipeline.silver import fold
 from waystation.pipeline.silver import items as items_fold
 from waystation.pipeline.silver.steps import lived, steps
 from waystation.pipeline.storage import delta
@@ -209,22 +209,6 @@ def test_events_nobody_knows_and_events_without_a_subject_change_nothing(
     rows.append({**rows[0], "seq": 9, "event": "", "_corrupt": "no event"})
     (item,) = items_of(spark, rows)
     assert (item["state"], item["attempts"], item["_corrupt"]) == ("waiting", 0, None)
-
-
-def test_failures_that_differ_in_details_are_one_failure(spark: SparkSession) -> None:
-    reasons = [
-        "TimeoutError: no answer from 10.0.0.7:6379 after 30 s",
-        "TimeoutError: no answer from 192.168.1.22:6380 after 7.5 s",
-        "user 'ada' (ada@example.org) has no row 99",
-        "user 'ben' (ben@example.org) has no row 12345",
-        "cannot open /var/data/a.csv: 8f14e45fceea167a",
-        "cannot open /srv/in/b.csv: c9f0f895fb98ab91",
-    ]
-    frame = spark.createDataFrame([(reason,) for reason in reasons], "reason string")
-    found = frame.select(failing.fingerprint(frame["reason"]).alias("f")).collect()
-    prints = [row["f"] for row in found]
-    assert [prints[i] == prints[i + 1] for i in (0, 2, 4)] == [True, True, True]
-    assert len(set(prints)) == 3
 
 
 def test_ended_rows_are_kept_once_and_open_ones_are_carried(spark: SparkSession, root: str) -> None:

@@ -234,13 +234,13 @@ HOURLY = Table(
 FAILURES = Table(
     name="failures",
     layer=Layer.GOLD,
-    meaning="one row for each failure that shows itself many times",
+    meaning="one row for each of a queue's hundred most frequent kinds of failure, one for others",
     key=("line", "queue", "fingerprint"),
     columns=(
         *_WHOSE,
-        Column("fingerprint", TEXT, "the same for failures that are one failure"),
-        Column("signature", TEXT, "what they say, with what differs left out"),
-        Column("error_class", TEXT, "the kind of failure"),
+        Column("fingerprint", TEXT, "the same for failures that are one failure, or `other`"),
+        Column("signature", TEXT, "what they say, with what differs left out; null for `other`"),
+        Column("error_class", TEXT, "the error's class; null where none is named, and for `other`"),
         Column("first_at", INSTANT, "first seen"),
         Column("last_at", INSTANT, "last seen"),
         Column("attempts", LONG, "attempts that ended in it"),
@@ -250,6 +250,7 @@ FAILURES = Table(
         Column("retried", LONG, "attempts that were followed by another"),
         Column("recovered", LONG, "of the subjects retried, those completed in the end"),
         Column("retry_helps", REAL, "the part of those retried that was completed in the end"),
+        Column("kinds", LONG, "kinds of failure in this row: 1, or how many `other` stands for"),
     ),
 )
 

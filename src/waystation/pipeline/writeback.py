@@ -17,6 +17,7 @@ from waystation.core.store.advice import (
     key_of,
     written,
 )
+from waystation.pipeline.gold.failures import label
 from waystation.pipeline.gold.forecast import Slot, forecast, slots
 from waystation.pipeline.history import History, Hours
 from waystation.pipeline.silver.steps import steps
@@ -32,6 +33,17 @@ FRESH_S = 15 * 60
 """How long advice counts after it was worked out."""
 SLOT_S = 10
 LONGEST_LABEL = 120
+
+_LABELLED = (
+    "line",
+    "queue",
+    "fingerprint",
+    "signature",
+    "attempts",
+    "retry_helps",
+    "kinds",
+    "last_at",
+)
 
 Place = tuple[str, str]
 """Line and queue."""
@@ -123,16 +135,13 @@ def slot_series(history: History, now: dt.datetime) -> Mapping[Place, list[Slot]
 
 def _labels(history: History, now: dt.datetime) -> Iterator[tuple[Place, Advice]]:
     since = now - dt.timedelta(hours=HOURS)
-    columns = ("line", "queue", "fingerprint", "signature", "attempts", "retry_helps", "last_at")
-    rows = delta.read_here(history.root, FAILURES, columns)
+    rows = delta.read_here(history.root, FAILURES, _LABELLED)
     found: dict[Place, list[FailureLabel]] = {}
     for row in _since(rows, "last_at", since, by="attempts"):
         mine = found.setdefault((row["line"], row["queue"]), [])
         if len(mine) < MOST_LABELS:
-            label = (row["signature"] or "without a reason")[:LONGEST_LABEL]
-            mine.append(
-                FailureLabel(row["fingerprint"], label, row["attempts"], row["retry_helps"])
-            )
+            said = label(row)[:LONGEST_LABEL]
+            mine.append(FailureLabel(row["fingerprint"], said, row["attempts"], row["retry_helps"]))
     for place, labels in found.items():
         yield place, FailureLabels(labels=tuple(labels), **_life(now))
 

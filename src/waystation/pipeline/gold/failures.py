@@ -1,5 +1,8 @@
 """Failures: what goes wrong, each kind once, and whether trying again helps."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -8,19 +11,27 @@ from waystation.pipeline.silver.steps import WHO
 from waystation.pipeline.tables import FAILURES
 
 EXAMPLES = 5
+MOST_KINDS = 100
+"""Kinds of failure of one queue that have a row of their own: those that show most often."""
+OTHER = "other"
+"""The fingerprint of all others."""
 _HOUR_S = 3600.0
+_KIND = ("line", "queue", "fingerprint")
 
 
-def failures(attempts: DataFrame) -> DataFrame:
-    """One row for each kind of failure of each queue."""
-    failed = attempts.where(F.col("fingerprint").isNotNull())
+def failures(attempts: DataFrame, *, most: int = MOST_KINDS) -> DataFrame:
+    """One row for each of the most frequent kinds of failure of each queue, and one for the rest.
+
+    Every attempt that failed is counted in one of them.
+    """
+    failed = _named(attempts.where(F.col("fingerprint").isNotNull()), most)
     # Of what failed, what came to a good end later.
     good = (
         attempts.where(F.col("outcome") == "completed")
         .groupBy(*WHO)
         .agg(F.max("started_at").alias("good_at"))
     )
-    few = Window.partitionBy("line", "queue", "fingerprint").orderBy("subject")
+    few = Window.partitionBy(*_KIND).orderBy("subject")
     fates = (
         failed.groupBy(*WHO, "fingerprint")
         .agg(
@@ -30,6 +41,7 @@ def failures(attempts: DataFrame) -> DataFrame:
             F.max("started_at").alias("last_at"),
             F.min("reason").alias("reason"),
             F.first("error_class", ignorenulls=True).alias("error_class"),
+            F.first("kinds").alias("kinds"),
         )
         .join(good, list(WHO), "left")
         .withColumn("rank", F.row_number().over(few))
@@ -38,11 +50,13 @@ def failures(attempts: DataFrame) -> DataFrame:
     hours = F.greatest(
         F.lit(1.0), (F.unix_seconds("last_at") - F.unix_seconds("first_at")) / F.lit(_HOUR_S)
     )
+    is_other = F.col("fingerprint") == OTHER
     return (
-        fates.groupBy("line", "queue", "fingerprint")
+        fates.groupBy(*_KIND)
         .agg(
-            signature(F.min("reason")).alias("signature"),
-            F.first("error_class", ignorenulls=True).alias("error_class"),
+            F.when(~is_other, signature(F.min("reason"))).alias("signature"),
+            F.when(~is_other, F.first("error_class", ignorenulls=True)).alias("error_class"),
+            F.first("kinds").alias("kinds"),
             F.min("first_at").alias("first_at"),
             F.max("last_at").alias("last_at"),
             F.sum("attempts").alias("attempts"),
@@ -58,3 +72,32 @@ def failures(attempts: DataFrame) -> DataFrame:
         .withColumn("retry_helps", F.when(F.col("tried") > 0, F.col("recovered") / F.col("tried")))
         .select(*FAILURES.names)
     )
+
+
+def label(row: Mapping[str, Any]) -> str:
+    """What people read of a row."""
+    if row["fingerprint"] == OTHER:
+        return f"{row['kinds']:,} other kinds of failure"
+    return row["signature"] or "without a reason"
+
+
+def _named(failed: DataFrame, most: int) -> DataFrame:
+    """Failed attempts by the row that they are counted in, and how many kinds that row stands for.
+
+    Messages whose values nobody can tell from words would make a kind of each; most of those are
+    seen once, and so are the first to be put together.
+    """
+    counted = failed.groupBy(*_KIND).agg(F.count("*").alias("many"))
+    rank = Window.partitionBy("line", "queue").orderBy(F.col("many").desc(), "fingerprint")
+    ranked = counted.withColumn("rank", F.row_number().over(rank))
+    is_own = F.col("rank") <= most
+    kinds = ranked.select(
+        *_KIND,
+        F.when(is_own, F.col("fingerprint")).otherwise(F.lit(OTHER)).alias("named"),
+        F.when(is_own, F.lit(1))
+        .otherwise(F.max("rank").over(Window.partitionBy("line", "queue")) - most)
+        .cast("bigint")
+        .alias("kinds"),
+    )
+    joined = failed.join(kinds, list(_KIND))
+    return joined.drop("fingerprint").withColumnRenamed("named", "fingerprint")

@@ -4,6 +4,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from waystation.pipeline.gold.failures import label
 from waystation.pipeline.report.facts import Facts
 from waystation.pipeline.report.words import duration, number, part, sums
 
@@ -65,7 +66,7 @@ def _failures(facts: Facts) -> RenderableType:
     for row in facts.failures[:8]:
         # As plain text, because a reason may hold what is markup to rich.
         table.add_row(
-            Text(row["signature"] or "without a reason"),
+            Text(label(row)),
             number(row["attempts"]),
             number(row["subjects"]),
             part(row["retry_helps"]),

@@ -5,6 +5,7 @@ from html import escape
 from importlib import resources
 from typing import Any
 
+from waystation.pipeline.gold.failures import label
 from waystation.pipeline.report.facts import Facts, QueueFacts
 from waystation.pipeline.report.plots import Level, share, strip
 from waystation.pipeline.report.queue import anchor, section
@@ -142,7 +143,7 @@ def _failures(facts: Facts) -> str:
 
 def _signature(row: dict[str, Any]) -> str:
     examples = ", ".join(f"<code>{escape(i)}</code>" for i in row["examples"])
-    said = f"<code>{escape(row['signature'] or 'without a reason')}</code>"
+    said = f"<code>{escape(label(row))}</code>"
     return f'{said}<br><span class="soft">for example {examples}</span>' if examples else said
 
 

@@ -1,4 +1,8 @@
-"""When two failures are one failure: what they say, with what differs left out."""
+"""When two failures are one failure: what they say, with what differs left out.
+
+A reason is cut to the line that says what went wrong, and every word of it that looks like a value
+is blanked: by its shape, because nobody can list the ids, tokens and names that programs write.
+"""
 
 from typing import NamedTuple
 
@@ -7,6 +11,8 @@ from pyspark.sql import functions as F
 
 LONGEST = 200
 """Characters of a signature; what differs further on makes no other failure."""
+LOOKED_AT = 8_000
+"""Characters of a reason that are looked at, from its beginning and from its end."""
 
 
 class Blank(NamedTuple):
@@ -16,32 +22,128 @@ class Blank(NamedTuple):
     stand_in: str
 
 
+_B, _E = "(?<![A-Za-z0-9])", "(?![A-Za-z0-9])"
+"""Where a run of letters and digits begins and ends; an underscore belongs to neither."""
+_HEX = "[0-9a-fA-F]"
+_CONSONANT = "[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ]"
+_WORD = "(?:[A-Z]?[a-z]{3,}+|[A-Z]{2,}+)"
+"""A word as people write it, alone or run together with others: `Http`, `request`, `XML`."""
+_NAME_PART = rf"(?:{_WORD}{{0,5}}+[a-z]{{0,2}}\d{{0,4}}|[A-Z][a-z]?)"
+"""A part of a name that somebody chose: `MailSender2`, `v3`, `by`."""
+_ODD = rf"(?:[A-Z]{{2}}[a-z]+[A-Z]{{2}}|{_CONSONANT}{{7}})"
+"""What names are not spelt like: capitals twice in a row and twice again, or nothing to sing."""
+_HOLE = "<(?:id|n)>"
+_JOINT = "[-_.:+/=]"
+
 BLANKS = (
-    Blank(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+", "<url>"),
-    Blank(r"[\w.+-]+@[\w-]+(\.[\w-]+)+", "<email>"),
+    Blank(r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*+://[^\s'\"<>]+", "<url>"),
+    Blank(r"(?<![\w.+-])[\w.+-]++@[\w-]+(?:\.[\w-]+)+", "<email>"),
+    # A JSON web token.
+    Blank(r"\beyJ[\w-]+(?:\.[\w-]*)+", "<id>"),
+    Blank(rf"{_B}{_HEX}{{8}}-(?:{_HEX}{{4}}-){{3}}{_HEX}{{12}}{_E}", "<id>"),
+    Blank(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?", "<time>"),
+    Blank(rf"{_B}\d{{1,3}}(?:\.\d{{1,3}}){{3}}(?:[:/]\d+)?{_E}", "<address>"),
+    # IPv6, with brackets and a port or without.
     Blank(
-        r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b", "<id>"
+        r"\[(?=[0-9a-fA-F:.]*:[0-9a-fA-F:.]*:)[0-9a-fA-F:.]+(?:%\w+)?\](?::\d+)?",
+        "<address>",
     ),
-    Blank(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([.,]\d+)?(Z|[+-]\d\d:?\d\d)?", "<time>"),
-    Blank(r"\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b", "<address>"),
-    Blank(r"(?<![\w.])(/[\w.@%+~-]+){2,}/?", "<path>"),
-    Blank(r"\b0x[0-9a-fA-F]+\b", "<hex>"),
-    # Letters and digits mixed, and long: nobody's word.
-    Blank(r"\b(?=[0-9a-fA-F]*\d)(?=[0-9a-fA-F]*[a-fA-F])[0-9a-fA-F]{8,}\b", "<hex>"),
+    Blank(
+        rf"(?<![\w:])(?=[0-9a-fA-F:]*::|(?:{_HEX}{{1,4}}:){{7}})(?=:*{_HEX})"
+        rf"(?:{_HEX}{{0,4}}:){{2,7}}{_HEX}{{0,4}}(?![\w:])",
+        "<address>",
+    ),
+    # Base64, unless all between its signs are names: then it is a path.
+    Blank(
+        r"(?<![\w+/.-])(?=[\w+/]*[+/])(?=[\w+/]*\d)(?=[\w+/]*[a-z])(?=[\w+/]*[A-Z])"
+        rf"(?!/?{_NAME_PART}(?:[+/_]{_NAME_PART})*+(?![\w+/]))"
+        r"[A-Za-z0-9+/]{20,}={0,2}(?![\w+/=.])",
+        "<id>",
+    ),
+    Blank(r"(?<![\w.])(?:/[\w.@%+~-]+){2,}/?", "<path>"),
+    Blank(r"(?<![\w.])[A-Za-z]:(?:\\[\w.@%+~-]+)+", "<path>"),
+    Blank(rf"{_B}0x{_HEX}+{_E}", "<id>"),
     Blank(r"'[^']{0,200}'", "<text>"),
     Blank(r'"[^"]{0,200}"', "<text>"),
-    Blank(r"\d+([.,]\d+)*", "<n>"),
+    # A number with its unit.
+    Blank(
+        rf"(?<![\w-])(?:\d+(?:[.,]\d+)*(?=(?:[num\u00b5]?s|min|secs?|seconds|[KMGTk]i?B|bytes|px){_E})"
+        rf"|\d{{1,4}}(?=[mhdxB]{_E}))",
+        "<n>",
+    ),
+    # A long random text with - and _ in it, unless it is a name, or an id with a prefix.
+    Blank(
+        rf"(?<![\w-])(?=[\w-]*\d|[\w-]*{_ODD})(?=[\w-]*[a-z])(?=[\w-]*[A-Z])"
+        r"(?!(?:[a-z]{1,8}_){1,3}[A-Za-z0-9]+(?![\w-]))"
+        rf"(?!{_NAME_PART}(?:[-_]+{_NAME_PART})*+(?![\w-]))[\w-]{{20,}}(?![\w-])=*",
+        "<id>",
+    ),
+    # An id with a prefix: ord_3f9a12, usr_9Qa13g; but not address_line2.
+    Blank(
+        rf"{_B}((?:[a-z]{{1,8}}_){{1,3}}|[A-Z]{{1,8}}_)(?!(?:[a-z]+|[A-Z]+)\d{{1,3}}{_E})"
+        rf"(?=[A-Za-z]*\d|[a-z]+[A-Z]|[A-Z]+[a-z])[A-Za-z0-9]{{6,}}{_E}",
+        "$1<id>",
+    ),
+    # Letters and digits mixed, and long: nobody's word, unless it is one with a number behind it.
+    Blank(
+        rf"{_B}(?=[A-Za-z]*\d)(?=\d*[A-Za-z])"
+        rf"(?!(?!{_HEX}+{_E}){_WORD}{{1,5}}+\d{{1,4}}{_E})[A-Za-z0-9]{{8,}}{_E}",
+        "<id>",
+    ),
+    Blank(rf"{_B}(?=[a-z]*[A-Z])(?=[A-Z]*[a-z])(?=[A-Za-z]*{_ODD})[A-Za-z]{{16,}}{_E}", "<id>"),
+    # Short ones, in which letters and digits take turns; and hex.
+    Blank(
+        rf"{_B}(?=[A-Za-z0-9]*\d[A-Za-z]+\d|[A-Za-z0-9]*[A-Za-z]\d+[A-Za-z])"
+        rf"[A-Za-z0-9]{{4,7}}{_E}",
+        "<id>",
+    ),
+    Blank(rf"{_B}(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{{5,7}}{_E}", "<id>"),
+    # A mixed part of something that is joined by - or _: the a62 of a62-z.
+    Blank(
+        rf"{_B}(?:(?<=[-_])|(?=[A-Za-z0-9]+[-_][A-Za-z0-9<]))(?=[A-Za-z]*\d)(?=\d*[A-Za-z])"
+        rf"(?![A-Za-z]{{3,}}\d+{_E})[A-Za-z0-9]+{_E}",
+        "<id>",
+    ),
+    Blank(r"\d+(?:[.,]\d+)*", "<n>"),
+    # What is joined to a hole and is no word of its own belongs to it.
+    Blank(rf"{_HOLE}-(?:[A-Za-z]+<n>|{_CONSONANT}{{4,6}}){_E}", "<id>"),
+    Blank(rf"({_HOLE})(?:[-_][A-Za-z]{_E})+", "$1"),
+    Blank(rf"{_B}(?:[A-Za-z][-_])++(?={_HOLE})", ""),
+    Blank(rf"(?:{_HOLE}{_JOINT}*)*<id>(?:{_JOINT}*{_HOLE})*", "<id>"),
+    Blank(r"<n>(?:[-_:/]<n>)+", "<n>"),
+    Blank(r"(?<![A-Za-z0-9>])[-_]+(?=<id>)", ""),
+    Blank(r"<id>[-_=]+(?![A-Za-z0-9<])", "<id>"),
     Blank(r"\s+", " "),
 )
 """In this order: what is special before what is general."""
 
-NAMES_A_CLASS = r"^\s*([A-Za-z_][\w.]*(?:Error|Exception|Warning|Timeout|Failure|Exit|Interrupt))\b"
+_TRACEBACK = "Traceback (most recent call last):"
+_BARS = r"(?m)^[ \t]*\|[ ]?"
+"""What Python draws in front of the errors within an error."""
+_PYTHON = (
+    r"(?s)\A.*\n[ \t]*File \"[^\n]*\", line \d+[^\n]*\n(?:[ \t]+[^\n]*\n)*"
+    r"([^\s+][^\n]*)"
+)
+"""The first line behind the last frame that is not indented."""
+_CAUSE = r"(?s)\A.*\n[ \t]*(?:\[cause\]|Caused by): *([^\n]+?) *\{?(?:\n|$)"
+"""The last cause that Node or Java names."""
+NAMES_A_CLASS = (
+    r"^\s*([A-Za-z_][\w.]*(?:Error|Exception|Warning|Timeout|Failure|Exit|Interrupt)\b|Error(?=:))"
+)
+_RAISED = r"^([A-Za-z_][\w.]*)(?=:|$)"
+
+
+def telling_line(reason: Column) -> Column:
+    """The line that says what went wrong: the error behind a traceback, else the last cause that is
+    named, else the first line."""
+    end = F.regexp_replace(F.substring(reason, -LOOKED_AT, LOOKED_AT), "\r", "")
+    first = F.regexp_extract(F.substring(reason, 1, LOOKED_AT), r"^\s*([^\r\n]*)", 1)
+    return F.coalesce(_raised(reason), _found(end, _CAUSE), first)
 
 
 def signature(reason: Column) -> Column:
     """What a failure says, with ids, numbers, paths and quotations left out."""
-    # The first line says what, the others say where.
-    text = F.substring_index(F.substring(reason, 1, 2000), "\n", 1)
+    text = F.substring(telling_line(reason), 1, 2000)
     for blank in BLANKS:
         text = F.regexp_replace(text, blank.pattern, blank.stand_in)
     return F.substring(F.trim(text), 1, LONGEST)
@@ -49,9 +151,20 @@ def signature(reason: Column) -> Column:
 
 def error_class(reason: Column) -> Column:
     """The kind of failure that a reason names; null when it names none."""
-    return F.nullif(F.regexp_extract(reason, NAMES_A_CLASS, 1), F.lit(""))
+    return F.coalesce(_found(telling_line(reason), NAMES_A_CLASS), _found(_raised(reason), _RAISED))
 
 
 def fingerprint(reason: Column) -> Column:
     """The same short word for failures that are one failure; null where nothing failed."""
     return F.substring(F.sha2(signature(reason), 256), 1, 16)
+
+
+def _raised(reason: Column) -> Column:
+    """The error that a traceback of Python's ends with; null where there is none."""
+    end = F.regexp_replace(F.substring(reason, -LOOKED_AT, LOOKED_AT), "\r", "")
+    plain = F.regexp_replace(end, _BARS, "")
+    return F.when(F.contains(reason, F.lit(_TRACEBACK)), _found(plain, _PYTHON))
+
+
+def _found(text: Column, pattern: str) -> Column:
+    return F.nullif(F.regexp_extract(text, pattern, 1), F.lit(""))
