@@ -48,6 +48,15 @@ def test_the_dashboard_is_one() -> None:
             "10m",
             ["NobodyWorks"],
         ),
+        (
+            {
+                'bullmq_job_count{queue="q",state="waiting"}': "0x20",
+                'bullmq_job_count{queue="q",state="prioritized"}': "5x20",
+                'bullmq_job_count{queue="q",state="active"}': "0x20",
+            },
+            "10m",
+            ["NobodyWorks"],
+        ),
         ({"waystation_store_up": "1x3 0x20"}, "10m", ["StoreAway"]),
         (
             {
@@ -66,7 +75,7 @@ def test_the_dashboard_is_one() -> None:
             [],
         ),
     ],
-    ids=["unknown", "nobody", "away", "many fail", "few fail"],
+    ids=["unknown", "nobody", "nobody for priorities", "away", "many fail", "few fail"],
 )
 def test_a_rule_speaks_when_it_should(
     series: dict[str, str], at: str, alerts: list[str], tmp_path: Path

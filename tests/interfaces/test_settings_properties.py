@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from waystation.core.durations import format_duration
 from waystation.core.errors import InvalidSetting
+from waystation.core.settings.sources import variable_of
 from waystation.interfaces.settings import load
 from waystation.interfaces.settings.show import show
-from waystation.interfaces.settings.sources import variable_of
 from waystation.interfaces.settings.table import table, without_secrets
 
 KEYS = sorted({part for setting in table() for part in setting.key})

@@ -1,8 +1,6 @@
 """The settings of the files line made into running things."""
 
-import importlib
 import os
-import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +11,7 @@ from waystation.core.errors import InvalidSetting, StoreUnreachable
 from waystation.core.store.connection import Store, StoreOptions, connect
 from waystation.core.store.reconnect import Reconnect
 from waystation.interfaces import compose
+from waystation.interfaces.modules import BrokenModule, import_module
 from waystation.interfaces.settings import Settings
 from waystation.interfaces.settings.files import FilesSettings, RedisSettings
 from waystation.interfaces.settings.files_load import LoadedFiles
@@ -186,12 +185,12 @@ def import_handlers(loaded: LoadedFiles) -> None:
             f"{setting} wants the module with your @files.handler functions, such as shop.inbox, "
             f"got {repr(module) if module else 'nothing'}"
         )
-    sys.path.insert(0, str(Path.cwd()))
     try:
-        importlib.import_module(module)
-    except ImportError as error:
+        import_module(module)
+    except BrokenModule as error:
+        why = str(error).partition(": ")[2]
         raise InvalidSetting(
-            f"{setting} wants a module that can be imported, got {module!r} ({error})"
+            f"{setting} wants a module that can be imported, got {module!r}: {why}"
         ) from error
     if not registered.rules:
         raise InvalidSetting(

@@ -107,7 +107,7 @@ def test_a_queue_is_paused_resumed_and_emptied(bullmq: Bullmq) -> None:
 def test_queues_of_another_prefix_are_reached(bullmq: Bullmq) -> None:
     bullmq("--prefix", "shop", "add", "mail", "send")
 
-    assert counted(bullmq, "mail", "waiting") == 0
+    assert bullmq("counts", "mail").code == 1
     assert "waiting                   1" in bullmq("--prefix", "shop", "counts", "mail").out
 
 
@@ -153,6 +153,7 @@ async def test_a_worker_is_seen_works_and_ends_when_asked(redis_url: str, tmp_pa
             job = await queue.add("send", "a letter")
             assert await job.wait_until_finished() == "sent a letter"
             assert len(await queue.workers()) == 1
+            assert 'bullmq_job_completed_total{queue="mail"} 1' in await queue.prometheus_text()
     finally:
         worker.send_signal(signal.SIGTERM)
         assert await worker.wait() == 0
@@ -166,14 +167,72 @@ def test_what_is_listed_stands_in_columns(bullmq: Bullmq) -> None:
 
 
 def test_a_list_of_nothing_says_so_where_no_program_reads_it(bullmq: Bullmq) -> None:
+    bullmq("add", "mail", "send")
     assert bullmq("jobs", "mail", "failed")[:2] == ("", "mail has no jobs that are failed\n")
     assert bullmq("workers", "mail")[:2] == ("", "nobody works on mail\n")
 
 
-def test_a_queue_without_a_job_makes_one_wonder_about_its_name(bullmq: Bullmq) -> None:
-    assert "no job under bull:mial; is the name right?" in bullmq("counts", "mial").err
+def test_code_and_command_in_one_directory_meet_on_one_store(
+    bullmq: Bullmq, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WAYSTATION_STORE__URL")
+    (tmp_path / "waystation.yaml").write_text(f"store:\n  url: {redis_url}\n")
+
+    async def add() -> None:
+        async with Queue("mail") as queue:
+            await queue.add("send")
+
+    asyncio.run(add())
+    assert counted(bullmq, "mail", "waiting") == 1
+    assert not (tmp_path / ".waystation").exists()
+
+
+@pytest.mark.parametrize(
+    "args", [("counts",), ("jobs",), ("retry",), ("clean", "--yes"), ("drain", "--yes")]
+)
+def test_a_queue_that_is_not_there_is_no_success(bullmq: Bullmq, args: tuple[str, ...]) -> None:
     bullmq("add", "mail", "send")
-    assert bullmq("counts", "mail").err == ""
+    verb, *options = args
+    ended = bullmq(verb, "mial", *options)
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err == "waystation: there is no queue bull:mial; is the name right?\n"
+    assert bullmq(verb, "mail", *options).code == 0
+
+
+def test_a_state_is_looked_at_before_anything_is_asked(bullmq: Bullmq) -> None:
+    for state in ("nonsense", "waiting-children"):
+        ended = bullmq("clean", "mail", state)
+        assert ended.code == 2
+        assert "Remove" not in ended.out + ended.err
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "sentence"),
+    [
+        ("x = 1\ny = undefined_name\n", "shop.py:2", "NameError: name 'undefined_name'"),
+        ("import nothere\n", "shop.py:1", "ModuleNotFoundError: No module named 'nothere'"),
+        ("\ndef send(job:\n", "shop.py:2", "SyntaxError"),
+        ("import helper\n", "helper.py:1", "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_mistake_in_the_users_module_is_named_with_its_place(
+    bullmq: Bullmq,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    place: str,
+    sentence: str,
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for name in ("shop", "helper"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    (tmp_path / "helper.py").write_text("1 / 0\n")
+    (tmp_path / "shop.py").write_text(text)
+    ended = bullmq("work", "shop:send", "mail")
+    assert ended.code == 2
+    assert ended.err.startswith("waystation: 'shop' cannot be imported: ")
+    assert f"{place}: {sentence}" in ended.err
+    assert len(ended.err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

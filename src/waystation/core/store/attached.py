@@ -1,15 +1,15 @@
 """How whatever works on a store gets to it, and leaves it."""
 
 import asyncio
-import os
 from typing import Any, Self
 
 from waystation.core.errors import InvalidOption, InvalidSetting, StoreUnreachable
+from waystation.core.settings.store import written
 from waystation.core.store.connection import Store, StoreOptions, connect
 from waystation.core.store.durable import Durability
 
 CONFIGURED = "WAYSTATION_STORE__URL"
-"""Where to look for the store when nobody says; without it the directory's own server is used."""
+"""The variable that names the store; it wins over the settings file."""
 DURABILITY = "WAYSTATION_STORE__DURABILITY"
 """Where to look who must have what is added."""
 
@@ -17,11 +17,10 @@ DURABILITY = "WAYSTATION_STORE__DURABILITY"
 async def open_store(url: str | None = None, options: StoreOptions | None = None) -> Store:
     """Reach a store that many queues and workers may share; whoever opens it closes it.
 
-    Without a URL it is the one that `WAYSTATION_STORE__URL` names, else this directory's own.
+    Without a URL it is the one that the settings name, `WAYSTATION_STORE__URL` or `store.url` in
+    `waystation.yaml`, else this directory's own.
     """
-    return await connect(
-        url or os.environ.get(CONFIGURED) or None, options or _configured_options()
-    )
+    return await connect(url or _configured_url(), options or _configured_options())
 
 
 class Attached:
@@ -109,10 +108,18 @@ class Attached:
         """What is to be done when the store is first reached, for those who leave a mark there."""
 
 
+def _configured_url() -> str | None:
+    found = written("url")
+    return found[0] if found else None
+
+
 def _configured_options() -> StoreOptions:
-    wanted = os.environ.get(DURABILITY) or Durability.PRIMARY
+    found = written("durability")
+    if found is None:
+        return StoreOptions()
+    wanted, origin = found
     if wanted not in list(Durability):
-        raise InvalidSetting(f"{DURABILITY} must be {' or '.join(Durability)}, got {wanted!r}")
+        raise InvalidSetting(f"{origin} must be {' or '.join(Durability)}, got {wanted!r}")
     return StoreOptions(durability=Durability(wanted))
 
 

@@ -55,4 +55,6 @@ def _memory(found: Facts) -> Finding:
     share = f"{used} of {found.memory_limit / _MEGABYTE:.0f} MB"
     if found.memory_used < MOST_FULL * found.memory_limit:
         return ok("memory", share)
+    if found.memory_used >= found.memory_limit:
+        return fail("memory", f"{share}: the server refuses new work; raise maxmemory")
     return warn("memory", f"{share}; raise maxmemory before the server refuses new work")

@@ -1,15 +1,13 @@
 """What every `work` command shares: the handler it names, and how long it waits for its store."""
 
-import importlib
-import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Annotated, Any, TypeAlias, cast
 
 import typer
 
 from waystation.core.durations import parse_duration
 from waystation.core.errors import InvalidOption
+from waystation.interfaces.modules import import_module
 from waystation.interfaces.settings import Settings
 
 JobHandler: TypeAlias = Callable[[Any], Any]
@@ -36,11 +34,7 @@ def handler_at(place: str) -> JobHandler | Mapping[str, JobHandler]:
     module_name, _, name = place.partition(":")
     if not module_name or not name:
         raise InvalidOption(f"a handler is given as module:name, got {place!r}")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise InvalidOption(f"{module_name!r} cannot be imported ({error})") from error
+    module = import_module(module_name)
     if not hasattr(module, name):
         raise InvalidOption(f"{module_name} has no {name}")
     found: Any = getattr(module, name)

@@ -9,9 +9,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from waystation.core.errors import InvalidSetting
+from waystation.core.settings.sources import Key, printable
 from waystation.interfaces.settings.section import Section
 from waystation.interfaces.settings.sections import Settings
-from waystation.interfaces.settings.sources import Key, printable
 from waystation.interfaces.settings.table import section_at, table, without_secrets
 
 _WANTED = {

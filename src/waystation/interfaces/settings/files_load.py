@@ -7,11 +7,12 @@ from pathlib import Path
 import msgspec
 from pydantic import ValidationError
 
+from waystation.core.settings.sources import Entry, Key, read_environment, read_file
+from waystation.core.settings.store import FILE, file_of
 from waystation.interfaces.settings.complaints import complaint
 from waystation.interfaces.settings.files import FilesSettings
-from waystation.interfaces.settings.load import FILE, FILE_VARIABLE, tree
+from waystation.interfaces.settings.load import tree
 from waystation.interfaces.settings.show import DEFAULT, Shown
-from waystation.interfaces.settings.sources import Entry, Key, read_environment, read_file
 from waystation.interfaces.settings.table import table
 
 SECTION = "files"
@@ -50,7 +51,7 @@ def load_files(file: Path | None = None, *, environ: Mapping[str, str] = os.envi
 
 
 def _section(environ: Mapping[str, str]) -> list[Entry]:
-    general = read_file(Path(environ.get(FILE_VARIABLE) or FILE)) or []
+    general = read_file(file_of(environ) or Path(FILE)) or []
     return [
         Entry(entry.key[1:], entry.value, entry.origin)
         for entry in [*general, *read_environment(environ)]

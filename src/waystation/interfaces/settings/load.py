@@ -8,9 +8,7 @@ import msgspec
 from pydantic import ValidationError
 
 from waystation.core.errors import InvalidSetting
-from waystation.interfaces.settings.complaints import complaint
-from waystation.interfaces.settings.sections import Settings
-from waystation.interfaces.settings.sources import (
+from waystation.core.settings.sources import (
     PREFIX,
     Entry,
     Key,
@@ -19,10 +17,10 @@ from waystation.interfaces.settings.sources import (
     read_file,
     variable_of,
 )
+from waystation.core.settings.store import FILE, file_of
+from waystation.interfaces.settings.complaints import complaint
+from waystation.interfaces.settings.sections import Settings
 from waystation.interfaces.settings.table import table
-
-FILE = "waystation.yaml"
-FILE_VARIABLE = PREFIX + "CONFIG"
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -37,7 +35,7 @@ class Loaded(msgspec.Struct, frozen=True):
 def load(file: Path | None = None, *, environ: Mapping[str, str] = os.environ) -> Loaded:
     """Read the settings, or say in one line what is wrong with them."""
     _refuse_single_underscores(environ)
-    named = file or _named_by(environ)
+    named = file or file_of(environ)
     written = read_file(named or Path(FILE))
     entries = [*(written or []), *read_environment(environ)]
     origins = {entry.key: entry.origin for entry in entries}
@@ -46,10 +44,6 @@ def load(file: Path | None = None, *, environ: Mapping[str, str] = os.environ) -
     except ValidationError as error:
         raise complaint(error, origins) from None
     return Loaded(settings, origins, missing=named if written is None else None)
-
-
-def _named_by(environ: Mapping[str, str]) -> Path | None:
-    return Path(name) if (name := environ.get(FILE_VARIABLE)) else None
 
 
 def _refuse_single_underscores(environ: Mapping[str, str]) -> None:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from waystation.core.settings.sources import variable_of
 from waystation.interfaces.settings.sections import Settings
-from waystation.interfaces.settings.sources import variable_of
 from waystation.interfaces.settings.table import UNSET, Setting, section_at, table
 
 _HEAD = """\

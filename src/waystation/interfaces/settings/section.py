@@ -15,7 +15,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from waystation.core.durations import format_duration, parse_duration
 from waystation.core.errors import InvalidOption, InvalidSetting
-from waystation.interfaces.settings.sources import read_text
+from waystation.core.settings.sources import read_text
 
 
 class Section(BaseModel):

@@ -7,9 +7,9 @@ from typing import Any, get_args
 import msgspec
 from pydantic import SecretStr
 
+from waystation.core.settings.sources import Key
 from waystation.interfaces.settings.section import Section
 from waystation.interfaces.settings.sections import Settings
-from waystation.interfaces.settings.sources import Key
 
 UNSET = "-"
 HIDDEN = "***"

@@ -5,13 +5,15 @@ import contextlib
 import re
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast, get_args
 
 import msgspec
 import typer
 
 from waystation.core import codec
 from waystation.core.errors import InvalidOption, Malformed, NotFound
+from waystation.core.store import faults
+from waystation.core.store.connection import Store
 from waystation.interfaces import compose
 from waystation.interfaces.cli import working
 from waystation.interfaces.cli.bullmq import running
@@ -25,6 +27,7 @@ from waystation.queues.bullmq.keys import PREFIX
 from waystation.queues.bullmq.states import STATES, State, known
 
 T = TypeVar("T")
+A_WEEK = 7 * 24 * 60
 
 EXAMPLES = """\b
 Examples:
@@ -67,10 +70,7 @@ def counts(context: typer.Context, queue: OfQueue, as_json: AsJson = False) -> N
     async def ask(queue: Queue) -> tuple[dict[State, int], bool]:
         return await queue.counts(), await queue.is_paused()
 
-    found, paused = _on(context, queue, ask)
-    if not any(found.values()):
-        prefix = cast(Given, context.obj).prefix
-        typer.echo(f"there is no job under {prefix}:{queue}; is the name right?", err=True)
+    found, paused = _on_known(context, queue, ask)
     if as_json:
         typer.echo(msgspec.json.encode({**found, "paused": paused}).decode())
         return
@@ -101,7 +101,7 @@ def jobs(
             found.name,
             " ".join((found.failed_reason or "").split()),
         )
-        for found in _on(context, queue, ask)
+        for found in _on_known(context, queue, ask)
     ]
     list_rows(rows, none=f"{queue} has no jobs that are {state}")
 
@@ -199,7 +199,7 @@ def retry(
             await found.retry()
         return len(job_ids)
 
-    typer.echo(f"{_on(context, queue, again):,} back in line")
+    typer.echo(f"{_on_known(context, queue, again):,} back in line")
 
 
 @app.command()
@@ -212,12 +212,16 @@ def clean(
     yes: Yes = False,
 ) -> None:
     """Remove jobs of a state for good."""
+    known(state)
+    if state not in get_args(Cleanable):
+        able = ", ".join(get_args(Cleanable))
+        raise InvalidOption(f"jobs can be cleaned that are {able}, got {state!r}")
     _agreed(f"Remove {state} jobs of {queue} for good?", yes)
 
     async def remove(queue: Queue) -> list[str]:
         return await queue.clean(older, limit, cast(Cleanable, state))
 
-    typer.echo(f"{len(_on(context, queue, remove)):,} removed")
+    typer.echo(f"{len(_on_known(context, queue, remove)):,} removed")
 
 
 @app.command()
@@ -233,7 +237,7 @@ def drain(
     async def remove(queue: Queue) -> int:
         return await queue.drain(delayed)
 
-    typer.echo(f"{_on(context, queue, remove):,} removed")
+    typer.echo(f"{_on_known(context, queue, remove):,} removed")
 
 
 @app.command()
@@ -282,6 +286,12 @@ def work(
         int | None, typer.Option(help="Jobs at once; else the setting worker.concurrency.")
     ] = None,
     process: Annotated[bool, typer.Option("--process", help="Run it in processes.")] = False,
+    metrics: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Minutes for which the queue keeps how many jobs ended; 0 for none."
+        ),
+    ] = A_WEEK,
     wait: working.Wait = None,
 ) -> None:
     """Work on a queue until asked to stop.
@@ -298,6 +308,7 @@ def work(
             prefix=given.prefix,
             concurrency=concurrency,
             process=process,
+            metrics_points=metrics or None,
         )
     )
 
@@ -307,11 +318,32 @@ def _agreed(question: str, yes: bool) -> None:
         typer.confirm(question, abort=True)
 
 
+def _on_known(
+    context: typer.Context, name: str, step: Callable[[Queue], Coroutine[Any, Any, T]]
+) -> T:
+    """Take a step on a queue that has seen a job; a name that is mistyped has not."""
+
+    async def checked(store: Store, queue: Queue) -> T:
+        with faults.told():
+            seen = await store.redis.exists(queue.keys.id, queue.keys.events)
+        if not seen and not any((await queue.counts()).values()):
+            raise NotFound(f"there is no queue {queue.keys.qualified}; is the name right?")
+        return await step(queue)
+
+    return _run(context, name, checked)
+
+
 def _on(context: typer.Context, name: str, step: Callable[[Queue], Coroutine[Any, Any, T]]) -> T:
+    return _run(context, name, lambda _, queue: step(queue))
+
+
+def _run(
+    context: typer.Context, name: str, step: Callable[[Store, Queue], Coroutine[Any, Any, T]]
+) -> T:
     given = cast(Given, context.obj)
 
     async def run() -> T:
         async with compose.store(given.settings) as store:
-            return await step(Queue(name, store, prefix=given.prefix))
+            return await step(store, Queue(name, store, prefix=given.prefix))
 
     return asyncio.run(run())

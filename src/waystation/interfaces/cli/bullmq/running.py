@@ -18,6 +18,7 @@ async def run(
     prefix: str,
     concurrency: int | None = None,
     process: bool = False,
+    metrics_points: int | None = None,
 ) -> None:
     """Work until asked to stop."""
     async with (
@@ -31,6 +32,7 @@ async def run(
             prefix=prefix,
             concurrency=concurrency or settings.worker.concurrency,
             process=process,
+            metrics_points=metrics_points,
             lock_duration=round(settings.worker.lease * 1000),
             grace=round(settings.worker.grace * 1000),
             listener=Metered(telemetry.metrics, line="bullmq", queue=queue),

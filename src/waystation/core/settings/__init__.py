@@ -1,0 +1,1 @@
+"""Settings as they are written: one reader for the commands and the library."""
