@@ -30,6 +30,9 @@ _READS = frozenset(
     )
 )
 
+# The command of each call, or nothing where it is not written out.
+_COMMAND = re.compile(r"redis\.p?call\((?:'(\w+)'[,)])?")
+
 _TOKEN = re.compile(
     r"""
       (?P<space>\s+)
@@ -57,18 +60,20 @@ def undeclared(text: str) -> set[str]:
 
 def lower_case_commands(text: str) -> set[str]:
     """Commands not written in upper case."""
+    words = tokens(text)
+    calls = zip(words, words[1:], words[2:], words[3:], words[4:], strict=False)
     return {
         command
-        for command, _ in _commands(text)
+        for owner, dot, call, _, command in calls
+        if (owner, dot) == ("redis", ".") and call in ("call", "pcall")
         if command[0] in "'\"" and command != command.upper()
     }
 
 
 def only_reads(text: str) -> bool:
     """Whether every command is written out and changes nothing."""
-    return all(
-        command[1:-1] in _READS and after in (",", ")") for command, after in _commands(text)
-    )
+    # Asked of every script on import, so without taking the text apart.
+    return _READS.issuperset(_COMMAND.findall(text))
 
 
 def only_function(text: str) -> str | None:
@@ -82,14 +87,6 @@ def only_function(text: str) -> str | None:
         if word == "end" and depth == 0:
             return words[2] if index == len(words) - 1 else None
     return None
-
-
-def _commands(text: str) -> Iterator[tuple[str, str]]:
-    """The first argument of every call to the server, and what stands behind it."""
-    words = [*tokens(text), ""]
-    for at, word in enumerate(words[:-5]):
-        if word == "redis" and words[at + 1] == "." and words[at + 2] in ("call", "pcall"):
-            yield words[at + 4], words[at + 5]
 
 
 def _used(words: list[str]) -> Iterator[str]:

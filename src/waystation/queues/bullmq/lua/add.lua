@@ -24,7 +24,7 @@ if not cap or #cap > 9 or not string.match(cap, '^%d+$') then cap = 10000 end
 queue.is_held = (rules[2] or (most and redis.call('LLEN', active) >= most)) and true or false
 redis.call('XLEN', events)
 queue.is_marked = redis.call('ZSCORE', marker, '0') ~= false
-local wants, takes_turn = {}, false
+local wants, seen, takes_turn = {}, {}, false
 for nth = 1, many do
   local text = ARGV[jobs + nth * 4 - 1]
   if text == '' then
@@ -40,7 +40,7 @@ for nth = 1, many do
     else
       takes_turn = true
     end
-    if want.deduplication or want.parent_key then rarely().check_wants(queue, want) end
+    if want.deduplication or want.parent_key then rarely().check_wants(queue, want, seen) end
   end
 end
 local list = rules[2] and rarely().waiting_list(queue) or wait

@@ -6,9 +6,10 @@
 --- keys  meta
 --- args  now jobs...
 --- uses  now_ms queue_at events_cap has_other_parent insert_job read_parent release_parent
+--- uses  must_hold check_queue check_wants
 now = now_ms(now)
 local queues, numbers, added, parents, is_parent = {}, {}, {}, {}, {}
-local wants, many = {}, (#ARGV - jobs + 1) / 5
+local wants, seen, many = {}, {}, (#ARGV - jobs + 1) / 5
 
 for nth = 1, many do
   local at = jobs + (nth - 1) * 5
@@ -24,11 +25,16 @@ for nth = 1, many do
   wants[nth] = want
   added[base .. want.id] = true
   queues[base] = queues[base] or queue_at(base)
+  check_queue(base, seen)
+  check_wants(queues[base], want, seen)
+  must_hold('HLEN', base .. want.id)
   numbers[base] = (numbers[base] or 0) + 1
 end
 
 for base, queue in pairs(queues) do
-  numbers[base] = redis.call('INCRBY', queue.id, numbers[base]) - numbers[base]
+  -- Counted as Node does; every job of a flow has an id of its own.
+  local counted = redis.pcall('INCRBY', queue.id, numbers[base])
+  numbers[base] = type(counted) == 'number' and counted - numbers[base] or 0
 end
 local ids = {}
 for nth = 1, many do

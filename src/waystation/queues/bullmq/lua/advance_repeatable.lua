@@ -16,7 +16,7 @@ if redis.call('EXISTS', base .. job) == 1 then
   return 0
 end
 now, delay, priority = tonumber(now), tonumber(delay), tonumber(priority)
-redis.call('INCR', id)
+redis.pcall('INCR', id)
 store_job(queue, job, name, data, opts, string.format('%.0f', now), delay, priority,
   'rjk', repeatable)
 enqueue_job(queue, job, now, delay, priority, lifo == '1')

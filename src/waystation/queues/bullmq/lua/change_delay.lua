@@ -4,7 +4,7 @@
 --- args  base now id delay
 --- uses  now_ms push_delayed mark_delayed events_cap
 local job, due = base .. id, now_ms(now) + tonumber(delay)
-if redis.call('EXISTS', job) == 0 then return -1 end
+if redis.call('HLEN', job) == 0 then return -1 end
 if redis.call('ZREM', delayed, id) == 0 then return -3 end
 local queue = { delayed = delayed, marker = marker }
 push_delayed(queue, id, due)

@@ -7,7 +7,7 @@ local queue = {
   meta = meta, pc = pc,
 }
 local job = base .. id
-if redis.call('EXISTS', job) == 0 then return -1 end
+if redis.call('HLEN', job) == 0 then return -1 end
 priority = tonumber(priority)
 
 local function take_out()

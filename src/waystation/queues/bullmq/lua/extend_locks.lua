@@ -4,7 +4,8 @@
 local lost = {}
 for at = locks, #ARGV, 2 do
   local lock = base .. ARGV[at] .. ':lock'
-  if redis.call('GET', lock) == ARGV[at + 1] then
+  -- What is no lock is not ours.
+  if redis.pcall('GET', lock) == ARGV[at + 1] then
     redis.call('PEXPIRE', lock, lease_ms)
     redis.call('SREM', stalled, ARGV[at])
   else

@@ -24,4 +24,5 @@ local sets = {
   completed = completed, failed = failed, delayed = delayed, prioritized = prioritized,
   ['waiting-children'] = waiting_children,
 }
-return redis.call(asc == '1' and 'ZRANGE' or 'ZREVRANGE', sets[state], first, last)
+if asc == '1' then return redis.call('ZRANGE', sets[state], first, last) end
+return redis.call('ZREVRANGE', sets[state], first, last)

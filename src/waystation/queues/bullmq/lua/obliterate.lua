@@ -4,38 +4,48 @@
 --- keys  id pc stalled stalled_check limiter
 --- keys  metrics_completed metrics_completed_data metrics_failed metrics_failed_data
 --- args  base now most force
---- uses  now_ms makes_room erase_job
+--- unchecked  events marker id pc stalled_check limiter
+--- unchecked  metrics_completed metrics_completed_data metrics_failed metrics_failed_data
+--- uses  now_ms makes_room must_hold field_of check_ancestors erase_job
 if force == '' and redis.call('EXISTS', active) == 1 then return -2 end
 local queue = { base = base, meta = meta, events = events, marker = marker }
-now, most = now_ms(now), tonumber(most)
-makes_room('SREM', stalled)
--- Nobody is to take out a job while the others are being deleted.
-redis.call('HSET', meta, 'paused', 1)
-
-local function ids_of(kind, key)
-  if kind == 'list' then return redis.call('RPOP', key, most) or {} end
-  local found, ids = redis.call('ZPOPMIN', key, most), {}
-  for place = 1, #found, 2 do ids[#ids + 1] = found[place] end
-  return ids
-end
+local schedulers, seen, left = base .. 'repeat', {}, tonumber(most)
+now = now_ms(now)
+must_hold('ZCARD', schedulers)
 
 local states = {
   { 'list', active }, { 'list', wait }, { 'list', paused }, { 'zset', prioritized },
   { 'zset', delayed }, { 'zset', completed }, { 'zset', failed }, { 'zset', waiting_children },
 }
 for _, state in ipairs(states) do
-  local ids = ids_of(state[1], state[2])
-  for _, each in ipairs(ids) do erase_job(queue, each, now) end
-  most = most - #ids
-  if most < 1 then return 1 end
+  local is_list, key = state[1] == 'list', state[2]
+  local ids = left < 1 and {} or is_list and redis.call('LRANGE', key, -left, -1)
+    or redis.call('ZRANGE', key, 0, left - 1)
+  local parents = {}
+  for nth, id in ipairs(ids) do
+    parents[nth] = field_of(base .. id, 'parentKey') or false
+    check_ancestors(base, parents[nth], seen)
+  end
+  state.ids, state.parents, left = ids, parents, left - #ids
 end
 
-local schedulers = base .. 'repeat'
-for _, scheduler in ipairs(ids_of('zset', schedulers)) do
-  redis.call('DEL', schedulers .. ':' .. scheduler)
-  most = most - 1
+makes_room('SREM', stalled)
+-- Nobody is to take out a job while the others are being deleted.
+redis.call('HSET', meta, 'paused', 1)
+for _, state in ipairs(states) do
+  local key, ids = state[2], state.ids
+  if #ids > 0 and state[1] == 'list' then
+    redis.call('LTRIM', key, 0, -#ids - 1)
+  elseif #ids > 0 then
+    redis.call('ZREMRANGEBYRANK', key, 0, #ids - 1)
+  end
+  for nth = 1, #ids do erase_job(queue, ids[nth], now, state.parents[nth]) end
 end
-if most < 1 then return 1 end
+if left < 1 then return 1 end
+
+local found = redis.call('ZPOPMIN', schedulers, left)
+for place = 1, #found, 2 do redis.call('DEL', schedulers .. ':' .. found[place]) end
+if #found / 2 == left then return 1 end
 redis.call('DEL', meta, events, marker, id, pc, stalled, stalled_check, limiter,
   metrics_completed, metrics_completed_data, metrics_failed, metrics_failed_data)
 return 0

@@ -6,9 +6,9 @@ local queue = {
   wait = wait, active = active, prioritized = prioritized, marker = marker, meta = meta, pc = pc,
   paused = paused,
 }
-if redis.call('ZREM', delayed, id) == 0 then return -3 end
 local job = base .. id
 local priority = tonumber(redis.call('HGET', job, 'priority') or 0) or 0
+if redis.call('ZREM', delayed, id) == 0 then return -3 end
 if priority > 0 then
   push_prioritized(queue, id, priority)
 else

@@ -20,10 +20,10 @@ local recovered, kept = {}, {}
 for _, id in ipairs(held) do
   if not lapsed[id] then
     kept[#kept + 1] = id
-  elseif redis.call('EXISTS', base .. id) == 1 then
+  elseif (tonumber(redis.pcall('HLEN', base .. id)) or 0) > 0 then
     recovered[#recovered + 1] = id
   end
-  -- An id whose job is gone is neither kept nor recovered: it leaves the active list here.
+  -- An id whose job is gone, or is no job, is neither kept nor recovered: it leaves the active list here.
 end
 
 if #kept < #held then

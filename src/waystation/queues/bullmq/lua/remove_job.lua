@@ -2,7 +2,7 @@
 --- children, or -8 when it keeps its scheduler going.
 --- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker
 --- args  base now id with_children
---- uses  now_ms is_current_iteration is_locked remove_tree
+--- uses  now_ms is_current_iteration is_locked check_tree remove_tree
 local queue = {
   base = base, wait = wait, paused = paused, active = active, prioritized = prioritized,
   delayed = delayed, completed = completed, failed = failed, ['waiting-children'] = waiting_children,
@@ -10,5 +10,6 @@ local queue = {
 }
 if is_current_iteration(queue, id) then return -8 end
 if is_locked(base, id, with_children == '1') then return 0 end
+check_tree(base, id, nil, with_children == '1', {})
 remove_tree(queue, id, nil, with_children == '1', now_ms(now))
 return 1

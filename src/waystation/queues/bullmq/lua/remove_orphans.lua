@@ -19,7 +19,7 @@ local removed = 0
 for place = ids, #ARGV do
   local job = base .. ARGV[place]
   -- Nothing else that is a hash says when it was made: neither a scheduler nor a parent's results.
-  if redis.call('HEXISTS', job, 'timestamp') == 1 and not is_known(ARGV[place]) then
+  if redis.pcall('HEXISTS', job, 'timestamp') == 1 and not is_known(ARGV[place]) then
     forget_job(job)
     removed = removed + 1
     if removed == tonumber(most) then break end

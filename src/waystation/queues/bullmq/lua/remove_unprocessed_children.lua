@@ -3,6 +3,7 @@
 --- keys  job dependencies
 --- args  base cursor now
 --- uses  now_ms queue_at locate_job leave_parent drop_from_states free_deduplication forget_job
+--- uses  check_tree
 now = now_ms(now)
 local remove_children
 
@@ -30,6 +31,10 @@ remove_children = function(parent_key, parent_base)
 end
 
 local page = redis.call('SSCAN', dependencies, cursor, 'COUNT', 100)
-local removed = 0
+local removed, seen = 0, {}
+for _, child_key in ipairs(page[2]) do
+  local child_base, id = locate_job(child_key, base)
+  check_tree(child_base, id, job, true, seen)
+end
 for _, child_key in ipairs(page[2]) do removed = removed + remove_child(child_key, job, base) end
 return { page[1], removed }

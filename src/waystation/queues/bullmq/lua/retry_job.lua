@@ -1,13 +1,15 @@
 --- Let a finished job run again: 0, -1 when it is gone, -3 when it is not in that state.
 --- keys  wait active prioritized completed failed marker meta events pc paused
 --- args  base id state lifo forget...
---- uses  push_prioritized mark_ready waiting_list return_to_parent events_cap
+--- uses  push_prioritized mark_ready waiting_list check_parent return_to_parent events_cap
 local queue = {
   wait = wait, active = active, prioritized = prioritized, marker = marker, meta = meta, pc = pc,
   paused = paused,
 }
 local job = base .. id
-if redis.call('EXISTS', job) == 0 then return -1 end
+if redis.call('HLEN', job) == 0 then return -1 end
+local parent = redis.call('HGET', job, 'parentKey')
+if parent then check_parent(base, parent, {}) end
 if redis.call('ZREM', state == 'completed' and completed or failed, id) == 0 then return -3 end
 redis.call('HDEL', job, 'finishedOn', 'processedOn',
   state == 'completed' and 'returnvalue' or 'failedReason', unpack(ARGV, forget))
@@ -18,7 +20,7 @@ else
   redis.call(lifo == '1' and 'RPUSH' or 'LPUSH', waiting_list(queue), id)
 end
 mark_ready(queue)
-return_to_parent(job, state)
+return_to_parent(job, state, parent)
 redis.call('XADD', events, 'MAXLEN', '~', events_cap(meta), '*', 'event', 'waiting', 'jobId', id,
   'prev', state)
 return 0

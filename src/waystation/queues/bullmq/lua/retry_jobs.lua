@@ -2,26 +2,29 @@
 --- is '', the oldest first and at most `most`; the reply is how many there were.
 --- keys  wait active completed failed delayed marker meta events paused
 --- args  base now state until_ms most
---- uses  now_ms mark_ready waiting_list return_to_parent events_cap
+--- uses  now_ms mark_ready waiting_list field_of check_parent return_to_parent events_cap
 local queue = { wait = wait, active = active, marker = marker, meta = meta, paused = paused }
 local key = ({ completed = completed, failed = failed, delayed = delayed })[state]
 local value = ({ completed = 'returnvalue', failed = 'failedReason' })[state]
 if until_ms == '' then until_ms = now_ms(now) end
 local found = redis.call('ZRANGEBYSCORE', key, '-inf', until_ms, 'LIMIT', 0, most)
 if #found == 0 then return 0 end
-redis.call('ZREM', key, unpack(found))
-local ids = {}
+local ids, parents, seen = {}, {}, {}
 for _, id in ipairs(found) do
-  local job = base .. id
-  -- An id whose job is gone leaves the set and goes nowhere.
-  if redis.call('EXISTS', job) == 1 then
+  -- An id whose job is gone, or is no job, leaves the set and goes nowhere.
+  if (tonumber(redis.pcall('HLEN', base .. id)) or 0) > 0 then
     ids[#ids + 1] = id
-    if value then
-      redis.call('HDEL', job, 'finishedOn', 'processedOn', value)
-      return_to_parent(job, state)
-    end
-    redis.call('XADD', events, '*', 'event', 'waiting', 'jobId', id, 'prev', state)
+    parents[#ids] = value and field_of(base .. id, 'parentKey') or false
+    if parents[#ids] then check_parent(base, parents[#ids], seen) end
   end
+end
+redis.call('ZREM', key, unpack(found))
+for nth, id in ipairs(ids) do
+  if value then
+    redis.call('HDEL', base .. id, 'finishedOn', 'processedOn', value)
+    return_to_parent(base .. id, state, parents[nth])
+  end
+  redis.call('XADD', events, '*', 'event', 'waiting', 'jobId', id, 'prev', state)
 end
 if #ids > 0 then redis.call('LPUSH', waiting_list(queue), unpack(ids)) end
 redis.call('XTRIM', events, 'MAXLEN', '~', events_cap(meta))

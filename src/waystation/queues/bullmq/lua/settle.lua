@@ -37,13 +37,18 @@ if want > 0 then
   first = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
   is_due = first[2] and tonumber(first[2]) < (now + 1) * 4096
 end
+if want == 0 then
+  redis.call('LLEN', wait)
+  redis.call('ZCARD', prioritized)
+end
 if metrics ~= '' then
   for _, key in ipairs({ metrics_completed, metrics_failed }) do
     redis.call('HLEN', key)
     redis.call('LLEN', key .. ':data')
   end
 end
-local holders, known, has_ties, has_failed, goes_back, at = {}, {}, false, false, is_due, outcomes
+local holders, known, seen, at = {}, {}, {}, outcomes
+local has_ties, has_failed, goes_back = false, false, is_due
 while at <= #ARGV do
   local kind, job = ARGV[at], base .. ARGV[at + 1]
   local fields = redis.call('HMGET', job, 'atm', 'parentKey', 'deid', 'ats')
@@ -51,7 +56,7 @@ while at <= #ARGV do
   holders[#known] = redis.call('GET', job .. ':lock')
   if fields[2] or fields[3] then
     has_ties = true
-    rarely().check_ties(queue, fields[2], redis.call('HGET', job, 'parent'), fields[3],
+    rarely().check_ties(queue, fields[2], redis.call('HGET', job, 'parent'), fields[3], seen,
       kind == 'completed' and #ARGV - outcomes)
   end
   if kind == 'completed' then
@@ -65,7 +70,6 @@ end
 if has_failed then redis.call('ZCARD', failed) end
 if goes_back then
   if want == 0 then
-    redis.call('LLEN', wait)
     redis.call('ZCARD', delayed)
     redis.call('ZCARD', marker)
   end

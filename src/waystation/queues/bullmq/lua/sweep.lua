@@ -3,7 +3,7 @@
 --- Looks at up to `most` ids after the first `skip`; replies which it removed and how many it spared.
 --- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker
 --- args  base now state grace most skip event
---- uses  now_ms makes_room is_current_iteration erase_job
+--- uses  now_ms makes_room is_current_iteration field_of check_ancestors erase_job
 local queue = {
   base = base, wait = wait, paused = paused, active = active, prioritized = prioritized,
   delayed = delayed, completed = completed, failed = failed, ['waiting-children'] = waiting_children,
@@ -20,7 +20,7 @@ local times = born[state] or { 'finishedOn', 'processedOn', 'timestamp' }
 
 local function is_old_enough(job)
   if not before or is_finished then return true end
-  for _, time in ipairs(redis.call('HMGET', job, unpack(times))) do
+  for _, time in ipairs(redis.pcall('HMGET', job, unpack(times))) do
     if time and tonumber(time) then return tonumber(time) <= before end
   end
   return true
@@ -40,20 +40,25 @@ else
     'LIMIT', skip, most)
 end
 
-makes_room('ZREM', completed)
-local gone = {}
+local gone, places, parents, seen = {}, {}, {}, {}
 for place, id in ipairs(ids) do
   if may_go(id) then
     gone[#gone + 1] = id
-    -- No id is empty, so what has been emptied can be told apart and is taken out below.
-    if is_list then redis.call('LSET', key, place - #ids - skip - 1, '') end
+    places[#gone] = place - #ids - skip - 1
+    parents[#gone] = field_of(base .. id, 'parentKey') or false
+    check_ancestors(base, parents[#gone], seen)
   end
+end
+makes_room('ZREM', completed)
+for _, place in ipairs(is_list and places or {}) do
+  -- No id is empty, so what has been emptied can be told apart and is taken out below.
+  redis.call('LSET', key, place, '')
 end
 if #gone > 0 and is_list then redis.call('LREM', key, -#gone, '') end
 for first = 1, is_list and 0 or #gone, 1000 do
   redis.call('ZREM', key, unpack(gone, first, math.min(first + 999, #gone)))
 end
-for _, id in ipairs(gone) do erase_job(queue, id, now) end
+for nth, id in ipairs(gone) do erase_job(queue, id, now, parents[nth]) end
 -- Of the list that only BullMQ 5 leaves nothing is told when it is not there.
 if event ~= '' and (#gone > 0 or state ~= 'paused') then
   redis.call('XADD', events, '*', 'event', event, 'count', #gone)

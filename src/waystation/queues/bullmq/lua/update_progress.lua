@@ -3,7 +3,7 @@
 --- args  base id progress
 --- uses  events_cap
 local job = base .. id
-if redis.call('EXISTS', job) == 0 then return -1 end
+if redis.call('HLEN', job) == 0 then return -1 end
 redis.call('HSET', job, 'progress', progress)
 redis.call('XADD', events, 'MAXLEN', '~', events_cap(meta), '*', 'event', 'progress', 'jobId', id,
   'data', progress)

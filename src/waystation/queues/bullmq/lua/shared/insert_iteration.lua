@@ -8,7 +8,8 @@ local function insert_iteration(queue, scheduler, slot, job, now)
     .. ',"timestamp":' .. made .. (job.is_cron and ',"prevMillis":' .. at or '') .. '}'
   local more = { 'rjk', scheduler }
   if job.deduplication ~= '' then more = { 'rjk', scheduler, 'deid', job.deduplication } end
-  redis.call('INCR', queue.base .. 'id')
+  -- Counted as Node does; the id is another.
+  redis.pcall('INCR', queue.base .. 'id')
   store_job(queue, id, job.name, job.data, opts, now, delay, job.priority, unpack(more))
   enqueue_job(queue, id, now, delay, job.priority, job.lifo)
   return id

@@ -1,6 +1,5 @@
 --- Let a parent wait again for a child that is to be run once more.
-local function return_to_parent(job, state)
-  local parent = redis.call('HGET', job, 'parentKey')
+local function return_to_parent(job, state, parent)
   if not parent or redis.call('EXISTS', parent) == 0 then return end
   local was_counted
   if state == 'completed' then

@@ -1,0 +1,1 @@
+"""What holds for every script of every product."""

@@ -1,0 +1,79 @@
+"""A script that fails has moved nothing.
+
+Every script is called once on a sound database, as a walk through its product did it; then again
+with each of the keys it touches holding each of the types. Whenever it fails, the database is what
+it was before. The keys are those that the script declares and those it builds, as the server saw
+them; a script that only reads can move nothing and is not played.
+"""
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from waystation.core.store import lua_words
+from waystation.core.store.embedded import Ephemeral
+from waystation.core.store.script import Door
+
+from .calls import KINDS, Call, Replay, place_of, recorded, row_of
+from .walks import bullmq
+
+WALKS: dict[str, Callable[[str], Awaitable[None]]] = {"waystation.queues.bullmq": bullmq.walk}
+
+
+@pytest.mark.parametrize("package", WALKS)
+async def test_nothing_is_moved(
+    own_server: Ephemeral, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    redis = Redis.from_url(own_server.url)
+    with recorded(redis, monkeypatch) as calls:
+        await WALKS[package](own_server.url)
+
+    replay, moved = Replay(redis), list[str]()
+    for call, spoils in played(replay, calls, package):
+        found = replay.spoil(call, spoils)
+        moved += [str(each) for each in found if each.error and each.has_changed]
+    assert moved == []
+
+
+def played(
+    replay: Replay, calls: list[Call], package: str
+) -> Iterator[tuple[Call, list[tuple[str, str]]]]:
+    """One call for each way through each script, and what it is to meet under which key.
+
+    Every key gets every type on some way, and one that it should not have on each.
+    """
+    ways: defaultdict[str, set[Any]] = defaultdict(set)
+    likenesses: set[object] = set()
+    had: set[tuple[str, str, str]] = set()
+    for call in calls:
+        name = call.door.name
+        if call.door.script.package != package or not writes(call.door):
+            continue
+        if call.likeness in likenesses:
+            continue
+        likenesses.add(call.likeness)
+        found = replay.touched(call)
+        if found is None or found.way in ways[name]:
+            continue
+        ways[name].add(found.way)
+        spoils: list[tuple[str, str]] = []
+        for key in sorted(found.keys):
+            row, place = row_of(key), place_of(key)
+            wrong = "hash" if row and row.type == "string" else "string"
+            kinds = [kind for kind in KINDS if kind == wrong or (name, place, kind) not in had]
+            had |= {(name, place, kind) for kind in kinds}
+            spoils += [(key, kind) for kind in kinds]
+        yield call, spoils
+    unseen = {door.name for door in doors_of(package) if writes(door)} - ways.keys()
+    assert unseen == set(), "the walk does not lead past these scripts"
+
+
+def doors_of(package: str) -> list[Door[Any, Any]]:
+    return [door for door in Door.every if door.script.package == package]
+
+
+def writes(door: Door[Any, Any]) -> bool:
+    return not lua_words.only_reads(door.source)

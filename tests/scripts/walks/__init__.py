@@ -1,0 +1,1 @@
+"""Walks through a product that make every one of its scripts do what it can."""

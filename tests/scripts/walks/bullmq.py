@@ -1,0 +1,323 @@
+"""A queue with its flows, schedulers and administration."""
+
+import json
+from typing import Any
+
+from tests.queues.bullmq.hands import Hands, hands_on
+from waystation.core.outcome import Done, Failed, Outcome, Returned
+from waystation.core.runtime.claim import Claim, Settled
+from waystation.queues.bullmq import (
+    Deduplication,
+    FlowNode,
+    FlowProducer,
+    JobOptions,
+    Keep,
+    NewJob,
+    Parent,
+    Queue,
+    RateLimitError,
+    Schedule,
+    schedulers,
+)
+from waystation.queues.bullmq.job import Job
+
+ONCE: dict[str, Any] = {"attempts": 1}
+
+
+async def walk(url: str) -> None:
+    """Take the paths of every script of bullmq."""
+    for part in (add, settle, limit, deduplicate, relate, remove_families, step, schedule, admin):
+        async with hands_on(url) as hands, Queue("mail", hands.store) as queue:
+            await hands.redis.flushdb()
+            await part(hands, queue)
+
+
+async def end(hands: Hands, *outcomes: Outcome, want: int = 0) -> list[Claim[Job]]:
+    """Claim a job for each of the outcomes, settle them in one call and claim more."""
+    claims = await hands.claim(len(outcomes))
+    settled = [Settled(each, outcome) for each, outcome in zip(claims, outcomes, strict=False)]
+    return list((await hands.worker.settle(settled, claim=want)).claims)
+
+
+def fails() -> Failed:
+    return Failed(RuntimeError("no"))
+
+
+async def add(hands: Hands, queue: Queue) -> None:
+    await queue.add_many([NewJob("send")] * 3)
+    wishes: list[dict[str, Any]] = [
+        {"job_id": "own"},
+        {"job_id": "own"},
+        {"delay": 1000},
+        {"priority": 2},
+        {"lifo": True},
+        {"deduplication": Deduplication("first")},
+    ]
+    for wish in wishes:
+        await hands.add(**wish)
+    parent = Parent("own", "bull:mail")
+    await queue.add_many(
+        [NewJob("send"), NewJob("send", {}, JobOptions(parent=parent, priority=1))]
+    )
+    # A child that was there before, and one that has ended before.
+    await hands.add(job_id="child")
+    await hands.add(job_id="child", parent=parent)
+    await queue.pause()
+    await hands.redis.lpush(hands.keys.paused, "aside")
+    await hands.add()
+    await queue.resume()
+    await queue.set_global_concurrency(5)
+    await hands.add()
+
+
+async def settle(hands: Hands, queue: Queue) -> None:
+    again: dict[str, Any] = {"attempts": 3}
+    await queue.add_many([NewJob("send", {}, JobOptions(**again))] * 6)
+    await end(hands, Done(1), want=1)
+    await end(hands, Done(1), fails(), Returned(), want=0)
+    await hands.add(priority=3)
+    await hands.add(priority=3, backoff=500, **again)
+    await end(hands, *[Returned()] * 5, want=0)
+    await end(hands, *[fails()] * 5, want=2)
+    await hands.clock.advance(1)
+    # What is due is promoted first, into the line and among the prioritized.
+    await hands.add(delay=1)
+    await hands.add(delay=1, priority=1)
+    await hands.clock.advance(1)
+    held = await hands.claim(20)
+    await hands.extend(*held)
+    await hands.hand_back(held[0])
+    await hands.worker.settle([Settled(each, Done(1)) for each in held], claim=1)
+    await hands.lapse()
+    await queue.obliterate(force=True)
+    await settle_and_keep(hands)
+
+
+async def settle_and_keep(hands: Hands) -> None:
+    keeping = hands.source(
+        remove_on_complete=Keep(count=1), remove_on_fail=Keep(count=1), metrics_points=10
+    )
+    for _ in range(2):
+        for outcome in (Done(1), fails()):
+            await hands.add(**ONCE)
+            (held,) = (await keeping.settle([], claim=1)).claims
+            await keeping.settle([Settled(held, outcome)], claim=1)
+        await hands.clock.advance(60)
+    forgetful = hands.source(remove_on_complete=True, remove_on_fail=True)
+    for outcome in (Done(1), fails()):
+        await hands.add(**ONCE)
+        (held,) = (await forgetful.settle([], claim=1)).claims
+        await forgetful.settle([Settled(held, outcome)], claim=0)
+    # The last worker leaves while jobs wait, and a paused queue hands out nothing.
+    await hands.add()
+    await hands.add(delay=1000)
+    await hands.worker.settle([], claim=0)
+
+
+async def limit(hands: Hands, queue: Queue) -> None:
+    await queue.set_global_rate_limit(2, 60_000)
+    await queue.add_many([NewJob("send")] * 4)
+    await end(hands, Done(1), want=2)
+    await end(hands, Failed(RateLimitError()), want=2)
+    limited = hands.source(limiter=await queue.get_global_rate_limit())
+    await limited.settle([], claim=2)
+    await queue.remove_global_rate_limit()
+    await queue.set_global_concurrency(3)
+    await hands.claim(4)
+    # BullMQ 5 has opened the queue, and keeps what waits in a list of its own while it is paused.
+    await queue.set_global_concurrency(9)
+    await hands.redis.hset(hands.keys.meta, "version", "bullmq:5.81.5")
+    await hands.add()
+    await queue.pause()
+    await hands.add()
+    await hands.redis.lpush(hands.keys.wait, "1")
+    await hands.claim(1)
+    await queue.resume()
+
+
+async def deduplicate(hands: Hands, queue: Queue) -> None:
+    async def twice(first: dict[str, Any], **rule: Any) -> None:
+        for _ in range(2):
+            await hands.add(deduplication=Deduplication(**rule), **first)
+
+    await twice({}, id="simple", ttl=1000)
+    await twice({}, id="extended", ttl=1000, extend=True)
+    await twice({"delay": 1000}, id="replaced", replace=True)
+    await twice({"delay": 1000}, id="moved", reschedule=True)
+    await hands.claim(10)
+    rule = Deduplication("kept", keep_last_if_active=True)
+    for outcome in (Done(1), fails()):
+        await hands.add(deduplication=rule, **ONCE)
+        held = await hands.claim_one()
+        await hands.add(deduplication=rule, **ONCE)
+        await hands.end(held, outcome)
+        await hands.end(await hands.claim_one(), Done(1))
+    id = await hands.add(deduplication=Deduplication("freed"))
+    job = await queue.get_job(id)
+    assert job is not None
+    assert await job.remove_deduplication_key()
+
+
+def child(name: str, queue: str = "mail", **options: Any) -> FlowNode:
+    return FlowNode(name=name, queue=queue, options=JobOptions(job_id=name, **ONCE, **options))
+
+
+def parent(name: str, *children: FlowNode, queue: str = "mail", **options: Any) -> FlowNode:
+    chosen = JobOptions(job_id=name, **ONCE, **options)
+    return FlowNode(name=name, queue=queue, options=chosen, children=children)
+
+
+async def relate(hands: Hands, queue: Queue) -> None:
+    """Parents in the queue itself and in another, and children that fail in every way."""
+    ways: list[dict[str, Any]] = [
+        {},
+        {"fail_parent_on_failure": True},
+        {"continue_parent_on_failure": True},
+        {"ignore_dependency_on_failure": True},
+        {"remove_dependency_on_failure": True},
+    ]
+    async with FlowProducer(hands.store) as flows:
+        for at, way in enumerate(ways):
+            for outcome, place in ((Done(1), "mail"), (fails(), "mail"), (fails(), "other")):
+                name = f"{at}-{type(outcome).__name__}-{place}"
+                await flows.add(parent(name, child(f"{name}-a", **way), queue=place))
+                await hands.end(await hands.claim_one(), outcome)
+                await hands.claim(1)
+        await flows.add(parent("many", child("a"), child("b"), child("c", delay=1), priority=1))
+        await end(hands, Done(1), Done(1), want=1)
+        # A child that has been completed before, and one that only stands in line.
+        await hands.add(job_id="early")
+        await hands.add(job_id="idle")
+        await end(hands, Done(1))
+        await flows.add(parent("again", child("early"), child("idle")))
+        await flows.add(parent("unique", child("d")))
+        await hands.add(job_id="e", parent=Parent("unique", "bull:mail"))
+        await hands.end(await hands.claim_one(), Done(1))
+        held = await hands.claim(9)
+        await hands.redis.sadd(hands.keys.of(held[0].id).dependencies, "bull:mail:f")
+        await held[0].work.move_to_waiting_children()
+        trimmed = hands.source(remove_on_fail=Keep(count=1))
+        for name in ("g", "h"):
+            await flows.add(parent(f"{name}-parent", child(name), queue="other"))
+            (one,) = (await trimmed.settle([], claim=1)).claims
+            await trimmed.settle([Settled(one, fails())], claim=0)
+
+
+async def remove_families(hands: Hands, queue: Queue) -> None:
+    async with FlowProducer(hands.store) as flows:
+        for place in ("mail", "other"):
+            tree = parent(f"{place}-p", child(f"{place}-a"), child(f"{place}-b"), queue=place)
+            await flows.add(tree)
+        grand = parent("grand", parent("p", child("c"), child("d", priority=1)), queue="other")
+        await flows.add(grand)
+        lonely = await queue.get_job("mail-a")
+        assert lonely is not None
+        assert await lonely.remove_child_dependency()
+        for id in ("mail-b", "other-a"):
+            await queue.remove(id)
+        top = await flows.get_flow("other", "grand")
+        assert top is not None
+        await top.job.remove_unprocessed_children()
+        await flows.add(parent("top", parent("middle", child("low"))))
+        await queue.remove("top")
+        for state in ("failed", "completed"):
+            await flows.add(parent("up", child("down", ignore_dependency_on_failure=True)))
+            held = [each for each in await hands.claim(9) if each.id == "down"]
+            await hands.end(held[0], fails() if state == "failed" else Done(1))
+            down = await queue.get_job("down")
+            assert down is not None
+            await down.retry(state)
+            await queue.obliterate(force=True)
+        # Whoever is swept away leaves a parent here and one elsewhere.
+        await flows.add(parent("here", child("x")))
+        await flows.add(parent("there", child("y"), queue="other"))
+        await queue.clean(0, state="waiting")
+        await flows.add(parent("there", child("z"), queue="other"))
+        await queue.obliterate()
+
+
+async def step(hands: Hands, queue: Queue) -> None:
+    async def held() -> Job:
+        await hands.add(priority=1)
+        return (await hands.claim_one()).work
+
+    job = await held()
+    await job.update_data({"a": 1})
+    await job.update_progress(50)
+    await job.log("a line")
+    await job.clear_logs()
+    await job.extend_lock(1000)
+    await job.move_to_delayed(0)
+    await (await held()).move_to_wait()
+    for priority in (0, 1):
+        id = await hands.add(delay=1000, priority=priority)
+        job = await queue.get_job(id)
+        assert job is not None
+        await job.change_delay(500)
+        await job.promote()
+        await job.change_priority(2)
+        await job.change_priority(3, lifo=True)
+        await job.change_priority(0)
+        await job.remove()
+    for state in ("failed", "completed"):
+        await hands.redis.delete(hands.keys.wait, hands.keys.prioritized)
+        for priority in (0, 1):
+            id = await hands.add(priority=priority, **ONCE)
+            await hands.end(await hands.claim_one(), fails() if state == "failed" else Done(1))
+            job = await queue.get_job(id)
+            assert job is not None
+            await job.retry(state)
+            await hands.end(await hands.claim_one(), fails() if state == "failed" else Done(1))
+        await queue.retry_jobs(state=state)
+
+
+async def schedule(hands: Hands, queue: Queue) -> None:
+    await queue.upsert_job_scheduler("often", Schedule(every=1000))
+    await queue.upsert_job_scheduler("often", Schedule(every=2000))
+    await queue.upsert_job_scheduler("daily", Schedule(pattern="0 0 * * *"))
+    await hands.redis.delete(hands.keys.delayed)
+    for id in await hands.ids("repeat"):
+        slot = await hands.redis.zscore(hands.keys.repeat, id)
+        job = await queue.get_job(f"repeat:{id}:{slot:.0f}")
+        assert job is not None
+        await schedulers.advance(hands.store.hot, hands.keys, job, now=int(slot or 0) + 1)
+        await queue.remove(job.id)
+    await queue.remove_job_scheduler("often")
+    await queue.upsert_job_scheduler("later", Schedule(every=1000))
+    await repeat(hands)
+    await queue.clean(0, state="delayed")
+    await queue.obliterate(force=True)
+
+
+async def repeat(hands: Hands) -> None:
+    """As BullMQ 5 did it before there were schedulers."""
+    await hands.redis.zadd(hands.keys.repeat, {"old": 1000})
+    opts = {"repeat": {"every": 1000, "count": 1}, "prevMillis": 1000, "jobId": "repeat:old:1000"}
+    fields: Any = {"name": "send", "data": "{}", "rjk": "old"}
+    fields |= {"opts": json.dumps(opts), "timestamp": 1}
+    await hands.redis.hset(hands.keys.of("repeat:old:1000").job, mapping=fields)
+    await hands.redis.lpush(hands.keys.wait, "repeat:old:1000")
+    (held,) = [each for each in await hands.claim(9) if each.id == "repeat:old:1000"]
+    assert await schedulers.advance(hands.store.hot, hands.keys, held.work, now=1500)
+
+
+async def admin(hands: Hands, queue: Queue) -> None:
+    await queue.add_many([NewJob("send")] * 2)
+    await hands.add(priority=1, deduplication=Deduplication("x"))
+    await hands.add(delay=1)
+    await hands.end(await hands.claim_one(), Done(1))
+    await queue.pause()
+    await queue.resume()
+    await hands.redis.lpush(hands.keys.paused, "aside")
+    await queue.resume()
+    await queue.promote_jobs()
+    await queue.clean(0, state="completed")
+    await queue.clean(0, state="waiting")
+    await hands.add()
+    (orphan,) = await hands.claim(1)
+    await hands.redis.delete(hands.keys.active)
+    assert await queue.remove_orphans() == 1, orphan
+    await hands.add(delay=1)
+    await queue.drain(delayed=True)
+    await hands.add()
+    await queue.obliterate()
