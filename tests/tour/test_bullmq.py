@@ -7,6 +7,8 @@ so whatever is shown here in Python works as well when the other side is written
 """
 
 import asyncio
+import os
+from functools import cache
 from threading import Thread
 from typing import Any
 
@@ -302,17 +304,23 @@ async def test_many_queues_can_share_one_store(redis_url: str) -> None:
 
 def test_code_that_is_not_async_adds_jobs_too(redis_url: str) -> None:
     """A site in Django or Flask keeps one loop in a thread, and all its requests share the queue
-    there. The call returns when the job is stored."""
-    loop = asyncio.new_event_loop()
-    thread = Thread(target=loop.run_forever, name="queues", daemon=True)
-    thread.start()
-    queue = Queue("mail", redis_url)
+    there. The call returns when the job is stored. A thread does not survive a fork, so each
+    process starts its own when it first adds something."""
+
+    @cache
+    def started(process: int) -> tuple[Queue, asyncio.AbstractEventLoop, Thread]:
+        loop = asyncio.new_event_loop()
+        thread = Thread(target=loop.run_forever, name="queues", daemon=True)
+        thread.start()
+        return Queue("mail", redis_url), loop, thread
 
     def add(name: str, data: Any) -> Job:
+        queue, loop, _ = started(os.getpid())
         return asyncio.run_coroutine_threadsafe(queue.add(name, data), loop).result(timeout=5)
 
     assert add("send", {"to": "ada@example.org"}).id == "1"
 
+    queue, loop, thread = started(os.getpid())
     asyncio.run_coroutine_threadsafe(queue.close(), loop).result()
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
