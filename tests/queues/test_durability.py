@@ -177,3 +177,12 @@ async def test_the_environment_asks_for_a_replica(
     with pytest.raises(InvalidSetting, match="must be primary or replica, got 'paper'"):
         async with bullmq.Queue("mail", primary.url):
             pass
+
+
+async def test_durability_is_one_of_two_words(redis_url: str) -> None:
+    text: Any = "primary"
+    async with await connect(redis_url, StoreOptions(durability=text)) as store:
+        await add_a_job(store)
+    other: Any = "nonsense"
+    with pytest.raises(InvalidOption, match="must be primary or replica, got 'nonsense'"):
+        StoreOptions(durability=other)

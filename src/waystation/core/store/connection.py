@@ -47,6 +47,9 @@ class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("connect_timeout", "call_timeout", "replica_timeout"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise InvalidOption(f"{name} must be above 0 seconds, got {getattr(self, name)}")
+        if self.durability not in tuple(Durability):
+            wanted = " or ".join(Durability)
+            raise InvalidOption(f"durability must be {wanted}, got {self.durability!r}")
         if self.max_connections < 1:
             raise InvalidOption(f"max_connections must be at least 1, got {self.max_connections}")
         if not self.client_name.isascii() or not self.client_name.isprintable():
@@ -76,7 +79,7 @@ class Store:
     def __init__(
         self, address: Address, options: StoreOptions, *, share: embedded.Shared | None = None
     ) -> None:
-        if address.kind is Kind.CLUSTER and options.durability is not Durability.PRIMARY:
+        if address.kind is Kind.CLUSTER and options.durability != Durability.PRIMARY:
             raise InvalidOption(
                 f"durability={options.durability} needs one server or sentinels, got a cluster; "
                 "there, min-replicas-to-write makes the nodes themselves wait"
@@ -103,7 +106,7 @@ class Store:
     @cached_property
     def durable(self) -> Client:
         """The client for additions, which waits for a replica when the options say so."""
-        if self.options.durability is Durability.PRIMARY:
+        if self.options.durability == Durability.PRIMARY:
             return self.hot
         pool: ConnectionPool = self.redis.connection_pool
         patience = self.options.call_timeout + self.options.replica_timeout
