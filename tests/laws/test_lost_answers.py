@@ -1,15 +1,20 @@
 """A call that took effect, and whose answer nobody heard."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from tests.support.deaf import made_deaf
+from tests.support.patience import LIMIT_S
 from waystation.core.errors import StoreUnreachable
-from waystation.core.outcome import Done, Returned
+from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Settled
+from waystation.core.runtime.handlers import handler_of
+from waystation.core.runtime.worker import Worker, WorkerOptions
 
 from .line import Line
+from .test_working import Notes
 
 KEPT_IN_A_STORE = pytest.mark.parametrize("line", ["bullmq", "files", "routing"], indirect=True)
 
@@ -58,9 +63,144 @@ async def test_an_outcome_that_was_filed_counts_once(line: Line) -> None:
 
     reply = await source.settle(held, claim=1)
 
-    assert [refused.claim.id for refused in reply.refused] == [first]
+    assert not reply.refused
+    assert [(each.claim.id, each.outcome) for each in reply.settled] == [(first, Done("ok"))]
     assert [claim.id for claim in reply.claims] == [second]
     assert await line.state(first) == "completed"
+
+
+OUTCOMES = [Done("ok"), Failed(RuntimeError("no")), Returned()]
+
+
+@KEPT_IN_A_STORE
+@pytest.mark.parametrize("attempts", [1, 3])
+@pytest.mark.parametrize("outcome", OUTCOMES, ids=["done", "failed", "returned"])
+async def test_an_outcome_that_was_filed_is_no_refusal(
+    line: Line, outcome: Outcome, attempts: int
+) -> None:
+    id = await line.add(attempts=attempts, backoff_ms=60_000)
+    source = line.source()
+    (claim,) = (await source.settle([], claim=1)).claims
+    settled = [Settled(claim, outcome)]
+    made_deaf(source).lose_next()
+    with pytest.raises(StoreUnreachable):
+        await source.settle(settled, claim=0)
+    state = await line.state(id)
+    assert state != "active"
+
+    reply = await source.settle(settled, claim=0)
+
+    assert not reply.refused
+    assert [each.claim for each in reply.settled] == [claim]
+    assert isinstance(reply.settled[0].outcome, type(outcome))
+    assert await line.state(id) == state
+
+
+@KEPT_IN_A_STORE
+async def test_a_retry_that_was_filed_is_no_refusal_when_another_has_begun_it(line: Line) -> None:
+    id = await line.add(attempts=3)
+    source = line.source()
+    (claim,) = (await source.settle([], claim=1)).claims
+    settled = [Settled(claim, Failed(RuntimeError("no")))]
+    made_deaf(source).lose_next()
+    with pytest.raises(StoreUnreachable):
+        await source.settle(settled, claim=0)
+    assert [each.id for each in (await line.source().settle([], claim=1)).claims] == [id]
+
+    reply = await source.settle(settled, claim=0)
+
+    assert not reply.refused
+    assert len(reply.settled) == 1
+    assert await line.state(id) == "active"
+
+
+@KEPT_IN_A_STORE
+@pytest.mark.parametrize("outcome", OUTCOMES[:2], ids=["done", "failed"])
+async def test_an_outcome_that_was_never_filed_is_refused_even_when_in_doubt(
+    line: Line, outcome: Outcome
+) -> None:
+    """The call did not reach the store, the lease lapsed, and another one did the work."""
+    id = await line.add()
+    slow, quick = line.source(), line.source()
+    (stale,) = (await slow.settle([], claim=1)).claims
+    settled = [Settled(stale, outcome, 99.0)]
+    made_deaf(slow).miss_next()
+    with pytest.raises(StoreUnreachable):
+        await slow.settle(settled, claim=0)
+    await line.lapse_leases()
+    (fresh,) = (await quick.settle([], claim=1)).claims
+    assert not (await quick.settle([Settled(fresh, Done("in time"))], claim=0)).refused
+
+    reply = await slow.settle(settled, claim=0)
+
+    assert [each.claim for each in reply.refused] == [stale]
+    assert not reply.settled
+    assert await line.state(id) == "completed"
+
+
+@KEPT_IN_A_STORE
+async def test_an_outcome_that_did_not_reach_the_store_is_filed_when_it_is_sent_again(
+    line: Line,
+) -> None:
+    id = await line.add()
+    source = line.source()
+    (claim,) = (await source.settle([], claim=1)).claims
+    settled = [Settled(claim, Done("ok"))]
+    made_deaf(source).miss_next()
+    with pytest.raises(StoreUnreachable):
+        await source.settle(settled, claim=0)
+    assert await line.state(id) == "active"
+
+    reply = await source.settle(settled, claim=0)
+
+    assert not reply.refused
+    assert await line.state(id) == "completed"
+
+
+@KEPT_IN_A_STORE
+async def test_a_lost_answer_while_looking_is_no_refusal_either(line: Line) -> None:
+    ids = [await line.add() for _ in range(2)]
+    source = line.source()
+    claims = (await source.settle([], claim=2)).claims
+    settled = [Settled(claim, Done("ok")) for claim in claims]
+    deaf = made_deaf(source)
+    for _ in range(3):
+        deaf.lose_next()
+        with pytest.raises(StoreUnreachable):
+            await source.settle(settled[:1], claim=0)
+    deaf.lose_next()
+    with pytest.raises(StoreUnreachable):
+        await source.settle(settled, claim=0)
+
+    reply = await source.settle(settled, claim=0)
+
+    assert not reply.refused
+    assert sorted(each.claim.id for each in reply.settled) == sorted(ids)
+
+
+@KEPT_IN_A_STORE
+async def test_a_worker_that_misses_answers_tells_every_outcome_once(line: Line) -> None:
+    ids = [await line.add() for _ in range(12)]
+    notes = Notes()
+    source = line.source()
+    deaf = made_deaf(source)
+    deaf.loses = {2, 4, 7}
+
+    async def handle(work: Any) -> None:
+        await asyncio.sleep(0)
+
+    options = WorkerOptions(concurrency=3, batch_limit=3, wait_s=0.05)
+    worker = Worker(source, handler_of(handle, concurrency=3), options, listener=notes)
+    running = asyncio.create_task(worker.run())
+    async with asyncio.timeout(LIMIT_S):
+        while len(notes.settled_ids) < len(ids):
+            await asyncio.sleep(0.005)
+    worker.stop()
+    await running
+
+    assert sorted(notes.settled_ids) == sorted(ids)
+    assert not notes.refused_ids
+    assert [await line.state(id) for id in ids] == ["completed"] * len(ids)
 
 
 @KEPT_IN_A_STORE

@@ -54,7 +54,7 @@ MISTAKES: list[tuple[Callable[[], Any], str]] = [
     (lambda: bull_worker(limiter={"max": 1}), "limiter must be a Limit"),
     (lambda: bull_worker(worker_name="my worker"), "worker_name must be text without spaces"),
     (lambda: bull_worker(remove_on_complete=TEXT), "remove_on_complete must be True"),
-    (lambda: bull_worker().on(TEXT, print), "an event is one of active, completed, "),
+    (lambda: bull_worker().on(TEXT, print), "an event is one of active, closed, "),
     (lambda: routing.Target(capabilities=TEXT), "a target's capabilities takes a list of names"),
     (lambda: routing.Retry(skip_on=TEXT), "skip_on takes a list of names, got 'gpu'"),
     (lambda: routing.Schedule(run_at=TEXT), "run_at must be a whole number"),

@@ -13,12 +13,20 @@ class Deaf:
         self._client = client
         self._calls = 0
         self.loses: set[int] = set()
+        self._misses = 0
 
     def lose_next(self, after: int = 0) -> None:
         """Lose the answer to the next script, or to a later one."""
         self.loses.add(self._calls + 1 + after)
 
+    def miss_next(self) -> None:
+        """Let the next script not reach the store at all."""
+        self._misses = 1
+
     async def execute_command(self, *args: Any) -> Any:
+        if self._misses and args[0] in ("EVALSHA", "EVAL"):
+            self._misses -= 1
+            raise StoreUnreachable("nobody answers")
         answer = await self._client.execute_command(*args)
         if args[0] not in ("EVALSHA", "EVAL"):
             return answer

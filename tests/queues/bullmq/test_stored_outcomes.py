@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
+from tests.support.deaf import made_deaf
 from tests.support.patience import LIMIT_S
+from waystation.core.errors import StoreUnreachable
+from waystation.core.outcome import Done, Failed, Outcome
+from waystation.core.runtime.claim import Settled
 from waystation.core.runtime.metered import Metered
 from waystation.core.telemetry.metrics import Metrics
 from waystation.queues.bullmq import Job, Parent, Queue, RateLimitError, Worker
@@ -181,3 +185,66 @@ async def test_a_parent_that_its_children_hold_up_is_heard_as_failed(
 
     assert heard.events == ["failed"]
     assert "pending dependencies" in heard.told[0][1]["failed_reason"]
+
+
+@pytest.mark.parametrize(
+    "outcome", [Done("ok"), Failed(RuntimeError("no"))], ids=["done", "failed"]
+)
+async def test_an_outcome_of_a_job_that_is_not_kept_is_found_in_the_events(
+    hands: Hands, outcome: Outcome
+) -> None:
+    worker = hands.source(worker="ours", remove_on_complete=True, remove_on_fail=True)
+    id = await hands.add(attempts=1)
+    (claim,) = (await worker.settle([], claim=1)).claims
+    made_deaf(worker).lose_next()
+    with pytest.raises(StoreUnreachable):
+        await worker.settle([Settled(claim, outcome)], claim=0)
+    assert not await hands.hash(id)
+
+    reply = await worker.settle([Settled(claim, outcome)], claim=0)
+
+    assert not reply.refused
+    assert [each.claim for each in reply.settled] == [claim]
+    assert claim.work.attempts_made == 1
+    assert claim.work.finished_on
+
+
+async def test_a_job_that_another_worker_has_ended_is_refused_although_it_is_not_kept(
+    hands: Hands,
+) -> None:
+    slow = hands.source(worker="slow")
+    quick = hands.source(worker="quick", remove_on_complete=True)
+    await hands.add()
+    (stale,) = (await slow.settle([], claim=1)).claims
+    made_deaf(slow).miss_next()
+    with pytest.raises(StoreUnreachable):
+        await slow.settle([Settled(stale, Done("late"))], claim=0)
+    await hands.lapse()
+    (fresh,) = (await quick.settle([], claim=1)).claims
+    assert not (await quick.settle([Settled(fresh, Done("ok"))], claim=0)).refused
+
+    reply = await slow.settle([Settled(stale, Done("late"))], claim=0)
+
+    assert [each.claim for each in reply.refused] == [stale]
+    assert not reply.settled
+
+
+async def test_a_parent_that_failed_for_its_children_is_no_refusal_when_the_answer_was_lost(
+    hands: Hands, redis_url: str
+) -> None:
+    async with Queue("mail", redis_url) as queue:
+        first = await hands.add(attempts=1)
+        claim = await hands.claim_one()
+        await queue.add("late", parent=Parent(first, "bull:mail"))
+        deaf = made_deaf(hands.worker)
+        for after in (0, 1):
+            deaf.lose_next(after=after)
+            with pytest.raises(StoreUnreachable):
+                await hands.worker.settle([Settled(claim, Done())], claim=0)
+
+        reply = await hands.worker.settle([Settled(claim, Done())], claim=0)
+
+    assert not reply.refused
+    (stored,) = reply.settled
+    assert isinstance(stored.outcome, Failed)
+    assert await hands.where(first) == ["failed"]

@@ -3,11 +3,11 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from typing import Any, cast
+from typing import Any
 
 from waystation.core import identity
 from waystation.core.clock import Clock, SystemClock
-from waystation.core.errors import StoreError, StoreUnreachable
+from waystation.core.errors import LeaseLost, StoreError, StoreUnreachable
 from waystation.core.outcome import Failed
 from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
 from waystation.core.store.connection import Store
@@ -15,10 +15,11 @@ from waystation.core.store.script import Client
 
 from . import scripts
 from .claim_options import ClaimOptions
+from .doubts import Accepted, Sent, filed_before
 from .job import COUNTED, Job, QueueRef
 from .keys import QueueKeys
 from .marker import Marker
-from .records import HELD_UP, Record, Records, held_up, remember
+from .records import HELD_UP, Records, held_up, remember
 from .refusals import refusal
 from .scripts import SERVER_TIME, Settlement
 
@@ -54,6 +55,8 @@ class BullSource:
         self._records = Records(options)
         self._limited_until = 0.0
         self._lost_answers: list[str] = []
+        self._in_doubt: dict[Claim[Job], Sent] = {}
+        """What was sent with calls whose answers were lost."""
 
     async def open(self) -> None:
         """Show up among the queue's workers."""
@@ -71,58 +74,86 @@ class BullSource:
         if not settled and not claim:
             await scripts.leave(self._client, self._keys)
             return Reply()
-        outcomes: list[str | bytes | int] = []
-        sent: list[tuple[Settled[Job], Record]] = []
-        moved: list[Settled[Job]] = []
-        for each in settled:
-            stored, record = self._records.at_once(each) or await self._records.of(each)
-            if record:
-                outcomes += record
-                sent.append((stored, record))
-            else:
-                moved.append(stored)
+        sent, moved = await self._to_send(settled)
         if self._timer.monotonic() < self._limited_until:
             claim = 0
         found = await self._find_lost_claims() if self._lost_answers else []
         claim = max(0, claim - len(found))
         if not sent and not claim:
             return Reply(found, settled=moved)
-        settlement, token = await self._call(outcomes, claim)
+        tokens = {each.token for each in found}
         try:
-            stored, refused = await self._sorted(sent, settlement)
+            settlement, token = await self._call(_flat(sent), claim)
+            tokens.add(token)
+            accepted, refused = await self._sorted(sent, settlement)
             claims = await self._claims(settlement.claims, token)
         except StoreError:
-            # The whole is asked for again, and what it has claimed is found then.
-            self._lost_answers.append(token)
+            # The whole is asked for again: what was claimed is found then, and what was filed
+            # must not seem refused.
+            self._lost_answers += tokens
+            self._in_doubt = {each[0].claim: each for each in sent} | self._in_doubt
             raise
-        return Reply(found + claims, refused, moved + stored if moved else stored)
+        if self._in_doubt:
+            for each, _ in sent:
+                self._in_doubt.pop(each.claim, None)
+        for each, record, at in accepted:
+            remember(each.claim.work, record, at)
+            moved.append(each)
+        return Reply(found + claims, refused, moved)
+
+    async def _to_send(
+        self, settled: Sequence[Settled[Job]]
+    ) -> tuple[list[Sent], list[Settled[Job]]]:
+        """What is sent for each outcome, and the outcomes for which nothing is."""
+        records, in_doubt = self._records, self._in_doubt
+        sent: list[Sent] = []
+        moved: list[Settled[Job]] = []
+        for each in settled:
+            before = in_doubt.get(each.claim) if in_doubt else None
+            stored, record = before or records.at_once(each) or await records.of(each)
+            if record:
+                sent.append((stored, record))
+            else:
+                moved.append(stored)
+        return sent, moved
 
     async def _sorted(
-        self, sent: Sequence[tuple[Settled[Job], Record]], settlement: Settlement
-    ) -> tuple[list[Settled[Job]], list[Refused[Job]]]:
-        """What was accepted, and what was not; the jobs know what was stored about them."""
-        stored: list[Settled[Job]] = []
+        self, sent: Sequence[Sent], settlement: Settlement
+    ) -> tuple[list[Accepted], list[Refused[Job]]]:
+        """What was accepted, and what was not."""
+        accepted: list[Accepted] = []
         refused: list[Refused[Job]] = []
         waiting: list[Settled[Job]] = []
+        doubtful: list[Sent] = []
         now = b"%d" % settlement.now
         for (each, record), code in zip(sent, settlement.codes, strict=True):
             if not code:
-                remember(each.claim.work, record, now)
-                stored.append(each)
+                accepted.append((each, record, now))
             elif code in HELD_UP:
                 error = held_up(code, each.claim.id)
                 waiting.append(Settled(each.claim, Failed(error), each.took_s))
+            elif each.claim in self._in_doubt:
+                doubtful.append((each, record))
             else:
                 refused.append(Refused(each.claim, refusal(code, each.claim.id)))
+        if doubtful:
+            worker = self._options.worker
+            found = await filed_before(self._client, self._keys, doubtful, worker=worker)
+            for (each, record), at in zip(doubtful, found, strict=True):
+                if at is None:
+                    lost = LeaseLost(f"job {each.claim.id} was taken back from this worker")
+                    refused.append(Refused(each.claim, lost))
+                else:
+                    accepted.append((each, record, at))
         if waiting:
             # Their children do not let them complete, and nobody else would end them.
             failing = [await self._records.of(each) for each in waiting]
-            outcomes = [part for _, record in failing for part in record or ()]
-            settlement, _ = await self._call(outcomes, 0)
-            more, others = await self._sorted(cast(Any, failing), settlement)
-            stored += more
+            again = [(each, record) for each, record in failing if record]
+            settlement, _ = await self._call(_flat(again), 0)
+            more, others = await self._sorted(again, settlement)
+            accepted += more
             refused += others
-        return stored, refused
+        return accepted, refused
 
     async def _call(
         self, outcomes: Sequence[str | bytes | int], claim: int
@@ -229,3 +260,7 @@ class BullSource:
             yield extend
         finally:
             await store.close()
+
+
+def _flat(sent: Sequence[Sent]) -> list[str | bytes | int]:
+    return [part for _, record in sent for part in record]

@@ -92,6 +92,14 @@ async def find_held(
 
 
 @script(reply=raw)
+async def filed_before(
+    redis: Client, keys: QueueKeys, *, base: str, outcomes: Sequence[str | int]
+) -> list[bytes]:
+    """Tell which outcomes were filed away by calls whose answers were lost."""
+    ...
+
+
+@script(reply=raw)
 async def extend_locks(
     redis: Client, keys: QueueKeys, *, base: str, lease_ms: int, locks: Sequence[str]
 ) -> list[int]:

@@ -15,7 +15,7 @@ from waystation.core import codec, identity
 from waystation.core.breaker import BreakerOptions
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import LeaseLost, StoreError
-from waystation.core.outcome import Done, Failed, Retried
+from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
 from waystation.core.runtime.tasks import end
 from waystation.core.store.connection import Store
@@ -23,6 +23,7 @@ from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import describe, get_logger
 
 from . import scripts
+from .doubts import Doubts
 from .gates import Gates, Plan, resolve
 from .handover import Handles, Handover, Picks
 from .job import Job
@@ -30,7 +31,7 @@ from .keys import FileKeys
 from .meter import Meter
 from .options import WorkOptions
 from .reading import FileClaim, Reader
-from .records import Record, failure, handed_back, success
+from .records import Record, as_stored, failure, handed_back, success
 from .scripts import SERVER_TIME, Settlement
 from .trouble import Reason, reason_of
 from .wake import Wake
@@ -80,6 +81,7 @@ class FileSource:
         self._quiet = asyncio.Event()
         self._finding = asyncio.Lock()
         self._in_doubt = False
+        self._doubts = Doubts()
         self._due_at: float | None = None
 
     async def open(self) -> None:
@@ -115,20 +117,22 @@ class FileSource:
         if not (mine or claim or self._reader.aside):
             return Reply(found, refused, stored)
         aside, self._reader.aside = self._reader.aside, []
-        records = [self._record(each) for each in mine]
+        records = self._doubts.records_of(mine, self._record)
         try:
             if claim:
                 await self._handover.look(self._client)
             settlement, claims = await self._call([*aside, *records], claim)
+            codes = settlement.codes[len(aside) :]
+            aside, found = [], [*found, *claims]
+            await self._sort(mine, records, codes, stored, refused)
         except StoreError:
             self._reader.aside = aside + self._reader.aside
             self._held.difference_update(found)
             self._found = [each.raw for each in found] + self._found
+            self._doubts.add(mine, records)
             raise
         self._held.difference_update(cast(FileClaim, each.claim) for each in mine)
-        codes = settlement.codes[len(aside) :]
-        self._sort(mine, records, codes, stored, refused)
-        return Reply([*found, *claims], refused, stored)
+        return Reply(found, refused, stored)
 
     async def wait(self, at_most: float) -> None:
         """Return when there may be work."""
@@ -243,11 +247,14 @@ class FileSource:
     ) -> None:
         """Settle what another worker fetched; it is still the one that holds it."""
         worker = group[0].claim.token
-        records = [self._record(each) for each in group]
-        settlement = await self._send(
-            self._keys.of(worker), worker, records, 0, self.gates.plan(0), Picks([])
-        )
-        self._sort(group, records, settlement.codes, stored, refused)
+        records = self._doubts.records_of(group, self._record)
+        keys, plan = self._keys.of(worker), self.gates.plan(0)
+        try:
+            settlement = await self._send(keys, worker, records, 0, plan, Picks([]))
+            await self._sort(group, records, settlement.codes, stored, refused)
+        except StoreError:
+            self._doubts.add(group, records)
+            raise
 
     async def _renew(self, client: Client) -> list[bytes]:
         return await scripts.renew(
@@ -313,7 +320,7 @@ class FileSource:
                 resolve(claim.permit, Reason.CANCELLED)
                 return handed_back(claim.raw, claim.id, claim.lane, claim.work.attempt)
 
-    def _sort(
+    async def _sort(
         self,
         settled: Sequence[Settled[Job]],
         records: Sequence[Record],
@@ -322,6 +329,7 @@ class FileSource:
         refused: list[Refused[Job]],
     ) -> None:
         """Put each outcome among those that were stored, or those that came too late."""
+        codes = await self._doubts.cleared(self._client, self._keys, settled, records, codes)
         for each, record, code in zip(settled, records, codes, strict=True):
             claim = cast(FileClaim, each.claim)
             if code:
@@ -330,7 +338,7 @@ class FileSource:
             elif isinstance(each.outcome, Failed):
                 reason = reason_of(each.outcome.error)
                 self._count_failure(claim.lane, reason, again=record[0] == "retry")
-                outcome = _as_stored(each.outcome.error, claim.work.attempt, record)
+                outcome = as_stored(each.outcome.error, claim.work.attempt, record)
                 stored.append(Settled(claim, outcome, each.took_s))
             else:
                 stored.append(each)
@@ -363,9 +371,3 @@ def _by_holder(
     )
     groups = {holder: list(group) for holder, group in by_holder}
     return groups.pop(worker, []), list(groups.values())
-
-
-def _as_stored(error: BaseException, attempt: int, record: Record) -> Failed:
-    if record[0] == "retry":
-        return Retried(error, attempt, cast(int, record[6]))
-    return Failed(error, attempt)

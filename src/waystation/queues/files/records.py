@@ -1,8 +1,9 @@
 """What is written down about an attempt that has ended: the form that the scripts read."""
 
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from waystation.core.failure import message_of
+from waystation.core.outcome import Failed, Retried
 
 from . import job as jobs
 from .job import Job
@@ -63,3 +64,10 @@ def abandoned(raw: bytes, job: Job, lane: int, queue: str, max_retries: int) -> 
         why = "its worker fell silent too often"
         return dead(raw, job.id, lane, job.attempt, payload, Reason.ABANDONED, why)
     return ("retry", raw, job.id, lane, job.attempt, payload, 0, Reason.ABANDONED.value)
+
+
+def as_stored(error: BaseException, attempt: int, record: Record) -> Failed:
+    """What the record of a failure makes of it when it is accepted."""
+    if record[0] == "retry":
+        return Retried(error, attempt, cast(int, record[6]))
+    return Failed(error, attempt)

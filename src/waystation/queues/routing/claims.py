@@ -25,6 +25,7 @@ from waystation.core.outcome import Done, Failed, Retried, Stored
 from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.tasks import end
+from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 
@@ -38,6 +39,9 @@ from .wakes import Wakes
 
 Record: TypeAlias = Sequence[str | bytes | int]
 """An outcome as the settling script takes it."""
+
+Sent: TypeAlias = tuple[Settled[Job], Record]
+"""An outcome as it will be stored, and what is sent for it."""
 
 PER_CALL = 1_000
 """Jobs in one step; a script can take only so many values in hand at once."""
@@ -79,6 +83,8 @@ class RoutingSource:
         self._dice = random.Random()
         self._wakes = Wakes(store, keys, profile.types)
         self._lost_answers: set[str] = set()
+        self._in_doubt: dict[Claim[Job], Sent] = {}
+        """What was sent with calls whose answers were lost."""
 
     async def open(self) -> None:
         """Show up in the registry."""
@@ -95,31 +101,65 @@ class RoutingSource:
 
     async def settle(self, settled: Sequence[Settled[Job]], *, claim: int) -> Reply[Job]:
         """File outcomes away and claim up to `claim` more, in one round trip."""
-        if len(settled) > PER_CALL:
-            first = await self.settle(settled[:PER_CALL], claim=0)
-            rest = await self.settle(settled[PER_CALL:], claim=claim)
-            return Reply(
-                [*first.claims, *rest.claims],
-                [*first.refused, *rest.refused],
-                [*first.settled, *rest.settled],
-            )
-        sent = [self._record(each) for each in settled]
-        outcomes = [part for _, record in sent for part in record]
-        found = await self._find_lost_claims() if self._lost_answers else []
-        claim = max(0, claim - len(found))
-        token, settlement = await self._call(outcomes, claim)
+        sent = [self._in_doubt.get(each.claim) or self._record(each) for each in settled]
         stored: list[Settled[Job]] = []
         refused: list[Refused[Job]] = []
-        for (each, _), code in zip(sent, settlement.codes, strict=True):
-            if code:
-                refused.append(Refused(each.claim, _refusal(code, each.claim.id)))
-            else:
-                stored.append(each)
-        while settlement.unread and not settlement.claims:
-            token, settlement = await self._call((), claim)
-        raw = settlement.claims
-        claims = await self._claims((raw[at], raw[at + 1], token) for at in range(0, len(raw), 2))
+        found: list[Claim[Job]] = []
+        tokens: set[str] = set()
+        try:
+            *pages, last = _pages(sent)
+            for page in pages:
+                _, settlement = await self._call(_flat(page), 0)
+                await self._sort(page, settlement.codes, stored, refused)
+            if self._lost_answers:
+                found = await self._find_lost_claims()
+                tokens.update(each.token for each in found)
+            claim = max(0, claim - len(found))
+            token, settlement = await self._call(_flat(last), claim)
+            tokens.add(token)
+            await self._sort(last, settlement.codes, stored, refused)
+            while settlement.unread and not settlement.claims:
+                token, settlement = await self._call((), claim)
+            raw = settlement.claims
+            claims = await self._claims(
+                (raw[at], raw[at + 1], token) for at in range(0, len(raw), 2)
+            )
+        except StoreError:
+            # The whole is asked for again: what was claimed is found then, and what was filed
+            # must not seem refused.
+            self._lost_answers |= tokens
+            self._in_doubt = {each[0].claim: each for each in sent} | self._in_doubt
+            raise
+        if self._in_doubt:
+            for each in settled:
+                self._in_doubt.pop(each.claim, None)
         return Reply([*found, *claims], refused, stored)
+
+    async def _sort(
+        self,
+        sent: Sequence[Sent],
+        codes: Sequence[int],
+        stored: list[Settled[Job]],
+        refused: list[Refused[Job]],
+    ) -> None:
+        """Put each outcome among those that were stored, or those that were not."""
+        for (each, record), code in zip(sent, codes, strict=True):
+            if not code or (each.claim in self._in_doubt and await self._was_filed(record)):
+                stored.append(each)
+            else:
+                refused.append(Refused(each.claim, _refusal(code, each.claim.id)))
+
+    async def _was_filed(self, record: Record) -> bool:
+        """Whether an outcome was filed by a call whose answer was lost.
+
+        What is kept of an attempt has the instant and the time it took, so no two are the same.
+        """
+        if record[0] == "returned":
+            return True
+        result = record[3 if record[0] == "completed" else 4]
+        with faults.told():
+            key = self._keys.of(str(record[1])).result
+            return await self._client.execute_command("GET", key) == result
 
     async def _call(self, outcomes: Record, want: int) -> tuple[str, Settlement]:
         self._calls += 1
@@ -183,7 +223,7 @@ class RoutingSource:
                 raise
         return claims
 
-    def _record(self, settled: Settled[Job]) -> tuple[Settled[Job], Record]:
+    def _record(self, settled: Settled[Job]) -> Sent:
         """The outcome as it will be stored, and what is sent for it."""
         claim = settled.claim
         match settled.outcome:
@@ -195,7 +235,7 @@ class RoutingSource:
             case _:
                 return settled, ("returned", claim.id, claim.token)
 
-    def _done(self, settled: Settled[Job], value: object) -> tuple[Settled[Job], Record]:
+    def _done(self, settled: Settled[Job], value: object) -> Sent:
         claim, job = settled.claim, settled.claim.work
         try:
             result = success(value, self._now_ms(), settled.took_s)
@@ -305,6 +345,15 @@ class RoutingSource:
 
     def _now_ms(self) -> int:
         return self._clock.now_ms() if self._clock else time.time_ns() // 1_000_000
+
+
+def _pages(sent: Sequence[Sent]) -> list[Sequence[Sent]]:
+    """As many as one step takes, and one page at least."""
+    return [sent[at : at + PER_CALL] for at in range(0, max(len(sent), 1), PER_CALL)]
+
+
+def _flat(sent: Sequence[Sent]) -> list[str | bytes | int]:
+    return [part for _, record in sent for part in record]
 
 
 def _refusal(code: int, id: str) -> WaystationError:

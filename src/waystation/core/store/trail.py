@@ -1,0 +1,28 @@
+"""Reading a stream of events backwards, to find out what has become of something."""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from waystation.core.store import faults
+from waystation.core.store.script import Client
+
+_PAGE = 500
+_MOST = 10_000
+"""What came before so many events is not worth the time of the server."""
+
+
+async def newest_first(
+    client: Client, stream: str
+) -> AsyncGenerator[tuple[bytes, dict[bytes, bytes]]]:
+    """The ids and fields of a stream's events, from the newest back."""
+    end = "+"
+    for _ in range(_MOST // _PAGE):
+        with faults.told():
+            page: list[Any] = await client.execute_command(
+                "XREVRANGE", stream, end, "-", "COUNT", _PAGE
+            )
+        for id, flat in page:
+            yield id, dict(zip(flat[::2], flat[1::2], strict=True))
+        if len(page) < _PAGE:
+            return
+        end = f"({page[-1][0].decode()}"
