@@ -66,7 +66,13 @@ class App:
         self.desk = desk
         self.store: Store = desk.rooms.store
         floor_s = desk.options.change_floor_ms / 1000
-        self.operators = Operators(self.store, desk.clock, cookie=desk.cookie("o"), floor_s=floor_s)
+        self.operators = Operators(
+            self.store,
+            desk.clock,
+            cookie=desk.cookie("o"),
+            floor_s=floor_s,
+            guess_s=desk.options.guess_floor_ms / 1000,
+        )
         self.visitors = Visitors(desk)
         sessions = Sessions(desk)
         self._connectors = Connectors(desk, sessions, self.operators)

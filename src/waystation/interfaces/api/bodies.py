@@ -1,8 +1,10 @@
 """What is said over HTTP, field by field."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+
+from waystation.interfaces.api.http.endpoints import stated
 
 
 class Enqueue(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -17,7 +19,7 @@ class Enqueue(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     target: str = ""
     """The path to go on to when it is the visitor's turn."""
     locale: str = ""
-    h: str = ""
+    h: Annotated[str, stated(pattern="^([0-9a-f]{64})?$")] = ""
     """SHA-256, in hexadecimal, of a secret that is shown when it is the visitor's turn."""
     metadata: dict[str, str | int | float | bool | None] = {}
 
@@ -48,7 +50,7 @@ class Possession(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 class Handle(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """How the site reaches a visitor."""
 
-    handle: str
+    handle: Annotated[str, stated(pattern="^[A-Za-z0-9_.:@+-]{1,128}$")]
     """Something that means a person to the site alone, such as the id of an order."""
 
 

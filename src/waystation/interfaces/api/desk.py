@@ -45,6 +45,8 @@ class DeskOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Asking more often than this, beyond a few times, is answered without asking the store."""
     change_floor_ms: int = 1000
     """An operator who changes things more often than this, beyond a minute's worth, has to wait."""
+    guess_floor_ms: int = 6000
+    """Wrong keys and codes that come from one address more often, beyond ten, are not looked at."""
     ticket_s: int = 86_400
     session_token_s: int = 120
     """How long a connector believes a session without asking."""

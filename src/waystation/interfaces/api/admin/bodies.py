@@ -5,9 +5,21 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from waystation.interfaces.api.hooks.hooks import TOLD
+from waystation.interfaces.api.http.endpoints import stated
+from waystation.interfaces.api.operators.operators import Role
+from waystation.queues.waitingroom.admission import BATCH
+from waystation.queues.waitingroom.codes import MOST_AT_ONCE, MOST_USES
+from waystation.queues.waitingroom.control import LONGEST_FAIL_OPEN_S, LONGEST_RAMP_S
 from waystation.queues.waitingroom.hours import Hour
+from waystation.queues.waitingroom.options import MOST_RATE
 
 LONGEST_MINUTES = 7 * 24 * 60
+MOST_OPEN_MINUTES = LONGEST_FAIL_OPEN_S / 60
+LONGEST_MESSAGE = 500
+LONGEST_DAYS = 366
+LONGEST_KEY = 256
+MOST_INVITES = 1000
 
 
 class NewRoom(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -21,30 +33,30 @@ class NewRoom(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 class Rate(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """How many come in."""
 
-    new_users_per_minute: float
-    ramp_seconds: int = 0
+    new_users_per_minute: Annotated[float, stated(minimum=0, maximum=60 * MOST_RATE)]
+    ramp_seconds: Annotated[int, stated(minimum=0, maximum=LONGEST_RAMP_S)] = 0
 
 
 class Minutes(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """For how long."""
 
-    minutes: float
+    minutes: Annotated[float, stated(exclusiveMinimum=1 / 120, maximum=MOST_OPEN_MINUTES)]
 
 
 class Message(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What everybody is told, by language; an empty one takes it away."""
 
-    text: dict[str, str]
-    level: str = "info"
-    minutes: float = 0
+    text: dict[str, Annotated[str, stated(maxLength=LONGEST_MESSAGE)]]
+    level: Annotated[str, stated(enum=["info", "warning"])] = "info"
+    minutes: Annotated[float, stated(minimum=0, maximum=LONGEST_MINUTES)] = 0
     """How long it is shown; 0 for until it is taken away."""
 
 
 class Admit(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """How many to call in at once."""
 
-    count: int
-    lane: int | None = None
+    count: Annotated[int, stated(minimum=1, maximum=BATCH)]
+    lane: Annotated[int | None, stated(enum=[None, 0, 1, 2, 3])] = None
 
     def __post_init__(self) -> None:
         if self.lane not in (None, 0, 1, 2, 3):
@@ -130,11 +142,16 @@ LaneNumber = Annotated[int, msgspec.Meta(ge=0, le=3)]
 class NewInvites(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Invitations to be signed."""
 
-    keys: list[str]
+    keys: Annotated[
+        list[Annotated[str, stated(minLength=1, maxLength=LONGEST_KEY)]],
+        stated(minItems=1, maxItems=MOST_INVITES),
+    ]
     """Whom they are for, in the words of the site: one place for each, however often it is used."""
     lane: LaneNumber = 0
-    minutes: float = 1440
-    address: str = ""
+    minutes: Annotated[float, stated(minimum=1, maximum=LONGEST_DAYS * 1440)] = 1440
+    address: Annotated[
+        str, stated(anyOf=[{"const": ""}, {"format": "ipv4"}, {"format": "ipv6"}])
+    ] = ""
     """The only network it counts from, if any."""
 
 
@@ -157,13 +174,13 @@ class Invites(msgspec.Struct, kw_only=True):
 class NewCodes(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Access codes to be made."""
 
-    batch: str
+    batch: Annotated[str, stated(pattern="^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
     """A name to find them by."""
-    count: int
-    uses: int = 1
+    count: Annotated[int, stated(minimum=1, maximum=MOST_AT_ONCE)]
+    uses: Annotated[int, stated(minimum=1, maximum=MOST_USES)] = 1
     """Visitors that each of them lets in."""
     lane: LaneNumber = 0
-    minutes: float = 0
+    minutes: Annotated[float, stated(minimum=0, maximum=LONGEST_DAYS * 1440)] = 0
     """How long they count; 0 for until they are taken back."""
 
 
@@ -218,11 +235,11 @@ class Everybody(msgspec.Struct, kw_only=True):
 class NewKey(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A key to be made."""
 
-    name: str
-    role: str = "operator"
+    name: Annotated[str, stated(minLength=1, maxLength=64)]
+    role: Annotated[str, stated(enum=list(Role))] = "operator"
     """connector, viewer, operator or admin."""
     queues: list[str] = []
-    days: float = 90
+    days: Annotated[float, stated(exclusiveMinimum=0, maximum=3650)] = 90
 
 
 class MadeKey(msgspec.Struct, kw_only=True):
@@ -244,7 +261,7 @@ class NewWebhook(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Somebody to be told."""
 
     url: str
-    events: list[str] = []
+    events: list[Annotated[str, stated(enum=list(TOLD))]] = []
     """What they want to know; nothing for everything."""
 
 

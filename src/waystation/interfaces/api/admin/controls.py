@@ -13,8 +13,6 @@ from waystation.queues.waitingroom.admission import Admission
 from waystation.queues.waitingroom.control import Control
 from waystation.queues.waitingroom.visitor import Lane
 
-LONGEST_MESSAGE = 500
-
 
 class Controls:
     """Pause, resume, faster, slower, a word to everybody."""
@@ -52,6 +50,8 @@ class Controls:
         """Let everybody in who asks, for some minutes."""
         await self._office.allowed(request, "admin")
         asked = await request.read(bodies.Minutes)
+        if asked.minutes > bodies.MOST_OPEN_MINUTES:
+            raise InvalidOption(f"minutes must be at most {bodies.MOST_OPEN_MINUTES:g}")
 
         async def open_up(control: Control) -> None:
             await control.fail_open(round(asked.minutes * 60))
@@ -74,8 +74,8 @@ class Controls:
         """Tell everybody something, or nothing any more."""
         await self._office.allowed(request, "operator")
         asked = await request.read(bodies.Message, MOST_BODY)
-        if any(len(text) > LONGEST_MESSAGE for text in asked.text.values()):
-            raise InvalidOption(f"a message may have {LONGEST_MESSAGE} characters")
+        if any(len(text) > bodies.LONGEST_MESSAGE for text in asked.text.values()):
+            raise InvalidOption(f"a message may have {bodies.LONGEST_MESSAGE} characters")
         if not 0 <= asked.minutes <= bodies.LONGEST_MINUTES:
             raise InvalidOption(f"minutes must be 0 to {bodies.LONGEST_MINUTES}")
 

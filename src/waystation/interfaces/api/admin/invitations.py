@@ -13,9 +13,6 @@ from waystation.queues.waitingroom.room import Room
 from waystation.queues.waitingroom.tokens import EnqueueTicket
 from waystation.queues.waitingroom.visitor import Lane, network_of, new_id
 
-LONGEST_DAYS = 366
-MOST_INVITES = 1000
-
 
 class InvitationAdmin:
     """Who may join, and in which lane."""
@@ -35,10 +32,12 @@ class InvitationAdmin:
         """Sign invitations, one place in line for each key."""
         room, who = await self._office.allowed(request, "admin")
         asked = await request.read(bodies.NewInvites, MOST_BODY)
-        if not 1 <= len(asked.keys) <= MOST_INVITES or not all(asked.keys):
-            raise InvalidOption(f"keys must be 1 to {MOST_INVITES} names, none of them empty")
-        if any(len(key) > 256 for key in asked.keys):
-            raise InvalidOption("a key may have 256 characters")
+        if not 1 <= len(asked.keys) <= bodies.MOST_INVITES or not all(asked.keys):
+            raise InvalidOption(
+                f"keys must be 1 to {bodies.MOST_INVITES} names, none of them empty"
+            )
+        if any(len(key) > bodies.LONGEST_KEY for key in asked.keys):
+            raise InvalidOption(f"a key may have {bodies.LONGEST_KEY} characters")
         expires = self._expires_s(asked.minutes, least=1)
         network = network_of(asked.address) if asked.address else ""
         pulse = await room.pulse()
@@ -56,7 +55,7 @@ class InvitationAdmin:
         """Let an invitation count no longer; whoever has a place keeps it."""
         room, who = await self._office.allowed(request, "admin")
         jti = request.slots["jti"][:64]
-        await room.revoke(jti, "invitation_revoked", ttl_s=LONGEST_DAYS * 86_400)
+        await room.revoke(jti, "invitation_revoked", ttl_s=bodies.LONGEST_DAYS * 86_400)
         await self._office.note(who, "take-back-invite", room, before=jti, after=None)
         return Answer(204)
 
@@ -114,7 +113,7 @@ class InvitationAdmin:
         return Answer(204)
 
     def _expires_s(self, minutes: float, *, least: float = 0) -> int:
-        most = LONGEST_DAYS * 1440
+        most = bodies.LONGEST_DAYS * 1440
         if not least <= minutes <= most:
             raise InvalidOption(f"minutes must be {least} to {most}, got {minutes}")
         return round(self._desk.now_s() + minutes * 60) if minutes else 0

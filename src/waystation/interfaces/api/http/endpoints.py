@@ -30,6 +30,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """What comes back, by status; None for no body or one that is no JSON."""
     query: Mapping[str, Mapping[str, Any]] = {}
     """What may be asked for behind the question mark, as JSON schemas."""
+    needs: tuple[str, ...] = ()
+    """What of that has to be there."""
     fails: tuple[int, ...] = ()
     """The statuses of the problems that may come back instead."""
     scope: str | None = None
@@ -44,8 +46,14 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     takes: Any = None
     gives: Mapping[int, Any] = {}
     query: Mapping[str, Mapping[str, Any]] = {}
+    needs: tuple[str, ...] = ()
     fails: tuple[int, ...] = ()
     scope: str | None = None
+
+
+def stated(**schema: Any) -> msgspec.Meta:
+    """What the document says about a field; checked where it is used, with words of its own."""
+    return msgspec.Meta(extra_json_schema=schema)
 
 
 def endpoint(
@@ -54,6 +62,7 @@ def endpoint(
     takes: Any = None,
     gives: Mapping[int, Any] | None = None,
     query: Mapping[str, Mapping[str, Any]] | None = None,
+    needs: tuple[str, ...] = (),
     fails: tuple[int, ...] = (),
     scope: str | None = None,
 ) -> Callable[[Method], Method]:
@@ -67,6 +76,7 @@ def endpoint(
             takes=takes,
             gives=gives or {200: dict},
             query=query or {},
+            needs=needs,
             fails=fails,
             scope=scope,
         )
@@ -97,6 +107,7 @@ def offered(*by: object, group: str) -> Iterator[Endpoint]:
                     takes=said.takes,
                     gives=said.gives,
                     query=said.query,
+                    needs=said.needs,
                     fails=said.fails,
                     scope=said.scope,
                 )

@@ -64,15 +64,30 @@ def _operation(endpoint: Endpoint, schemas: dict[Any, Any]) -> dict[str, Any]:
                 {"name": n, "in": "path", "required": True, "schema": {"type": "string"}}
                 for n in _SLOT.findall(endpoint.path)
             ),
-            *({"name": n, "in": "query", "schema": s} for n, s in endpoint.query.items()),
+            *(
+                {"name": n, "in": "query", "required": n in endpoint.needs, "schema": s}
+                for n, s in endpoint.query.items()
+            ),
         ],
         "responses": answers,
     }
     if endpoint.takes is not None:
-        said["requestBody"] = {"content": {"application/json": {"schema": schemas[endpoint.takes]}}}
+        said["requestBody"] = {
+            "required": _is_needed(endpoint.takes),
+            "content": {"application/json": {"schema": schemas[endpoint.takes]}},
+        }
     if endpoint.scope is not None:
         said["security"] = [{_SHOWN.get(endpoint.scope, "operator"): list[str]()}]
     return said
+
+
+def _is_needed(kind: Any) -> bool:
+    """Whether nothing at all, which is read as an empty object, is not enough."""
+    try:
+        msgspec.convert({}, kind)
+    except msgspec.ValidationError:
+        return True
+    return False
 
 
 def _answer(status: int, schema: Any) -> dict[str, Any]:

@@ -62,7 +62,13 @@ class Operators:
     """Tells operators by their keys, and remembers what they did."""
 
     def __init__(
-        self, store: Store, clock: Clock, *, cookie: str = "__Host-wr_o", floor_s: float = 0.0
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        cookie: str = "__Host-wr_o",
+        floor_s: float = 0.0,
+        guess_s: float = 6.0,
     ) -> None:
         self.cookie = cookie
         """The name of the cookie of those who signed in."""
@@ -72,7 +78,7 @@ class Operators:
         self.factors = SecondFactors(store, clock)
         """Who has to show a code besides the key."""
         # Wrong keys are few among people and many among guessers.
-        self._wrong = Pace(every_s=6.0, burst=10, clock=clock)
+        self._wrong = Pace(every_s=guess_s, burst=10, clock=clock)
         # Whoever could change things without end could push what they did out of the audit.
         self._changes = Pace(every_s=floor_s, burst=60, clock=clock)
 

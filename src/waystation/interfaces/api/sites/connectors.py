@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 from collections.abc import Iterator, Mapping
+from typing import Annotated
 from urllib.parse import quote
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, Malformed, NotFound
 from waystation.interfaces.api.desk import Desk
-from waystation.interfaces.api.http.endpoints import Endpoint, endpoint, offered
+from waystation.interfaces.api.http.endpoints import Endpoint, endpoint, offered, stated
 from waystation.interfaces.api.http.exchange import NO_STORE, Answer, Headers, Request, answer
 from waystation.interfaces.api.http.problems import Problem
 from waystation.interfaces.api.operators.operators import Operators
@@ -34,7 +35,7 @@ CONFIG_FRESH = (b"cache-control", b"public, max-age=5")
 class Rule(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Which requests a room stands in front of."""
 
-    path: str
+    path: Annotated[str, stated(pattern="^/")]
     """A pattern such as /checkout*."""
     methods: list[str] = []
     """Empty for all."""
@@ -42,7 +43,7 @@ class Rule(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaul
     """`Name: part of its value`, if only those with it."""
     cookie: str = ""
     agent: str = ""
-    action: str = "queue"
+    action: Annotated[str, stated(enum=["queue", "bypass", "block"])] = "queue"
     """queue, bypass or block; the first rule that fits counts."""
 
 
@@ -69,6 +70,7 @@ class Connectors:
             "queue": {"type": "string", "minLength": 1},
             "mode": {"type": "string", "enum": ["redirect"]},
         },
+        needs=("queue",),
         fails=(400, 401, 404, 429, 503),
     )
     async def verify(self, request: Request) -> Answer:

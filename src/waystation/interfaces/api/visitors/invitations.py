@@ -30,7 +30,7 @@ class Invitations:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         # Wrong codes are few among people and many among guessers.
-        self._wrong = Pace(every_s=6.0, burst=10, clock=desk.clock)
+        self._wrong = Pace(every_s=desk.options.guess_floor_ms / 1000, burst=10, clock=desk.clock)
 
     def unasked(self, pulse: Pulse, asked: Enqueue, key: str | None) -> Welcome | None:
         """How those join who bring nothing, unless the room asks for something."""
