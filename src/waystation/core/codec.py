@@ -52,6 +52,9 @@ def encode_result(value: object, limit: int = PAYLOAD_LIMIT) -> bytes:
         raw = encode_as_node(value)
     except InvalidInput as error:
         raise InvalidResult(f"the handler's result cannot be stored: {error}") from None
+    except Exception as error:
+        # Writing a value may run code of whoever made it, such as a time zone's.
+        raise InvalidResult(f"the handler's result cannot be stored: {error!r}") from error
     if len(raw) > limit:
         raise InvalidResult(
             f"the handler's result cannot be stored: {len(raw) / 2**20:.1f} MB of JSON "

@@ -6,6 +6,12 @@ from types import TracebackType
 
 from waystation.core.errors import WaystationError
 
+LONGEST_MESSAGE = 10_000
+"""Characters that are kept of what an error says."""
+
+LONGEST_TRACE = 50_000
+"""Characters that are kept of a traceback."""
+
 _HOME = str(Path(__file__).parents[1])
 _HEAD_OF_TRACE = "Traceback (most recent call last)"
 
@@ -22,20 +28,32 @@ def reason_text(error: BaseException) -> str:
 
 
 def message_of(error: BaseException) -> str:
-    """What an error says, in characters that can be stored; empty if it cannot say anything."""
+    """What an error says, in characters that can be stored; empty if it cannot say anything.
+
+    Of a message that nobody would read to the end, the beginning is enough.
+    """
     try:
-        return _storable(str(error))
-    except Exception:
+        text = str(error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
         return ""
+    left_out = len(text) - LONGEST_MESSAGE
+    return _storable(text if left_out <= 0 else f"{text[:LONGEST_MESSAGE]}{_note(left_out)}")
 
 
 def trace_text(error: BaseException, *, limit: int | None = None) -> str:
-    """The traceback as Python prints it; of each error in it at most so many frames, the last."""
+    """The traceback as Python prints it; of each error in it at most so many frames, the last.
+
+    Of a long one the beginning and the end are kept.
+    """
     last = None if limit is None else -limit
     try:
-        return _storable("".join(traceback.format_exception(error, limit=last)))
+        text = "".join(traceback.format_exception(error, limit=last))
     except Exception:
         return type(error).__name__
+    left_out, half = len(text) - LONGEST_TRACE, LONGEST_TRACE // 2
+    return _storable(text if left_out <= 0 else f"{text[:half]}{_note(left_out)}\n{text[-half:]}")
 
 
 def cut_own_frames(error: BaseException) -> None:
@@ -77,8 +95,14 @@ def _is_a_value(error: BaseException, text: str) -> bool:
     (value,) = error.args
     try:
         return text == repr(value) or (not isinstance(value, str) and text == str(value))
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
         return False
+
+
+def _note(left_out: int) -> str:
+    return f" … ({left_out:,} more characters)"
 
 
 def _storable(text: str) -> str:

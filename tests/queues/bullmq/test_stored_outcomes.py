@@ -14,7 +14,7 @@ from waystation.core.outcome import Done, Failed, Outcome
 from waystation.core.runtime.claim import Settled
 from waystation.core.runtime.metered import Metered
 from waystation.core.telemetry.metrics import Metrics
-from waystation.queues.bullmq import Job, Parent, Queue, RateLimitError, Worker
+from waystation.queues.bullmq import Backoff, Job, Parent, Queue, RateLimitError, Worker
 
 from .hands import Hands
 
@@ -248,3 +248,44 @@ async def test_a_parent_that_failed_for_its_children_is_no_refusal_when_the_answ
     (stored,) = reply.settled
     assert isinstance(stored.outcome, Failed)
     assert await hands.where(first) == ["failed"]
+
+
+async def test_a_result_above_the_limit_fails_its_job_for_good(hands: Hands) -> None:
+    worker = hands.source(result_limit=100)
+    id = await hands.add(attempts=3)
+    (claim,) = (await worker.settle([], claim=1)).claims
+
+    reply = await worker.settle([Settled(claim, Done("x" * 99))], claim=0)
+
+    assert "exceed the limit" in str(claim.work.failed_reason)
+    assert isinstance(reply.settled[0].outcome, Failed)
+    assert await hands.where(id) == ["failed"]
+
+
+async def test_of_a_long_reason_and_traceback_the_beginning_is_kept(hands: Hands) -> None:
+    id = await hands.add(attempts=1)
+    await hands.fail(await hands.claim_one(), "x" * 20 * 2**20)
+
+    stored = await hands.hash(id)
+
+    assert stored["failedReason"].startswith("xxx")
+    assert stored["failedReason"].endswith("(20,961,520 more characters)")
+    assert len(stored["failedReason"]) < 11_000
+    assert len(stored["stacktrace"]) < 60_000
+
+
+async def test_a_backoff_strategy_that_ends_the_process_ends_its_job_only(redis_url: str) -> None:
+    def strategy(*_: Any) -> int:
+        raise SystemExit("no")
+
+    async def handle(job: Job) -> None:
+        raise RuntimeError("no")
+
+    worker = Worker("mail", handle, redis_url, backoff_strategy=strategy)
+    async with Queue("mail", redis_url) as queue, worker:
+        for _ in range(2):
+            await queue.add("x", attempts=3, backoff=Backoff("own", 1))
+        async with asyncio.timeout(LIMIT_S):
+            while (await queue.counts("failed"))["failed"] < 2:
+                await asyncio.sleep(0.005)
+        assert worker.is_running

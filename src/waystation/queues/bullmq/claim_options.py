@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from waystation.core.backoff import HOUR_MS
+from waystation.core.codec import PAYLOAD_LIMIT
 from waystation.core.errors import InvalidOption
 from waystation.core.options import at_least, of_kind
 
@@ -32,6 +33,8 @@ class ClaimOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_started_attempts: int | None = None
     remove_on_complete: Retention | None = None
     remove_on_fail: Retention | None = None
+    result_limit: int = PAYLOAD_LIMIT
+    """Bytes of JSON that a result may have; a larger one fails its job."""
     metrics_points: int | None = None
     """Minutes of metrics to keep; None records none."""
 
@@ -40,5 +43,6 @@ class ClaimOptions(msgspec.Struct, frozen=True, kw_only=True):
             of_kind("limiter", self.limiter, Limit)
             at_least("max of the limiter", self.limiter.max, 1)
             at_least("duration of the limiter", self.limiter.duration, 1)
+        at_least("result_limit", self.result_limit, 1)
         if not self.worker.isprintable() or " " in self.worker:
             raise InvalidOption(f"worker_name must be text without spaces, got {self.worker!r}")

@@ -61,7 +61,7 @@ class Records:
         return Settled(claim, stored, settled.took_s), record
 
     def _completed(self, claim: Claim[Job], result: object) -> Record:
-        value = codec.encode_result(result)
+        value = codec.encode_result(result, self._options.result_limit)
         keep = claim.work.opts.keep_completed
         keep = self._keep_completed if keep is None else keep
         return ("completed", claim.id, claim.token, value, keep)

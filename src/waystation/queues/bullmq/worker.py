@@ -8,6 +8,7 @@ import msgspec
 from waystation.core import identity
 from waystation.core.background import BackgroundWorker, Shift
 from waystation.core.backoff import HOUR_MS
+from waystation.core.codec import PAYLOAD_LIMIT
 from waystation.core.errors import InvalidOption, WorkError
 from waystation.core.options import at_least
 from waystation.core.runtime.claim import Claim
@@ -45,7 +46,8 @@ class Worker(BackgroundWorker[Job], AttachedToQueue):
     `grace` is what running jobs get when the worker closes, `drain_delay` how long it waits at an
     empty queue before it looks again, `lock_renew_time` a third of the lock unless given. A job may
     lose its worker `max_stalled` times and be picked up `max_started_attempts` times. Whatever a
-    job says itself about backoff and removal counts before what is said here.
+    job says itself about backoff and removal counts before what is said here. A result of more than
+    `result_limit` bytes of JSON fails its job, as one that cannot be written does.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Worker(BackgroundWorker[Job], AttachedToQueue):
         max_backoff: int = HOUR_MS,
         remove_on_complete: Retention | None = None,
         remove_on_fail: Retention | None = None,
+        result_limit: int = PAYLOAD_LIMIT,
         metrics_points: int | None = None,
         drain_delay: int = 5_000,
         grace: int = 30_000,
@@ -106,6 +109,7 @@ class Worker(BackgroundWorker[Job], AttachedToQueue):
             max_started_attempts=max_started_attempts,
             remove_on_complete=remove_on_complete,
             remove_on_fail=remove_on_fail,
+            result_limit=result_limit,
             metrics_points=metrics_points,
         )
         self._options = WorkerOptions(

@@ -54,6 +54,8 @@ class ClaimOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How jobs are claimed."""
 
     lease_ms: int = 30_000
+    result_limit: int = codec.PAYLOAD_LIMIT
+    """Bytes of JSON that a result may have; a larger one fails its job."""
     announce: bool = True
     """Whether the worker shows up in the registry; sources without a worker need not."""
 
@@ -238,7 +240,8 @@ class RoutingSource:
     def _done(self, settled: Settled[Job], value: object) -> Sent:
         claim, job = settled.claim, settled.claim.work
         try:
-            result = success(value, self._now_ms(), settled.took_s)
+            limit = self._options.result_limit
+            result = success(value, self._now_ms(), settled.took_s, limit=limit)
         except InvalidResult as error:
             return self._record(Settled(claim, Failed(error), settled.took_s))
         attempt = job.attempts + 1

@@ -56,11 +56,13 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     updated_at: float = 0
 
 
-def success(value: object, now_ms: int, took_s: float) -> bytes:
+def success(
+    value: object, now_ms: int, took_s: float, *, limit: int = codec.PAYLOAD_LIMIT
+) -> bytes:
     """The JSON of an attempt that ended well."""
     # One is written for every job, so only the part that is not ours is looked through.
     return b'{"success":true,"data":%b,"completedAt":%d,"processingTime":%d}' % (
-        codec.encode_result(value),
+        codec.encode_result(value, limit),
         now_ms,
         round(took_s * 1000),
     )

@@ -7,8 +7,9 @@ import msgspec
 
 from waystation.core import identity
 from waystation.core.background import BackgroundWorker, Shift
+from waystation.core.codec import PAYLOAD_LIMIT
 from waystation.core.errors import InvalidOption, Unrecoverable
-from waystation.core.options import listed, of_kind
+from waystation.core.options import at_least, listed, of_kind
 from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.worker import Listener, WorkerOptions
@@ -43,6 +44,7 @@ class Worker(BackgroundWorker[Job]):
         concurrency: int | None = None,
         options: WorkerOptions | None = None,
         process: bool = False,
+        result_limit: int = PAYLOAD_LIMIT,
         scheduler: SchedulerOptions | None = SchedulerOptions(),  # noqa: B008
         listener: Listener[Job] | None = None,
     ) -> None:
@@ -67,6 +69,7 @@ class Worker(BackgroundWorker[Job]):
         if concurrency is not None:
             options = msgspec.structs.replace(options, concurrency=concurrency)
         self._options = options
+        self._result_limit = at_least("result_limit", result_limit, 1)
         self._handler = _ByType(handlers, self._options.concurrency, process=process)
         self._scheduling = scheduler
         self._listener = listener
@@ -78,7 +81,8 @@ class Worker(BackgroundWorker[Job]):
 
     def _shift_at(self, store: Store) -> Shift[Job]:
         lease_ms = round(self._options.lease_s * 1000)
-        source = RoutingSource(store, self.keys, self.profile, ClaimOptions(lease_ms=lease_ms))
+        claims = ClaimOptions(lease_ms=lease_ms, result_limit=self._result_limit)
+        source = RoutingSource(store, self.keys, self.profile, claims)
         log = WorkLog(_about, server=str(store.address), line="routing", worker_id=self.server_id)
         worker = CoreWorker(source, self._handler, self._options, listener=self._listener, log=log)
         if self._scheduling is None:
