@@ -49,6 +49,14 @@ class Fleet:
             process.kill()
         await process.wait()
 
+    async def freeze_one(self, seconds: float) -> None:
+        """Stop one at random for longer than its leases last; then it goes on as if nothing was."""
+        process, _ = random.choice(self._running)
+        if process.returncode is None:
+            process.send_signal(signal.SIGSTOP)
+            await asyncio.sleep(seconds)
+            process.send_signal(signal.SIGCONT)
+
     async def stop(self) -> None:
         """Ask all of them to stop, and wait until they have."""
         for process, _ in self._running:

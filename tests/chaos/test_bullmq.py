@@ -19,6 +19,7 @@ from waystation.queues.bullmq.keys import QueueKeys
 
 from .fleet import Fleet
 from .history import History
+from .worker import LOCK_MS
 
 KEYS = QueueKeys("chaos")
 PATIENT = StoreOptions(call_timeout=2.0)
@@ -45,7 +46,7 @@ async def produce(queue: Queue, history: History, stop: asyncio.Event) -> None:
         if stop.is_set():
             return
         id = f"job-{number}"
-        name = "moody" if number % 5 == 0 else "plain"
+        name = {0: "moody", 1: "slow"}.get(number % 5, "plain")
         options = JobOptions(job_id=id, attempts=10, backoff=10)
         history.ask(id)
         while True:
@@ -59,12 +60,14 @@ async def produce(queue: Queue, history: History, stop: asyncio.Event) -> None:
 
 
 async def break_things(server: Ephemeral, fleet: Fleet, rounds: int) -> None:
-    """Kill workers, freeze the server, kill it and bring it back, make it forget its scripts."""
+    """Kill and freeze workers, freeze the server, kill it, make it forget its scripts."""
     for number in range(rounds):
         await asyncio.sleep(random.uniform(0.3, 0.7))
-        match number % 4:
-            case 0 | 2:
+        match number % 5:
+            case 0:
                 await fleet.kill_one()
+            case 2 | 4:
+                await fleet.freeze_one(3 * LOCK_MS / 1000)
             case 1:
                 async with Redis.from_url(server.url, protocol=2) as redis:
                     await redis.script_flush()
@@ -77,14 +80,20 @@ async def break_things(server: Ephemeral, fleet: Fleet, rounds: int) -> None:
         await fleet.refill()
 
 
-async def ends(redis: Redis) -> list[str]:
-    """The ids of all accepted outcomes, which are told in the step that accepts them."""
+async def read_events(redis: Redis, history: History) -> None:
+    """Every claim and every accepted outcome, each reported in the step that makes it."""
     entries: Any = await redis.xrange(KEYS.events)
-    return [
-        entry[b"jobId"].decode()
-        for _, entry in entries
-        if entry[b"event"] in (b"completed", b"failed")
-    ]
+    for _, entry in entries:
+        id = entry.get(b"jobId", b"").decode()
+        match entry[b"event"]:
+            case b"active":
+                history.claim(id)
+            case b"completed":
+                history.end_of_claim(id, int(entry[b"returnvalue"]))
+            case b"failed":
+                history.end([id])
+            case _:
+                pass
 
 
 async def quiet(redis: Redis, fleet: Fleet, *, within: float) -> None:
@@ -108,13 +117,13 @@ async def test_every_job_ends_exactly_once_whatever_breaks(
     history, stop = History(), asyncio.Event()
     async with Fleet(durable.url, "chaos", size=3) as fleet:
         producing = asyncio.create_task(produce(queue, history, stop))
-        await break_things(durable, fleet, rounds=12)
+        await break_things(durable, fleet, rounds=15)
         stop.set()
         await producing
         async with Redis.from_url(durable.url, protocol=2) as redis:
             await quiet(redis, fleet, within=LIMIT_S)
             await fleet.stop()
-            history.end(await ends(redis))
+            await read_events(redis, history)
             leftovers = await strange_keys(redis)
 
     assert fleet.last_words == []
@@ -135,6 +144,7 @@ async def strange_keys(redis: Redis) -> list[str]:
 async def test_a_job_that_kills_its_worker_fails_with_a_reason_and_harms_no_other(
     durable: Ephemeral, queue: Queue
 ) -> None:
+    history = History()
     await queue.add("poison", {}, JobOptions(job_id="poison", attempts=3))
     others = [await queue.add("plain", {"number": number}) for number in range(20)]
     async with (
@@ -144,12 +154,14 @@ async def test_a_job_that_kills_its_worker_fails_with_a_reason_and_harms_no_othe
         await quiet(redis, fleet, within=LIMIT_S)
         await fleet.stop()
         poisoned = await queue.get_job("poison")
-        ended = await ends(redis)
+        for id in ("poison", *(job.id for job in others)):
+            history.acknowledge(id)
+        await read_events(redis, history)
         completed = {job.id for job in await queue.get_jobs(["completed"])}
 
     assert poisoned is not None
     assert poisoned.failed_reason == "job stalled more than allowable limit"
     assert poisoned.attempts_made == 1
     assert completed == {job.id for job in others}
-    assert sorted(ended) == sorted(["poison", *completed])
+    assert history.verdict().is_clean, history.verdict()
     assert fleet.last_words == []

@@ -16,7 +16,7 @@ def test_lost_duplicated_and_unexpected_work_is_named() -> None:
     for id in ("lost", "twice", "fine"):
         history.acknowledge(id)
     history.end(["twice", "fine", "twice", "stranger"])
-    assert history.verdict() == Verdict(["lost"], ["twice"], ["stranger"])
+    assert history.verdict() == Verdict(["lost"], ["twice"], ["stranger"], [])
     assert not history.verdict().is_clean
 
 
@@ -26,3 +26,15 @@ def test_work_that_may_or_may_not_have_arrived_is_neither_lost_nor_unexpected() 
     assert history.verdict().is_clean
     history.end(["unsure"])
     assert history.verdict().is_clean
+
+
+def test_an_outcome_of_somebody_who_had_lost_the_work_is_stale() -> None:
+    history = History()
+    for id in ("stale", "fine"):
+        history.acknowledge(id)
+        history.claim(id)
+        history.claim(id)
+    history.end_of_claim("fine", 2)
+    history.end_of_claim("stale", 1)
+    assert history.verdict() == Verdict([], [], [], ["stale"])
+    assert not history.verdict().is_clean

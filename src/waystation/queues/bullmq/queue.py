@@ -3,8 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections import deque
-from collections.abc import AsyncGenerator, Coroutine, Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import UNSET
@@ -13,7 +12,6 @@ from waystation.core import codec
 from waystation.core.errors import StoreBusy, StoreError, WaystationError
 from waystation.core.options import at_least
 from waystation.core.store.connection import Store
-from waystation.core.store.pipe import Pipe
 
 from . import adding, scripts
 from .adding import JobLike, NewJob, NotAdded, Packed, Packer
@@ -77,29 +75,49 @@ class Queue(Getters, Administration, Limits, Scheduling):
     async def add_many(self, jobs: Iterable[JobLike]) -> list[Job]:
         """Add many jobs, each a name, its data and perhaps options.
 
-        All of them are checked before the first is sent; then they go a few hundred at a time.
+        All of them are checked before the first is sent; then they go a few hundred at a time, and
+        none after a lot that the store has refused.
         """
         packed = self._packer.pack(jobs)
         store = await self._opened()
-        sending = (self._send(store, lot) for lot in adding.chunks(packed))
         sent: list[Added] = []
         try:
-            async for added in _in_turn(sending, ahead=isinstance(store.hot, Pipe)):
-                sent += added
+            await self._send_lots(store, adding.chunks(packed), sent)
         except StoreError as error:
             error.add_note(f"at least {len(sent)} of {len(packed)} jobs had been added")
             raise
         return _all_of(sent)
 
+    async def _send_lots(
+        self, store: Store, lots: Iterable[list[Packed]], sent: list[Added]
+    ) -> None:
+        # Each lot waits for the answer to the last: taken after one that was refused, it would
+        # stand before it once that is sent again. Meanwhile the answer before is read.
+        last: list[Packed] = []
+        under_way: asyncio.Task[list[Any]] | None = None
+        for lot in lots:
+            ids = await under_way if under_way else []
+            under_way = asyncio.create_task(self._request(store, lot))
+            await asyncio.sleep(0)
+            sent += self._as_added(store, last, ids)
+            last = lot
+        if under_way:
+            sent += self._as_added(store, last, await under_way)
+
     async def _send(self, store: Store, packed: list[Packed]) -> list[Added]:
-        queue = QueueRef(store.hot, self.keys)
-        ids = await scripts.add(
+        return self._as_added(store, packed, await self._request(store, packed))
+
+    async def _request(self, store: Store, packed: list[Packed]) -> list[Any]:
+        return await scripts.add(
             store.durable,
             self.keys,
             base=self.keys.base,
             now=SERVER_TIME,
             jobs=[part for job in packed for part in job],
         )
+
+    def _as_added(self, store: Store, packed: list[Packed], ids: Sequence[Any]) -> list[Added]:
+        queue = QueueRef(store.hot, self.keys)
         now = b"%d" % (time.time_ns() // 1_000_000)
         return [
             adding.refusal(each[0].decode(), id)
@@ -116,24 +134,6 @@ class Queue(Getters, Administration, Limits, Scheduling):
                 ("HSETNX", self.keys.meta, "opts.maxLenEvents", EVENTS_CAP),
                 ("HSETNX", self.keys.meta, "version", VERSION),
             )
-
-
-async def _in_turn(
-    calls: Iterable[Coroutine[Any, Any, list[Added]]], *, ahead: bool
-) -> AsyncGenerator[list[Added]]:
-    """The answers in the order of the calls; `ahead` has the next one wait at the server, which
-    otherwise idles while we read and write, but needs a connection that keeps the order."""
-    under_way: deque[asyncio.Task[list[Added]]] = deque()
-    try:
-        for call in calls:
-            under_way.append(asyncio.create_task(call))
-            if len(under_way) > ahead:
-                yield await under_way.popleft()
-        while under_way:
-            yield await under_way.popleft()
-    finally:
-        # What is under way takes effect, whether we look at it or not.
-        await asyncio.gather(*under_way, return_exceptions=True)
 
 
 def _all_of(jobs: list[Added]) -> list[Job]:
