@@ -20,22 +20,21 @@ from waystation.core.store.embedded import Ephemeral
 from waystation.core.store.script import Door
 
 from .calls import KINDS, Call, Replay, place_of, recorded, row_of
-from .walks import bullmq, core, pipeline
+from .walks import bullmq, core, files, pipeline
 
 ROOT = Path(waystation.__file__).parent
 WALKS: dict[str, Callable[[str], Awaitable[None]]] = {
     "waystation.core.store": core.walk,
     "waystation.pipeline.sources": pipeline.walk,
     "waystation.queues.bullmq": bullmq.walk,
+    "waystation.queues.files": files.walk,
 }
 SCRIPTS = {
     (".".join(("waystation", *file.relative_to(ROOT).parts[:-2])), file.stem)
     for file in ROOT.rglob("lua/*.lua")
 }
 """Every script: its package and its name."""
-NOT_YET = frozenset(
-    {"waystation.queues.files", "waystation.queues.routing", "waystation.queues.waitingroom"}
-)
+NOT_YET = frozenset({"waystation.queues.routing", "waystation.queues.waitingroom"})
 """Packages with scripts that no walk leads through."""
 
 

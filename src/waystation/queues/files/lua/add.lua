@@ -5,7 +5,8 @@
 --- keys  seen seen_before rate_limit events wake lanes...
 --- args  now events_cap remember_ms rate burst jobs...
 --- unchecked  rate_limit
---- uses  instant_ms tell rouse turn_page
+--- uses  instant_ms check_lanes tell rouse turn_page
+check_lanes(lanes)
 now, remember_ms, rate = instant_ms(now), tonumber(remember_ms), tonumber(rate)
 turn_page(seen, seen_before, remember_ms)
 local scene = { events = events, events_cap = events_cap, at = string.format('%.0f', now) }

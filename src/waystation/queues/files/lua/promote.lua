@@ -1,7 +1,8 @@
 --- Put jobs whose pause is over back into their queues.
 --- keys  events wake lanes...
 --- args  now events_cap most
---- uses  instant_ms promote_due rouse
+--- uses  instant_ms check_lanes promote_due rouse
+check_lanes(lanes)
 now = instant_ms(now)
 local scene = { events = events, events_cap = events_cap, at = string.format('%.0f', now) }
 local promoted = 0

@@ -4,8 +4,9 @@
 --- there; there is none when the worker is alive.
 --- keys  processing heartbeat workers dead_letter dead_letter_meta events wake lanes...
 --- args  now worker events_cap taken...
---- uses  instant_ms tell try_again bury
+--- uses  instant_ms check_lanes tell try_again bury
 if redis.call('EXISTS', heartbeat) == 1 then return false end
+check_lanes(lanes)
 now = instant_ms(now)
 local scene = {
   lanes = lanes, events = events, events_cap = events_cap, wake = wake,

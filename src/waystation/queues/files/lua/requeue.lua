@@ -2,7 +2,8 @@
 --- Each is the bytes as they lie there, its id, lane and new JSON.
 --- keys  dead_letter dead_letter_meta events wake lanes...
 --- args  now events_cap letters...
---- uses  instant_ms tell rouse
+--- uses  instant_ms check_lanes tell rouse
+check_lanes(lanes)
 now = instant_ms(now)
 local scene = { events = events, events_cap = events_cap, at = string.format('%.0f', now) }
 local moved = 0

@@ -7,8 +7,9 @@
 --- keys  processing heartbeat workers completed dead_letter dead_letter_meta events wake handover
 --- keys  lanes...
 --- args  now worker ttl_ms completed_cap events_cap want plan picks cursor outcomes...
---- uses  instant_ms tell name_and_tries newest_id
+--- uses  instant_ms check_lanes tell name_and_tries newest_id
 --- rarely  rouse promote_due try_again bury makes_room pick
+check_lanes(lanes)
 now, want, completed_cap = instant_ms(now), tonumber(want), tonumber(completed_cap)
 local scene = {
   lanes = lanes, events = events, events_cap = events_cap, wake = wake,

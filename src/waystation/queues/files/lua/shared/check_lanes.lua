@@ -1,0 +1,8 @@
+--- Stop before anything is written when a queue, or what waits to get into it, is of another type.
+--- uses  must_hold
+local function check_lanes(lanes)
+  for lane = lanes, #KEYS, 2 do
+    must_hold('LLEN', KEYS[lane])
+    must_hold('ZCARD', KEYS[lane + 1])
+  end
+end
