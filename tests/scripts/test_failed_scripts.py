@@ -20,7 +20,7 @@ from waystation.core.store.embedded import Ephemeral
 from waystation.core.store.script import Door
 
 from .calls import KINDS, Call, Replay, place_of, recorded, row_of
-from .walks import bullmq, core, files, pipeline
+from .walks import bullmq, core, files, pipeline, waitingroom
 
 ROOT = Path(waystation.__file__).parent
 WALKS: dict[str, Callable[[str], Awaitable[None]]] = {
@@ -28,13 +28,14 @@ WALKS: dict[str, Callable[[str], Awaitable[None]]] = {
     "waystation.pipeline.sources": pipeline.walk,
     "waystation.queues.bullmq": bullmq.walk,
     "waystation.queues.files": files.walk,
+    "waystation.queues.waitingroom": waitingroom.walk,
 }
 SCRIPTS = {
     (".".join(("waystation", *file.relative_to(ROOT).parts[:-2])), file.stem)
     for file in ROOT.rglob("lua/*.lua")
 }
 """Every script: its package and its name."""
-NOT_YET = frozenset({"waystation.queues.routing", "waystation.queues.waitingroom"})
+NOT_YET = frozenset({"waystation.queues.routing"})
 """Packages with scripts that no walk leads through."""
 
 

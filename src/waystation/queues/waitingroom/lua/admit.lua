@@ -20,7 +20,7 @@ local ramp = { rate = set[2], ramp_from = set[12], ramp_us = set[13], ramp_s = s
 local rate = rate_at(ramp, us)
 local burst = tonumber(set[4]) or 0
 if rate <= 0 then burst = 0 elseif burst <= 0 then burst = math.max(1, rate) end
-local kept, before = redis.call('GET', tokens), redis.call('GET', last_update)
+local kept, before = redis.call('GET', tokens), tonumber(redis.call('GET', last_update) or '')
 local last = before and math.min(us, math.floor(before * 1000000 + 0.5)) or us
 local level = kept and tonumber(kept) or burst
 local gained = (us - last) / 1000000 * (rate + rate_at(ramp, last)) / 2

@@ -2,7 +2,7 @@
 --- keys  meta positions elevated vip premium prequeue early_elevated early_vip early_premium
 --- keys  recovered admitted missed sessions_expiry heartbeat theirs...
 --- args  now people...
---- uses  instant_us whole standing
+--- uses  instant_us must_hold whole standing
 local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s', 'position_ttl_s', 'idle_s')
 local us = instant_us(now)
 local seconds = math.floor(us / 1000000)
@@ -12,6 +12,11 @@ local room = {
   prequeue = prequeue, early = { early_elevated, early_vip, early_premium },
   recovered = recovered, admitted = admitted, missed = missed, sessions_expiry = sessions_expiry,
 }
+
+for key = theirs, #KEYS, 2 do
+  must_hold('HLEN', KEYS[key])
+  must_hold('STRLEN', KEYS[key + 1])
+end
 
 local heard = {}
 local function hear(id, leaving_s, position, owner)

@@ -3,7 +3,7 @@
 --- keys  normal_list elevated_list vip_list premium_list recovered admitted missed heartbeat
 --- keys  sessions sessions_expiry events stats theirs...
 --- args  queue now model newcomers...
---- uses  instant_us whole tell count lane_lengths
+--- uses  instant_us must_hold whole tell count lane_lengths
 --- rarely  standing begin_session
 local set = redis.call('HMGET', meta, 'status', 'queueing_method', 'max_queue_size', 'phase',
   'starts_us', 'position_ttl_s', 'fail_open_us', 'newcomers_per_minute', 'missed_s', 'session_s',
@@ -24,6 +24,14 @@ local open_to_all = method == 'passthrough' or (tonumber(set[7]) or 0) > us
 local ttl = tonumber(set[6]) or 1800
 if phase == 'prequeue' and set[5] then
   ttl = ttl + math.max(0, math.ceil((set[5] - us) / 1000000))
+end
+
+-- Before anything is written: whoever's keys are of another type must not stop it half way.
+for key = theirs, #KEYS, 4 do
+  must_hold('HLEN', KEYS[key])
+  must_hold('STRLEN', KEYS[key + 1])
+  if per_minute > 0 then must_hold('ZCARD', KEYS[key + 2]) end
+  if open_to_all then must_hold('HLEN', KEYS[key + 3]) end
 end
 
 local inside = redis.call('SCARD', sessions)
