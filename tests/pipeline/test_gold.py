@@ -12,7 +12,7 @@ from tests.pipeline.stories import Told
 from waystation.pipeline import upkeep
 from waystation.pipeline.errors import TablesDisagree
 from waystation.pipeline.gold import answers, quality
-from waystation.pipeline.gold.capacity import LATE, workers_needed
+from waystation.pipeline.gold.capacity import capacity
 from waystation.pipeline.gold.failures import failures
 from waystation.pipeline.history import History, utc
 from waystation.pipeline.silver.fold import fold
@@ -145,21 +145,34 @@ def test_a_count_that_is_off_is_named(
         quality.require_none([str(check) for check in found.values() if not check.well])
 
 
-@pytest.mark.parametrize(("load", "service_ms"), [(0.3, 200.0), (4.7, 900.0), (25.0, 50.0)])
-def test_workers_needed_are_those_of_the_textbook(
-    spark: SparkSession, load: float, service_ms: float
-) -> None:
-    asked = spark.range(1).select(
-        workers_needed(F.lit(load), F.lit(service_ms), 1_000).alias("needed")
-    )
-    expected = oracle.erlang(load, service_ms, 1_000, LATE)
-    assert asked.collect()[0]["needed"] == expected
-
-
 def test_workers_and_capacity_have_a_row_for_each_hour_worked(history: History) -> None:
     attempts = history.attempts().where(F.col("worker").isNotNull())
     assert history.read(WORKERS).agg(F.sum("attempts")).collect()[0][0] == attempts.count()
     assert history.read(CAPACITY).where(F.col("workers_needed") >= 1).count() > 0
+
+
+def test_a_burst_asks_for_more_workers_than_the_same_jobs_over_an_hour(
+    spark: SparkSession,
+) -> None:
+    """A hundred jobs of a second each, all at once in one queue and over an hour in the other."""
+    hour = stories.START.replace(minute=0)
+    second = dt.timedelta(seconds=1)
+    ready = [("bullmq", "burst", "waiting", hour)] * 100
+    ready += [("bullmq", "even", "waiting", hour + n * 36 * second) for n in range(100)]
+    steps = spark.createDataFrame(ready, "line string, queue string, event string, at timestamp")
+    ran = [(line, queue, at, 1_000, "ada") for line, queue, _, at in ready]
+    attempts = spark.createDataFrame(
+        ran, "line string, queue string, started_at timestamp, run_ms bigint, worker string"
+    )
+    hourly = spark.createDataFrame(
+        [], "line string, queue string, hour timestamp, run_sketch binary"
+    )
+    found = {
+        row["queue"]: row for row in capacity(steps, attempts, hourly, target_ms=1_000).collect()
+    }
+    assert found["burst"]["busiest_per_s"] == pytest.approx(100 / 60)
+    assert found["burst"]["workers_needed"] >= 48
+    assert found["even"]["workers_needed"] <= 2
 
 
 def test_answers_made_again_are_the_same(history: History) -> None:

@@ -282,13 +282,18 @@ CAPACITY = Table(
     columns=(
         *_WHOSE,
         Column("hour", INSTANT, "the hour it began"),
-        Column("arrivals_per_s", REAL, "attempts that became ready a second"),
+        Column("arrivals_per_s", REAL, "attempts that became ready a second, on average"),
+        Column("busiest_per_s", REAL, "the same in the busiest minute"),
         Column("service_mean_ms", REAL, "how long an attempt runs, on average"),
         Column("service_p95_ms", REAL, "19 of 20 attempts run no longer"),
         Column("busy_workers", REAL, "workers kept busy by it, on average"),
         Column("seen_workers", LONG, "workers that took something"),
         Column("target_wait_ms", LONG, "the wait that is asked for"),
-        Column("workers_needed", LONG, "workers that keep nearly all waits below it"),
+        Column(
+            "workers_needed",
+            LONG,
+            "work in hand at a time that keeps 19 of 20 waits of such an hour below it",
+        ),
     ),
 )
 

@@ -59,7 +59,8 @@ def test_fresh_advice_is_told_in_sentences(
     assert capsys.readouterr().out.splitlines() == [
         "in 24 h: half waited 3 ms, 19 of 20 waited 40 ms and ran 1.5 min; 2.1% failed",
         "the 1,200 that wait will be done in 40 s to 3 min; 90% of such forecasts held",
-        "with 12 in hand at a time, 19 of 20 wait less than 1 s",
+        "with 12 in hand at a time, 19 of 20 wait less than 1 s when work comes as it did in the "
+        "last hour",
         "7 failed with TimeoutError: no answer; trying again helped 80%",
     ]
     assert called("mail", "--json") == 0

@@ -63,7 +63,7 @@ def said(outlook: Outlook) -> Iterator[str]:
     if workers := outlook.workers:
         yield (
             f"with {workers.workers:,} in hand at a time, 19 of 20 wait less than "
-            f"{_ms(workers.target_wait_ms)}"
+            f"{_ms(workers.target_wait_ms)} when work comes as it did in the last hour"
         )
     for label in outlook.failures.labels[:5] if outlook.failures else ():
         helps = label.retry_helps

@@ -1,0 +1,137 @@
+"""Staffing: how many workers keep nearly all waits of an hour below a target, bursts included.
+
+Two things make work wait. Chance: arrivals and services of random length, which Erlang's formula
+tells for a steady rate; it is asked for the busiest minutes. And bursts: more comes than can be
+done for a while; they are played through slot by slot with the rate at which so many workers get
+work done. A worker that holds n jobs at a time counts as n.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+LATE = 0.05
+"""The part of all waits that may be longer than the target."""
+MINUTE_S = 60.0
+_FOR_CHANCE = LATE / 2
+"""Of that, what chance may take; as much may come in minutes that are busier than planned for."""
+_FOR_BURSTS = LATE * 0.7
+_ALIKE = 0.25
+"""A spread below which services are as good as equal in length."""
+
+
+class Slot(NamedTuple):
+    """What became ready within one slot of an hour."""
+
+    number: int
+    many: int
+
+
+class Service(NamedTuple):
+    """How long attempts run."""
+
+    mean_s: float
+    spread: float
+    """Their variance, by the square of the mean: 0 when all are alike, 1 when they are random."""
+
+
+def slot_seconds(target_s: float) -> float:
+    """How fine arrivals are looked at for a target."""
+    return min(max(target_s / 2, 0.25), 15.0)
+
+
+def workers(slots: Sequence[Slot], slot_s: float, service: Service, target_s: float) -> int:
+    """The fewest workers with which at most few waits are longer than the target."""
+    total = sum(slot.many for slot in slots)
+    service = Service(max(service.mean_s, 0.001), max(service.spread, 0.0))
+    fewest = _for_chance(_busy_load(slots, slot_s, service, target_s), service, target_s)
+    if service.spread < _ALIKE and target_s <= service.mean_s:
+        # Nobody is done before the others, so what comes within one service comes at once.
+        slots, slot_s = _coarser(slots, slot_s, service.mean_s), service.mean_s
+
+    def are_enough(places: int) -> bool:
+        late = _late_in_bursts(slots, slot_s, places, service, target_s)
+        return late <= _FOR_BURSTS * total
+
+    most = fewest
+    while not are_enough(most):
+        fewest, most = most + 1, most * 2
+    while fewest < most:
+        middle = (fewest + most) // 2
+        if are_enough(middle):
+            most = middle
+        else:
+            fewest = middle + 1
+    return fewest
+
+
+def _busy_load(slots: Sequence[Slot], slot_s: float, service: Service, target_s: float) -> float:
+    """The workers that are busy on average in the busiest minutes, but for a few arrivals."""
+    window_s = max(MINUTE_S, 2 * target_s)
+    windows = Counter[int]()
+    for slot in slots:
+        windows[int(slot.number * slot_s // window_s)] += slot.many
+    total = windows.total()
+    usual = total / (max(windows) + 1)
+    # Minutes that are no busier than chance makes them say nothing new.
+    busy = [many for many in windows.values() if many > usual + 3 * math.sqrt(usual) + 1]
+    load, passed = usual, 0
+    for many in sorted(busy, reverse=True):
+        passed += many
+        if passed > _FOR_CHANCE * total:
+            load = many
+            break
+    return load * service.mean_s / window_s
+
+
+def _for_chance(load: float, service: Service, target_s: float) -> int:
+    """By Erlang's formula for delays, with the spread of services as Allen and Cunneen have it."""
+    pace_s = service.mean_s * (1 + service.spread) / 2
+    blocked, places = 1.0, 0
+    while True:
+        places += 1
+        blocked = load * blocked / (places + load * blocked)
+        if places <= load:
+            continue
+        waits = blocked / (1 - load / places * (1 - blocked))
+        if waits * math.exp(-(places - load) * target_s / pace_s) <= _FOR_CHANCE:
+            return places
+
+
+def _late_in_bursts(
+    slots: Sequence[Slot], slot_s: float, places: int, service: Service, target_s: float
+) -> float:
+    """How many wait longer than the target, when work is done at the rate of so many workers."""
+    in_time = places * (1 + _done_within(target_s, service))
+    there = late = 0.0
+    last = 0
+    for number, many in slots:
+        there = _left(there, (number - last) * slot_s, places, service.mean_s)
+        late += min(float(many), max(0.0, there + many - in_time))
+        there += many
+        last = number
+    return late
+
+
+def _left(there: float, after_s: float, places: int, mean_s: float) -> float:
+    """What of the work that is there is not done after some time."""
+    crowded_s = max(0.0, there - places) * mean_s / places
+    if after_s <= crowded_s:
+        return there - places * after_s / mean_s
+    return min(there, places) * math.exp(-(after_s - crowded_s) / mean_s)
+
+
+def _done_within(target_s: float, service: Service) -> float:
+    """How many services one worker ends within the target, from when it has begun one."""
+    ends = target_s / service.mean_s
+    # Services that are alike end together, and none before its time.
+    even = math.floor(ends)
+    return even + (ends - even) * min(service.spread, 1.0)
+
+
+def _coarser(slots: Sequence[Slot], slot_s: float, wanted_s: float) -> list[Slot]:
+    found = Counter[int]()
+    for slot in slots:
+        found[int(slot.number * slot_s // wanted_s)] += slot.many
+    return [Slot(*each) for each in sorted(found.items())]
