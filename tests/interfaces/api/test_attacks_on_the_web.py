@@ -232,6 +232,23 @@ async def test_58_numbers_are_not_for_everybody(house: House) -> None:
     assert (await house.visitor("127.0.0.1").get("/metrics")).status_code == 200
 
 
+async def test_prometheus_on_this_machine_needs_no_key_where_proxies_are_believed(
+    redis_url: str,
+) -> None:
+    options = DeskOptions(trusted_proxies=["127.0.0.1/32"])
+    async with hands.house(redis_url, options) as house:
+        here = house.visitor("127.0.0.1")
+        assert (await here.get("/metrics")).status_code == 200
+        for name, value in (
+            ("x-forwarded-for", "203.0.113.7"), ("x-forwarded-for", "127.0.0.1"),
+            ("forwarded", "for=203.0.113.7"), ("x-real-ip", "203.0.113.7"), ("via", "1.1 proxy"),
+            ("x-forwarded-proto", "https"), ("x-forwarded-host", "shop.test"),
+        ):  # fmt: skip
+            through = await here.get("/metrics", headers={name: value})
+            assert through.status_code == 401, name
+        assert (await house.visitor("203.0.113.7").get("/metrics")).status_code == 401
+
+
 async def test_60_the_seed_of_a_draw_is_secret_until_it_is_over(house: House) -> None:
     from waystation.queues.waitingroom.lottery import Lottery, Proof, verify
 

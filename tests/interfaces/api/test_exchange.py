@@ -1,9 +1,11 @@
 """How a request's body is read: to its end, and not a step further."""
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
 
+from waystation.interfaces.api.http import exchange
 from waystation.interfaces.api.http.exchange import MOST_BODY, Message, Request, Scope
 from waystation.interfaces.api.http.problems import Problem
 
@@ -53,3 +55,24 @@ async def test_a_body_that_stops_short_is_what_came() -> None:
 async def test_a_body_that_is_too_long_is_refused(told: dict[str, str]) -> None:
     with pytest.raises(Problem, match="4096"):
         await _asked(b"x" * MOST_BODY, b"x", told=told).body()
+
+
+@pytest.mark.parametrize("told", [{"content-length": "10"}, {}])
+async def test_a_body_that_does_not_come_is_not_waited_for(
+    told: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "PATIENCE_S", 0.05)
+    scope: Scope = {
+        "method": "POST",
+        "path": "/",
+        "headers": [(n.encode(), v.encode()) for n, v in told.items()],
+    }
+
+    async def drip() -> Message:
+        await asyncio.sleep(0.02)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    with pytest.raises(Problem) as refused:
+        await Request(scope, drip, "").body(most=1_000_000 if told else MOST_BODY)
+    assert (refused.value.status, refused.value.code) == (408, "BODY_TOO_SLOW")
+    assert refused.value.headers["connection"] == "close"

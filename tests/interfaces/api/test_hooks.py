@@ -208,6 +208,32 @@ def test_41_a_name_is_asked_for_once_so_that_it_cannot_change_its_mind(
     assert (asked, reached) == (["rebinding.test"], ["8.8.8.8"])
 
 
+INSIDE_LITERALS = (
+    "127.0.0.1", "127.1", "2130706433", "0x7f000001", "10.0.0.1", "169.254.169.254", "[::1]",
+    "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]", "[64:ff9b:1::1]", "[2002:7f00:1::]", "localhost",
+    "shop.localhost", "localhost.",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("host", INSIDE_LITERALS)
+async def test_an_address_inside_is_refused_when_the_webhook_is_made(
+    house: House, host: str
+) -> None:
+    house.desk.inside = ()
+    admin = await house.operator()
+    path = f"/api/v1/admin/queues/{QUEUE}/webhooks"
+    told = await admin.post(path, {"url": f"https://{host}/room"})
+    assert (told.status_code, told.json()["code"]) == (422, "INVALID_OPTION")
+    assert "leads inside, where no webhook may go" in told.json()["detail"]
+
+
+def test_an_address_inside_that_was_named_is_allowed() -> None:
+    for url in ("http://127.0.0.1:9/x", "https://127.0.0.1/", "https://[64:ff9b::7f00:1]/"):
+        assert outside.checked(url, networks(INSIDE)) == url
+    for url in ("https://8.8.8.8/", "https://[64:ff9b::808:808]/", "https://shop.example/"):
+        assert outside.checked(url, ()) == url
+
+
 async def test_a_site_that_is_away_is_told_later(house: House) -> None:
     admin = await house.operator()
     away = f"http://127.0.0.1:{free_port()}/"

@@ -118,3 +118,19 @@ async def _calls(house: House) -> int:
     """Script calls that the store has answered, which is what a wrong guess costs."""
     raw: Any = await house.store.redis.info("commandstats")
     return raw.get("cmdstat_evalsha", {}).get("calls", 0)
+
+
+async def test_a_revocation_is_kept_as_long_as_its_invitation_counts(house: House) -> None:
+    admin = await house.operator()
+    asked = {"keys": ["ada"], "minutes": 10}
+    (made,) = (await admin.post(f"{ROOT}/invites", asked)).json()["invites"]
+    assert (await admin.http.delete(f"{ROOT}/invites/{made['jti']}")).status_code == 204
+    left_s = await house.store.redis.ttl(house.room.keys.revocation_of(made["jti"]))
+    assert 540 < left_s <= 660
+    person = house.visitor()
+    await person.arrive()
+    refused = await person.ask("POST", "enqueue", {"ticket": made["ticket"]})
+    assert refused.status_code == 401
+    # What somebody else has signed says nothing about itself.
+    await admin.http.delete(f"{ROOT}/invites/somebody-else-s")
+    assert await house.store.redis.ttl(house.room.keys.revocation_of("somebody-else-s")) > 86_400

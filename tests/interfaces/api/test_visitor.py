@@ -1,6 +1,16 @@
 """What a visitor sees from joining to coming in."""
 
-from tests.interfaces.api.hands import QUEUE, House
+import asyncio
+import contextlib
+
+import httpx2
+
+from tests.interfaces.api import hands
+from tests.interfaces.api.hands import QUEUE, House, Person
+from tests.support.ports import free_port
+from waystation.core.clock import HandClock
+from waystation.interfaces.api.server import serving
+from waystation.interfaces.api.visitors.snapshots import STALE_S
 
 
 async def test_a_visitor_joins_waits_is_called_and_comes_in(house: House) -> None:
@@ -172,3 +182,50 @@ async def test_a_phone_that_changes_its_network_keeps_place_and_seat(house: Hous
     back = house.visitor("198.51.100.9")
     back.http.cookies = moved.http.cookies
     assert (await back.get(f"/v1/verify?queue={QUEUE}")).status_code == 204
+
+
+async def test_the_snapshot_is_told_as_it_was_while_the_store_is_away(redis_url: str) -> None:
+    clock = HandClock()
+    async with hands.house(redis_url, clock=clock) as house:
+        visitor = house.visitor()
+        await visitor.join()
+        before = await visitor.ask("GET", "snapshot")
+        await house.store.close()
+        house.rooms.forget()
+        await clock.advance(30)
+        stale = await visitor.ask("GET", "snapshot")
+        assert (stale.status_code, stale.json()) == (200, before.json())
+        assert stale.headers["age"] == "30"
+        await clock.advance(STALE_S)
+        assert (await visitor.ask("GET", "snapshot")).status_code == 503
+
+
+async def test_one_visitor_follows_the_line_in_a_few_tabs_only(house: House) -> None:
+    visitor, other = house.visitor(), house.visitor("10.1.1.9")
+    await visitor.join()
+    await other.join()
+    port = free_port()
+    async with (
+        serving(house.app, host="127.0.0.1", port=port),
+        httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as browser,
+        contextlib.AsyncExitStack() as open_streams,
+    ):
+        path = f"/api/v1/queues/{QUEUE}/events"
+
+        async def follow(person: Person) -> int:
+            token = (await person.join())["token"]
+            shown = {"authorization": f"Bearer {token}"}
+            answer = await open_streams.enter_async_context(
+                browser.stream("GET", path, headers=shown)
+            )
+            return answer.status_code
+
+        begun = [asyncio.create_task(follow(visitor)) for _ in range(8)]
+        statuses = sorted(await asyncio.gather(*begun))
+        assert statuses == [200] * 3 + [204] * 5
+        assert await follow(other) == 200
+        # A tab that is closed, or loaded anew, makes room for the next.
+        await open_streams.aclose()
+        async with asyncio.timeout(30):
+            while await follow(visitor) != 200:
+                await asyncio.sleep(0.05)

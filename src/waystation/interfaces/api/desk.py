@@ -56,6 +56,8 @@ class DeskOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How many at the front of a lane may follow their place live."""
     streams: int = 1000
     """How many may do so in one process."""
+    streams_each: int = 3
+    """How many of these one visitor may have, in as many tabs."""
 
     def __post_init__(self) -> None:
         networks(self.trusted_proxies)

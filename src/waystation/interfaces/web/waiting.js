@@ -97,6 +97,7 @@
     const turned = phase !== null && phase !== seen.phase;
     phase = seen.phase;
     body.message = seen.message;
+    body.seen_at = seen.now;
     body.serving_state = seen.serving_state;
     if (ahead === null || ahead < 3 || turned) return status();
     body.people_ahead = Math.min(body.people_ahead, ahead);
@@ -169,19 +170,22 @@
     at('text').textContent = say(`text_${word}`);
     for (const [id, words] of [['join', ['new', 'gone', 'invite', 'crowded', 'cookies']], ['code-box', ['invite']], ['claim', ['admitted', 'active']], ['recover', ['missed']], ['leave', ['waiting', 'prequeued', 'returned', 'admitted']]]) at(id).hidden = !words.includes(word);
     at('numbers').hidden = !(waits || word === 'admitted' || body.again_at);
-    at('ahead-box').hidden = at('place-box').hidden = body.people_ahead === undefined || body.people_ahead === null;
+    at('ahead-box').hidden = at('place-box').hidden = !Number.isFinite(body.people_ahead);
     at('wait-box').hidden = !['waiting', 'returned'].includes(word);
     if (Number.isFinite(body.people_ahead)) {
       shownAhead = Math.min(shownAhead, body.people_ahead);
       at('ahead').textContent = number.format(rounded(shownAhead));
-      at('place').textContent = number.format(rounded(shownAhead + 1));
+      // Where many are rounded, one's own place would be the same number once more.
+      at('place-box').hidden = shownAhead >= 100;
+      at('place').textContent = number.format(shownAhead + 1);
     }
     at('wait').textContent = sentence(body);
     clock(word, wait);
     banner(wait);
     notice();
     progress(word);
-    at('updated').textContent = say('updated', { time: second.format(new Date()) });
+    // What a room told that could not reach its store is as old as it says.
+    at('updated').textContent = say('updated', { time: second.format(body.seen_at ? new Date(body.seen_at) : new Date()) });
     if (body.position_id) { at('ticket').textContent = body.position_id.slice(-6); at('ticket-line').hidden = false; }
     at('notify').hidden = !waits || !('Notification' in window) || Notification.permission !== 'default';
     const minutes = wait.known ? Math.ceil(wait.p50 / 60) : null;

@@ -12,7 +12,7 @@ from waystation.interfaces.api.visitors.telling import notice, serving_state
 from waystation.interfaces.web import words as dictionary
 from waystation.interfaces.web.looks import Looks
 from waystation.interfaces.web.render import Markup, facts, source
-from waystation.interfaces.web.words import Words, rounded, wait_text
+from waystation.interfaces.web.words import EXACT_BELOW, Words, rounded, wait_text
 from waystation.queues.waitingroom.pulse import Pulse
 from waystation.queues.waitingroom.room import Room
 
@@ -130,7 +130,8 @@ def _numbers(shown: Shown, words: Words) -> dict[str, str]:
         "numbers_hidden": _unless(status in WAITS or status == "admitted"),
         "ahead_hidden": _unless(ahead is not None),
         "ahead": f"{rounded(ahead or 0):,}",
-        "place": f"{rounded((ahead or 0) + 1):,}",
+        "place_hidden": _unless(ahead is not None and ahead < EXACT_BELOW),
+        "place": f"{(ahead or 0) + 1:,}",
         "wait_hidden": _unless(status in ("waiting", "returned")),
         "wait": wait_text(words, wait.p10 if wait else None, wait.p90 if wait else None),
         "clock_hidden": _unless(bool(clock)),

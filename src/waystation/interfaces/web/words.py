@@ -9,6 +9,8 @@ import msgspec
 
 Words: TypeAlias = Mapping[str, str]
 FALLBACK = "en"
+EXACT_BELOW = 100
+"""People who are counted; more are rounded, and then one's own place says nothing more."""
 HOURS_FROM = 120
 """Minutes from which a wait is told in hours, to the half."""
 
@@ -53,6 +55,6 @@ def _between(sentence: str, first: str, last: str) -> str:
 
 def rounded(count: int) -> int:
     """A number of people, as exact as it is worth being."""
-    if count < 100:
+    if count < EXACT_BELOW:
         return count
     return round(count, -1) if count < 1000 else round(count, -2)

@@ -1,5 +1,7 @@
 """Invitations signed and taken back, and access codes handed out."""
 
+import re
+
 from waystation.core.errors import InvalidOption, NotFound
 from waystation.interfaces.api.admin import bodies
 from waystation.interfaces.api.admin.office import FAILS, MOST_BODY, ROOT, Office
@@ -10,8 +12,11 @@ from waystation.interfaces.api.visitors.telling import instant
 from waystation.queues.waitingroom.codes import Codes
 from waystation.queues.waitingroom.pulse import Pulse
 from waystation.queues.waitingroom.room import Room
-from waystation.queues.waitingroom.tokens import EnqueueTicket
+from waystation.queues.waitingroom.tokens import LEEWAY_S, EnqueueTicket
 from waystation.queues.waitingroom.visitor import Lane, network_of, new_id
+
+_ENDS = re.compile(r"[A-Za-z0-9_-]{16}\.([0-9a-f]{1,10})")
+"""The id of an invitation of ours, and the second after which it no longer counts."""
 
 
 class InvitationAdmin:
@@ -55,7 +60,7 @@ class InvitationAdmin:
         """Let an invitation count no longer; whoever has a place keeps it."""
         room, who = await self._office.allowed(request, "admin")
         jti = request.slots["jti"][:64]
-        await room.revoke(jti, "invitation_revoked", ttl_s=bodies.LONGEST_DAYS * 86_400)
+        await room.revoke(jti, "invitation_revoked", ttl_s=self._left_s(jti))
         await self._office.note(who, "take-back-invite", room, before=jti, after=None)
         return Answer(204)
 
@@ -118,10 +123,18 @@ class InvitationAdmin:
             raise InvalidOption(f"minutes must be {least} to {most}, got {minutes}")
         return round(self._desk.now_s() + minutes * 60) if minutes else 0
 
+    def _left_s(self, jti: str) -> int:
+        """How long an invitation may still count: what we signed says so in its id."""
+        most = bodies.LONGEST_DAYS * 86_400
+        end = _ENDS.fullmatch(jti)
+        if end is None:
+            return most
+        return min(most, max(1, int(end[1], 16) - int(self._desk.now_s()) + LEEWAY_S))
+
     def _signed(
         self, room: Room, pulse: Pulse, key: str, lane: int, expires: int, network: str
     ) -> bodies.Invite:
-        name, jti = name_of(room.queue_id), new_id(self._desk.bits)
+        name, jti = name_of(room.queue_id), f"{new_id(self._desk.bits)}.{expires:x}"
         ticket = self._desk.keyring.sign(
             EnqueueTicket(
                 iss=self._desk.options.issuer,

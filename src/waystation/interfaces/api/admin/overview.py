@@ -65,7 +65,7 @@ class Overview:
         room, _ = await self._office.allowed(request, "viewer")
         if self._watching >= MOST_STREAMS:
             return Answer(204, headers=[(b"retry-after", b"30")])
-        return Stream(events=self._watch(room))
+        return Stream(events=self._watch(room), gone=request.gone)
 
     async def _watch(self, room: Room) -> AsyncIterator[tuple[str, Any]]:
         clock = self._office.desk.clock

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import cache
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from typing import TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
 from waystation.core.errors import InvalidOption
@@ -19,6 +20,11 @@ from waystation.interfaces.api.http.addresses import Network
 
 PATIENCE_S = 5.0
 LONGEST_URL = 500
+_NAT64 = IPv6Network("64:ff9b::/96")
+"""How IPv4 is reached from networks that have none (RFC 6052)."""
+_OWN_NAT64 = IPv6Network("64:ff9b:1::/48")
+
+Address: TypeAlias = IPv4Address | IPv6Address
 
 
 class Unreachable(Exception):
@@ -26,18 +32,28 @@ class Unreachable(Exception):
 
 
 def checked(url: str, inside: Sequence[Network]) -> str:
-    """An address that may be asked at all; InvalidOption says why another may not."""
-    parts = _split(url)
-    if parts.scheme == "http" and inside:
-        return url
-    if parts.scheme != "https":
-        raise InvalidOption("a webhook's url must start with https://")
+    """An address that may be asked at all; InvalidOption says why another may not.
+
+    What a name stands for is only known when it is asked, so names are judged then.
+    """
+    parts = _plain(url, inside)
+    host = parts.hostname or ""
+    address = _written_out(host)
+    if address is not None and not _may_go(address, inside, secure=parts.scheme == "https"):
+        raise InvalidOption(_leads_inside(host))
     return url
+
+
+def _plain(url: str, inside: Sequence[Network]) -> SplitResult:
+    parts = _split(url)
+    if parts.scheme != "https" and not (parts.scheme == "http" and inside):
+        raise InvalidOption("a webhook's url must start with https://")
+    return parts
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str], inside: Sequence[Network]) -> int:
     """Send a body and say what status came back."""
-    parts = _split(checked(url, inside))
+    parts = _plain(url, inside)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     host = parts.hostname or ""
     address = _allowed(host, port, inside, secure=parts.scheme == "https")
@@ -71,16 +87,51 @@ def _allowed(host: str, port: int, inside: Sequence[Network], *, secure: bool) -
         raise Unreachable(f"nobody knows {host}") from error
     for *_, place in found:
         address = ip_address(str(place[0]).partition("%")[0])
-        if isinstance(address, IPv6Address) and address.ipv4_mapped:
-            address = address.ipv4_mapped
-        own = any(address in network for network in inside)
-        if own or (secure and _is_public(address)):
+        if _may_go(address, inside, secure=secure):
             return str(address)
-    raise Unreachable(f"{host} leads inside, where no webhook may go")
+    raise Unreachable(_leads_inside(host))
 
 
-def _is_public(address: IPv4Address | IPv6Address) -> bool:
-    return address.is_global and not address.is_multicast
+def _leads_inside(host: str) -> str:
+    return f"{host} leads inside, where no webhook may go"
+
+
+def _may_go(address: Address, inside: Sequence[Network], *, secure: bool) -> bool:
+    """Whether a webhook may go to this address: to networks of our own, else to public ones."""
+    ends = _ends(address)
+    if any(end in network for end in ends for network in inside):
+        return True
+    return secure and all(_is_public(end) for end in ends)
+
+
+def _is_public(address: Address) -> bool:
+    # Python takes the networks' own kind of NAT64 (RFC 8215) for one that everybody reaches.
+    own = isinstance(address, IPv6Address) and address in _OWN_NAT64
+    return address.is_global and not address.is_multicast and not own
+
+
+def _ends(address: Address) -> list[Address]:
+    """Where an address leads to: IPv6 has several ways of writing an IPv4 address into its own."""
+    if isinstance(address, IPv4Address):
+        return [address]
+    if address in _NAT64:
+        return [IPv4Address(int(address) & 0xFFFFFFFF)]
+    if address.teredo:
+        return [address, *address.teredo]
+    within = address.ipv4_mapped or address.sixtofour
+    return [within] if within else [address]
+
+
+def _written_out(host: str) -> Address | None:
+    """The address that a host is, however it is written; None for a name."""
+    name = host.rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return IPv4Address("127.0.0.1")
+    try:
+        found = socket.getaddrinfo(host, None, flags=socket.AI_NUMERICHOST)
+    except (OSError, UnicodeError):
+        return None
+    return ip_address(str(found[0][4][0]).partition("%")[0])
 
 
 def _connection(scheme: str, host: str, address: str, port: int) -> HTTPConnection:

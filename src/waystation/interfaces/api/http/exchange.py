@@ -1,5 +1,6 @@
 """One request and its answer, as plain as ASGI gives them."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import parse_qsl
@@ -19,6 +20,8 @@ Headers: TypeAlias = list[tuple[bytes, bytes]]
 MOST_BODY = 4096
 """Bytes of a visitor's request; everything a visitor may say fits."""
 
+PATIENCE_S = 10.0
+"""How long a body may take to come."""
 OURS = ("__Host-wr_", "wr_")
 """What the names of the room's cookies begin with."""
 
@@ -151,6 +154,23 @@ class Request:
         length = self._told_length()
         if length is not None and length > most:
             raise _too_large(most)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await self._whole(length, most)
+        except TimeoutError:
+            raise Problem(
+                408,
+                "BODY_TOO_SLOW",
+                f"a body must be here within {PATIENCE_S:g} s",
+                headers={"connection": "close"},
+            ) from None
+
+    async def gone(self) -> None:
+        """Wait until whoever asked is no longer there."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def _whole(self, length: int | None, most: int) -> bytes:
         whole = b""
         # Asking again for the end of what is here already would cost a turn of the loop.
         while length is None or len(whole) < length:

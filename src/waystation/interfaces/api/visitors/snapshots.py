@@ -7,6 +7,7 @@ from typing import NamedTuple
 from msgspec.structs import astuple
 
 from waystation.core import codec
+from waystation.core.errors import StoreError
 from waystation.interfaces.api.bodies import EtaModel, PollPolicy, SnapshotBody
 from waystation.interfaces.api.desk import Desk
 from waystation.interfaces.api.http.endpoints import endpoint
@@ -26,6 +27,8 @@ from waystation.queues.waitingroom.room import Room
 from waystation.queues.waitingroom.visitor import Lane
 
 FRESH_S = 1.0
+STALE_S = 120.0
+"""How long the last one is shown while the store is away."""
 CACHED = (b"cache-control", b"public, max-age=1, stale-while-revalidate=5")
 
 
@@ -58,7 +61,13 @@ class Snapshots:
             if path not in self._making:
                 self._making[path] = asyncio.create_task(self._make(path, request.slots["id"]))
                 self._making[path].add_done_callback(lambda _: self._making.pop(path))
-            kept = await asyncio.shield(self._making[path])
+            try:
+                kept = await asyncio.shield(self._making[path])
+            except StoreError:
+                # It says itself when it was made, and is better than nothing for a while.
+                if kept is None or self._age_s(kept) > STALE_S:
+                    raise
+                return self._stale(kept)
         found = kept.answer
         asked = request.headers.get(b"if-none-match")
         if asked is not None and found.headers[1][1] == asked:
@@ -66,7 +75,14 @@ class Snapshots:
         return found
 
     def _is_old(self, kept: "_Kept") -> bool:
-        return self._desk.clock.monotonic() - kept.since > FRESH_S
+        return self._age_s(kept) > FRESH_S
+
+    def _age_s(self, kept: "_Kept") -> float:
+        return self._desk.clock.monotonic() - kept.since
+
+    def _stale(self, kept: "_Kept") -> Answer:
+        age = (b"age", b"%d" % int(self._age_s(kept)))
+        return Answer(200, kept.answer.body, headers=[*kept.answer.headers, age])
 
     async def _make(self, path: str, name: str) -> "_Kept":
         room = await self._desk.rooms.find(name)
