@@ -60,7 +60,8 @@ def lines(ledger: Path) -> list[str]:
 
 async def left_over(hands: Hands) -> dict[str, int]:
     """What is anywhere but in the completed list."""
-    kept = {hands.keys.completed, hands.keys.events, hands.keys.workers, hands.keys.wake}
+    keys = hands.keys
+    kept = {keys.completed, keys.events, keys.workers, keys.wake, keys.orphans}
     names = [key.decode() for key in await hands.redis.keys("jobqueue:*")]
     lists = [name for name in names if name not in kept and "processing:worker" not in name]
     return {name: await hands.redis.exists(name) for name in lists}
