@@ -79,15 +79,15 @@ class MemorySource:
         refused: list[Refused[Any]] = []
         stored: list[Settled[Any]] = []
         for each in settled:
-            entry, held = self.entries[each.claim.id], each.claim
-            if entry.token != held.token:
+            entry = self.entries[each.claim.id]
+            if entry.token != each.claim.token:
                 lost = LeaseLost(f"job {entry.id} is held by somebody else")
-                refused.append(Refused(held, lost))
-            else:
-                outcome = self._end(entry, each.outcome)
-                stored.append(
-                    each if outcome is each.outcome else Settled(held, outcome, each.took_s)
-                )
+                refused.append(Refused(each.claim, lost))
+                continue
+            outcome = self._end(entry, each.outcome)
+            if outcome is not each.outcome:
+                each = Settled(each.claim, outcome, each.took_s)
+            stored.append(each)
         return Reply(self._claim(claim), refused, stored)
 
     async def wait(self, at_most: float) -> None:

@@ -32,6 +32,9 @@ _CLOSE_S = 5.0
 """How long a cancelled handler may take to clean up."""
 
 
+_RAISED_GENERATOR_EXIT = "the handler raised GeneratorExit"
+
+
 class Slots(Generic[W]):
     """Runs claims through a handler and reports each as it ends."""
 
@@ -53,6 +56,7 @@ class Slots(Generic[W]):
         # Keyed by the claim itself: after a lost lease the same id may run here a second time.
         self._running: dict[Claim[W], tuple[asyncio.Task[None], Sequence[Claim[W]]]] = {}
         self._verdicts: dict[Claim[W], Outcome | None] = {}
+        self._surplus = 0
         self._closing = False
 
     def run(self, claims: Sequence[Claim[W]]) -> None:
@@ -92,7 +96,8 @@ class Slots(Generic[W]):
         """Have so many slots from now on; those that are too many end when they are free."""
         self._concurrency = concurrency
         self._handler.resize(concurrency)
-        self._wake(max(0, len(self._tasks) - concurrency) or len(self._ready))
+        self._surplus = len(self._tasks) - concurrency
+        self._wake(max(0, self._surplus) or len(self._ready))
 
     @property
     def running(self) -> list[Claim[W]]:
@@ -124,6 +129,7 @@ class Slots(Generic[W]):
     def _slot_ended(self, task: asyncio.Task[None]) -> None:
         """Fail what ran in a slot that has ended, and let others take what waits for one."""
         self._tasks.discard(task)
+        self._surplus = len(self._tasks) - self._concurrency
         error = None if task.cancelled() else task.exception()
         if self._closing or isinstance(error, KeyboardInterrupt):
             return
@@ -145,8 +151,9 @@ class Slots(Generic[W]):
         assert task is not None  # noqa: S101
         turn_began = time.perf_counter()
         while not self._closing:
-            if len(self._tasks) > self._concurrency:
+            if self._surplus > 0:
                 # Counted out at once, so that no more slots than are too many take their leave.
+                self._surplus -= 1
                 self._tasks.discard(task)
                 return
             if not self._ready:
@@ -175,7 +182,7 @@ class Slots(Generic[W]):
         except BaseException as error:
             outcome = Failed(self._blamed(error))
         took = time.perf_counter() - began
-        if claim in self._verdicts:
+        if self._verdicts and claim in self._verdicts:
             outcome = self._judged(claim, outcome, task)
         del self._running[claim]
         self._finished(claim, outcome, took)
@@ -244,28 +251,30 @@ def _in_own_context(
 ) -> Generator[Any, Any, Any]:
     # What a handler sets in its context variables must not be seen by the next one in the slot.
     run = contextvars.copy_context().run
-    step: Callable[[Any], Any] = attempt.send
-    value: Any = None
-    is_first = True
+    try:
+        waiting_for = run(attempt.send, None)
+    except StopIteration as stop:
+        return stop.value
+    except GeneratorExit as error:
+        raise WorkError(_RAISED_GENERATOR_EXIT) from error
+    suspended()
     while True:
+        try:
+            sent = yield waiting_for
+        except GeneratorExit:
+            # This one is meant for the slot, while those below were raised by the handler.
+            attempt.close()
+            raise
+        except BaseException as error:
+            step, value = attempt.throw, error
+        else:
+            step, value = attempt.send, sent
         try:
             waiting_for = run(step, value)
         except StopIteration as stop:
             return stop.value
         except GeneratorExit as error:
-            # Raised by the handler, while one that comes in below is meant for the slot.
-            raise WorkError("the handler raised GeneratorExit") from error
-        if is_first:
-            is_first = False
-            suspended()
-        try:
-            value = yield waiting_for
-            step = attempt.send
-        except GeneratorExit:
-            attempt.close()
-            raise
-        except BaseException as error:
-            step, value = attempt.throw, error
+            raise WorkError(_RAISED_GENERATOR_EXIT) from error
 
 
 def _one_each(results: Any, many: int) -> list[Outcome]:

@@ -358,7 +358,8 @@ class Worker(Generic[W]):
             self._held.pop(claim, None)
             self._notice_if_idle()
         else:
-            if isinstance(outcome, Failed):
+            # By its type: `isinstance` takes half a microsecond here when the answer is no.
+            if type(outcome) is Failed:
                 cut_own_frames(outcome.error)
             self._done.append(Settled(claim, outcome, took_s))
         if self._idle_lanes:

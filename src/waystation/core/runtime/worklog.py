@@ -46,9 +46,8 @@ class WorkLog(Generic[W]):
 
     def settled(self, settled: Sequence[Settled[W]]) -> None:
         """These outcomes were stored."""
-        for each in settled:
-            if type(each.outcome) is not Done:
-                self._report(each)
+        for each in [each for each in settled if type(each.outcome) is not Done]:
+            self._report(each)
 
     def _report(self, settled: Settled[W]) -> None:
         about = self._of(settled.claim)
