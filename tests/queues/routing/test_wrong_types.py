@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from tests.support.patience import LIMIT_S
-from waystation.core.errors import WrongType
+from waystation.core.errors import ScriptFailed, WrongType
+from waystation.core.outcome import Failed, Returned
 from waystation.queues.routing import Worker
+from waystation.queues.routing.retry import BackoffRule, Retry
 
 from .hands import Hands
 
@@ -39,3 +41,37 @@ async def test_nothing_is_taken_until_it_is_repaired(hands: Hands, name: str) ->
             while len(ran) < MANY:
                 await asyncio.sleep(0.01)
     assert sorted(ran) == sorted(ids)
+
+
+AT_ONCE = Retry(backoff=BackoffRule(delay=0))
+
+
+@pytest.mark.parametrize("outcome", [Returned(), Failed(RuntimeError("no"))])
+async def test_a_held_job_whose_route_is_gone_waits_again(hands: Hands, outcome: Any) -> None:
+    id = await hands.add(retry=AT_ONCE)
+    source = hands.source()
+    (claim,) = await hands.claim(source)
+    await hands.redis.hdel(hands.keys.routes, id)
+    assert not await hands.settle(source, claim, outcome)
+    assert await hands.waiting() == [id]
+    assert await hands.claim_ids(source) == [id]
+
+
+@pytest.mark.parametrize("outcome", [Returned(), Failed(RuntimeError("no"))])
+async def test_a_job_that_cannot_be_indexed_is_put_off_until_it_can(
+    hands: Hands, outcome: Any
+) -> None:
+    id = await hands.add(retry=AT_ONCE)
+    source = hands.source()
+    (claim,) = await hands.claim(source)
+    index = f'{hands.keys.name}:index:ids:["email","any","",[],[],[],[]]'
+    await hands.redis.set(index, "something else")
+
+    assert not await hands.settle(source, claim, outcome)
+    assert await hands.claim_ids(source) == []
+    with pytest.raises(ScriptFailed, match="index:ids"):
+        await hands.add()
+
+    await hands.redis.delete(index)
+    await hands.clock.advance(6)
+    assert await hands.claim_ids(source) == [id]

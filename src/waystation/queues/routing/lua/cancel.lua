@@ -2,15 +2,16 @@
 --- keys  waiting delayed cron claims routes held stalls fired events
 --- args  namespace now keep_s result ids...
 --- uses  line_at instant_ms tell adopt take_out unindex_jobs claim_of free_claim bury_dependents
---- uses  queue_of
+--- uses  queue_of text_of check_line
 local line = line_at(namespace)
 now = instant_ms(now)
+check_line(line)
 adopt(line, now)
 local done = {}
 for at = ids, #ARGV do
   local id = ARGV[at]
   local route, record = redis.call('HGET', routes, id), redis.call('HGET', claims, id)
-  local found = route and redis.call('GET', line.status .. id) ~= 'dead'
+  local found = route and text_of(line.status .. id) ~= 'dead'
   if found then
     local signature = string.sub(route, 2)
     if record then

@@ -3,18 +3,21 @@
 --- idempotency key or nothing, seconds that key is kept, and a JSON list of the ids it waits for.
 --- keys  waiting delayed cron routes held awaited places heads signatures serial wake events
 --- args  namespace now jobs...
---- uses  line_at instant_ms whole tell adopt push_waiting queue_of
+--- unchecked  serial
+--- uses  line_at instant_ms whole tell adopt push_waiting queue_of text_of check_serial must_hold
 local line = line_at(namespace)
 now = instant_ms(now)
 
-local made = {}
+check_serial(line)
+local made, checked = {}, {}
 for at = jobs, #ARGV, 8 do
   local waits_for = ARGV[at + 7]
   if waits_for ~= '' then
     for _, other in ipairs(cjson.decode(waits_for)) do
       local known = made[other] or redis.call('HEXISTS', line.routes, other) == 1
         or redis.call('EXISTS', line.data .. other) == 1
-        or redis.call('GET', line.status .. other) == 'completed'
+        or text_of(line.status .. other) == 'completed'
+      must_hold('SCARD', line.dependents .. other)
       if not known then
         return redis.error_reply('NOT_FOUND job ' .. ARGV[at + 1] .. ' depends on job ' .. other
           .. ', which is unknown, or was cancelled')
@@ -22,6 +25,9 @@ for at = jobs, #ARGV, 8 do
     end
   end
   made[ARGV[at + 1]] = true
+  local signature = string.sub(ARGV[at + 3], 2)
+  if not checked[signature] then must_hold('ZCARD', line.ids .. signature) end
+  checked[signature] = true
 end
 
 local function due_at(text)
@@ -32,7 +38,7 @@ end
 local function hold(id, waits_for)
   local open = 0
   for _, other in ipairs(cjson.decode(waits_for)) do
-    if redis.call('GET', line.status .. other) ~= 'completed' then
+    if text_of(line.status .. other) ~= 'completed' then
       open = open + redis.call('SADD', line.dependents .. other, id)
       redis.call('SADD', line.awaited, other)
     end

@@ -4,11 +4,12 @@
 --- it leaves out, then for each the slot.
 --- keys  cron routes fired terms events
 --- args  namespace now term schedules...
---- uses  line_at instant_ms fenced adopt route_of fire_slot tell queue_of
+--- uses  line_at instant_ms fenced adopt route_of fire_slot tell queue_of check_line
 local line = line_at(namespace)
 now = instant_ms(now)
 local over = fenced(terms, term)
 if over then return over end
+check_line(line)
 adopt(line, now)
 local fresh, at = {}, schedules
 while at <= #ARGV do

@@ -2,15 +2,16 @@
 --- those that need a next time. The arguments are those of BridgeMQ.
 --- keys  cron waiting data_prefix
 --- args  now batch
---- uses  line_at adopt fire_slot instance_data route_of instant_ms whole
+--- uses  line_at adopt fire_slot instance_data route_of instant_ms whole text_of check_line
 local line = line_at(string.match(waiting, '^(.*):jobs:waiting$'))
 now = instant_ms(now)
+check_line(line)
 adopt(line, now)
 local due = redis.call('ZRANGEBYSCORE', cron, 0, whole(now), 'WITHSCORES', 'LIMIT', 0, batch)
 local texts = {}
 for at = 1, #due, 2 do
   local id, slot = due[at], whole(tonumber(due[at + 1]))
-  local data, route = redis.call('GET', data_prefix .. id), route_of(line, id)
+  local data, route = text_of(data_prefix .. id), route_of(line, id)
   local read, job = pcall(cjson.decode, data or '')
   if read and type(job) == 'table' and route then
     local schedule = type(job.schedule) == 'table' and job.schedule or {}

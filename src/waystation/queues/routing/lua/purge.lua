@@ -1,9 +1,10 @@
 --- Remove dead jobs for good; how many there were.
 --- keys  deadletter meta routes events
 --- args  namespace now ids...
---- uses  line_at instant_ms tell drop_dead bury_dependents queue_of
+--- uses  line_at instant_ms tell drop_dead bury_dependents queue_of check_line
 local line = line_at(namespace)
 now = instant_ms(now)
+check_line(line)
 local wanted, count = {}, 0
 for at = ids, #ARGV do wanted[ARGV[at]] = true end
 local found = drop_dead(line, wanted)

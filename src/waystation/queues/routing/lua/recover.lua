@@ -3,11 +3,12 @@
 --- keys  claims leases stalls registered terms events
 --- args  namespace now term max_stalls batch cursor
 --- uses  line_at instant_ms whole tell fenced adopt claim_of free_claim put_back bury route_of
---- uses  bury_unreadable lock_left
+--- uses  bury_unreadable lock_left check_line
 local line = line_at(namespace)
 now = instant_ms(now)
 local over = fenced(terms, term)
 if over then return over end
+check_line(line)
 adopt(line, now)
 
 local given_up = {}

@@ -2,11 +2,12 @@
 --- keys  active claims terms events
 --- args  namespace now term batch cursor
 --- uses  line_at instant_ms tell fenced adopt push_waiting route_of bury_unreadable queue_of
---- uses  stands_in_line lock_left
+--- uses  stands_in_line lock_left check_line
 local line = line_at(namespace)
 now = instant_ms(now)
 local over = fenced(terms, term)
 if over then return over end
+check_line(line)
 adopt(line, now)
 local page, taken = redis.call('SSCAN', active, cursor, 'COUNT', batch), {}
 for _, id in ipairs(page[2]) do

@@ -2,10 +2,12 @@
 --- keys  waiting places routes terms events
 --- args  namespace now term first count
 --- uses  line_at instant_ms fenced adopt whole route_of put_back unindex_jobs bury_unreadable
+--- uses  check_line
 local line = line_at(namespace)
 now = instant_ms(now)
 local over = fenced(terms, term)
 if over then return over end
+check_line(line)
 adopt(line, now)
 local mended, standing, listed = 0, {}, {}
 for _, id in ipairs(redis.call('LRANGE', waiting, first, first + count - 1)) do

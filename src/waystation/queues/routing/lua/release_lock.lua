@@ -1,9 +1,10 @@
 --- Release a job's lock if the worker owns it; 1 when it did. The arguments are those of BridgeMQ.
 --- keys  lock active concurrent
 --- args  worker id
---- uses  line_at claim_of free_claim
+--- uses  line_at claim_of free_claim number_or text_of check_line
 if redis.call('GET', lock) ~= worker then return 0 end
 local line = line_at(string.match(active, '^(.*):jobs:active$'))
+check_line(line)
 local record = redis.call('HGET', line.claims, id)
 if record then
   free_claim(line, id, claim_of(record))
@@ -11,7 +12,7 @@ else
   redis.call('DEL', lock)
   redis.call('SREM', active, id)
   -- Claimed by a client that counts every job; never below nothing.
-  if tonumber(redis.call('GET', concurrent) or 0) > 0 and redis.call('DECR', concurrent) == 0 then
+  if number_or(0, text_of(concurrent)) > 0 and redis.call('DECR', concurrent) == 0 then
     redis.call('DEL', concurrent)
   end
 end

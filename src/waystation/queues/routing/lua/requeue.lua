@@ -1,9 +1,10 @@
 --- Let dead jobs wait again with fresh attempts; each is its id and data. How many did.
 --- keys  deadletter meta routes events
 --- args  namespace now jobs...
---- uses  line_at instant_ms tell adopt push_waiting route_of queue_of drop_dead
+--- uses  line_at instant_ms tell adopt push_waiting route_of queue_of drop_dead check_line
 local line = line_at(namespace)
 now = instant_ms(now)
+check_line(line)
 adopt(line, now)
 local wanted, again = {}, {}
 for at = jobs, #ARGV, 2 do

@@ -2,12 +2,14 @@
 --- Each outcome is its kind, id and token, then: completed result attempt progressed;
 --- retry data result delay route reason attempt; dead data result meta attempt; returned nothing.
 --- keys  waiting active delayed claims leases routes stalls awaited held deadletter places heads
---- keys  signatures serial wake events limits paused
+--- keys  signatures serial wake events limits paused meta
 --- args  namespace now token lease_ms want profile worker keep_s outcomes...
+--- unchecked  serial
 --- uses  line_at instant_ms makes_room whole tell adopt promote_due claim_jobs claim_of uncount push_waiting
---- uses  put_back bury release_dependents queue_of
+--- uses  put_back bury release_dependents queue_of check_serial route_of bury_unreadable
 local line = line_at(namespace)
 now = instant_ms(now)
+check_serial(line)
 makes_room('ZREM', leases)
 adopt(line, now)
 
@@ -68,7 +70,7 @@ function steps.retry(id, claim, first)
   if route ~= '' then
     redis.call('HSET', routes, id, route)
   else
-    route = redis.call('HGET', routes, id)
+    route = route_of(line, id)
   end
   tell(line, now, 'retry', claim.queue, id, 'worker', claim.worker, 'attempt', ARGV[first + 5],
     'delay', ARGV[first + 2], 'reason', ARGV[first + 4], 'took', whole(now - claim.since))
@@ -76,8 +78,9 @@ function steps.retry(id, claim, first)
     redis.call('ZADD', delayed, whole(now + delay), id)
     redis.call('SET', line.status .. id, 'delayed')
     tell(line, now, 'delayed', claim.queue, id, 'due', whole(now + delay), 'kind', 'retry')
-  else
-    push_waiting(line, id, route)
+  elseif not route then
+    bury_unreadable(line, now, id, 'malformed', claim.queue)
+  elseif push_waiting(line, id, route) then
     tell(line, now, 'waiting', claim.queue, id, 'prev', 'active')
   end
 end
@@ -92,8 +95,10 @@ function steps.dead(id, claim, first)
 end
 
 function steps.returned(id, claim)
-  put_back(line, id, redis.call('HGET', routes, id), claim.turn)
+  local route, why = route_of(line, id)
   tell(line, now, 'returned', claim.queue, id, 'worker', claim.worker)
+  if not route then return bury_unreadable(line, now, id, why, claim.queue) end
+  put_back(line, id, route, claim.turn)
 end
 
 local codes = {}

@@ -1,8 +1,10 @@
 --- Enter into the index what others have put into the list with plain commands, each in its lane.
---- uses  push_waiting route_of bury_unreadable
+--- uses  push_waiting route_of bury_unreadable check_line
 local function adopt(line, now)
+  line.now = now
   local missing = redis.call('LLEN', line.waiting) - redis.call('ZCARD', line.places)
   if missing <= 0 then return end
+  check_line(line)
 
   local normal, urgent, entered = {}, {}, {}
   local function enter(id, end_of_list)

@@ -5,7 +5,7 @@ local function bury_dependents(line, now, id, why)
   while #ends > 0 do
     local ended = table.remove(ends)
     redis.call('SREM', line.awaited, ended)
-    for _, dependent in ipairs(redis.call('SMEMBERS', line.dependents .. ended)) do
+    for _, dependent in ipairs(redis.pcall('SMEMBERS', line.dependents .. ended)) do
       if redis.call('HDEL', line.held, dependent) == 1 then
         local route = redis.call('HGET', line.routes, dependent) or 'N[""'
         bury(line, now, dependent, queue_of(string.sub(route, 2)), cjson.encode({

@@ -1,7 +1,7 @@
 --- Set aside a job whose data says nothing, or is gone; an id whose job has ended is only dropped.
---- uses  bury tell whole
+--- uses  bury tell whole text_of
 local function bury_unreadable(line, now, id, why, queue)
-  local status = redis.call('GET', line.status .. id)
+  local status = text_of(line.status .. id)
   if why == 'gone' and (status == 'completed' or status == 'failed') then
     redis.call('HDEL', line.routes, id)
     redis.call('HDEL', line.stalls, id)

@@ -35,8 +35,10 @@ local function choose(line, serves, want, worker, lease_ms)
     if first.left[first.at] then return true end
     local is_last = not signature and not more[1]
     local count = math.min(want - #chosen, is_last and want or math.max(2, 2 * first.read))
-    first.left, first.at = redis.call('ZRANGE', line.ids .. first.signature, first.read,
+    first.left, first.at = redis.pcall('ZRANGE', line.ids .. first.signature, first.read,
       first.read + count - 1, 'WITHSCORES'), 1
+    -- Something else lies where the signature is indexed: it is passed over, and the rest goes on.
+    if first.left.err then first.left = {} end
     first.read = first.read + #first.left / 2
     return #first.left > 0
   end

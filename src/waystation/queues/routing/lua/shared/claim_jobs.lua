@@ -1,5 +1,5 @@
 --- Hand the next fitting jobs to a worker: match first, write after.
---- uses  learn choose take_out unindex_jobs tell whole wake queue_of bury_unreadable
+--- uses  learn choose take_out unindex_jobs tell whole wake queue_of bury_unreadable raise_count
 local function claim_jobs(line, now, profile, worker, want, token, lease_ms)
   local serves, unread = learn(line, profile)
   local locked, limited_ms = choose(line, serves, want, worker, lease_ms)
@@ -59,9 +59,9 @@ local function claim_jobs(line, now, profile, worker, want, token, lease_ms)
   end
   -- Whoever was woken for one of them may have found too little; there is more.
   for queue in pairs(left) do wake(line, queue) end
-  for queue, count in pairs(counted) do redis.call('INCRBY', line.concurrent .. queue, count) end
+  for queue, count in pairs(counted) do raise_count(line.concurrent .. queue, count) end
   for queue, count in pairs(metered) do
-    if redis.call('INCRBY', line.minute .. queue, count) == count then
+    if raise_count(line.minute .. queue, count) == count then
       redis.call('EXPIRE', line.minute .. queue, 60)
     end
   end

@@ -1,13 +1,13 @@
 --- Make the instance of one slot of a schedule, unless that slot has been made already or the last
 --- instance stands in its way; what came of it.
---- uses  push_waiting tell whole queue_of
+--- uses  push_waiting tell whole queue_of text_of
 local function fire_slot(line, now, id, slot, route, data, overlap)
   local queue = queue_of(string.sub(route, 2))
   local handled, made = string.match(redis.call('HGET', line.fired, id) or '', '^(%d+) (%d+)$')
   if tonumber(slot) <= tonumber(handled or 0) then return 'done' end
   redis.call('HSET', line.fired, id, slot .. ' ' .. (made or 0))
   local instance, last = id .. ':' .. slot, id .. ':' .. (made or 0)
-  local state = redis.call('GET', line.status .. last)
+  local state = text_of(line.status .. last)
   local waits = state == 'waiting' or state == 'delayed'
     -- A failed one waits when there is another attempt to come.
     or (state == 'failed' and redis.call('ZSCORE', line.delayed, last))

@@ -4,14 +4,20 @@
 local function learn(line, profile)
   local serves = line.serves .. redis.sha1hex(profile)
   -- What has been looked at is the score of the empty name, which no signature has.
-  local seen = redis.call('ZSCORE', serves, '')
+  local seen = redis.pcall('ZSCORE', serves, '')
+  if type(seen) == 'table' then
+    -- Something else lies there; what is learnt can be learnt anew.
+    redis.call('DEL', serves)
+    seen = false
+  end
   local fresh = redis.call('ZRANGEBYSCORE', line.signatures, '(' .. (seen or '-inf'), '+inf',
     'WITHSCORES', 'LIMIT', 0, 10000)
   if #fresh == 0 and seen then return serves, false end
   local worker = cjson.decode(profile)
   local fitting = {}
   for at = 1, #fresh, 2 do
-    if #lacking(cjson.decode(fresh[at]), worker) == 0 then
+    local read, wanted = pcall(cjson.decode, fresh[at])
+    if read and type(wanted) == 'table' and #lacking(wanted, worker) == 0 then
       fitting[#fitting + 1] = 0
       fitting[#fitting + 1] = fresh[at]
     end

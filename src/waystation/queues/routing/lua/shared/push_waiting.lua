@@ -1,6 +1,7 @@
 --- Let a job wait at the end of its lane.
---- uses  whole index_job high_count
+--- uses  whole index_job high_count set_off
 local function push_waiting(line, id, route)
+  if set_off(line, id, route) then return false end
   local serial = redis.call('INCR', line.serial)
   local turn = serial
   if string.sub(route, 1, 1) == 'H' then
@@ -26,4 +27,5 @@ local function push_waiting(line, id, route)
   end
   index_job(line, id, string.sub(route, 2), turn)
   redis.call('SET', line.status .. id, 'waiting')
+  return true
 end

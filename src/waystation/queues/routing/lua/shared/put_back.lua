@@ -1,7 +1,8 @@
 --- Let a job wait again at the turn it had; in the list it stands there too, or at the head of its
 --- lane when that would be a long walk.
---- uses  whole index_job high_count
+--- uses  whole index_job high_count set_off
 local function put_back(line, id, route, turn)
+  if set_off(line, id, route) then return end
   redis.call('ZADD', line.places, whole(turn), id)
   -- Asked for after it was entered, because another one may have come to stand at the same place.
   local rank = redis.call('ZRANK', line.places, id)

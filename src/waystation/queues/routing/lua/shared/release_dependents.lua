@@ -2,7 +2,7 @@
 --- uses  push_waiting tell whole queue_of
 local function release_dependents(line, now, id)
   redis.call('SREM', line.awaited, id)
-  for _, dependent in ipairs(redis.call('SMEMBERS', line.dependents .. id)) do
+  for _, dependent in ipairs(redis.pcall('SMEMBERS', line.dependents .. id)) do
     local held = redis.call('HGET', line.held, dependent)
     if held then
       local count, delay = string.match(held, '^(%d+) (%d+)$')
@@ -14,8 +14,9 @@ local function release_dependents(line, now, id)
         if tonumber(delay) > 0 then
           redis.call('ZADD', line.delayed, whole(now + delay), dependent)
         else
-          push_waiting(line, dependent, route)
-          tell(line, now, 'waiting', queue_of(string.sub(route, 2)), dependent, 'prev', 'held')
+          if push_waiting(line, dependent, route) then
+            tell(line, now, 'waiting', queue_of(string.sub(route, 2)), dependent, 'prev', 'held')
+          end
         end
       end
     end

@@ -1,9 +1,9 @@
 --- Put what happened into the stream, in the envelope that all lines share.
---- uses  whole number_or
+--- uses  whole number_or text_of
 local function tell(line, now, event, queue, id, ...)
   if not line.most then
     -- A script has one instant, and tells up to hundreds of things.
-    line.most = whole(number_or(10000, redis.call('GET', line.cap)))
+    line.most = whole(number_or(10000, text_of(line.cap)))
     line.told_at = whole(now)
   end
   redis.call('XADD', line.events, 'MAXLEN', '~', line.most, '*', 'v', '1', 'line', 'routing',

@@ -1,7 +1,7 @@
 --- Give a place under the concurrency limit of a type back, and say so to whoever waits for it.
---- uses  wake
+--- uses  wake raise_count
 local function uncount(line, queue)
-  if redis.call('DECR', line.concurrent .. queue) <= 0 then
+  if raise_count(line.concurrent .. queue, -1) <= 0 then
     redis.call('DEL', line.concurrent .. queue)
   end
   wake(line, queue)
