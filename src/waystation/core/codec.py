@@ -48,6 +48,8 @@ def encode_as_node(value: object) -> bytes:
 
 def encode_result(value: object, limit: int = PAYLOAD_LIMIT) -> bytes:
     """Write what a handler returned; what cannot be stored is an InvalidResult."""
+    if value is None:
+        return b"null"
     try:
         raw = encode_as_node(value)
     except InvalidInput as error:

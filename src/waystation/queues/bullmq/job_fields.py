@@ -181,6 +181,14 @@ class JobFields:
         if b"data" in fields:
             self._data = _UNREAD
 
+    def completed_with(self, result: bytes, now: bytes) -> None:
+        """Keep what was stored when the job was completed; done for nearly every job."""
+        fields = self._fields
+        is_first = b"atm" not in fields and b"attemptsMade" not in fields
+        fields[b"atm"] = b"1" if is_first else b"%d" % (self.attempts_made + 1)
+        fields[b"returnvalue"] = result
+        fields[b"finishedOn"] = now
+
     def replace(self, fields: dict[bytes, bytes]) -> None:
         """Keep what has just been read from the store, and nothing else."""
         self._fields = fields

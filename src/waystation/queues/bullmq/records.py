@@ -125,14 +125,16 @@ class Records:
 def remember(job: Job, record: Record, now: bytes) -> None:
     """Let the job say what was stored about it, so that whoever is told of its end can read it."""
     kind = record[0]
+    if kind == "completed":
+        job.completed_with(cast(bytes, record[3]), now)
+        return
     if kind in ("returned", "limited"):
         return
-    fields: dict[bytes, Any] = {b"atm": b"%d" % (job.attempts_made + 1)}
-    if kind == "completed":
-        fields[b"returnvalue"] = record[3]
-    else:
-        fields[b"failedReason"] = cast(str, record[3]).encode()
-        fields[b"stacktrace"] = record[4]
+    fields: dict[bytes, Any] = {
+        b"atm": b"%d" % (job.attempts_made + 1),
+        b"failedReason": cast(str, record[3]).encode(),
+        b"stacktrace": record[4],
+    }
     if kind != "retry":
         fields[b"finishedOn"] = now
     elif record[5]:
