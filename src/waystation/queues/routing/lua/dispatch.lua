@@ -4,7 +4,8 @@
 --- keys  waiting delayed cron routes held awaited places heads signatures serial wake events
 --- args  namespace now jobs...
 --- unchecked  serial
---- uses  line_at instant_ms whole tell adopt push_waiting queue_of text_of check_serial must_hold
+--- uses  line_at instant_ms whole tell push_waiting queue_of text_of check_serial must_hold
+--- rarely  adopt
 local line = line_at(namespace)
 now = instant_ms(now)
 
@@ -46,7 +47,8 @@ local function hold(id, waits_for)
   return open
 end
 
-adopt(line, now)
+line.now = now
+if redis.call('LLEN', waiting) > redis.call('ZCARD', places) then rarely().adopt(line, now) end
 local ids = {}
 for at = jobs, #ARGV, 8 do
   local kind, id, data, route, due = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
