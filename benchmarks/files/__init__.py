@@ -16,6 +16,8 @@ from waystation.core.store import embedded
 FILES = 100_000
 FEW = 10_000
 JOBS = 20_000
+WATCHED = 30_000
+"""Files in the directory that is watched."""
 PROJECT = Path(__file__).parents[2]
 
 
@@ -29,7 +31,7 @@ def run() -> list[Report]:
 
 
 async def _run(url: str, many: Path, few: Path) -> list[Report]:
-    return [*await _scan(url, many, few), await _drain(url), await _growth(url)]
+    return [*await _scan(url, many, few), *await _watch(url), await _drain(url), await _growth(url)]
 
 
 async def _scan(url: str, many: Path, few: Path) -> list[Report]:
@@ -56,6 +58,34 @@ async def _scan(url: str, many: Path, few: Path) -> list[Report]:
         remark="aim: 1, whatever the size of the tree",
     )
     return [speed, memory]
+
+
+async def _watch(url: str) -> list[Report]:
+    with tempfile.TemporaryDirectory() as root:
+        large, small = Path(root) / "large", Path(root) / "small"
+        _plant(large, WATCHED, folder=WATCHED)
+        _plant(small, 100)
+        beside_many, beside_few, rescan, asked = await interleaved(
+            lambda: _cpu_ms("arrive", url, large),
+            lambda: _cpu_ms("arrive", url, small),
+            lambda: _cpu_ms("rescan", url, large),
+            lambda: _cpu_ms("ask", url, large),
+        )
+    arrival = Report(
+        title="Watching: processor time for one new file in a directory",
+        unit=f"ms, beside {WATCHED:,}",
+        beside="ms, beside 100",
+        rows=[Row("seen, asked for and put in line", beside_many, beside_few)],
+        remark="aim: at most 2",
+    )
+    again = Report(
+        title=f"Watching: processor time for a pass over {WATCHED:,} unchanged files",
+        unit="ms, confirmed before",
+        beside="ms, asking the store for each",
+        rows=[Row("looked at", rescan, asked)],
+        remark="less is better",
+    )
+    return [arrival, again]
 
 
 async def _drain(url: str) -> Report:
@@ -105,8 +135,12 @@ async def _task(name: str, url: str, **options: Any) -> dict[str, Any]:
     return msgspec.json.decode(out)
 
 
-def _plant(root: Path, count: int) -> None:
+async def _cpu_ms(name: str, url: str, root: Path) -> float:
+    return (await _task(name, url, root=str(root)))["result"]
+
+
+def _plant(root: Path, count: int, folder: int = 500) -> None:
     for number in range(count):
-        if number % 500 == 0:
+        if number % folder == 0:
             (root / f"{number:06}").mkdir(parents=True)
-        (root / f"{number - number % 500:06}" / f"{number}.txt").touch()
+        (root / f"{number - number % folder:06}" / f"{number}.txt").touch()

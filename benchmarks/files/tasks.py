@@ -2,8 +2,11 @@
 
 import argparse
 import asyncio
+import contextlib
+import os
 import resource
 import time
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +45,62 @@ async def scan(store: Store, options: argparse.Namespace) -> dict[str, float]:
     return {
         "walked": walked, "newPerSecond": new, "knownPerSecond": known, "peakMb": _peak_mb(),
     }  # fmt: skip
+
+
+async def arrive(store: Store, options: argparse.Namespace) -> dict[str, float]:
+    """The milliseconds of processor time that a watching producer takes for one new file."""
+    async with _watching(store, options.root, rescan_s=3600) as producer:
+        there, new, times = producer.tally.enqueued, 20, time.process_time()
+        root: str = options.root
+        folder = os.listdir(root)[0]
+        for number in range(1, new + 1):
+            file = f"{root}/{folder}/new-{time.time_ns()}"
+            os.close(os.open(file, os.O_CREAT))
+            while producer.tally.enqueued < there + number:
+                await asyncio.sleep(0.05)
+            os.unlink(file)
+        return {"result": (time.process_time() - times) / new * 1000}
+
+
+async def rescan(store: Store, options: argparse.Namespace) -> dict[str, float]:
+    """The same for one pass over a directory in which nothing has changed."""
+    async with _watching(store, options.root, rescan_s=0.5) as producer:
+        there = producer.tally.enqueued
+
+        async def passes(count: int) -> float:
+            found, began = producer.tally.found, time.process_time()
+            while producer.tally.found < found + count * there:
+                await asyncio.sleep(0.05)
+            return (time.process_time() - began) * there / (producer.tally.found - found)
+
+        await passes(1)
+        return {"result": await passes(3) * 1000}
+
+
+async def ask(store: Store, options: argparse.Namespace) -> dict[str, float]:
+    """The same for a scan, which asks the store for each file."""
+    queue, wanted = Queue(store, layout=_layout()), _wanted(options.root)
+    await Producer(queue, wanted).scan()
+    began = time.process_time()
+    await Producer(queue, wanted).scan()
+    return {"result": (time.process_time() - began) * 1000}
+
+
+@contextlib.asynccontextmanager
+async def _watching(store: Store, root: str, rescan_s: float) -> AsyncGenerator[Producer]:
+    """A producer that watches a directory, after its first look."""
+    producer = Producer(Queue(store, layout=_layout()), _wanted(root, rescan_s))
+    count = sum(len(files) for _, _, files in os.walk(root))
+    watching = asyncio.create_task(producer.watch())
+    while producer.tally.enqueued < count:
+        await asyncio.sleep(0.05)
+    yield producer
+    watching.cancel()
+    await asyncio.wait([watching])
+
+
+def _wanted(root: str, rescan_s: float = 30.0) -> ProducerOptions:
+    return ProducerOptions(scan=ScanOptions(scan_dir=root, settle_s=0), rescan_s=rescan_s)
 
 
 async def drain(store: Store, options: argparse.Namespace) -> dict[str, float]:
@@ -130,7 +189,10 @@ async def _fill(queue: Queue, jobs: int) -> None:
         await queue.intake.put(rows)
 
 
-TASKS = {"scan": scan, "drain": drain, "bullmq": bullmq_drain, "fetch": fetch}
+TASKS = {
+    "scan": scan, "arrive": arrive, "rescan": rescan, "ask": ask,
+    "drain": drain, "bullmq": bullmq_drain, "fetch": fetch,
+}  # fmt: skip
 
 
 async def main() -> None:

@@ -24,13 +24,22 @@ class Globs:
     """Several patterns; a path, without `/` at its start, is in them when it matches one."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
-        self._tests = [_test(each) for pattern in patterns for each in _alternatives(pattern)]
+        parts = [_parts(each) for pattern in patterns for each in _alternatives(pattern)]
+        names = [each[1] for each in parts if len(each) == 2 and each[0] == "**"]
+        # The most common ones ask for the name alone, and are asked together.
+        self._is_name = _any_name(names) if names else None
+        self._tests = [_test(each) for each in parts if len(each) != 2 or each[0] != "**"]
+        self._is_all = ["**"] in parts or ["**", "*"] in parts
 
     def __contains__(self, path: str) -> bool:
-        return any(test(path) for test in self._tests)
+        if self._is_all:
+            return True
+        if self._is_name and self._is_name(path.rpartition("/")[2]):
+            return True
+        return any(test(path) for test in self._tests) if self._tests else False
 
     def __bool__(self) -> bool:
-        return bool(self._tests)
+        return bool(self._is_name or self._tests)
 
 
 def path_in(job: Job) -> str:
@@ -38,23 +47,24 @@ def path_in(job: Job) -> str:
     return job.filepath.lstrip("/")
 
 
-def _test(pattern: str) -> Callable[[str], bool]:
+def _parts(pattern: str) -> list[str]:
     if not pattern:
         raise InvalidOption("a pattern must not be empty")
     parts = pattern.strip("/").split("/")
     parts[-1] = _ending_in_any_case(parts[-1])
-    if parts in (["**"], ["**", "*"]):
-        return lambda path: True
-    if len(parts) == 2 and parts[0] == "**":
-        name = _name_test(parts[1])
-        return lambda path: name(path.rpartition("/")[2]) is not None
-    tests = [_ANY_DEPTH if part == "**" else _name_test(part) for part in parts]
+    return parts
+
+
+def _test(parts: Sequence[str]) -> Callable[[str], bool]:
+    tests = [_ANY_DEPTH if part == "**" else _any_name([part]) for part in parts]
     return lambda path: _fits(tests, path.split("/"))
 
 
-def _name_test(part: str) -> Callable[[str], "re.Match[str] | None"]:
+def _any_name(patterns: Sequence[str]) -> Callable[[str], "re.Match[str] | None"]:
     # The standard library's expressions cannot be made to backtrack without end.
-    return re.compile(fnmatch.translate(part.replace("**", "*"))).match
+    return re.compile(
+        "|".join(fnmatch.translate(each.replace("**", "*")) for each in patterns)
+    ).match
 
 
 def _ending_in_any_case(name: str) -> str:

@@ -1,12 +1,13 @@
-"""Which directories of a tree have changed, as Linux tells; elsewhere nothing is told."""
+"""Which files of a tree have changed, as Linux tells; elsewhere nothing is told."""
 
 import asyncio
 import contextlib
 import ctypes
+import errno
 import os
 import struct
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import Any
 
 from waystation.core.telemetry.logs import get_logger
@@ -14,7 +15,8 @@ from waystation.core.telemetry.logs import get_logger
 _log = get_logger(__name__)
 
 _CREATE, _CLOSE_WRITE, _MOVED_TO = 0x100, 0x8, 0x80
-_IS_DIRECTORY, _OVERFLOW, _ONLY_DIRECTORIES = 0x40000000, 0x4000, 0x01000000
+_OVERFLOW, _IGNORED, _ONLY_DIRECTORIES = 0x4000, 0x8000, 0x01000000
+_MASK = _CREATE | _CLOSE_WRITE | _MOVED_TO | _ONLY_DIRECTORIES
 _HEAD = struct.Struct("iIII")
 _BUFFER = 64 * 1024
 
@@ -29,6 +31,7 @@ class Inotify:
         self._woken = asyncio.Event()
         self._libc: Any = None
         self._descriptor = -1
+        self._is_full = False
 
     @classmethod
     @contextlib.contextmanager
@@ -47,17 +50,28 @@ class Inotify:
         return self._descriptor >= 0
 
     async def wait(self, at_most: float) -> set[str]:
-        """The directories that changed; empty when nothing did for that many seconds."""
+        """The files and directories that changed; none when nothing did for so many seconds."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._woken.wait(), at_most)
         self._woken.clear()
         changed, self._changed = self._changed, set()
         return changed
 
-    def look_everywhere(self) -> None:
-        """Watch every directory that there is by now."""
-        if self.works:
-            self._add(self._root)
+    def add(self, directory: str) -> None:
+        """Watch one directory, from whatever thread walks it; before its files are listed."""
+        if not self.works or self._is_full:
+            return
+        number = self._libc.inotify_add_watch(self._descriptor, os.fsencode(directory), _MASK)
+        if number >= 0:
+            self._directories[number] = directory
+        elif ctypes.get_errno() == errno.ENOSPC:
+            # The kernel's limit is reached; walking finds the rest.
+            self._is_full = True
+            _log.warning("watch_limit_reached", count=len(self._directories))
+
+    def try_again(self) -> None:
+        """Let directories be added again that the kernel's limit kept out."""
+        self._is_full = False
 
     def _open(self) -> None:
         if sys.platform != "linux":
@@ -75,16 +89,6 @@ class Inotify:
             asyncio.get_running_loop().remove_reader(self._descriptor)
             os.close(self._descriptor)
 
-    def _add(self, top: str) -> None:
-        for directory in _directories_under(top):
-            mask = _CREATE | _CLOSE_WRITE | _MOVED_TO | _ONLY_DIRECTORIES
-            number = self._libc.inotify_add_watch(self._descriptor, os.fsencode(directory), mask)
-            if number < 0:
-                # The kernel's limit is reached; walking finds the rest.
-                _log.warning("watch_limit_reached", count=len(self._directories))
-                return
-            self._directories[number] = directory
-
     def _read(self) -> None:
         try:
             told = os.read(self._descriptor, _BUFFER)
@@ -101,20 +105,7 @@ class Inotify:
     def _note(self, number: int, mask: int, name: str) -> None:
         if mask & _OVERFLOW:
             self._changed.add(self._root)
-            return
-        directory = self._directories.get(number)
-        if directory is None:
-            return
-        if mask & _IS_DIRECTORY:
-            directory = os.path.join(directory, name)
-            self._add(directory)
-        self._changed.add(directory)
-
-
-def _directories_under(top: str) -> Iterator[str]:
-    unseen = [top]
-    while unseen:
-        directory = unseen.pop()
-        yield directory
-        with contextlib.suppress(OSError), os.scandir(directory) as entries:
-            unseen += [each.path for each in entries if each.is_dir(follow_symlinks=False)]
+        elif mask & _IGNORED:
+            self._directories.pop(number, None)
+        elif directory := self._directories.get(number):
+            self._changed.add(os.path.join(directory, name))

@@ -2,9 +2,12 @@
 
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from redis.exceptions import ResponseError
 
 from waystation.core.errors import InvalidInput
+from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.traces import Ids
 
@@ -81,6 +84,22 @@ class Intake:
             jobs=[part for entry in entries for part in entry],
         )
 
+    async def still_holds(self, mark: str) -> bool:
+        """Whether what was known when this was last asked under that name is still known.
+
+        Not after the memory was thrown away or turned to a new page, nor at another server, which
+        may lack what the last one had.
+        """
+        store = await self._opened()
+        with faults.told():
+            server = await _run_id(store.redis)
+        return await scripts.mark(
+            store.durable,
+            self._keys,
+            remember_ms=self._options.remember_ms,
+            name=f"{mark}:{server}",
+        )
+
     async def known(self, files: Sequence[Found]) -> list[bool]:
         """Tell which of these files were put in line before."""
         if not files:
@@ -93,3 +112,12 @@ class Intake:
             digests=digests,
         )
         return [code == 1 for code in known]
+
+
+async def _run_id(redis: Any) -> str:
+    """What a server calls itself until it is started again."""
+    try:
+        return str((await redis.info("server")).get("run_id", ""))
+    except ResponseError:
+        # Not everybody may ask.
+        return ""

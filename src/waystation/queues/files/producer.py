@@ -3,10 +3,12 @@
 import asyncio
 import os
 import random
+import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,11 +17,12 @@ from waystation.core.telemetry.logs import get_logger
 from waystation.core.telemetry.metrics import Metrics
 from waystation.core.telemetry.traces import Traces
 
+from .confirmed import Confirmed
 from .inotify import Inotify
 from .intake import Entry, burst_of, entry
 from .options import Layout
 from .queue import Queue
-from .scan import Found, ScanOptions, Skip, Walk, root_of
+from .scan import Found, Known, ScanOptions, Skip, Walk, root_of
 from .scripts import KNOWN, NEW, WAITS
 
 _log = get_logger(__name__)
@@ -98,6 +101,8 @@ class Producer:
         self._dice = random.Random()
         self._priorities = Priorities(self._options, queue.keys.layout)
         self.tally = Tally()
+        self._confirmed = Confirmed()
+        self._mark = f"producer:{secrets.token_hex(8)}"
 
     async def scan(self) -> Tally:
         """Put every file in line that is not there yet; waits for those still being written."""
@@ -111,14 +116,14 @@ class Producer:
 
     async def watch(self) -> None:
         """Go on for ever: at once where the kernel tells of changes, and by walking in between."""
-        options = self._options
-        loop = asyncio.get_running_loop()
+        options, loop = self._options, asyncio.get_running_loop()
         with Inotify.over(root_of(options.scan)) as changes:
+            walk = Walk(options.scan, entering=changes.add)
             due, unsettled = loop.time(), set[str]()
             while True:
                 if loop.time() >= due:
-                    await asyncio.to_thread(changes.look_everywhere)
-                    unsettled = await self._look_at({root_of(options.scan)})
+                    changes.try_again()
+                    unsettled = await self._rescan(walk)
                     due = loop.time() + options.rescan_s * self._dice.uniform(0.75, 1.25)
                 pause = max(0.0, due - loop.time())
                 if unsettled:
@@ -127,37 +132,44 @@ class Producer:
                     # One change seldom comes alone.
                     await asyncio.sleep(_GATHER_S)
                     changed |= await changes.wait(0)
-                unsettled = await self._look_at(unsettled | changed)
+                await self._pass(walk.named(unsettled | changed), self._confirmed)
+                unsettled = walk.take_unsettled()
 
-    async def _look_at(self, directories: set[str]) -> set[str]:
-        """Walk what has changed; the ones to look at again are those with unsettled files."""
-        again: set[str] = set()
-        walk = Walk(self._options.scan)
-        for directory in directories:
-            before = self.tally.skipped[Skip.FRESH]
-            await self._pass(walk.under(directory))
-            if self.tally.skipped[Skip.FRESH] > before:
-                again.add(directory)
-        return again
+    async def _rescan(self, walk: Walk) -> set[str]:
+        """Look at every file, and ask the store for those that it was not asked for before.
 
-    async def _pass(self, walk: Iterator[Found | Skip]) -> None:
+        A file may change without its directory, so each is looked at; only the asking is saved.
+        """
+        confirmed = self._confirmed
+        if not await self._queue.intake.still_holds(self._mark):
+            confirmed.forget()
+        confirmed.begin_pass()
+        await self._pass(walk.beyond(confirmed), confirmed)
+        confirmed.end_pass()
+        return walk.take_unsettled()
+
+    async def _pass(
+        self, walk: Iterator[Found | Skip | Known], confirmed: Confirmed | None = None
+    ) -> None:
         chunk = await asyncio.to_thread(_chunk, walk)
         while chunk:
             # The next files are looked for while these are put in line.
             following = asyncio.create_task(asyncio.to_thread(_chunk, walk))
             try:
                 await self._enqueue(chunk)
+                if confirmed is not None:
+                    confirmed.add([*chunk.known, *map(hash, chunk.files)])
             finally:
                 chunk = await following
         self._on_progress(self.tally)
 
-    async def _enqueue(self, chunk: Sequence[Found | Skip]) -> None:
-        files = [each for each in chunk if isinstance(each, Found)]
-        self._count_skipped(Counter(each for each in chunk if isinstance(each, Skip)))
-        self.tally.found += len(files)
+    async def _enqueue(self, chunk: "_Chunk") -> None:
+        files = chunk.files
+        self._count_skipped(chunk.skipped)
+        self.tally.found += len(files) + len(chunk.known)
         known = await self._queue.intake.known(files)
         new = [file for file, is_known in zip(files, known, strict=True) if not is_known]
-        self.tally.known += len(files) - len(new)
+        self.tally.known += len(files) - len(new) + len(chunk.known)
         await self._put(new)
         self._on_progress(self.tally)
 
@@ -206,5 +218,23 @@ def _ending(ext: str) -> str:
     return f".{ext.lower()}" if ext and not ext.startswith(".") else ext.lower()
 
 
-def _chunk(walk: Iterator[Found | Skip]) -> list[Found | Skip]:
-    return list(islice(walk, BATCH))
+class _Chunk(NamedTuple):
+    """A part of what a walk came across."""
+
+    files: list[Found]
+    known: list[int]
+    """The hashes of files that the store need not be asked for."""
+    skipped: Counter[Skip]
+
+
+def _chunk(walk: Iterator[Found | Skip | Known]) -> _Chunk | None:
+    files, known, skipped = list[Found](), list[int](), Counter[Skip]()
+    for each in islice(walk, BATCH):
+        match each:
+            case Skip():
+                skipped[each] += 1
+            case Known(numbers):
+                known += numbers
+            case _:
+                files.append(each)
+    return _Chunk(files, known, skipped) if files or known or skipped else None

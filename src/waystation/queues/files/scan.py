@@ -3,7 +3,7 @@
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -11,7 +11,14 @@ import msgspec
 
 from waystation.core.errors import InvalidInput, InvalidOption
 
+from .confirmed import Confirmed
 from .globs import Globs
+
+KNOWN_AT_A_TIME = 1_000
+_NO_HASH = -1
+"""What `hash` never gives."""
+MOST_UNSETTLED = 10_000
+"""Files kept in mind that may still be being written."""
 
 
 class ScanOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +66,12 @@ class Found(NamedTuple):
     mtime_ns: int
 
 
+class Known(NamedTuple):
+    """Files that are confirmed, by their numbers."""
+
+    numbers: list[int]
+
+
 def root_of(options: ScanOptions) -> str:
     """The directory to walk, without links in its name."""
     root = os.path.realpath(options.scan_dir)
@@ -92,15 +105,24 @@ def looked_at(path: PathLike) -> Found:
 class Walk:
     """Walks one directory; iterating gives files and, for what is left out, the reason."""
 
-    def __init__(self, options: ScanOptions, *, now_ns: int | None = None) -> None:
-        self._root = root_of(options)
+    def __init__(
+        self,
+        options: ScanOptions,
+        *,
+        now_ns: int | None = None,
+        entering: Callable[[str], None] | None = None,
+    ) -> None:
+        self.root = root_of(options)
+        self._above = self.root.rstrip("/") + "/"
         self._include = Globs(options.include_globs)
         self._exclude = Globs(options.exclude_globs)
         self._settle_ns = round(options.settle_s * 1e9)
         self._now_ns = now_ns
+        self._entering = entering
+        self._unsettled: set[str] = set()
 
     def __iter__(self) -> Iterator[Found | Skip]:
-        return self.under(self._root)
+        return self.under(self.root)
 
     def under(self, directory: str) -> Iterator[Found | Skip]:
         """Walk one directory of the tree, and what is in it."""
@@ -110,10 +132,36 @@ class Walk:
         """Look at the files of one directory, and leave its own directories to others."""
         return self._walk(directory, deep=False)
 
+    def named(self, paths: Iterable[str]) -> Iterator[Found | Skip]:
+        """Look at what somebody names: a file, or a directory and what is in it.
+
+        What is gone by now is nothing.
+        """
+        for path in paths:
+            try:
+                facts = os.lstat(path)
+            except OSError:
+                continue
+            is_directory = stat.S_ISDIR(facts.st_mode)
+            directory = path if is_directory else os.path.dirname(path)
+            if os.path.realpath(directory) != directory:
+                # A directory of the tree was replaced by a link, which may lead out of it.
+                yield Skip.OUTSIDE
+            elif is_directory:
+                yield from self.under(path)
+            else:
+                yield self._judged(_Named(path, facts))
+
+    def take_unsettled(self) -> set[str]:
+        """What has to be looked at again, because it may still be being written."""
+        unsettled, self._unsettled = self._unsettled, set()
+        # To walk it all again needs less memory than to name so many.
+        return unsettled if len(unsettled) <= MOST_UNSETTLED else {self.root}
+
     def _walk(self, directory: str, *, deep: bool) -> Iterator[Found | Skip]:
         entered: list[Entries] = []
         try:
-            yield from _enter(directory, entered)
+            yield from self._enter(directory, entered)
             while entered:
                 entry = _next(entered[-1])
                 if entry is None or isinstance(entry, Skip):
@@ -122,19 +170,72 @@ class Walk:
                         yield entry
                 elif is_directory(entry):
                     if deep:
-                        yield from _enter(entry.path, entered)
+                        yield from self._enter(entry.path, entered)
                 else:
-                    yield self._file(entry)
+                    yield self._judged(entry)
         finally:
             for entries in entered:
                 entries.close()
 
-    def _file(self, entry: "os.DirEntry[str]") -> Found | Skip:
-        inner = os.path.relpath(entry.path, self._root)
+    def beyond(self, confirmed: Confirmed) -> Iterator[Found | Skip | Known]:
+        """Walk everything; what is confirmed comes as numbers, many at a time.
+
+        Most of a watched tree is confirmed, so the way to that answer is short: neither patterns
+        nor links are looked at, because they were when it was confirmed. No calls either, because
+        two of them cost as much as the rest of what Python does here.
+        """
+        before, now = confirmed.numbers
+        entered: list[Entries] = []
+        known: list[int] = []
+        try:
+            yield from self._enter(self.root, entered)
+            while entered:
+                try:
+                    # A directory interrupts the one it is in, which goes on where it was.
+                    for entry in entered[-1]:
+                        try:
+                            if entry.is_dir(follow_symlinks=False):
+                                yield from self._enter(entry.path, entered)
+                                break
+                            facts = entry.stat()
+                            number = hash((entry.path, facts.st_size, facts.st_mtime_ns))
+                        except OSError:
+                            number = _NO_HASH
+                        if number in before or number in now:
+                            known.append(number)
+                            if len(known) == KNOWN_AT_A_TIME:
+                                yield Known(known)
+                                known = []
+                        else:
+                            yield self._judged(entry)
+                    else:
+                        entered.pop().close()
+                except OSError:
+                    entered.pop().close()
+                    yield Skip.UNREADABLE
+            if known:
+                yield Known(known)
+        finally:
+            for entries in entered:
+                entries.close()
+
+    def _enter(self, directory: str, entered: list[Entries]) -> Iterator[Skip]:
+        if self._entering:
+            self._entering(directory)
+        try:
+            entered.append(os.scandir(directory))
+        except FileNotFoundError:
+            yield Skip.VANISHED
+        except OSError:
+            yield Skip.UNREADABLE
+
+    def _judged(self, entry: "os.DirEntry[str] | _Named") -> Found | Skip:
+        path = entry.path
+        inner = path[len(self._above) :]
         if inner not in self._include or inner in self._exclude:
             return Skip.EXCLUDED
         try:
-            if entry.is_symlink() and not self._stays_inside(entry.path):
+            if entry.is_symlink() and not self._stays_inside(path):
                 return Skip.OUTSIDE
             facts = entry.stat()
         except FileNotFoundError:
@@ -144,12 +245,14 @@ class Walk:
         if not stat.S_ISREG(facts.st_mode):
             return Skip.SPECIAL
         if self._is_fresh(facts.st_mtime_ns):
+            if len(self._unsettled) <= MOST_UNSETTLED:
+                self._unsettled.add(path)
             return Skip.FRESH
-        return Found(entry.path, facts.st_size, facts.st_mtime_ns)
+        return Found(path, facts.st_size, facts.st_mtime_ns)
 
     def _stays_inside(self, link: str) -> bool:
         target = os.path.realpath(link)
-        return os.path.commonpath((self._root, target)) == self._root
+        return os.path.commonpath((self.root, target)) == self.root
 
     def _is_fresh(self, mtime_ns: int) -> bool:
         now_ns = time.time_ns() if self._now_ns is None else self._now_ns
@@ -157,13 +260,18 @@ class Walk:
         return abs(now_ns - mtime_ns) < self._settle_ns
 
 
-def _enter(directory: str, entered: list[Entries]) -> Iterator[Skip]:
-    try:
-        entered.append(os.scandir(directory))
-    except FileNotFoundError:
-        yield Skip.VANISHED
-    except OSError:
-        yield Skip.UNREADABLE
+class _Named:
+    """A file that somebody named, as a directory's own entry would tell of it."""
+
+    def __init__(self, path: str, facts: os.stat_result) -> None:
+        self.path = path
+        self._facts = facts
+
+    def is_symlink(self) -> bool:
+        return stat.S_ISLNK(self._facts.st_mode)
+
+    def stat(self) -> os.stat_result:
+        return os.stat(self.path) if self.is_symlink() else self._facts
 
 
 def _next(entries: Entries) -> "os.DirEntry[str] | Skip | None":

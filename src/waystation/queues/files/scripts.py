@@ -142,6 +142,12 @@ async def recall(
     ...
 
 
+@script(reply=bool)
+async def mark(redis: Client, keys: FileKeys, *, remember_ms: int, name: str) -> bool:
+    """Leave a mark among the files that are remembered; whether it was there."""
+    ...
+
+
 @script(reply=raw)
 async def promote(
     redis: Client, keys: FileKeys, *, now: str | int, events_cap: int, most: int
