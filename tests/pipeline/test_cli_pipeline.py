@@ -185,6 +185,7 @@ def test_ctrl_c_ends_a_run_after_its_batch(store: Redis, redis_url: str, tmp_pat
     assert not any("Traceback" in line for line in told)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_run_whose_java_is_killed_says_so_and_what_to_do(
     store: Redis, redis_url: str, tmp_path: Path

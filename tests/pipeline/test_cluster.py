@@ -122,7 +122,7 @@ def master(tmp_path: Path) -> Iterator[str]:
         yield address
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_two_workers_of_a_cluster_make_the_same_history(
     master: str, store: Redis, redis_url: str, root: str, tmp_path: Path

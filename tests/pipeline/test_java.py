@@ -82,7 +82,7 @@ def test_without_any_java_the_error_says_how_to_get_one(
         java_home()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_spark_runs_on_the_wheels_java(bare_machine: Path) -> None:
     tools = bare_machine / "tools"
     tools.mkdir()

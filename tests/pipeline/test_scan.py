@@ -115,7 +115,7 @@ def test_a_listing_that_is_none_is_refused(
         scan.listed(spark, other, rules(redis_url, tmp_path))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_scan_that_was_killed_is_run_again_and_puts_every_file_in_line_once(
     spark: SparkSession, store: Redis, redis_url: str, tmp_path: Path
 ) -> None:

@@ -124,7 +124,7 @@ async def simulated(spark: SparkSession, crowd: Crowd) -> Evening:
     return Evening(stories.frame(spark, rows).cache(), simulation.room.queue_id)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 async def test_what_spark_has_learnt_makes_better_estimates_of_visits_it_has_not_seen(
     spark: SparkSession, redis_url: str
