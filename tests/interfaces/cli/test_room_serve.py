@@ -52,6 +52,10 @@ async def test_the_doors_open_serve_and_close(redis_url: str, tmp_path: Path) ->
             assert seen.json()["rate_per_minute"] == 33 * 60
             keys = await client.get("/.well-known/jwks.json")
             assert len(keys.json()["keys"]) == 2
+        second = await _room(redis_url, tmp_path, "serve", "--port", str(port), "--room", "shop")
+        _, told = await second.communicate()
+        assert second.returncode == 2
+        assert f"wanted a port that can be listened on, got 127.0.0.1:{port}".encode() in told
         process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(LIMIT_S):
             assert await process.wait() == 0

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import socket
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ import uvloop
 from granian.constants import Interfaces
 from granian.server.embed import Server
 
+from waystation.core.errors import InvalidOption
 from waystation.interfaces.api.http.exchange import Receive, Scope, Send
 
 BACKLOG = 1024
@@ -35,7 +37,7 @@ def run(process: Coroutine[Any, Any, None]) -> NoReturn:
 @asynccontextmanager
 async def serving(app: Site, *, host: str, port: int) -> AsyncGenerator[Callable[[], None]]:
     """Answer requests for as long as the block runs, or until what it gives is called."""
-
+    _refuse_taken(host, port)
     server = Server(
         app,
         address=host,
@@ -52,6 +54,18 @@ async def serving(app: Site, *, host: str, port: int) -> AsyncGenerator[Callable
     finally:
         server.stop()
         await asyncio.wait([task], timeout=10)
+
+
+def _refuse_taken(host: str, port: int) -> None:
+    # The server shares its port with whoever shares it, too: another one left behind there would
+    # answer every other visitor out of another store.
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        raise InvalidOption(
+            f"wanted a port that can be listened on, got {host}:{port} ({error.strerror})"
+        ) from None
 
 
 async def _listening(host: str, port: int, task: asyncio.Task[None]) -> None:
