@@ -64,6 +64,16 @@ def test_work_that_outlasts_the_grace_is_handed_back() -> None:
     assert process.returncode == 0
 
 
+def test_a_signal_that_a_wrapper_passes_on_again_counts_once() -> None:
+    process = start("await asyncio.sleep(2)")
+    process.terminate()
+    process.terminate()
+    output, _ = process.communicate(timeout=LIMIT_S)
+
+    assert "ended" in output
+    assert process.returncode == 0
+
+
 def test_a_second_signal_ends_the_process_at_once() -> None:
     process = start("await asyncio.sleep(60)")
     process.terminate()

@@ -33,12 +33,11 @@ def test_a_file_named_on_the_command_line_is_read(waystation: Waystation, tmp_pa
     assert "1m30s" in waystation("--config", "other.yaml", "config", "show").stdout
 
 
-def test_a_file_that_is_not_there_is_mentioned_and_the_defaults_count(
-    waystation: Waystation,
-) -> None:
+def test_a_file_that_was_named_has_to_be_there(waystation: Waystation) -> None:
+    """Its defaults would be another store, on which everything looks well."""
     told = waystation("--config", "other.yaml", "config", "show")
-    assert told.returncode == 0
-    assert told.stderr == "waystation: no file other.yaml, the defaults count\n"
+    assert told.returncode == 2
+    assert told.stderr == "waystation: there is no settings file other.yaml\n"
 
 
 def test_an_unknown_setting_is_one_line_and_exit_code_2(

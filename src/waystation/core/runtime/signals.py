@@ -12,6 +12,8 @@ from waystation.core.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_ONE_SIGNAL_S = 0.5
+"""What follows sooner is the same signal, passed on by a wrapper to a process that had it."""
 
 
 @contextlib.contextmanager
@@ -44,6 +46,7 @@ class _Listening:
         self._stops: list[Callable[[], None]] = []
         self._previous: dict[signal.Signals, Any] = {}
         self._asked = False
+        self._asked_at = 0.0
 
     def add(self, stop: Callable[[], None], *, take: bool) -> None:
         self._stops.append(stop)
@@ -66,10 +69,12 @@ class _Listening:
         self._previous.clear()
 
     def _on_signal(self, number: signal.Signals) -> None:
+        if self._asked and self.loop.time() - self._asked_at < _ONE_SIGNAL_S:
+            return
         if self._asked:
             _log.warning("stop_forced", signal=number.name)
             os._exit(1)
-        self._asked = True
+        self._asked, self._asked_at = True, self.loop.time()
         _log.info("stop_requested", signal=number.name)
         for stop in [*self._stops]:
             stop()

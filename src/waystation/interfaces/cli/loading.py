@@ -2,13 +2,15 @@
 
 import typer
 
+from waystation.core.errors import InvalidSetting
 from waystation.interfaces.cli import invocation
 from waystation.interfaces.settings import Loaded, load
 
 
 def loaded(context: typer.Context) -> Loaded:
-    """Load the settings, and mention a settings file that was asked for but is not there."""
+    """Load the settings; a settings file that was asked for has to be there."""
     found = load(invocation.of(context).config)
     if found.missing:
-        typer.echo(f"waystation: no file {found.missing}, the defaults count", err=True)
+        # Its defaults would be another store, on which everything looks well and nothing happens.
+        raise InvalidSetting(f"there is no settings file {found.missing}")
     return found

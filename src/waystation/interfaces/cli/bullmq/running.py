@@ -30,7 +30,7 @@ async def run(
             handler,
             store,
             prefix=prefix,
-            concurrency=concurrency or settings.worker.concurrency,
+            concurrency=settings.worker.concurrency if concurrency is None else concurrency,
             process=process,
             metrics_points=metrics_points,
             lock_duration=round(settings.worker.lease * 1000),
