@@ -1,6 +1,7 @@
 """Renewing leases on a thread of its own, where no handler can be in the way."""
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -14,12 +15,15 @@ from .claim import Claim, Source
 W = TypeVar("W")
 _log = get_logger(__name__)
 
+_END_WITHIN_S = 5.0
+
 
 class Keeper(Generic[W]):
     """Keeps all held leases alive while it is entered.
 
-    It owns a thread with its own loop: an `async` handler that computes for a minute blocks the
-    worker's loop, and would lose every lease if the renewal ran there.
+    It works on a thread with its own loop: an `async` handler that computes for a minute blocks the
+    worker's loop, and would lose every lease if the renewal ran there. All workers of a process
+    share that thread.
     """
 
     def __init__(
@@ -34,13 +38,13 @@ class Keeper(Generic[W]):
         self._held = held
         self._lost = lost
         self._every = every
-        self._thread = threading.Thread(target=self._run, name="lease-keeper", daemon=True)
-        self._stop: Callable[[], Any] = lambda: None
-        self._stopped = False
 
     async def __aenter__(self) -> "Keeper[W]":
         self._home = asyncio.get_running_loop()
-        self._thread.start()
+        self._thread = _thread
+        self._loop = self._thread.enter()
+        self._ended = asyncio.Event()
+        self._keeping = asyncio.run_coroutine_threadsafe(self._keep(), self._loop)
         return self
 
     async def __aexit__(
@@ -49,21 +53,18 @@ class Keeper(Generic[W]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stopped = True
-        self._stop()
-        await asyncio.to_thread(self._thread.join, 5)
-
-    def _run(self) -> None:
-        asyncio.run(self._keep())
+        self._loop.call_soon_threadsafe(self._ended.set)
+        try:
+            await asyncio.wait([asyncio.wrap_future(self._keeping)], timeout=_END_WITHIN_S)
+        finally:
+            self._keeping.cancel()
+            self._thread.leave()
 
     async def _keep(self) -> None:
-        loop = asyncio.get_running_loop()
-        ended = asyncio.Event()
-        self._stop = lambda: loop.call_soon_threadsafe(ended.set)
-        while not (self._stopped or ended.is_set()):
+        while not self._ended.is_set():
             try:
                 async with self._source.keeper() as extend:
-                    while not await _happens(ended, within=self._every):
+                    while not await _happens(self._ended, within=self._every):
                         await self._beat(extend)
                     return
             except StoreError as error:
@@ -71,7 +72,7 @@ class Keeper(Generic[W]):
             except Exception:
                 # Whatever it is, the leases of running work are worth another try.
                 _log.exception("leases_not_renewed")
-            await _happens(ended, within=min(self._every, 1.0))
+            await _happens(self._ended, within=min(self._every, 1.0))
 
     async def _beat(self, extend: Callable[[Sequence[Claim[Any]]], Any]) -> None:
         held = self._held()
@@ -88,3 +89,54 @@ async def _happens(event: asyncio.Event, *, within: float) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+class _Thread:
+    """A thread with a loop, started by the first who needs it and ended with the last."""
+
+    def __init__(self) -> None:
+        self._changing = threading.Lock()
+        self._users = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def enter(self) -> asyncio.AbstractEventLoop:
+        with self._changing:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(
+                    target=_run, args=[self._loop], name="lease-keeper", daemon=True
+                ).start()
+            self._users += 1
+            return self._loop
+
+    def leave(self) -> None:
+        with self._changing:
+            self._users -= 1
+            if self._users == 0 and self._loop is not None:
+                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._loop = None
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
+_thread = _Thread()
+
+
+def _forget_thread() -> None:
+    # A forked process has the parent's memory, but none of its threads.
+    global _thread
+    _thread = _Thread()
+
+
+os.register_at_fork(after_in_child=_forget_thread)
