@@ -12,10 +12,11 @@ from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.signals import calling_on_signals
 from waystation.core.runtime.tasks import end
 from waystation.core.runtime.worker import Worker
+from waystation.core.shared import Shared
 from waystation.core.store.attached import Attached
 from waystation.core.store.connection import Store
 from waystation.core.store.reconnect import waiting
-from waystation.core.store.server import require_suitable
+from waystation.core.store.server import Facts, require_suitable
 from waystation.core.telemetry.logs import get_logger
 
 W = TypeVar("W")
@@ -103,7 +104,9 @@ class BackgroundWorker(Attached, ABC, Generic[W]):
     async def _start(self) -> None:
         try:
             store = await self._opened()
-            await require_suitable(store.redis)
+            # Those who start at the same time ask once.
+            async with _suitable.using(store):
+                pass
             shift = self._shift_at(store)
             try:
                 await shift.presence.open()
@@ -186,6 +189,16 @@ class BackgroundWorker(Attached, ABC, Generic[W]):
         if self._shift is None:
             raise WorkError(f"the worker {self!r} has not been started")
         return self._shift.worker
+
+
+async def _forget(facts: Facts) -> None: ...
+
+
+async def _ask(store: Store) -> Facts:
+    return await require_suitable(store.redis)
+
+
+_suitable = Shared(_ask, _forget)
 
 
 async def _work(shift: Shift[Any]) -> None:

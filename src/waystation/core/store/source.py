@@ -74,6 +74,7 @@ class Source:
         self._helpers = {**helpers, **rare}
         self.text = preamble + body
         self._body_starts = preamble.count("\n")
+        self._checked = False
 
     @property
     def where(self) -> str:
@@ -87,6 +88,8 @@ class Source:
 
     def check(self) -> None:
         """Catch a slip before the server does; every process would pay for it on import."""
+        if self._checked:
+            return
         for name, text in self._helpers.items():
             if lua_words.only_function(text) != name:
                 raise ValueError(f"helper {name} must be one `local function {name}(...)`")
@@ -96,6 +99,7 @@ class Source:
         if small := lua_words.lower_case_commands(self.text):
             names = ", ".join(sorted(small))
             raise ValueError(f"{self.where} must write commands in upper case: {names}")
+        self._checked = True
 
     def line(self, reported: int) -> int | None:
         """The line of the file that the server means; None when it lies in a helper."""
