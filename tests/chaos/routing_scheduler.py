@@ -9,10 +9,9 @@ import itertools
 import os
 import signal
 import sys
-from typing import Any, cast
+from typing import Any
 
-from redis.asyncio import Redis
-
+from waystation.core.store.pipe import Pipe
 from waystation.queues.routing import Scheduler, SchedulerOptions
 
 OPTIONS = SchedulerOptions(tick_s=0.05, recover_s=0.2, mend_s=0.5, term_ms=600)
@@ -21,18 +20,18 @@ OPTIONS = SchedulerOptions(tick_s=0.05, recover_s=0.2, mend_s=0.5, term_ms=600)
 def die_at(step: int) -> None:
     """Count the commands from here on, and end in the middle of them."""
     taken = itertools.count(1)
-    send = cast(Any, Redis).execute_command
+    send = Pipe.execute_command
 
-    async def counted(self: Redis, *args: Any, **options: Any) -> Any:
+    async def counted(self: Pipe, *args: Any) -> Any:
         this = next(taken)
         if this == step and step % 2 == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-        reply = await send(self, *args, **options)
+        reply = await send(self, *args)
         if this == step:
             os.kill(os.getpid(), signal.SIGKILL)
         return reply
 
-    Redis.execute_command = counted  # pyright: ignore[reportAttributeAccessIssue]
+    Pipe.execute_command = counted
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from .hands import Hands
 GPU = Profile(server_id="worker-1", stack="node", region="us-east", capabilities=("email", "gpu"))
 
 
-async def beat(hands: Hands, profile: Profile = GPU) -> bool:
+async def beat(hands: Hands, profile: Profile = GPU) -> int:
     return await registry.beat(hands.redis, hands.keys, profile, now=hands.clock.now_ms())
 
 

@@ -75,3 +75,25 @@ async def test_a_job_that_cannot_be_indexed_is_put_off_until_it_can(
     await hands.redis.delete(index)
     await hands.clock.advance(6)
     assert await hands.claim_ids(source) == [id]
+
+
+@pytest.mark.parametrize("name", ["places", "heads", "signatures", "claims", "routes", "meta"])
+@pytest.mark.parametrize("step", ["coverage", "why", "look"])
+async def test_looking_takes_nothing_either(hands: Hands, name: str, step: str) -> None:
+    key = getattr(hands.keys, name)
+    await hands.redis.set("bridge:jobs:data:x", '{"jobId":"x","type":"email"}')
+    await hands.redis.rpush("bridge:jobs:waiting", "x")
+    await hands.redis.set(key, "something else")
+    source = hands.source()
+
+    steps = {
+        "coverage": hands.queue.coverage,
+        "why": lambda: hands.queue.why("x"),
+        "look": lambda: source.wait(3_600),
+    }
+    with pytest.raises(WrongType, match=f"{key} must hold a "):
+        await steps[step]()
+
+    assert await hands.waiting() == ["x"]
+    await hands.redis.delete(key)
+    assert await hands.claim_ids(source) == ["x"]

@@ -6,7 +6,7 @@ from typing import Any
 from tests.queues.routing.hands import Hands, hands_on
 from waystation.core.outcome import Done, Failed, Returned
 from waystation.core.runtime.claim import Settled
-from waystation.queues.routing import bridge_scripts, registry
+from waystation.queues.routing import bridge_scripts, registry, scripts
 from waystation.queues.routing.limits import Limit
 from waystation.queues.routing.registry import Profile
 from waystation.queues.routing.retry import BackoffRule, Retry
@@ -20,7 +20,7 @@ ONCE = Retry(attempts=1)
 
 async def walk(url: str) -> None:
     """Take the paths of every script of routing."""
-    for part in (dispatch, settle, limit, depend, recover, bury, schedule, bridge, tend):
+    for part in (dispatch, settle, limit, depend, recover, bury, schedule, bridge, look, tend):
         async with hands_on(url) as hands:
             await hands.redis.flushdb()
             await part(hands)
@@ -197,6 +197,22 @@ async def bridge(hands: Hands) -> None:
     await hands.add(schedule=Schedule(delay=10))
     await hands.clock.advance(1)
     await bridge_scripts.process_delayed(hands.redis, hands.keys, now=hands.clock.now_ms())
+
+
+async def look(hands: Hands) -> None:
+    profiles = [Profile(server_id="w1", types=types).matched() for types in ((), ("other",))]
+    await foreign(hands, "pushed")
+    await foreign(hands, "odd", type=7)
+    await hands.redis.rpush(hands.keys.waiting, "gone")
+    await hands.add(schedule=Schedule(delay=10))
+    await hands.clock.advance(1)
+    await scripts.look(
+        hands.redis,
+        hands.keys,
+        namespace=hands.keys.namespace,
+        now=hands.clock.now_ms(),
+        profiles=profiles,
+    )
 
 
 async def tend(hands: Hands) -> None:

@@ -5,6 +5,7 @@ from typing import Any, Self
 
 from waystation.core.errors import InvalidOption, InvalidSetting, StoreUnreachable
 from waystation.core.settings.store import written
+from waystation.core.shared import Shared
 from waystation.core.store.connection import Store, StoreOptions, connect
 from waystation.core.store.durable import Durability
 
@@ -20,7 +21,14 @@ async def open_store(url: str | None = None, options: StoreOptions | None = None
     Without a URL it is the one that the settings name, `WAYSTATION_STORE__URL` or `store.url` in
     `waystation.yaml`, else this directory's own.
     """
-    return await connect(url or _configured_url(), options or _configured_options())
+    return await connect(*place_of(url, options))
+
+
+def place_of(
+    url: str | None = None, options: StoreOptions | None = None
+) -> tuple[str | None, StoreOptions]:
+    """The URL and options that a store is reached by; no URL stands for this directory's own."""
+    return url or _configured_url(), options or _configured_options()
 
 
 class Attached:
@@ -62,7 +70,7 @@ class Attached:
         opening.cancel()
         await asyncio.wait([opening])
         if not _failed(opening) and self._given is None:
-            await opening.result().close()
+            await self._disconnect(opening.result())
 
     async def __aenter__(self) -> Self:
         try:
@@ -95,17 +103,33 @@ class Attached:
         return store
 
     async def _open(self) -> Store:
-        store = self._given or await open_store(self._url)
+        store = self._given or await self._connect()
         try:
             await self._arrived(store)
         except BaseException:
             if self._given is None:
-                await store.close()
+                await self._disconnect(store)
             raise
         return store
 
+    async def _connect(self) -> Store:
+        """Reach the store that nobody has handed over."""
+        return await open_store(self._url)
+
+    async def _disconnect(self, store: Store) -> None:
+        """Leave such a store."""
+        await store.close()
+
     async def _arrived(self, store: Store) -> None:
         """What is to be done when the store is first reached, for those who leave a mark there."""
+
+
+async def _reach(place: tuple[str | None, StoreOptions]) -> Store:
+    return await connect(*place)
+
+
+stores = Shared(_reach, Store.close)
+"""One store for each place, for those of a process who share what they did not open."""
 
 
 def _configured_url() -> str | None:

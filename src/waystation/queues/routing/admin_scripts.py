@@ -75,7 +75,9 @@ async def resume(
 
 
 @script(reply=bool)
-async def set_limit(redis: Client, keys: RoutingKeys, *, queue: str, config: str | bytes) -> bool:
+async def set_limit(
+    redis: Client, keys: RoutingKeys, *, namespace: str, queue: str, config: str | bytes
+) -> bool:
     """Set or lift the limits of a type."""
     ...
 

@@ -5,6 +5,7 @@ import contextlib
 import random
 import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any, TypeAlias
 
 import msgspec
@@ -23,8 +24,6 @@ from waystation.core.errors import (
 from waystation.core.failure import trace_text
 from waystation.core.outcome import Done, Failed, Retried, Stored
 from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
-from waystation.core.runtime.loop import Loop
-from waystation.core.runtime.tasks import end
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
@@ -32,7 +31,8 @@ from waystation.core.store.script import Client
 from . import registry, scripts
 from .job import Job, rewritten, route_of, text_of
 from .keys import RoutingKeys
-from .registry import BEAT_S, Profile
+from .lifeline import lifelines
+from .registry import Profile
 from .results import KEPT_S, about_the_dead, failure, success
 from .scripts import SERVER_TIME, Settlement
 from .wakes import Wakes
@@ -72,7 +72,6 @@ class RoutingSource:
         *,
         clock: Clock | None = None,
     ) -> None:
-        self._store = store
         self._client: Client = store.hot
         self._keys = keys
         self._profile = profile
@@ -83,7 +82,8 @@ class RoutingSource:
         self._token = identity.lease_token()
         self._calls = 0
         self._dice = random.Random()
-        self._wakes = Wakes(store, keys, profile.types)
+        self._place = (store, keys.namespace, clock)
+        self._wakes = Wakes(self._place, profile)
         self._lost_answers: set[str] = set()
         self._in_doubt: dict[Claim[Job], Sent] = {}
         """What was sent with calls whose answers were lost."""
@@ -184,8 +184,10 @@ class RoutingSource:
             if want:
                 self._lost_answers.add(token)
             raise
-        if want and len(settlement.claims) < 2 * want:
-            self._wakes.expect(settlement)
+        if want:
+            self._wakes.answered(settlement, full=len(settlement.claims) >= 2 * want)
+        elif not outcomes:
+            self._wakes.pass_on()
         return token, settlement
 
     async def _find_lost_claims(self) -> list[Claim[Job]]:
@@ -283,7 +285,7 @@ class RoutingSource:
         return ("dead", id, token, data, result, meta, attempt)
 
     async def wait(self, at_most: float) -> None:
-        """Return when there may be work."""
+        """Return when there may be work, or nobody has looked for that many seconds."""
         await self._wakes.wait(at_most)
 
     async def progress(self, job: Job, percent: float, message: str, data: object) -> None:
@@ -308,40 +310,34 @@ class RoutingSource:
 
     @contextlib.asynccontextmanager
     async def keeper(self) -> AsyncGenerator[Extend]:
-        """Open the way to renew leases, with a connection of its own, and keep the heart beating.
+        """Open the way to renew leases, and keep the heart beating.
 
         Both happen outside the handlers' way: one that computes for a minute does not look dead.
+        The workers of a process share the connection and send their heartbeats together.
         """
-        store = Store(self._store.address, self._store.options)
+        async with lifelines.using(self._place) as lifeline:
 
-        async def beat() -> None:
-            await registry.beat(store.redis, self._keys, self._profile, now=self._now())
+            async def extend(claims: Sequence[Claim[Any]]) -> Sequence[Claim[Any]]:
+                return await self._extend(lifeline.client, claims)
 
-        async def extend(claims: Sequence[Claim[Any]]) -> Sequence[Claim[Any]]:
-            lost: list[Claim[Any]] = []
-            for first in range(0, len(claims), PER_CALL):
-                page = claims[first : first + PER_CALL]
-                places = await scripts.extend(
-                    store.redis,
-                    self._keys,
-                    namespace=self._keys.namespace,
-                    now=self._now(),
-                    lease_ms=self._options.lease_ms,
-                    worker=self._profile.server_id,
-                    held=[text for claim in page for text in (claim.id, claim.token)],
-                )
-                lost += [page[place - 1] for place in places]
-            return lost
+            with lifeline.beating(self._profile) if self._options.announce else nullcontext():
+                yield extend
 
-        beating = None
-        if self._options.announce:
-            beating = asyncio.create_task(Loop(beat, every_s=BEAT_S, jitter=0).run())
-        try:
-            yield extend
-        finally:
-            if beating:
-                await end([beating])
-            await store.close()
+    async def _extend(self, client: Client, claims: Sequence[Claim[Any]]) -> Sequence[Claim[Any]]:
+        lost: list[Claim[Any]] = []
+        for first in range(0, len(claims), PER_CALL):
+            page = claims[first : first + PER_CALL]
+            places = await scripts.extend(
+                client,
+                self._keys,
+                namespace=self._keys.namespace,
+                now=self._now(),
+                lease_ms=self._options.lease_ms,
+                worker=self._profile.server_id,
+                held=[text for claim in page for text in (claim.id, claim.token)],
+            )
+            lost += [page[place - 1] for place in places]
+        return lost
 
     def _now(self) -> str | int:
         return self._clock.now_ms() if self._clock else SERVER_TIME

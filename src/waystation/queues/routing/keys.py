@@ -44,7 +44,7 @@ class RoutingKeys(Keyspace, root="<name>"):
     fired = Hash(
         "jobs:cron:fired", "of each schedule the last slot seen, and the last that made a job"
     )
-    wake = Stream("jobs:wake", "types that there is new work of; idle workers listen")
+    wake = Stream("jobs:wake", "types and signatures that there is new work of, for idle workers")
 
     places = SortedSet("index:places", "waiting ids by their place in the list")
     heads = SortedSet("index:heads", "signatures that have waiting jobs, by the first one's turn")

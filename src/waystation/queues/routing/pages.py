@@ -20,7 +20,11 @@ _REPLIES = {
     "find_held": "id, token and JSON of each job held under one of the tokens, in turn",
     "extend": "the places, from 1, of the leases that are lost",
     "report_progress": "1, or the error `LEASE_LOST`",
-    "beat": "1 when the worker was not known before",
+    "beat": "how many of the workers were not known before",
+    "look": "place, from 0, and a signature for each worker that there is something to do for, in "
+    "turn; milliseconds until a limit per minute ends, and until the next delayed job is due; the "
+    "last wake-up",
+    "fits": "the places, from 0, of the profiles that fit; nil when no job of the signature waits",
     "leave": "1 when the worker was there",
     "cancel": "for each id 1, or 0 when there is nothing to stop",
     "requeue": "how many are back in line",
@@ -146,5 +150,7 @@ _ARGUMENTS = {
     "cursor": "0 at first, then what the last call replied",
     "id": "the job's id",
     "profiles": "a JSON list of profiles",
+    "signature": "the text that all jobs with the same needs share",
+    "ttl_ms": "milliseconds that a heartbeat lasts",
     "queue": "a job type",
 }

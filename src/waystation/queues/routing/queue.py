@@ -200,7 +200,11 @@ class Queue(Attached):
             of_kind("limit", limit, Limit)
         config = codec.encode(limit) if limit else ""
         await admin_scripts.set_limit(
-            (await self._opened()).hot, self.keys, queue=checked_type(type), config=config
+            (await self._opened()).hot,
+            self.keys,
+            namespace=self.keys.namespace,
+            queue=checked_type(type),
+            config=config,
         )
 
     async def limits(self) -> dict[str, Limit]:

@@ -95,17 +95,16 @@ def profiles_of(workers: Iterable[RegisteredWorker]) -> bytes:
 
 
 async def beat(
-    client: Client, keys: RoutingKeys, profile: Profile, *, now: str | int = SERVER_TIME
-) -> bool:
-    """Say that the worker is alive; True when it was not known before."""
+    client: Client, keys: RoutingKeys, *profiles: Profile, now: str | int = SERVER_TIME
+) -> int:
+    """Say that workers are alive; how many of them were not known before."""
     return await scripts.beat(
         client,
         keys,
         namespace=keys.namespace,
         now=now,
-        worker=profile.server_id,
-        about=profile.described(),
         ttl_ms=HEARTBEAT_MS,
+        workers=[text for each in profiles for text in (each.server_id, each.described())],
     )
 
 

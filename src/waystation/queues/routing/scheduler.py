@@ -8,7 +8,8 @@ import msgspec
 from waystation.core import identity
 from waystation.core.errors import NotLeader, StoreError
 from waystation.core.runtime.loop import Loop
-from waystation.core.runtime.tasks import leave_if_cancelled
+from waystation.core.runtime.tasks import end, leave_if_cancelled
+from waystation.core.shared import Shared
 from waystation.core.store.attached import Attached
 from waystation.core.store.connection import Store
 from waystation.core.store.leader import Election, Term
@@ -59,7 +60,7 @@ class Scheduler(Attached):
 
     async def run(self) -> None:
         """Stand for election until cancelled, and do the duties whenever elected."""
-        client = (await self._opened()).redis
+        client = (await self._opened()).hot
         election = Election(
             client,
             SchedulerKeys(self.keys.namespace),
@@ -95,3 +96,21 @@ class Scheduler(Attached):
                         group.create_task(each.run(), name=each.name)
         finally:
             self._leads = False
+
+
+async def share_scheduler(store: Store, namespace: str, options: SchedulerOptions) -> None:
+    """Have the one scheduler of this process run, together with others, until cancelled."""
+    async with _running.using((store, namespace, options)):
+        await asyncio.Event().wait()
+
+
+async def _run(place: tuple[Store, str, SchedulerOptions]) -> asyncio.Task[None]:
+    store, namespace, options = place
+    return asyncio.create_task(Scheduler(store, namespace=namespace, options=options).run())
+
+
+async def _stop(running: asyncio.Task[None]) -> None:
+    await end([running])
+
+
+_running = Shared(_run, _stop)

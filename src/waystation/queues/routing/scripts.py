@@ -29,11 +29,33 @@ class Settlement(NamedTuple):
     """Whether there are signatures that the worker has not been held against yet."""
 
 
+class Look(NamedTuple):
+    """Who has something to do."""
+
+    found: list[tuple[int, bytes]]
+    """The place of each worker that has, and a signature that it could serve."""
+    limited_ms: int
+    due_in_ms: int | None
+    woken: str
+    """These three as in a settlement."""
+
+
 def _settlement(answer: Any) -> Settlement:
     codes, claims, limited_ms, due_in, woken, unread = answer
+    return Settlement(
+        codes, claims, int(limited_ms), _due_in_ms(due_in), woken.decode(), bool(unread)
+    )
+
+
+def _look(answer: Any) -> Look:
+    found, limited_ms, due_in, woken = answer
+    pairs = list(zip(found[::2], found[1::2], strict=True))
+    return Look(pairs, int(limited_ms), _due_in_ms(due_in), woken.decode())
+
+
+def _due_in_ms(text: bytes) -> int | None:
     # A job that others have put off for ever is never due.
-    due_in_ms = int(float(due_in)) if due_in and math.isfinite(float(due_in)) else None
-    return Settlement(codes, claims, int(limited_ms), due_in_ms, woken.decode(), bool(unread))
+    return int(float(text)) if text and math.isfinite(float(text)) else None
 
 
 @script(reply=texts)
@@ -108,18 +130,33 @@ async def report_progress(
     ...
 
 
-@script(reply=bool)
+@script(reply=int)
 async def beat(
     redis: Client,
     keys: RoutingKeys,
     *,
     namespace: str,
     now: str | int,
-    worker: str,
-    about: bytes,
     ttl_ms: int,
-) -> bool:
-    """Say that a worker is alive, and who it is; True when it was not known before."""
+    workers: Sequence[str | bytes],
+) -> int:
+    """Say that workers are alive, and who they are; how many were not known before."""
+    ...
+
+
+@script(reply=_look)
+async def look(
+    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, profiles: Sequence[bytes]
+) -> Look:
+    """Which of these workers there is something to do for, and when to look again."""
+    ...
+
+
+@script(reply=raw)
+async def fits(
+    redis: Client, keys: RoutingKeys, *, signature: bytes, profiles: Sequence[bytes]
+) -> list[int] | None:
+    """The places of those that have what a signature asks for; None when no job of it waits."""
     ...
 
 

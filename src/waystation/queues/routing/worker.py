@@ -1,6 +1,7 @@
 """A worker of this line: handlers by type, a place in the registry, a share in the upkeep."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
@@ -15,6 +16,7 @@ from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.worker import Listener, WorkerOptions
 from waystation.core.runtime.worker import Worker as CoreWorker
 from waystation.core.runtime.worklog import WorkLog
+from waystation.core.store.attached import place_of, stores
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.traces import Traces
 
@@ -22,14 +24,18 @@ from .claims import ClaimOptions, RoutingSource
 from .job import Job, checked_type
 from .keys import NAMESPACE, RoutingKeys
 from .registry import Profile
-from .scheduler import Scheduler, SchedulerOptions
+from .scheduler import SchedulerOptions, share_scheduler
 
 JobHandler: TypeAlias = Callable[[Any], Any]
 """Takes the job and returns a JSON value."""
 
 
 class Worker(BackgroundWorker[Job]):
-    """Runs the jobs that fit it; entering starts it, leaving lets it finish what it has begun."""
+    """Runs the jobs that fit it; entering starts it, leaving lets it finish what it has begun.
+
+    The workers of a process that are given the same URL, or the same store, share its connections,
+    one listener for wake-ups and one candidate for the upkeep.
+    """
 
     def __init__(
         self,
@@ -87,13 +93,15 @@ class Worker(BackgroundWorker[Job]):
         worker = CoreWorker(source, self._handler, self._options, listener=self._listener, log=log)
         if self._scheduling is None:
             return Shift(worker, source)
-        scheduler = Scheduler(
-            store,
-            namespace=self.keys.namespace,
-            options=self._scheduling,
-            name=self.server_id,
-        )
-        return Shift(worker, source, beside=[scheduler.run])
+        share = partial(share_scheduler, store, self.keys.namespace, self._scheduling)
+        return Shift(worker, source, beside=[share])
+
+    async def _connect(self) -> Store:
+        self._place = place_of(self._url)
+        return await stores.take(self._place)
+
+    async def _disconnect(self, store: Store) -> None:
+        await stores.give_back(self._place)
 
     def __repr__(self) -> str:
         return f"Worker({self.server_id!r})"

@@ -4,7 +4,7 @@
 --- keys  waiting delayed cron routes held awaited places heads signatures serial wake events
 --- args  namespace now jobs...
 --- unchecked  serial
---- uses  line_at instant_ms whole tell push_waiting queue_of text_of check_serial must_hold
+--- uses  line_at instant_ms whole tell push_waiting queue_of text_of check_serial must_hold wake_for
 --- rarely  adopt
 local line = line_at(namespace)
 now = instant_ms(now)
@@ -81,7 +81,7 @@ for at = jobs, #ARGV, 8 do
       else
         tell(line, now, 'delayed', queue, id, 'due', whole(due_at(due)), 'kind', kind)
       end
-      if kind == 'delayed' then redis.call('XADD', wake, 'MAXLEN', '~', 64, '*', 'queue', '') end
+      if kind == 'delayed' then wake_for(line, '') end
     end
     ids[#ids + 1] = id
   else

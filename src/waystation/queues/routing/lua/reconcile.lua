@@ -2,7 +2,7 @@
 --- claims say; the types that were wrong.
 --- keys  claims limits terms
 --- args  namespace term counted...
---- uses  line_at claim_of fenced
+--- uses  line_at claim_of fenced wake_for
 local over = fenced(terms, term)
 if over then return over end
 local line, running, wrong = line_at(namespace), {}, {}
@@ -19,7 +19,7 @@ for _, queue in ipairs(types) do
   if tonumber(redis.call('GET', key) or 0) ~= count then
     wrong[#wrong + 1] = queue
     if count == 0 then redis.call('DEL', key) else redis.call('SET', key, count) end
-    redis.call('XADD', line.wake, 'MAXLEN', '~', 64, '*', 'queue', queue)
+    wake_for(line, queue)
   end
 end
 return wrong

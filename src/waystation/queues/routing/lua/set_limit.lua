@@ -1,10 +1,11 @@
 --- Set or lift the limits of a type.
 --- keys  limits wake
---- args  queue config
+--- args  namespace queue config
+--- uses  line_at wake_for
 if config == '' then
   redis.call('HDEL', limits, queue)
 else
   redis.call('HSET', limits, queue, config)
 end
-redis.call('XADD', wake, 'MAXLEN', '~', 64, '*', 'queue', queue)
+wake_for(line_at(namespace), queue)
 return 1

@@ -3,11 +3,13 @@
 --- when, its lock and how long that lasts, when it is due, when its schedule fires, its place in
 --- line, its lane and signature, what keeps it there, and what it waits for (id and status of each,
 --- in turn).
---- keys  waiting active places claims delayed cron held routes meta
+--- keys  waiting places heads signatures serial routes claims wake events deadletter meta active
+--- keys  delayed cron held
 --- args  namespace now profiles id
---- uses  line_at instant_ms adopt obstacles claim_of whole
+--- uses  line_at instant_ms adopt obstacles claim_of whole check_line
 local line = line_at(namespace)
 now = instant_ms(now)
+check_line(line)
 adopt(line, now)
 local data = redis.call('GET', line.data .. id)
 

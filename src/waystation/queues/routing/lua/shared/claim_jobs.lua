@@ -1,5 +1,5 @@
 --- Hand the next fitting jobs to a worker: match first, write after.
---- uses  learn choose take_out unindex_jobs tell whole wake queue_of bury_unreadable raise_count
+--- uses  learn choose take_out unindex_jobs tell whole wake_for queue_of bury_unreadable raise_count
 local function claim_jobs(line, now, profile, worker, want, token, lease_ms)
   local serves, unread = learn(line, profile)
   local locked, limited_ms = choose(line, serves, want, worker, lease_ms)
@@ -49,7 +49,7 @@ local function claim_jobs(line, now, profile, worker, want, token, lease_ms)
   if #void > 0 then redis.call('DEL', unpack(void)) end
   local left = {}
   for signature, gone in pairs(leaving) do
-    if unindex_jobs(line, signature, gone) then left[queue_of(signature)] = true end
+    if unindex_jobs(line, signature, gone) then left[#left + 1] = signature end
   end
   if #active > 0 then
     redis.call('SADD', line.active, unpack(active))
@@ -58,7 +58,7 @@ local function claim_jobs(line, now, profile, worker, want, token, lease_ms)
     redis.call('MSET', unpack(states))
   end
   -- Whoever was woken for one of them may have found too little; there is more.
-  for queue in pairs(left) do wake(line, queue) end
+  for _, signature in ipairs(left) do wake_for(line, queue_of(signature), signature) end
   for queue, count in pairs(counted) do raise_count(line.concurrent .. queue, count) end
   for queue, count in pairs(metered) do
     if raise_count(line.minute .. queue, count) == count then

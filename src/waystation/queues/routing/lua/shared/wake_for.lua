@@ -1,4 +1,5 @@
---- Tell idle workers that there may be work of a type.
-local function wake(line, queue)
-  redis.call('XADD', line.wake, 'MAXLEN', '~', 64, '*', 'queue', queue)
+--- Wake idle workers: for jobs of one signature, or for a type whatever its jobs ask for.
+local function wake_for(line, queue, signature)
+  redis.call('XADD', line.wake, 'MAXLEN', '~', 256, '*', 'queue', queue,
+    'signature', signature or '')
 end
