@@ -98,7 +98,7 @@ def test_a_command_ends_with_one_line_when_the_authority_is_unknown(
     monkeypatch.setenv("WAYSTATION_STORE__URL", secured.url(ssl_ca_certs=other))
     command = [sys.executable, "-m", "waystation", "bullmq", "counts", "mail"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ended.returncode == 2
+    assert ended.returncode == 69
     assert ended.stderr.startswith("waystation: no store answers at rediss://")
     assert "certificate verify failed" in ended.stderr
     assert ended.stderr.count("\n") == 1
