@@ -56,6 +56,10 @@ async def add(hands: Hands) -> None:
     await intake.known([Found("/1", 1, 1)])
     await hands.redis.pexpire(hands.keys.seen, 1000)
     await intake.put(found(1, 2))
+    for _ in range(2):
+        await intake.still_holds("mark")
+    await hands.redis.pexpire(hands.keys.seen, 1000)
+    await intake.still_holds("mark")
 
 
 async def settle(hands: Hands) -> None:
