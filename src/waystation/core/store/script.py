@@ -13,6 +13,7 @@ import inspect
 import re
 import typing
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import cached_property
 from operator import attrgetter, itemgetter
 from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast
 
@@ -86,8 +87,6 @@ class Door(Generic[P, R]):
         self._types = _key_types(declaration)
         self.script = Source(declaration.__module__.rpartition(".")[0], self.name, self._types)
         self.header = self.script.header
-        self.source = self.script.text
-        self.sha = self.script.sha
         self._reply = reply
         self._defaults = _defaults(declaration)
         self._expected = len(self.header.args) + (self.header.rest is not None)
@@ -95,6 +94,16 @@ class Door(Generic[P, R]):
         self._pick_args = _several(itemgetter, self.header.args)
         _check_signature(self)
         Door.every.append(self)
+
+    @property
+    def source(self) -> str:
+        """The script's text."""
+        return self.script.text
+
+    @cached_property
+    def sha(self) -> str:
+        """The name under which the server keeps it."""
+        return self.script.sha
 
     def __call__(self, *given: P.args, **args: P.kwargs) -> Coroutine[Any, Any, R]:
         """Take the step."""

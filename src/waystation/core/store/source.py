@@ -63,23 +63,30 @@ class Source:
     def __init__(self, package: str, name: str, types: Mapping[str, str] | None = None) -> None:
         self.package = package
         self.name = name
-        body = _read(_lua(package) / f"{name}.lua")
-        self.header = parse_header(body, where=self.where)
+        self._types = types or {}
+        self._body = _read(_lua(package) / f"{name}.lua")
+        self.header = parse_header(self._body, where=self.where)
         helpers = _helpers(package, self.header.uses, where=self.where)
         rare = _helpers(package, self.header.rarely, where=self.where)
-        made = [*helpers.values(), *_rarely(self.header.rarely, rare), _prelude(self.header)]
-        if not lua_words.only_reads("\n".join([*made, body])):
-            made += _checks(self.header, types or {})
-        preamble = "\n".join([*made, ""])
+        self._made = [*helpers.values(), *_rarely(self.header.rarely, rare), _prelude(self.header)]
         self._helpers = {**helpers, **rare}
-        self.text = preamble + body
-        self._body_starts = preamble.count("\n")
         self._checked = False
 
     @property
     def where(self) -> str:
         """The file, as a person would name it."""
         return f"{self.package.replace('.', '/')}/lua/{self.name}.lua"
+
+    @cached_property
+    def text(self) -> str:
+        """The whole as the server gets it."""
+        return self._preamble + self._body
+
+    @cached_property
+    def _preamble(self) -> str:
+        # Reading every word of a script is for those who send it, not for every import.
+        reads = lua_words.only_reads("\n".join([*self._made, self._body]))
+        return "\n".join([*self._made, *([] if reads else _checks(self.header, self._types)), ""])
 
     @cached_property
     def sha(self) -> str:
@@ -103,7 +110,8 @@ class Source:
 
     def line(self, reported: int) -> int | None:
         """The line of the file that the server means; None when it lies in a helper."""
-        return reported - self._body_starts if reported > self._body_starts else None
+        starts = self._preamble.count("\n")
+        return reported - starts if reported > starts else None
 
 
 _SLOTS = ("keys", "args", "uses", "rarely", "unchecked")
