@@ -6,20 +6,19 @@ Everything is a ratio of two figures of the same run.
 import asyncio
 import time
 
+from benchmarks.packed import Wire, packed
+from benchmarks.report import Report, Row
+from benchmarks.turns import interleaved
 from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.worker import Worker, WorkerOptions
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, connect
-from waystation.queues.routing import Job, JobOptions, NewJob, Queue, Target
-from waystation.queues.routing.claims import ClaimOptions, RoutingSource
-from waystation.queues.routing.keys import RoutingKeys
-from waystation.queues.routing.registry import Profile
-from waystation.queues.routing.results import KEPT_S, success
-from waystation.queues.routing.scripts import settle
-
-from .packed import Wire, packed
-from .report import Report, Row
-from .turns import interleaved
+from waystation.routing import Job, JobOptions, NewJob, Queue, Target
+from waystation.routing.claims import ClaimOptions, RoutingSource
+from waystation.routing.keys import RoutingKeys
+from waystation.routing.registry import Profile
+from waystation.routing.results import KEPT_S, success
+from waystation.routing.scripts import settle
 
 JOBS = 10_000
 CLAIMS = 200

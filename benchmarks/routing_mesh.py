@@ -11,11 +11,10 @@ from typing import Any
 
 import msgspec
 
+from benchmarks.report import Report, Row
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, StoreOptions, connect
-from waystation.queues.routing import Job, JobOptions, Queue, Target, Worker
-
-from .report import Report, Row
+from waystation.routing import Job, JobOptions, Queue, Target, Worker
 
 SIZES = (1, 20, 100, 200)
 DISPATCHES = 40

@@ -6,13 +6,12 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from benchmarks.report import Report, Row
 from waystation.core.outcome import Done
 from waystation.core.runtime.claim import Settled
 from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.memory import MemorySource
 from waystation.core.runtime.worker import Worker, WorkerOptions
-
-from .report import Report, Row
 
 JOBS = 100_000
 BATCHES = (1, 10, 50, 100)

@@ -96,7 +96,7 @@ def _update_lists() -> None:
 PROGRAMS = (
     Program("promtool", "promtool", "test", "tests/core/telemetry", _take_out, "prometheus"),
     Program("chromium", "chromium", "test", "tests/browser", _install),
-    Program("nginx", "nginx", "test", "tests/connectors", _take_out),
+    Program("nginx", "nginx", "test", "tests/waitingroom/middleware", _take_out),
     Program("wrk", "wrk", "bench", "benchmarks/room", _install),
     Program("redis-server", "redis-tools", "test", "tests/servers", _install_redis),
 )

@@ -31,7 +31,7 @@ class Field(NamedTuple):
 
 def offered(line: str) -> list[tuple[str, Any]]:
     """What a line's package offers, by name; errors have a page of their own."""
-    package = import_module(f"waystation.queues.{line}")
+    package = import_module(f"waystation.{line}")
     things = ((name, getattr(package, name)) for name in package.__all__)
     return [
         (name, thing)

@@ -11,12 +11,10 @@ import msgspec
 
 import waystation
 from tools import python
+from waystation.cli.settings import reference as settings
 from waystation.core.errors import WaystationError
 from waystation.core.store.keyspace import Keyspace
 from waystation.core.telemetry import metrics
-from waystation.interfaces.api import reference as http
-from waystation.interfaces.api.metrics import RoomMetrics
-from waystation.interfaces.settings import reference as settings
 from waystation.pipeline import tables
 from waystation.pipeline.lines import LINES, tables_of_all_lines
 from waystation.pipeline.silver.steps import STEPS
@@ -25,7 +23,9 @@ from waystation.pipeline.sources.jobs import ReadOptions, WriteOptions
 from waystation.pipeline.sources.snapshot import SCHEMA as JOB_ROWS
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage.sink import SinkOptions
-from waystation.queues.routing import pages as routing_scripts
+from waystation.routing import pages as routing_scripts
+from waystation.waitingroom.http import reference as http
+from waystation.waitingroom.http.metrics import RoomMetrics
 
 
 def pages() -> dict[str, str]:
@@ -156,7 +156,7 @@ def python_interface() -> str:
         part
         for line, words in python.LINES.items()
         for part in (
-            f"## waystation.queues.{line}",
+            f"## waystation.{line}",
             words,
             *(_offered(name, thing) for name, thing in python.offered(line)),
         )

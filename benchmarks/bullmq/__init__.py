@@ -7,12 +7,11 @@ from typing import Any
 
 from redis.asyncio import Redis
 
+from benchmarks.bullmq import ceiling, growth
 from benchmarks.peers.run import measure, measure_ours
 from benchmarks.report import Report, Row
 from benchmarks.turns import TIMES, interleaved
 from waystation.core.store import embedded
-
-from . import ceiling, growth
 
 JOBS = 20_000
 BACKLOG = 1_000_000

@@ -1,6 +1,6 @@
 """A queue full of jobs that ask for nothing."""
 
-from waystation.queues.bullmq import JobOptions, Queue
+from waystation.bullmq import JobOptions, Queue
 
 PLAIN = JobOptions(attempts=1, backoff=None, stack_trace_limit=None, keep_logs=None)
 """What a Node producer's job looks like when it asks for nothing."""

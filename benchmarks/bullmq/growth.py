@@ -4,11 +4,10 @@ import asyncio
 import statistics
 import time
 
+from benchmarks.bullmq.filling import PLAIN, fill
+from waystation.bullmq import Queue, scripts
+from waystation.bullmq.keys import QueueKeys
 from waystation.core.store.connection import Store, connect
-from waystation.queues.bullmq import Queue, scripts
-from waystation.queues.bullmq.keys import QueueKeys
-
-from .filling import PLAIN, fill
 
 BATCH = 100
 CALLS = 100

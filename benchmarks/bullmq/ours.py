@@ -12,10 +12,9 @@ from typing import Any
 
 import msgspec
 
+from benchmarks.bullmq.filling import PLAIN, fill
+from waystation.bullmq import Job, Queue, Worker
 from waystation.core.runtime.claim import Claim, Settled
-from waystation.queues.bullmq import Job, Queue, Worker
-
-from .filling import PLAIN, fill
 
 WARM_UP = 50
 

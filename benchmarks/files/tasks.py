@@ -12,18 +12,18 @@ from typing import Any
 
 import msgspec
 
+from waystation import bullmq
 from waystation.core.outcome import Done
 from waystation.core.runtime.claim import Settled
 from waystation.core.runtime.metered import Metered
 from waystation.core.store.connection import Store, connect
 from waystation.core.telemetry.metrics import Metrics
-from waystation.queues import bullmq
-from waystation.queues.files import FileWorkerOptions, Handlers, Job, Layout, Producer, Queue
-from waystation.queues.files import Worker as FileWorker
-from waystation.queues.files.claims import FileSource
-from waystation.queues.files.intake import entry
-from waystation.queues.files.producer import ProducerOptions
-from waystation.queues.files.scan import Found, ScanOptions, Walk
+from waystation.files import FileWorkerOptions, Handlers, Job, Layout, Producer, Queue
+from waystation.files import Worker as FileWorker
+from waystation.files.claims import FileSource
+from waystation.files.intake import entry
+from waystation.files.producer import ProducerOptions
+from waystation.files.scan import Found, ScanOptions, Walk
 
 BATCH = 100
 

@@ -1,11 +1,10 @@
 """The pipeline: streams into tables and rows into a queue, beside what one process can do."""
 
+from benchmarks.pipeline import enqueue, events
 from benchmarks.report import Report
 from waystation.core.store import embedded
 from waystation.pipeline.spark.quiet import started
 from waystation.pipeline.spark.session import SessionOptions
-
-from . import enqueue, events
 
 
 def run() -> list[Report]:

@@ -9,6 +9,8 @@ from typing import Any, cast
 from pyspark.sql import SparkSession
 from redis import Redis
 
+from benchmarks.pipeline.memory import PeakMemory
+from benchmarks.pipeline.told import QUEUES, fill
 from benchmarks.report import Report, Row
 from benchmarks.turns import TIMES, medians
 from waystation.pipeline.bronze import intake
@@ -19,9 +21,6 @@ from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pq
 from waystation.pipeline.storage.parts import PartWriter
 from waystation.pipeline.tables import EVENTS
-
-from .memory import PeakMemory
-from .told import QUEUES, fill
 
 MANY = int(os.environ.get("PIPELINE_EVENTS", "5000000"))
 TENTH = MANY // 10

@@ -18,6 +18,7 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from benchmarks.pipeline.memory import PeakMemory
+from benchmarks.pipeline_fold import duck, events
 from benchmarks.report import Report, Row
 from benchmarks.turns import TIMES
 from waystation.pipeline.gold.hourly import hourly
@@ -26,8 +27,6 @@ from waystation.pipeline.silver.steps import lived, steps
 from waystation.pipeline.spark.quiet import started
 from waystation.pipeline.spark.session import PREFERRED, SessionOptions
 from waystation.pipeline.tables import EVENTS
-
-from . import duck, events
 
 SIZES = tuple(int(size) for size in os.environ.get("FOLD_EVENTS", "1000000,10000000").split(","))
 

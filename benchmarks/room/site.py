@@ -7,15 +7,22 @@ from pathlib import Path
 
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
-from waystation.interfaces.api.app import App
-from waystation.interfaces.api.bodies import Enqueue
-from waystation.interfaces.api.desk import Desk, DeskOptions
-from waystation.interfaces.api.http.endpoints import Table, endpoint, offered
-from waystation.interfaces.api.http.exchange import Answer, Receive, Request, Scope, Send, answer
-from waystation.interfaces.api.rooms import Rooms
-from waystation.interfaces.api.server import run, serving
-from waystation.queues.waitingroom import Joined, Lane, Newcomer, RoomOptions
-from waystation.queues.waitingroom.tokens import Keyring
+from waystation.waitingroom import Joined, Lane, Newcomer, RoomOptions
+from waystation.waitingroom.http.app import App
+from waystation.waitingroom.http.bodies import Enqueue
+from waystation.waitingroom.http.desk import Desk, DeskOptions
+from waystation.waitingroom.http.framework.endpoints import Table, endpoint, offered
+from waystation.waitingroom.http.framework.exchange import (
+    Answer,
+    Receive,
+    Request,
+    Scope,
+    Send,
+    answer,
+)
+from waystation.waitingroom.http.rooms import Rooms
+from waystation.waitingroom.http.server import run, serving
+from waystation.waitingroom.tokens import Keyring
 
 PEOPLE = 2000
 

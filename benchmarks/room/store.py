@@ -12,7 +12,7 @@ from benchmarks.report import Report, Row
 from benchmarks.turns import interleaved
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, connect
-from waystation.queues.waitingroom import Admission, Joined, Newcomer, Place, Room, RoomOptions
+from waystation.waitingroom import Admission, Joined, Newcomer, Place, Room, RoomOptions
 
 SMALL, MIDDLE = 10_000, 100_000
 LARGE = int(os.environ.get("BENCH_PEOPLE", "1_000_000"))

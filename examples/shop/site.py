@@ -1,6 +1,6 @@
 """The shop itself: it knows nothing of lines and is glad of it."""
 
-from waystation.interfaces.connectors.asgi import Receive, Scope, Send
+from waystation.waitingroom.middleware.asgi import Receive, Scope, Send
 
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>
 <h1>{title}</h1><p>{text}</p><p><a href="/">Shop window</a> · <a href="/checkout">Buy</a> ·

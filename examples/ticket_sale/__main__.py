@@ -3,10 +3,17 @@
 import asyncio
 import sys
 
-from . import box_office, history, letters, line_outside, printing_rooms, purchases
-from .account import Account
-from .scene import Scene
-from .stage import Stage
+from examples.ticket_sale import (
+    box_office,
+    history,
+    letters,
+    line_outside,
+    printing_rooms,
+    purchases,
+)
+from examples.ticket_sale.account import Account
+from examples.ticket_sale.scene import Scene
+from examples.ticket_sale.stage import Stage
 
 SCENES: list[Scene] = [
     box_office,

@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from examples.ticket_sale.account import Account
+from examples.ticket_sale.stage import Show, Stage
 from waystation.core.backoff import Backoff, Growth
 from waystation.core.errors import Unrecoverable
 from waystation.core.outcome import Failed, Returned
@@ -20,9 +22,6 @@ from waystation.core.runtime.claim import Settled
 from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.memory import MemorySource
 from waystation.core.runtime.worker import Worker, WorkerOptions
-
-from .account import Account
-from .stage import Show, Stage
 
 TITLE: str = "The box office"
 PART: str = "the worker alone, on a line in memory"

@@ -5,9 +5,9 @@ import contextlib
 import random
 import sys
 
+from waystation.bullmq import Job, Worker
 from waystation.core.runtime.service import until_asked_to_stop
 from waystation.core.telemetry import logs
-from waystation.queues.bullmq import Job, Worker
 
 QUEUE = "purchases"
 BANK_S = 0.02

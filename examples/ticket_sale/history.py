@@ -5,6 +5,11 @@ import datetime as dt
 import tempfile
 from pathlib import Path
 
+from examples.ticket_sale.account import Account
+from examples.ticket_sale.cashier import QUEUE
+from examples.ticket_sale.crew import at_work
+from examples.ticket_sale.stage import Show, Stage
+from waystation.bullmq import Backoff, JobOptions, Queue
 from waystation.core.store import embedded
 from waystation.pipeline.history import History
 from waystation.pipeline.report.console import shown
@@ -13,12 +18,6 @@ from waystation.pipeline.report.page import page
 from waystation.pipeline.run import RunOptions, make_room, once
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.spark import quiet, session
-from waystation.queues.bullmq import Backoff, JobOptions, Queue
-
-from .account import Account
-from .cashier import QUEUE
-from .crew import at_work
-from .stage import Show, Stage
 
 TITLE: str = "The history"
 PART: str = "pipeline: events turned into history, with Spark"

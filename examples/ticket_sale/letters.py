@@ -7,13 +7,12 @@ from pathlib import Path
 
 import msgspec
 
+from examples.ticket_sale.account import Account
+from examples.ticket_sale.crew import at_work
+from examples.ticket_sale.stage import Show, Stage
+from waystation import files
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, connect
-from waystation.queues import files
-
-from .account import Account
-from .crew import at_work
-from .stage import Show, Stage
 
 TITLE: str = "The letters"
 PART: str = "queues.files: a directory turned into work"

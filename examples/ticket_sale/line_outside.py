@@ -3,16 +3,15 @@
 from rich import box
 from rich.table import Table
 
+from examples.ticket_sale.account import Account
+from examples.ticket_sale.stage import Stage
 from waystation.core.clock import HandClock
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, connect
-from waystation.queues.waitingroom import Lane, Newcomer, Room, RoomOptions, lottery
-from waystation.queues.waitingroom.control import Control
-from waystation.queues.waitingroom.lottery import Lottery
-from waystation.queues.waitingroom.simulator import Crowd, Mood, Simulation, Verdict
-
-from .account import Account
-from .stage import Stage
+from waystation.waitingroom import Lane, Newcomer, Room, RoomOptions, lottery
+from waystation.waitingroom.control import Control
+from waystation.waitingroom.lottery import Lottery
+from waystation.waitingroom.simulator import Crowd, Mood, Simulation, Verdict
 
 TITLE: str = "The line outside"
 PART: str = "queues.waitingroom: people in a fair line"

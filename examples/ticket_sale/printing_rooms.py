@@ -7,21 +7,12 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any
 
+from examples.ticket_sale.account import Account
+from examples.ticket_sale.stage import Show, Stage
 from waystation.core.runtime.worker import WorkerOptions
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, connect
-from waystation.queues.routing import (
-    Job,
-    JobOptions,
-    NewJob,
-    Queue,
-    SchedulerOptions,
-    Target,
-    Worker,
-)
-
-from .account import Account
-from .stage import Show, Stage
+from waystation.routing import Job, JobOptions, NewJob, Queue, SchedulerOptions, Target, Worker
 
 TITLE: str = "The printing rooms"
 PART: str = "queues.routing: jobs that ask for a kind of worker"

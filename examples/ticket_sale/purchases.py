@@ -5,13 +5,12 @@ import contextlib
 from collections import Counter
 from collections.abc import AsyncGenerator
 
+from examples.ticket_sale.account import Account
+from examples.ticket_sale.cashier import QUEUE
+from examples.ticket_sale.crew import at_work
+from examples.ticket_sale.stage import Show, Stage
+from waystation.bullmq import Backoff, JobOptions, Queue, QueueEvents
 from waystation.core.store import embedded
-from waystation.queues.bullmq import Backoff, JobOptions, Queue, QueueEvents
-
-from .account import Account
-from .cashier import QUEUE
-from .crew import at_work
-from .stage import Show, Stage
 
 TITLE: str = "The purchases"
 PART: str = "queues.bullmq: jobs on the wire of Node's BullMQ"

@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 import sys
 
+from waystation import files
 from waystation.core.runtime.service import until_asked_to_stop
 from waystation.core.telemetry import logs
-from waystation.queues import files
 
 READ_S = 0.004
 

@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
-from .account import Account
-from .stage import Stage
+from examples.ticket_sale.account import Account
+from examples.ticket_sale.stage import Stage
 
 
 class Scene(Protocol):

@@ -17,9 +17,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from waystation.interfaces.cli.watching import Count
-
-from .account import Account
+from examples.ticket_sale.account import Account
+from waystation.cli.watching import Count
 
 Show: TypeAlias = Callable[[int], None]
 """Tell how far it is by now."""

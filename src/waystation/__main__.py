@@ -1,5 +1,5 @@
 """`python -m waystation` is the command `waystation`."""
 
-from waystation.interfaces.cli.root import run
+from waystation.cli.root import run
 
 run()

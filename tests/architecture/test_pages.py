@@ -11,13 +11,13 @@ import pytest
 from typer.main import get_group
 
 from tests.support.project import ROOT, tracked
-from waystation.interfaces.cli.mounts import MOUNTS, load
-from waystation.interfaces.cli.root import app
+from waystation.cli.mounts import MOUNTS, load
+from waystation.cli.root import app
 
 PAGES = tracked("*.md")
 FENCED = re.compile(r"```(?:\w*)\n(.*?)```", re.DOTALL)
 PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
-TYPED = re.compile(r"(?:^|[\s`(/])waystation ((?:[a-z-]|--)[^`\n#]*)")
+TYPED = re.compile(r"(?:^|(?<!from)[\s`(/])waystation ((?:[a-z-]|--)[^`\n#]*)")
 
 
 @cache

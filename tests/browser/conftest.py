@@ -8,13 +8,13 @@ import pytest
 from playwright.async_api import Browser, async_playwright
 
 from tests.browser.street import Street
-from tests.interfaces.api import hands
 from tests.support.oidc.real import provider
 from tests.support.ports import free_port
 from tests.support.programs import require_program
-from waystation.interfaces.api.care import Care
-from waystation.interfaces.api.operators.oidc.options import OidcOptions
-from waystation.interfaces.api.server import serving
+from tests.waitingroom.http import hands
+from waystation.waitingroom.http.care import Care
+from waystation.waitingroom.http.operators.oidc.options import OidcOptions
+from waystation.waitingroom.http.server import serving
 
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from playwright.async_api import Browser, BrowserContext, Page
 
-from tests.interfaces.api.hands import QUEUE, House
+from tests.waitingroom.http.hands import QUEUE, House
 
 PICTURES = Path(os.environ["WAYSTATION_PICTURES"]) if "WAYSTATION_PICTURES" in os.environ else None
 """Where to keep screenshots; nowhere unless asked."""

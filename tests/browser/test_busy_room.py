@@ -9,10 +9,10 @@ from typing import Any
 from playwright.async_api import expect
 
 from tests.browser.street import PICTURES, Street, complaints, picture, shows
-from tests.interfaces.api.hands import QUEUE
-from waystation.interfaces.api.operators.operators import Role
-from waystation.queues.waitingroom.room import Joined
-from waystation.queues.waitingroom.visitor import Lane, Newcomer
+from tests.waitingroom.http.hands import QUEUE
+from waystation.waitingroom.http.operators.operators import Role
+from waystation.waitingroom.room import Joined
+from waystation.waitingroom.visitor import Lane, Newcomer
 
 
 async def _join(street: Street, first: int, count: int) -> None:

@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from playwright.async_api import Browser
 
-from waystation.interfaces.api.visitors.snapshots import eta_model_of
-from waystation.interfaces.web.render import source
-from waystation.queues.waitingroom import estimate
-from waystation.queues.waitingroom.model import Model, Point
-from waystation.queues.waitingroom.options import Method, RoomOptions, Status
-from waystation.queues.waitingroom.pulse import Pulse
-from waystation.queues.waitingroom.visitor import Lane, Waiting
+from waystation.waitingroom import estimate
+from waystation.waitingroom.http.visitors.snapshots import eta_model_of
+from waystation.waitingroom.model import Model, Point
+from waystation.waitingroom.options import Method, RoomOptions, Status
+from waystation.waitingroom.pages.render import source
+from waystation.waitingroom.pulse import Pulse
+from waystation.waitingroom.visitor import Lane, Waiting
 
 
 def some_room(dice: random.Random) -> Pulse:

@@ -10,7 +10,7 @@ from playwright.async_api import Page
 
 from tests.browser.street import Street, shows
 from tests.browser.tabs import Tab, window
-from tests.interfaces.api.hands import QUEUE
+from tests.waitingroom.http.hands import QUEUE
 
 IDLE_S = 10
 HIDDEN_S = IDLE_S + 60

@@ -6,10 +6,10 @@ import random
 import pytest
 
 from tests.browser.street import Street, complaints, picture, shows
-from waystation.interfaces.web.looks import Looks
-from waystation.interfaces.web.wardrobe import Wardrobe
-from waystation.queues.waitingroom.codes import Codes
-from waystation.queues.waitingroom.visitor import Lane
+from waystation.waitingroom.codes import Codes
+from waystation.waitingroom.pages.looks import Looks
+from waystation.waitingroom.pages.wardrobe import Wardrobe
+from waystation.waitingroom.visitor import Lane
 
 LOGO = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 120 40"><rect width="120" height="40" '

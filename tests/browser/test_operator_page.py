@@ -6,9 +6,9 @@ from typing import Any
 from playwright.async_api import Page, expect
 
 from tests.browser.street import Street, complaints, picture, shows
-from tests.interfaces.api.hands import QUEUE
-from waystation.interfaces.api.operators.operators import Role
-from waystation.interfaces.api.operators.second_factor import STEP_S, code_at
+from tests.waitingroom.http.hands import QUEUE
+from waystation.waitingroom.http.operators.operators import Role
+from waystation.waitingroom.http.operators.second_factor import STEP_S, code_at
 
 
 async def _opened(street: Street, role: Role = Role.ADMIN) -> Page:

@@ -9,8 +9,8 @@ from playwright.async_api import Route, expect
 
 from tests.browser.street import Street, complaints, picture, shows
 from tests.browser.tabs import window
-from tests.interfaces.api.hands import QUEUE
-from waystation.interfaces.web.words import languages
+from tests.waitingroom.http.hands import QUEUE
+from waystation.waitingroom.pages.words import languages
 
 WORDS = languages()["en"]
 _WATCHES = """() => {

@@ -3,7 +3,7 @@
 from playwright.async_api import Page, expect
 
 from tests.browser.street import Street, complaints, picture
-from tests.interfaces.api.hands import QUEUE
+from tests.waitingroom.http.hands import QUEUE
 
 
 async def _log_in(street: Street, name: str) -> Page:

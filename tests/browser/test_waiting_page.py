@@ -4,8 +4,8 @@ import pytest
 from playwright.async_api import expect
 
 from tests.browser.street import Street, complaints, picture, shows
-from tests.interfaces.api.hands import QUEUE
-from waystation.interfaces.web.words import languages
+from tests.waitingroom.http.hands import QUEUE
+from waystation.waitingroom.pages.words import languages
 
 
 async def test_a_visitor_joins_by_opening_the_page_and_comes_in_when_called(street: Street) -> None:

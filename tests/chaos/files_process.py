@@ -15,11 +15,11 @@ from typing import Any
 from waystation.core.background import Shift
 from waystation.core.runtime.claim import Refused
 from waystation.core.store.connection import Store
-from waystation.queues.files.claims import FileSource
-from waystation.queues.files.handlers import Handlers
-from waystation.queues.files.job import Job
-from waystation.queues.files.options import ReaperOptions, WorkOptions
-from waystation.queues.files.worker import FileWorkerOptions, Worker
+from waystation.files.claims import FileSource
+from waystation.files.handlers import Handlers
+from waystation.files.job import Job
+from waystation.files.options import ReaperOptions, WorkOptions
+from waystation.files.worker import FileWorkerOptions, Worker
 
 STEPS = ("before fetch", "after fetch", "mid handler", "after side effect", "completion sent")
 HEARTBEAT_S = 1.0

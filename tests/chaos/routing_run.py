@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
+from tests.chaos.history import History, Verdict
 from tests.support.patience import LIMIT_S, limit
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
-from waystation.queues.routing import BackoffRule, JobOptions, Limit, NewJob, Queue, Retry, Target
-
-from .history import History, Verdict
+from waystation.routing import BackoffRule, JobOptions, Limit, NewJob, Queue, Retry, Target
 
 ROOT = Path(__file__).parents[2]
 KINDS = ("cpu", "gpu")

@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from waystation.core.store.pipe import Pipe
-from waystation.queues.routing import Scheduler, SchedulerOptions
+from waystation.routing import Scheduler, SchedulerOptions
 
 OPTIONS = SchedulerOptions(tick_s=0.05, recover_s=0.2, mend_s=0.5, term_ms=600)
 

@@ -8,8 +8,8 @@ import sys
 
 from waystation.core.errors import StoreError
 from waystation.core.runtime.worker import WorkerOptions
-from waystation.queues.routing import Job, SchedulerOptions, Worker
-from waystation.queues.routing.upkeep import UpkeepOptions
+from waystation.routing import Job, SchedulerOptions, Worker
+from waystation.routing.upkeep import UpkeepOptions
 
 OPTIONS = WorkerOptions(concurrency=20, lease_s=1.5, wait_s=0.2, grace_s=2.0)
 

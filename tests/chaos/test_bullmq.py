@@ -9,17 +9,16 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from tests.chaos.fleet import Fleet
+from tests.chaos.history import History
+from tests.chaos.worker import LOCK_MS
 from tests.support.patience import LIMIT_S
+from waystation.bullmq import JobOptions, Queue
+from waystation.bullmq.keys import QueueKeys
 from waystation.core.errors import StoreError
 from waystation.core.store import embedded
 from waystation.core.store.connection import StoreOptions, connect
 from waystation.core.store.embedded import Ephemeral
-from waystation.queues.bullmq import JobOptions, Queue
-from waystation.queues.bullmq.keys import QueueKeys
-
-from .fleet import Fleet
-from .history import History
-from .worker import LOCK_MS
 
 KEYS = QueueKeys("chaos")
 PATIENT = StoreOptions(call_timeout=2.0)

@@ -15,12 +15,11 @@ from pathlib import Path
 import pytest
 from redis import RedisError
 
-from tests.queues.files.hands import Hands, hands_on
+from tests.chaos.files_process import SLOW_HEARTBEAT_S, STEPS
+from tests.files.hands import Hands, hands_on
 from tests.support.patience import LIMIT_S
 from tests.support.project import ROOT
 from waystation.core.store import embedded
-
-from .files_process import SLOW_HEARTBEAT_S, STEPS
 
 pytestmark = pytest.mark.slow
 

@@ -1,6 +1,6 @@
 """A judge that cannot convict would acquit everybody."""
 
-from .history import History, Verdict
+from tests.chaos.history import History, Verdict
 
 
 def test_everything_that_ends_once_is_clean() -> None:

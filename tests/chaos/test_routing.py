@@ -4,12 +4,11 @@ import asyncio
 
 import pytest
 
+from tests.chaos.routing_run import run, start
 from tests.support.patience import LIMIT_S
 from waystation.core.store.connection import connect
 from waystation.core.store.embedded import Ephemeral
-from waystation.queues.routing import JobOptions, Queue, Retry
-
-from .routing_run import run, start
+from waystation.routing import JobOptions, Queue, Retry
 
 
 @pytest.mark.slow

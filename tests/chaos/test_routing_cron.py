@@ -14,7 +14,7 @@ import pytest
 
 from waystation.core.store.connection import Store, connect
 from waystation.core.store.embedded import Ephemeral
-from waystation.queues.routing import JobOptions, Queue, Schedule
+from waystation.routing import JobOptions, Queue, Schedule
 
 ROOT = Path(__file__).parents[2]
 SCHEDULES = 3

@@ -14,7 +14,7 @@ from waystation.core.errors import StoreError
 from waystation.core.store import embedded
 from waystation.core.store.connection import StoreOptions, connect
 from waystation.core.store.embedded import Ephemeral
-from waystation.queues.waitingroom import (
+from waystation.waitingroom import (
     Admission,
     Begun,
     Joined,

@@ -6,8 +6,8 @@ import random
 import signal
 import sys
 
+from waystation.bullmq import Job, Worker
 from waystation.core.errors import StoreError
-from waystation.queues.bullmq import Job, Worker
 
 LOCK_MS = 600
 STALLED_INTERVAL_MS = 300

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from waystation.cli.settings.sections import StoreSettings
 from waystation.core.errors import InvalidSetting
 from waystation.core.settings.store import KEYS, written
-from waystation.interfaces.settings.sections import StoreSettings
 
 
 def test_the_keys_are_those_of_the_section() -> None:

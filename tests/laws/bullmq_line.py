@@ -4,10 +4,9 @@ import contextlib
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from tests.queues.bullmq.hands import Hands, hands_on
+from tests.bullmq.hands import Hands, hands_on
+from tests.laws.line import Line, State
 from waystation.core.runtime.claim import Source
-
-from .line import Line, State
 
 _STATES: dict[str, State] = {
     "wait": "waiting",

@@ -4,11 +4,11 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from .bullmq_line import bullmq_line
-from .files_line import files_line
-from .line import Line, OpenLine
-from .memory_line import memory_line
-from .routing_line import routing_line
+from tests.laws.bullmq_line import bullmq_line
+from tests.laws.files_line import files_line
+from tests.laws.line import Line, OpenLine
+from tests.laws.memory_line import memory_line
+from tests.laws.routing_line import routing_line
 
 LINES: dict[str, OpenLine] = {
     "memory": memory_line,

@@ -4,10 +4,9 @@ import contextlib
 from collections.abc import AsyncGenerator
 from typing import Any, cast
 
-from tests.queues.files.hands import Hands, hands_on
+from tests.files.hands import Hands, hands_on
+from tests.laws.line import Line, State
 from waystation.core.runtime.claim import Source
-
-from .line import Line, State
 
 
 class FilesLine:

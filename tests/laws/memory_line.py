@@ -4,12 +4,11 @@ import contextlib
 from collections.abc import AsyncGenerator
 from typing import Any, cast
 
+from tests.laws.line import Line, State
 from waystation.core.backoff import Backoff, Growth
 from waystation.core.clock import HandClock
 from waystation.core.runtime.claim import Source
 from waystation.core.runtime.memory import MemorySource
-
-from .line import Line, State
 
 LEASE_S = 30.0
 

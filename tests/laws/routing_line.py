@@ -4,11 +4,10 @@ import contextlib
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from tests.queues.routing.hands import Hands, hands_on
+from tests.laws.line import Line, State
+from tests.routing.hands import Hands, hands_on
 from waystation.core.runtime.claim import Source
-from waystation.queues.routing.retry import BackoffRule, Retry
-
-from .line import Line, State
+from waystation.routing.retry import BackoffRule, Retry
 
 _STATES: dict[str | None, State] = {
     "waiting": "waiting",

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.laws.conftest import LINES
+from tests.laws.line import Line
 from tests.support.processes import Process, running
-
-from .conftest import LINES
-from .line import Line
 
 HANDLER = """
 import asyncio, sys
@@ -22,16 +21,16 @@ async def handle(job):
 """
 WORKERS = {
     "bullmq": """
-from waystation.queues.bullmq import Worker
+from waystation.bullmq import Worker
 worker = Worker("laws", handle, url, grace=round(grace_s * 1000))
 """,
     "routing": """
 from waystation.core.runtime.worker import WorkerOptions
-from waystation.queues.routing import Worker
+from waystation.routing import Worker
 worker = Worker({"email": handle}, url, options=WorkerOptions(grace_s=grace_s))
 """,
     "files": """
-from waystation.queues.files import FileWorkerOptions, Handlers, Worker
+from waystation.files import (FileWorkerOptions, Handlers, Worker)
 handlers = Handlers()
 handlers.handler("**/*")(handle)
 worker = Worker(handlers, url, options=FileWorkerOptions(grace_s=grace_s))

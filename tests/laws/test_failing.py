@@ -1,10 +1,9 @@
 """What happens to work whose handler raises."""
 
+from tests.laws.line import Line
 from waystation.core.errors import Unrecoverable
 from waystation.core.outcome import Failed
 from waystation.core.runtime.claim import Settled, Source
-
-from .line import Line
 
 
 async def fail(source: Source[object], error: Exception) -> None:

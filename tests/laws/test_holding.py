@@ -2,11 +2,10 @@
 
 import asyncio
 
+from tests.laws.line import Line
 from waystation.core.errors import WaystationError
 from waystation.core.outcome import Done, Failed, Returned
 from waystation.core.runtime.claim import Settled
-
-from .line import Line
 
 
 async def test_two_workers_never_hold_the_same_work(line: Line) -> None:

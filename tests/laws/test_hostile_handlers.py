@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.laws.line import Line
+from tests.laws.test_working import Notes, until, working
 from waystation.core.outcome import Failed
-
-from .line import Line
-from .test_working import Notes, until, working
 
 
 class OddOne(BaseException):

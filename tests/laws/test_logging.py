@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.laws.line import Line
 from tests.support.patience import LIMIT_S
 from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.worker import Worker, WorkerOptions
-
-from .line import Line
 
 
 async def work_until(line: Line, handler: Callable[[Any], Any], ends: Callable[[], bool]) -> None:

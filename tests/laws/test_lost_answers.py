@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.laws.line import Line
+from tests.laws.test_working import Notes
 from tests.support.deaf import made_deaf
 from tests.support.patience import LIMIT_S
 from waystation.core.errors import StoreUnreachable
@@ -12,9 +14,6 @@ from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Settled
 from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.worker import Worker, WorkerOptions
-
-from .line import Line
-from .test_working import Notes
 
 KEPT_IN_A_STORE = pytest.mark.parametrize("line", ["bullmq", "files", "routing"], indirect=True)
 

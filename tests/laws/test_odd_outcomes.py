@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
+from tests.laws.line import Line
+from tests.laws.test_working import until, working
 from waystation.core.outcome import Done, Failed, Outcome
 from waystation.core.runtime.claim import Settled
-
-from .line import Line
-from .test_working import until, working
 
 BIG = 20 * 2**20
 

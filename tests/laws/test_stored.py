@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
+from tests.laws.line import Line
 from waystation.core.errors import InvalidResult
 from waystation.core.outcome import Done, Failed, Retried, Returned
 from waystation.core.runtime.claim import Settled, Source
-
-from .line import Line
 
 ENDLESS: list[Any] = []
 ENDLESS.append(ENDLESS)

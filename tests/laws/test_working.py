@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
+from tests.laws.line import Line
 from tests.support.patience import LIMIT_S
 from waystation.core.runtime.claim import Claim, Refused, Settled
 from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.worker import Worker, WorkerOptions
-
-from .line import Line
 
 
 class Notes:

@@ -18,16 +18,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from tests.pipeline.conftest import SMALL
+from waystation.files.producer import ProducerOptions
+from waystation.files.scan import ScanOptions
 from waystation.pipeline.bronze import intake
 from waystation.pipeline.bronze.sink import BronzeOptions, BronzeSink, BronzeStream
 from waystation.pipeline.sources.options import parse
 from waystation.pipeline.spark.session import SessionOptions, build
 from waystation.pipeline.tree import scan
 from waystation.pipeline.tree.listing import Rules
-from waystation.queues.files.producer import ProducerOptions
-from waystation.queues.files.scan import ScanOptions
-
-from .conftest import SMALL
 
 PROJECT = Path(__file__).parents[2]
 URL = "WAYSTATION_STORE__URL"

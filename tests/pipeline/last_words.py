@@ -17,10 +17,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 from redis import Redis
 from redis.connection import AbstractConnection
 
+from tests.pipeline.drill import URL
 from waystation.pipeline.sources.jobs import Jobs, receipt
 from waystation.pipeline.storage.arrow import pa
-
-from .drill import URL
 
 QUEUE, BATCH = "bulk", "june"
 

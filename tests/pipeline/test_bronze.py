@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import count
 from redis import Redis
 
+from tests.pipeline.streams import tell
 from tests.wire.conftest import LATEST, started
 from tests.wire.node import NodePeer
 from waystation.core.events import from_bullmq
@@ -18,8 +19,6 @@ from waystation.pipeline.bronze import checkpoint, intake
 from waystation.pipeline.errors import CheckpointDamaged
 from waystation.pipeline.storage import delta
 from waystation.pipeline.tables import EVENTS, GAPS
-
-from .streams import tell
 
 
 def keep_all(spark: SparkSession, root: str, url: str, **asked: str) -> None:

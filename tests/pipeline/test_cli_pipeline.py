@@ -15,7 +15,7 @@ from redis import Redis
 from tests.pipeline.conftest import JAVA
 from tests.pipeline.drill import command_line, descendants
 from tests.pipeline.streams import tell
-from waystation.interfaces.cli import root
+from waystation.cli import root
 from waystation.pipeline import tidying
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pq

@@ -14,11 +14,10 @@ import pyspark
 import pytest
 from redis import Redis
 
+from tests.pipeline.conftest import JAVA, SMALL
 from tests.pipeline.streams import tell
 from tests.support.ports import free_port
 from waystation.pipeline.spark.java import java_home
-
-from .conftest import JAVA, SMALL
 
 SPARK = Path(pyspark.__file__).parent
 

@@ -9,8 +9,8 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from waystation.cli.failures import exit_code
 from waystation.core.errors import StoreUnreachable
-from waystation.interfaces.cli.failures import exit_code
 from waystation.pipeline.errors import HeapExhausted, JavaDied, SparkFailed
 from waystation.pipeline.spark.complaints import in_our_words
 

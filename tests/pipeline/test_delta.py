@@ -11,6 +11,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 from redis import Redis
 
+from tests.pipeline.disk import small_disk
+from tests.pipeline.streams import ALL, tell
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.bronze.archive import ArchiveOptions, ArchiveStream
 from waystation.pipeline.bronze.sink import BronzeOptions, BronzeStream, Kept
@@ -21,9 +23,6 @@ from waystation.pipeline.storage.delta import Identity
 from waystation.pipeline.storage.parts import Part, PartWriter
 from waystation.pipeline.storage.sink import DeltaWriter, SinkOptions, Written
 from waystation.pipeline.tables import DAY, EVENTS, FIELDS, INSTANT, INT, TEXT, Column, Layer, Table
-
-from .disk import small_disk
-from .streams import ALL, tell
 
 DATE = Column("date", DAY, "on which day")
 SIGHTINGS = Table(

@@ -14,13 +14,12 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from redis import Redis
 
+from tests.pipeline.drill import PROJECT, ROWS, URL, Driver, enqueue
+from tests.pipeline.last_words import GOODS
 from waystation.pipeline.bronze import intake
 from waystation.pipeline.sources.jobs import receipt
 from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.tables import EVENTS, GAPS
-
-from .drill import PROJECT, ROWS, URL, Driver, enqueue
-from .last_words import GOODS
 
 IS_FULL = bool(os.environ.get("WAYSTATION_FULL"))
 """Whether the drills are run at full size, which takes minutes."""

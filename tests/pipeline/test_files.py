@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 from redis import Redis
 
 from waystation.core.errors import InvalidInput
+from waystation.files.keys import FileKeys
 from waystation.pipeline.lines import line_named
 from waystation.pipeline.lines.files import FACTS, FILES, Entering, by_kind
 from waystation.pipeline.sources.adding import BatchAdding
-from waystation.queues.files.keys import FileKeys
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 

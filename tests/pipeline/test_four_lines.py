@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from redis import Redis
 
+from waystation import bullmq, files, routing, waitingroom
 from waystation.core.store.connection import connect
 from waystation.pipeline.history import History
 from waystation.pipeline.run import ROOM, RunOptions, once
@@ -15,8 +16,7 @@ from waystation.pipeline.silver.fold import fold
 from waystation.pipeline.silver.steps import STEPS
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.tables import EVENTS, ITEMS, LEDGER
-from waystation.queues import bullmq, files, routing, waitingroom
-from waystation.queues.waitingroom.keys import RoomKeys
+from waystation.waitingroom.keys import RoomKeys
 
 
 async def fill(url: str, folder: Path) -> None:

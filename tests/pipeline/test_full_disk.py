@@ -11,14 +11,13 @@ import pytest
 from pyspark.sql import SparkSession
 from redis import Redis
 
+from tests.pipeline.disk import small_disk
+from waystation.bullmq import Queue
 from waystation.pipeline.errors import DiskFull
 from waystation.pipeline.history import History
 from waystation.pipeline.run import Ran, RunOptions, Silence, once
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.tables import EVENTS, LEDGER
-from waystation.queues.bullmq import Queue
-
-from .disk import small_disk
 
 pytestmark = pytest.mark.full
 

@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from redis import Redis
 
+from tests.pipeline.streams import tell
+from waystation.bullmq import Backoff, JobOptions, Queue
 from waystation.core.store import advice
 from waystation.core.store.advice import AdviceKeys, DesiredWorkers, FailureLabels, Slo
 from waystation.pipeline.gold.missing import missing
@@ -18,15 +20,12 @@ from waystation.pipeline.look import look
 from waystation.pipeline.run import ROOM, RunOptions, once
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.tables import GAPS, LEDGER
-from waystation.queues.bullmq import Backoff, JobOptions, Queue
-
-from .streams import tell
 
 JOBS = 400
 WORKER = """
 import asyncio, random, sys
 from waystation.core.runtime.service import until_asked_to_stop
-from waystation.queues.bullmq import Worker
+from waystation.bullmq import Worker
 
 async def charge(job):
     await asyncio.sleep(random.random() * 0.02)

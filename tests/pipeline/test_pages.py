@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from redis import Redis
 
 from tests.support.project import ROOT, tracked
+from waystation.cli.settings.table import table
 from waystation.core.settings.sources import variable_of
-from waystation.interfaces.settings.table import table
 from waystation.pipeline.sources.store import URL_VARIABLE
 from waystation.pipeline.spark.session import lend, register
 

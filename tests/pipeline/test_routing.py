@@ -10,7 +10,7 @@ from redis import Redis
 
 from tests.pipeline import stories
 from tests.pipeline.streams import told
-from tests.queues.routing.hands import hands_on
+from tests.routing.hands import hands_on
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.lines import line_named
 from waystation.pipeline.lines.routing import (
@@ -22,9 +22,9 @@ from waystation.pipeline.lines.routing import (
     routes,
 )
 from waystation.pipeline.sources.adding import BatchAdding
-from waystation.queues.routing import Schedule, Target
-from waystation.queues.routing.keys import RoutingKeys
-from waystation.queues.routing.schedule import next_slots
+from waystation.routing import Schedule, Target
+from waystation.routing.keys import RoutingKeys
+from waystation.routing.schedule import next_slots
 
 
 async def test_routes_tell_what_is_asked_for_and_who_serves_it(

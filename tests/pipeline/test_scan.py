@@ -10,16 +10,15 @@ import pytest
 from pyspark.sql import SparkSession
 from redis import Redis
 
+from tests.pipeline.drill import Driver, plant
 from waystation.core.errors import InvalidInput, InvalidOption
+from waystation.files.options import Layout
+from waystation.files.producer import ProducerOptions
+from waystation.files.scan import ScanOptions
 from waystation.pipeline.lines.files import Entering, Setup
 from waystation.pipeline.sources.adding import BatchAdding
 from waystation.pipeline.tree import scan
 from waystation.pipeline.tree.listing import Rules, Share, shares
-from waystation.queues.files.options import Layout
-from waystation.queues.files.producer import ProducerOptions
-from waystation.queues.files.scan import ScanOptions
-
-from .drill import Driver, plant
 
 LONG_AGO = 1_700_000_000
 

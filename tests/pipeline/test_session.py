@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.pipeline.conftest import JAVA
 from waystation.core.errors import InvalidOption
 from waystation.pipeline.history import directory
 from waystation.pipeline.sources.store import URL_VARIABLE, url_options
 from waystation.pipeline.spark.defaults import machine_defaults
 from waystation.pipeline.spark.session import SessionOptions, lend, register, settings_of
-
-from .conftest import JAVA
 
 MEMORY = "spark.driver.memory"
 HEAP = """

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from tests.pipeline import stories
 from tests.pipeline.streams import told
-from tests.queues.waitingroom.hands import Hands, hands_on
+from tests.waitingroom.hands import Hands, hands_on
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
 from waystation.pipeline import rooms
@@ -33,10 +33,10 @@ from waystation.pipeline.lines.waitingroom import (
     visits,
 )
 from waystation.pipeline.sources.store import Store
-from waystation.queues.waitingroom.keys import RoomKeys
-from waystation.queues.waitingroom.model import FEWEST_VISITS, Model, reached
-from waystation.queues.waitingroom.simulator import Crowd, Simulation
-from waystation.queues.waitingroom.spread import Spread
+from waystation.waitingroom.keys import RoomKeys
+from waystation.waitingroom.model import FEWEST_VISITS, Model, reached
+from waystation.waitingroom.simulator import Crowd, Simulation
+from waystation.waitingroom.spread import Spread
 
 
 @asynccontextmanager

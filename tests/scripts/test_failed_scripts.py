@@ -15,21 +15,20 @@ import pytest
 from redis import Redis
 
 import waystation
+from tests.scripts.calls import KINDS, Call, Replay, place_of, recorded, row_of
+from tests.scripts.walks import bullmq, core, files, pipeline, routing, waitingroom
 from waystation.core.store import lua_words
 from waystation.core.store.embedded import Ephemeral
 from waystation.core.store.script import Door
-
-from .calls import KINDS, Call, Replay, place_of, recorded, row_of
-from .walks import bullmq, core, files, pipeline, routing, waitingroom
 
 ROOT = Path(waystation.__file__).parent
 WALKS: dict[str, Callable[[str], Awaitable[None]]] = {
     "waystation.core.store": core.walk,
     "waystation.pipeline.sources": pipeline.walk,
-    "waystation.queues.bullmq": bullmq.walk,
-    "waystation.queues.files": files.walk,
-    "waystation.queues.routing": routing.walk,
-    "waystation.queues.waitingroom": waitingroom.walk,
+    "waystation.bullmq": bullmq.walk,
+    "waystation.files": files.walk,
+    "waystation.routing": routing.walk,
+    "waystation.waitingroom": waitingroom.walk,
 }
 SCRIPTS = {
     (".".join(("waystation", *file.relative_to(ROOT).parts[:-2])), file.stem)

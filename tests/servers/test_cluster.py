@@ -9,11 +9,11 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.support.patience import LIMIT_S
+from waystation import routing
+from waystation.bullmq import FlowNode, FlowProducer, Job, Queue, QueueEvents, Worker
 from waystation.core.errors import InvalidInput
 from waystation.core.store import embedded
 from waystation.core.store.embedded import Ephemeral
-from waystation.queues import routing
-from waystation.queues.bullmq import FlowNode, FlowProducer, Job, Queue, QueueEvents, Worker
 
 SLOTS = 16384
 NODES = 3

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from redis.asyncio import Redis
 
 from tests.support.patience import limit
+from waystation.bullmq import Job, Queue, Worker
 from waystation.core.errors import StoreError
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, StoreOptions, connect
 from waystation.core.store.durable import Durability
 from waystation.core.store.embedded import Ephemeral
 from waystation.core.store.reconnect import reconnecting
-from waystation.queues.bullmq import Job, Queue, Worker
 
 SERVICE = "shop"
 ON_TWO = StoreOptions(durability=Durability.REPLICA, replica_timeout=20.0)

@@ -13,10 +13,10 @@ RETOLD = (
     "tests/core/store/test_limits.py",
     "tests/core/store/test_leader.py",
     "tests/core/store/test_script.py",
-    "tests/queues/bullmq/test_gaps.py",
-    "tests/queues/bullmq/test_getters.py",
-    "tests/queues/bullmq/test_queue.py",
-    "tests/queues/waitingroom/test_state_machine.py",
+    "tests/bullmq/test_gaps.py",
+    "tests/bullmq/test_getters.py",
+    "tests/bullmq/test_queue.py",
+    "tests/waitingroom/test_state_machine.py",
 )
 
 

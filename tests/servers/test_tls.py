@@ -9,14 +9,13 @@ from urllib.parse import urlencode
 
 import pytest
 
+from tests.servers.certificates import Authority
 from tests.support.ports import free_port
 from tests.support.programs import require_program
+from waystation.bullmq import Job, Queue, Worker
 from waystation.core.errors import StoreUnreachable
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
-from waystation.queues.bullmq import Job, Queue, Worker
-
-from .certificates import Authority
 
 
 class Secured(NamedTuple):

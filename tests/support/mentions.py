@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from .project import ROOT
+from tests.support.project import ROOT
 
 
 @cache

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from waystation.queues.bullmq import (
+from waystation.bullmq import (
     Backoff,
     Deduplication,
     FlowNode,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from waystation import files
 from waystation.core.errors import InvalidInput
-from waystation.queues import files
 
 
 async def done(queue: files.Queue, count: int) -> None:

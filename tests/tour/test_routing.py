@@ -8,7 +8,7 @@ in other languages can work on the same line.
 
 import asyncio
 
-from waystation.queues.routing import (
+from waystation.routing import (
     BackoffRule,
     Job,
     JobOptions,

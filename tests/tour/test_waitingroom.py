@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from waystation.core.clock import HandClock
-from waystation.queues.waitingroom import (
+from waystation.waitingroom import (
     Admission,
     Begun,
     Joined,
@@ -24,9 +24,9 @@ from waystation.queues.waitingroom import (
     estimate,
     lottery,
 )
-from waystation.queues.waitingroom.control import Control
-from waystation.queues.waitingroom.lottery import Lottery
-from waystation.queues.waitingroom.visitor import Called, Gone, Late, Returned, Waiting
+from waystation.waitingroom.control import Control
+from waystation.waitingroom.lottery import Lottery
+from waystation.waitingroom.visitor import Called, Gone, Late, Returned, Waiting
 
 
 @pytest.fixture

@@ -7,11 +7,10 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 from redis.asyncio import Redis
 
+from tests.wire.install import NodeUnavailable
+from tests.wire.node import NodePeer, NodeProcess
+from waystation.bullmq import Queue
 from waystation.core.store.connection import Store, connect
-from waystation.queues.bullmq import Queue
-
-from .install import NodeUnavailable
-from .node import NodePeer, NodeProcess
 
 LATEST = "6.7.0"
 LAST_V5 = "5.81.5"

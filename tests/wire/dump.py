@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, cast
 import msgspec
 from redis.asyncio import Redis
 
-from .normal import Normal, Raw, RawKey, Stored, each
+from tests.wire.normal import Normal, Raw, RawKey, Stored, each
 
 Snapshot: TypeAlias = Mapping[str, Stored]
 

@@ -6,7 +6,7 @@ Run as `python -m tests.wire.lasting_worker URL QUEUE`.
 import asyncio
 import sys
 
-from waystation.queues.bullmq import Job, Worker
+from waystation.bullmq import Job, Worker
 
 LOCK_MS = 400
 CHECK_MS = 100

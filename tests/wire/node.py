@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from tests.support.patience import LIMIT_S
+from tests.wire.install import find_node, installed
 from waystation.core import codec
-
-from .install import find_node, installed
 
 Json: TypeAlias = Any
 

@@ -8,12 +8,11 @@ from typing import Any, cast
 from redis.asyncio import Redis
 
 from tests.support.patience import LIMIT_S
+from tests.wire.scenario import Job, Json, Options, Tree
+from tests.wire.spelling import job_options, keywords, worker_options
+from tests.wire.steps import Steps
+from waystation.bullmq import FlowNode, FlowProducer, NewJob, Queue, Schedule, Worker
 from waystation.core.store.connection import Store, connect
-from waystation.queues.bullmq import FlowNode, FlowProducer, NewJob, Queue, Schedule, Worker
-
-from .scenario import Job, Json, Options, Tree
-from .spelling import job_options, keywords, worker_options
-from .steps import Steps
 
 IDLE_WITHIN = LIMIT_S
 

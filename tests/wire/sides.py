@@ -8,9 +8,8 @@ from typing import Any
 from redis.asyncio import Redis
 
 from tests.support.patience import LIMIT_S
-
-from .node import NodePeer, Remote
-from .scenario import Job, Json, Options, Tree
+from tests.wire.node import NodePeer, Remote
+from tests.wire.scenario import Job, Json, Options, Tree
 
 IDLE_WITHIN = LIMIT_S
 

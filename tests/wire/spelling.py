@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
 
-from waystation.queues.bullmq import Backoff, Deduplication, JobOptions, Keep, Limit, Parent
+from waystation.bullmq import Backoff, Deduplication, JobOptions, Keep, Limit, Parent
 
 Json: TypeAlias = Any
 Options: TypeAlias = Mapping[str, Json]

@@ -9,8 +9,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
-from waystation.core.store.connection import Store
-from waystation.queues.bullmq import (
+from tests.wire.spelling import job_options, snake
+from waystation.bullmq import (
     DelayedError,
     Job,
     Parent,
@@ -21,8 +21,7 @@ from waystation.queues.bullmq import (
     WaitingError,
     Worker,
 )
-
-from .spelling import job_options, snake
+from waystation.core.store.connection import Store
 
 Json: TypeAlias = Any
 Step: TypeAlias = Callable[..., Awaitable[Json]]

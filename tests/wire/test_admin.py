@@ -6,12 +6,11 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 from redis.asyncio import Redis
 
+from tests.wire.node import NodePeer
+from waystation.bullmq import JobFailed, Queue
+from waystation.bullmq.metrics import Kind
+from waystation.bullmq.worker import Worker
 from waystation.core.store.connection import connect
-from waystation.queues.bullmq import JobFailed, Queue
-from waystation.queues.bullmq.metrics import Kind
-from waystation.queues.bullmq.worker import Worker
-
-from .node import NodePeer
 
 HOUR = 3_600_000
 FAILING = {"do": [["throw", "no"]]}

@@ -5,18 +5,9 @@ from typing import Any
 
 import pytest
 
+from tests.wire.node import Json, NodeError, NodePeer
+from waystation.bullmq import Deduplication, FlowNode, FlowProducer, Job, JobOptions, Queue, Worker
 from waystation.core.errors import InvalidOption
-from waystation.queues.bullmq import (
-    Deduplication,
-    FlowNode,
-    FlowProducer,
-    Job,
-    JobOptions,
-    Queue,
-    Worker,
-)
-
-from .node import Json, NodeError, NodePeer
 
 HOUR = 3_600_000
 

@@ -1,6 +1,6 @@
 from redis.asyncio import Redis
 
-from .dump import differences, dump, render, without_our_events
+from tests.wire.dump import differences, dump, render, without_our_events
 
 START = 1_790_000_000_123
 MINUTE = 60_000

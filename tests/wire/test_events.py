@@ -6,9 +6,8 @@ from redis.asyncio import Redis
 
 from tests.support.listening import blocked_on, first
 from tests.support.patience import LIMIT_S
-from waystation.queues.bullmq import QueueEvents, QueueEventsProducer
-
-from .node import NodePeer
+from tests.wire.node import NodePeer
+from waystation.bullmq import QueueEvents, QueueEventsProducer
 
 
 async def test_we_hear_everything_that_happens_to_a_job_of_node(

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from tests.support.patience import LIMIT_S
-from waystation.queues.bullmq import (
+from tests.wire.node import Json, NodePeer
+from waystation.bullmq import (
     FlowNode,
     FlowProducer,
     Job,
@@ -16,8 +17,6 @@ from waystation.queues.bullmq import (
     WaitingChildrenError,
     Worker,
 )
-
-from .node import Json, NodePeer
 
 ONCE = JobOptions(attempts=1)
 FLAGS = {

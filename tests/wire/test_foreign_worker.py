@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.queues.routing.hands import Hands, hands_on
-from waystation.queues.routing import Job, Queue, SchedulerOptions, Worker
-from waystation.queues.routing.pages import sources
-
-from .conftest import LATEST
-from .install import find_node, installed
+from tests.routing.hands import Hands, hands_on
+from tests.wire.conftest import LATEST
+from tests.wire.install import find_node, installed
+from waystation.routing import Job, Queue, SchedulerOptions, Worker
+from waystation.routing.pages import sources
 
 PROGRAM = Path(__file__).with_name("foreign_worker.mjs")
 WITHIN_S = 60

@@ -9,14 +9,13 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.support.patience import LIMIT_S
+from tests.wire.node import NodePeer
+from tests.wire.steps import Steps
+from waystation.bullmq import Job, Queue, Worker, schedulers
+from waystation.bullmq.claims import BullSource, ClaimOptions
+from waystation.bullmq.upkeep import recover_stalled
 from waystation.core.runtime.claim import Claim
 from waystation.core.store.connection import Store
-from waystation.queues.bullmq import Job, Queue, Worker, schedulers
-from waystation.queues.bullmq.claims import BullSource, ClaimOptions
-from waystation.queues.bullmq.upkeep import recover_stalled
-
-from .node import NodePeer
-from .steps import Steps
 
 HOUR = 3_600_000
 

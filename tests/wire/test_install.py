@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import LATEST, started
-from .install import NodeUnavailable, find_node, installed
+from tests.wire.conftest import LATEST, started
+from tests.wire.install import NodeUnavailable, find_node, installed
 
 
 def test_a_second_run_installs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,9 @@
 """Node listens while we work, and we listen while Node works."""
 
+from tests.wire.node import NodePeer
+from tests.wire.steps import Steps
+from waystation.bullmq import Queue, QueueEvent, QueueEvents, Worker
 from waystation.core.store.connection import Store
-from waystation.queues.bullmq import Queue, QueueEvent, QueueEvents, Worker
-
-from .node import NodePeer
-from .steps import Steps
 
 HOUR = 3_600_000
 KINDS = {

@@ -3,8 +3,8 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
-from .conftest import LATEST
-from .node import NodeError, NodeGone, NodePeer, NodeProcess, Steps, node
+from tests.wire.conftest import LATEST
+from tests.wire.node import NodeError, NodeGone, NodePeer, NodeProcess, Steps, node
 
 
 async def test_a_job_added_by_node_is_in_redis(any_node: NodePeer, redis: Redis) -> None:

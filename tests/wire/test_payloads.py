@@ -5,20 +5,11 @@ from typing import Any
 
 import pytest
 
+from tests.wire.node import NodePeer
+from tests.wire.steps import Steps
+from waystation.bullmq import FlowNode, FlowProducer, Job, JobFailed, Queue, QueueEvents, Worker
 from waystation.core import codec
 from waystation.core.store.connection import Store
-from waystation.queues.bullmq import (
-    FlowNode,
-    FlowProducer,
-    Job,
-    JobFailed,
-    Queue,
-    QueueEvents,
-    Worker,
-)
-
-from .node import NodePeer
-from .steps import Steps
 
 TEXT = "ü € 漢字 \U0001f600 \u2028 \x00 \\ / \" '"
 VALUES: list[Any] = [

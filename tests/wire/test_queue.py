@@ -5,10 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.support.patience import LIMIT_S
+from tests.wire.node import NodePeer
+from waystation.bullmq import Backoff, Deduplication, JobOptions, Keep, Queue
 from waystation.core.store.connection import connect
-from waystation.queues.bullmq import Backoff, Deduplication, JobOptions, Keep, Queue
-
-from .node import NodePeer
 
 HOUR = 3_600_000
 

@@ -8,12 +8,11 @@ from typing import Any
 from redis.asyncio import Redis
 
 from tests.support.patience import LIMIT_S
+from tests.wire import lasting_worker
+from tests.wire.conftest import LATEST
+from tests.wire.node import NodePeer, node
+from waystation.bullmq import Job, Queue, Worker
 from waystation.core.store.connection import Store
-from waystation.queues.bullmq import Job, Queue, Worker
-
-from . import lasting_worker
-from .conftest import LATEST
-from .node import NodePeer, node
 
 CHECK_MS = 100
 BRIEF: dict[str, Any] = {"lockDuration": 400, "stalledInterval": CHECK_MS}

@@ -11,12 +11,11 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.support.patience import LIMIT_S
+from tests.wire.node import NodeError, NodePeer
+from waystation.bullmq import Job, Worker
+from waystation.bullmq.keys import QueueKeys
 from waystation.core.errors import WrongType
 from waystation.core.store.connection import Store
-from waystation.queues.bullmq import Job, Worker
-from waystation.queues.bullmq.keys import QueueKeys
-
-from .node import NodeError, NodePeer
 
 KEYS = QueueKeys("q")
 MANY = 30

@@ -6,11 +6,10 @@ from typing import Any, Literal, TypeAlias
 import pytest
 from redis.asyncio import Redis
 
+from tests.wire.node import NodePeer
+from tests.wire.steps import Steps, one_start
+from waystation.bullmq import Job, Queue, Worker
 from waystation.core.store.connection import Store
-from waystation.queues.bullmq import Job, Queue, Worker
-
-from .node import NodePeer
-from .steps import Steps, one_start
 
 Side: TypeAlias = Literal["node", "ours"]
 LISTED = [70_000, 20_000]

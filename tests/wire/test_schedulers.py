@@ -9,11 +9,10 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
+from tests.wire.install import find_node, installed
+from tests.wire.node import Json, NodePeer, NodeProcess
+from waystation.bullmq import Job, JobOptions, Queue, Schedule, Worker, cron
 from waystation.core.errors import InvalidOption
-from waystation.queues.bullmq import Job, JobOptions, Queue, Schedule, Worker, cron
-
-from .install import find_node, installed
-from .node import Json, NodePeer, NodeProcess
 
 CRON = Path(__file__).with_name("cron.mjs")
 PATTERNS = [

@@ -7,11 +7,10 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.support.patience import LIMIT_S
+from tests.wire.node import NodePeer
+from tests.wire.steps import Steps, one_start
+from waystation.bullmq import Job, Limit, Queue, Worker
 from waystation.core.store.connection import Store
-from waystation.queues.bullmq import Job, Limit, Queue, Worker
-
-from .node import NodePeer
-from .steps import Steps, one_start
 
 
 async def test_workers_of_both_sides_share_the_global_concurrency(

@@ -6,10 +6,9 @@ from collections import Counter
 from redis.asyncio import Redis
 
 from tests.support.patience import LIMIT_S
+from tests.wire.node import NodePeer
+from waystation.bullmq import Job, Queue, Worker
 from waystation.core.store.connection import Store
-from waystation.queues.bullmq import Job, Queue, Worker
-
-from .node import NodePeer
 
 MANY = 3000
 

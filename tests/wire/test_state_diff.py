@@ -6,12 +6,12 @@ from collections.abc import Sequence
 import pytest
 from redis.asyncio import Redis
 
-from .dump import Snapshot, differences, dump, without_our_events
-from .node import NodePeer, NodeProcess
-from .our_side import our_side
-from .scenario import Add, Job, Step, perform
-from .scenarios import SCENARIOS
-from .sides import NodeSide
+from tests.wire.dump import Snapshot, differences, dump, without_our_events
+from tests.wire.node import NodePeer, NodeProcess
+from tests.wire.our_side import our_side
+from tests.wire.scenario import Add, Job, Step, perform
+from tests.wire.scenarios import SCENARIOS
+from tests.wire.sides import NodeSide
 
 
 async def left_by_node(process: NodeProcess, url: str, steps: Sequence[Step]) -> Snapshot:

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from .dump import differences, without_our_events
-from .node import NodeProcess
-from .scenario import Add, AddFlow, Job, Json, OnJob, OnQueue, Step, Tree, Work
-from .test_state_diff import left_by_node, left_by_us
+from tests.wire.dump import differences, without_our_events
+from tests.wire.node import NodeProcess
+from tests.wire.scenario import Add, AddFlow, Job, Json, OnJob, OnQueue, Step, Tree, Work
+from tests.wire.test_state_diff import left_by_node, left_by_us
 
 HOUR = 3_600_000
 NEW_YEAR_2030 = 1_893_456_000_000

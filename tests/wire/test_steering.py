@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
+from tests.wire.node import NodePeer
+from tests.wire.steps import Steps, one_start
+from waystation.bullmq import Job, Queue, Worker
 from waystation.core.store.connection import Store
-from waystation.queues.bullmq import Job, Queue, Worker
-
-from .node import NodePeer
-from .steps import Steps, one_start
 
 HOUR = 3_600_000
 

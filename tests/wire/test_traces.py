@@ -3,11 +3,10 @@
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
+from tests.wire.node import NodePeer
+from waystation.bullmq import Job, Queue, Worker
 from waystation.core import codec
 from waystation.core.store.connection import Store
-from waystation.queues.bullmq import Job, Queue, Worker
-
-from .node import NodePeer
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 

@@ -1,10 +1,9 @@
 """What dashboards see of our workers, and we of Node's."""
 
+from tests.wire.node import NodePeer
+from tests.wire.steps import Steps
+from waystation.bullmq import Queue, QueueEvents, Worker
 from waystation.core.store.connection import Store
-from waystation.queues.bullmq import Queue, QueueEvents, Worker
-
-from .node import NodePeer
-from .steps import Steps
 
 
 async def test_each_side_sees_the_workers_of_both_by_name(

@@ -13,8 +13,8 @@ from waystation.core.events import Line
 from waystation.pipeline.history import History
 from waystation.pipeline.lines.waitingroom import sessions, spreads, visits
 from waystation.pipeline.sources.store import Store
-from waystation.queues.waitingroom.keys import RoomKeys
-from waystation.queues.waitingroom.model import FEWEST_VISITS, STALE_MS, Model, Point, within
+from waystation.waitingroom.keys import RoomKeys
+from waystation.waitingroom.model import FEWEST_VISITS, STALE_MS, Model, Point, within
 
 LATELY = dt.timedelta(hours=24)
 

@@ -3,10 +3,8 @@
 import json
 from typing import Any
 
-from tests.queues.bullmq.hands import Hands, hands_on
-from waystation.core.outcome import Done, Failed, Outcome, Returned
-from waystation.core.runtime.claim import Claim, Settled
-from waystation.queues.bullmq import (
+from tests.bullmq.hands import Hands, hands_on
+from waystation.bullmq import (
     Deduplication,
     FlowNode,
     FlowProducer,
@@ -19,7 +17,9 @@ from waystation.queues.bullmq import (
     Schedule,
     schedulers,
 )
-from waystation.queues.bullmq.job import Job
+from waystation.bullmq.job import Job
+from waystation.core.outcome import Done, Failed, Outcome, Returned
+from waystation.core.runtime.claim import Claim, Settled
 
 ONCE: dict[str, Any] = {"attempts": 1}
 

@@ -4,17 +4,17 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tests.queues.files.hands import Hands, hands_on
+from tests.files.hands import Hands, hands_on
 from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Settled
-from waystation.queues.files import scripts
-from waystation.queues.files.claims import FileSource
-from waystation.queues.files.handover import read
-from waystation.queues.files.intake import entry
-from waystation.queues.files.queue import Queue
-from waystation.queues.files.scan import Found
-from waystation.queues.files.trouble import Reason
-from waystation.queues.files.upkeep import promote_due
+from waystation.files import scripts
+from waystation.files.claims import FileSource
+from waystation.files.handover import read
+from waystation.files.intake import entry
+from waystation.files.queue import Queue
+from waystation.files.scan import Found
+from waystation.files.trouble import Reason
+from waystation.files.upkeep import promote_due
 
 
 async def walk(url: str) -> None:

@@ -3,15 +3,15 @@
 import json
 from typing import Any
 
-from tests.queues.routing.hands import Hands, hands_on
+from tests.routing.hands import Hands, hands_on
 from waystation.core.outcome import Done, Failed, Returned
 from waystation.core.runtime.claim import Settled
-from waystation.queues.routing import bridge_scripts, registry, scripts
-from waystation.queues.routing.limits import Limit
-from waystation.queues.routing.registry import Profile
-from waystation.queues.routing.retry import BackoffRule, Retry
-from waystation.queues.routing.schedule import Schedule
-from waystation.queues.routing.upkeep import UpkeepOptions
+from waystation.routing import bridge_scripts, registry, scripts
+from waystation.routing.limits import Limit
+from waystation.routing.registry import Profile
+from waystation.routing.retry import BackoffRule, Retry
+from waystation.routing.schedule import Schedule
+from waystation.routing.upkeep import UpkeepOptions
 
 AT_ONCE = Retry(backoff=BackoffRule(delay=0))
 LATER = Retry(backoff=BackoffRule(delay=500))

@@ -3,10 +3,10 @@
 import random
 from typing import Any
 
-from tests.queues.waitingroom.hands import Hands, hands_on
-from waystation.queues.waitingroom import scripts
-from waystation.queues.waitingroom.codes import Codes
-from waystation.queues.waitingroom.visitor import Lane, Newcomer
+from tests.waitingroom.hands import Hands, hands_on
+from waystation.waitingroom import scripts
+from waystation.waitingroom.codes import Codes
+from waystation.waitingroom.visitor import Lane, Newcomer
 
 
 async def walk(url: str) -> None:

@@ -3,14 +3,20 @@
 from collections.abc import Mapping, Sequence
 
 from tests.wire.scenario import Step
-
-from .adding import ADDS, DELAYS, PRIORITIES
-from .calendar import CALENDAR, SCHEDULERS
-from .clearing import CLEANING, REMOVAL
-from .endings import AGAIN, DETOURS, OUTCOMES, RETENTION, RETENTION_BY_THE_WORKER, TELLING
-from .holding import LIMITED, LIMITS, PAUSING, STALLS, TURNS
-from .likeness import DEDUPLICATION, DEDUPLICATION_MEETS_WORK
-from .ties import FAMILIES, FLOWS
+from tests.wire.scenarios.adding import ADDS, DELAYS, PRIORITIES
+from tests.wire.scenarios.calendar import CALENDAR, SCHEDULERS
+from tests.wire.scenarios.clearing import CLEANING, REMOVAL
+from tests.wire.scenarios.endings import (
+    AGAIN,
+    DETOURS,
+    OUTCOMES,
+    RETENTION,
+    RETENTION_BY_THE_WORKER,
+    TELLING,
+)
+from tests.wire.scenarios.holding import LIMITED, LIMITS, PAUSING, STALLS, TURNS
+from tests.wire.scenarios.likeness import DEDUPLICATION, DEDUPLICATION_MEETS_WORK
+from tests.wire.scenarios.ties import FAMILIES, FLOWS
 
 SCENARIOS: Mapping[str, Sequence[Step]] = {
     "adds": ADDS,

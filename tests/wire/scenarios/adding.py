@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from tests.wire.scenario import Add, AddMany, Job, OnJob, OnQueue, Step, Work
-
-from .words import HOUR, NEW_YEAR_2030, SOON
+from tests.wire.scenarios.words import HOUR, NEW_YEAR_2030, SOON
 
 ADDS: Sequence[Step] = [
     Add(

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from tests.wire.scenario import Json, OnQueue, Step, Work
-
-from .words import HOUR, NEW_YEAR_2030, NEW_YEAR_2031
+from tests.wire.scenarios.words import HOUR, NEW_YEAR_2030, NEW_YEAR_2031
 
 SCHEDULERS: Sequence[Step] = [
     OnQueue(

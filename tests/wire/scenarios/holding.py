@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from tests.wire.scenario import Abandon, Add, Job, OnJob, OnQueue, Rest, Step, Work
-
-from .words import HOUR, SOON, doing
+from tests.wire.scenarios.words import HOUR, SOON, doing
 
 BRIEF = {"lockDuration": 60, "stalledInterval": 30}
 WATCHFUL = {"stalledInterval": 30}

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from tests.wire.scenario import Add, Job, Json, OnJob, OnQueue, Step, Work
-
-from .words import HOUR, doing
+from tests.wire.scenarios.words import HOUR, doing
 
 DEDUPLICATION: Sequence[Step] = [
     Add(

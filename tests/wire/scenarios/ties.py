@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from tests.wire.scenario import AddFlow, Job, Json, OnJob, OnQueue, Step, Tree, Work
-
-from .words import HOUR, doing
+from tests.wire.scenarios.words import HOUR, doing
 
 FLOWS: Sequence[Step] = [
     AddFlow(

@@ -10,10 +10,17 @@ from typing import Any, Generic, TypeVar
 
 from waystation.core.errors import InvalidOption
 from waystation.core.options import at_least
-
-from .calls import Attempt, Calls, CallsToLoop, CallsToParent, Viewed, current, views_of
-from .processes import Processes
-from .threads import Threads
+from waystation.core.runtime.calls import (
+    Attempt,
+    Calls,
+    CallsToLoop,
+    CallsToParent,
+    Viewed,
+    current,
+    views_of,
+)
+from waystation.core.runtime.processes import Processes
+from waystation.core.runtime.threads import Threads
 
 W = TypeVar("W")
 

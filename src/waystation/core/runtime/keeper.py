@@ -8,9 +8,8 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from waystation.core.errors import StoreError
+from waystation.core.runtime.claim import Claim, Source
 from waystation.core.telemetry.logs import describe, get_logger
-
-from .claim import Claim, Source
 
 W = TypeVar("W")
 _log = get_logger(__name__)

@@ -7,9 +7,8 @@ from typing import Any
 
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import InvalidOption, StoreError
+from waystation.core.runtime.tasks import leave_if_cancelled
 from waystation.core.telemetry.logs import describe, get_logger
-
-from .tasks import leave_if_cancelled
 
 _log = get_logger(__name__)
 

@@ -13,8 +13,7 @@ from waystation.core.backoff import Backoff, Dice
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import LeaseLost, Unrecoverable
 from waystation.core.outcome import Done, Failed, Moved, Retried, Returned, Stored
-
-from .claim import Claim, Extend, Refused, Reply, Settled
+from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
 
 
 class Entry:

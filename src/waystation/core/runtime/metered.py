@@ -5,9 +5,8 @@ from typing import Any
 
 from waystation.core.errors import StoreError
 from waystation.core.outcome import Done, Failed, Moved, Returned
+from waystation.core.runtime.claim import Claim, Refused, Settled
 from waystation.core.telemetry.metrics import Metrics, reason_of
-
-from .claim import Claim, Refused, Settled
 
 
 class Metered:

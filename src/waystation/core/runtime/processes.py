@@ -12,10 +12,9 @@ from typing import Any, TypeAlias
 
 from waystation.core.errors import Unrecoverable, WorkError
 from waystation.core.failure import note_trace
+from waystation.core.runtime.calls import CALL, DONE, Call, Calls, connected_to, handler_has_ended
+from waystation.core.runtime.threads import Threads
 from waystation.core.telemetry import logs
-
-from .calls import CALL, DONE, Call, Calls, connected_to, handler_has_ended
-from .threads import Threads
 
 # Forking a process that runs threads can deadlock the child; a fork server is started clean.
 _CONTEXT = multiprocessing.get_context("forkserver")

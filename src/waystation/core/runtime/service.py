@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from .signals import calling_on_signals
-from .watch import Watchdog
+from waystation.core.runtime.signals import calling_on_signals
+from waystation.core.runtime.watch import Watchdog
 
 
 class Runs(Protocol):

@@ -15,12 +15,11 @@ from typing import Any, Generic, TypeVar, cast
 
 from waystation.core.errors import Cancelled, TimedOut, WorkError
 from waystation.core.outcome import Done, Failed, Outcome, Returned
+from waystation.core.runtime.claim import Claim
+from waystation.core.runtime.handlers import Handler
+from waystation.core.runtime.interrupts import is_from_a_signal
+from waystation.core.runtime.tasks import go_on
 from waystation.core.telemetry.logs import get_logger
-
-from .claim import Claim
-from .handlers import Handler
-from .interrupts import is_from_a_signal
-from .tasks import go_on
 
 W = TypeVar("W")
 _log = get_logger(__name__)

@@ -23,15 +23,14 @@ from waystation.core.errors import (
 from waystation.core.failure import cut_own_frames
 from waystation.core.options import at_least
 from waystation.core.outcome import Failed, Outcome, Returned
+from waystation.core.runtime.claim import Claim, Refused, Reply, Settled, Source
+from waystation.core.runtime.handlers import Handler
+from waystation.core.runtime.keeper import Keeper
+from waystation.core.runtime.listeners import Calls
+from waystation.core.runtime.slots import Slots
+from waystation.core.runtime.tasks import end
+from waystation.core.runtime.worklog import WorkLog
 from waystation.core.telemetry.logs import get_logger
-
-from .claim import Claim, Refused, Reply, Settled, Source
-from .handlers import Handler
-from .keeper import Keeper
-from .listeners import Calls
-from .slots import Slots
-from .tasks import end
-from .worklog import WorkLog
 
 W = TypeVar("W")
 _log = get_logger(__name__)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from .logs import Logger, describe
+from waystation.core.telemetry.logs import Logger, describe
 
 _REMIND_S = 60.0
 

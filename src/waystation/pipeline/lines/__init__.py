@@ -3,13 +3,12 @@
 from collections.abc import Iterator, Mapping
 
 from waystation.core.errors import InvalidOption
+from waystation.pipeline.lines.bullmq import FACTS as BULLMQ
+from waystation.pipeline.lines.facts import LineAnswer, LineFacts
+from waystation.pipeline.lines.files import FACTS as FILES
+from waystation.pipeline.lines.routing import FACTS as ROUTING
+from waystation.pipeline.lines.waitingroom import FACTS as WAITINGROOM
 from waystation.pipeline.tables import Table
-
-from .bullmq import FACTS as BULLMQ
-from .facts import LineAnswer, LineFacts
-from .files import FACTS as FILES
-from .routing import FACTS as ROUTING
-from .waitingroom import FACTS as WAITINGROOM
 
 LINES: Mapping[str, LineFacts] = {
     facts.line.value: facts for facts in (BULLMQ, ROUTING, FILES, WAITINGROOM)

@@ -4,14 +4,13 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from waystation.bullmq import scripts
+from waystation.bullmq.keys import PREFIX, QueueKeys
+from waystation.bullmq.options import JobOptions, wire_options
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.events import Line, from_bullmq
-from waystation.queues.bullmq import scripts
-from waystation.queues.bullmq.keys import PREFIX, QueueKeys
-from waystation.queues.bullmq.options import JobOptions, wire_options
-
-from .facts import LineFacts, State, Wording
+from waystation.pipeline.lines.facts import LineFacts, State, Wording
 
 
 class Queueing:

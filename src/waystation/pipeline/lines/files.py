@@ -10,15 +10,14 @@ from pyspark.sql import functions as F
 
 from waystation.core.errors import InvalidInput, InvalidOption, Malformed
 from waystation.core.events import EventName, Line
+from waystation.files import job as jobs
+from waystation.files import scripts
+from waystation.files.intake import entry
+from waystation.files.keys import FileKeys
+from waystation.files.options import NAMESPACE, Layout, QueueOptions
+from waystation.files.scan import Found
+from waystation.pipeline.lines.facts import LineAnswer, LineFacts, listed
 from waystation.pipeline.tables import INSTANT, LONG, REAL, TEXT, Column, Layer, Table
-from waystation.queues.files import job as jobs
-from waystation.queues.files import scripts
-from waystation.queues.files.intake import entry
-from waystation.queues.files.keys import FileKeys
-from waystation.queues.files.options import NAMESPACE, Layout, QueueOptions
-from waystation.queues.files.scan import Found
-
-from .facts import LineAnswer, LineFacts, listed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any, cast
 from waystation.core import codec
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
+from waystation.pipeline.lines.facts import LineAnswer, LineFacts, State, listed
 from waystation.pipeline.tables import FLAG, INSTANT, INT, LONG, TEXT, Column, Layer, Table
-from waystation.queues.routing import scripts
-from waystation.queues.routing.job import JobOptions
-from waystation.queues.routing.keys import NAMESPACE, RoutingKeys
-from waystation.queues.routing.queue import NewJob, record
-from waystation.queues.routing.retry import Retry
-from waystation.queues.routing.schedule import Schedule, next_slot
-from waystation.queues.routing.target import Target
-
-from .facts import LineAnswer, LineFacts, State, listed
+from waystation.routing import scripts
+from waystation.routing.job import JobOptions
+from waystation.routing.keys import NAMESPACE, RoutingKeys
+from waystation.routing.queue import NewJob, record
+from waystation.routing.retry import Retry
+from waystation.routing.schedule import Schedule, next_slot
+from waystation.routing.target import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression

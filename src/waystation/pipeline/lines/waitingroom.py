@@ -4,12 +4,11 @@ import math
 from typing import TYPE_CHECKING
 
 from waystation.core.events import Line
+from waystation.pipeline.lines.facts import LineAnswer, LineFacts, State
+from waystation.pipeline.lines.standing import seen
 from waystation.pipeline.tables import INSTANT, INT, LONG, REAL, TEXT, Column, Layer, Table
-from waystation.queues.waitingroom.keys import RoomKeys
-from waystation.queues.waitingroom.model import STEP
-
-from .facts import LineAnswer, LineFacts, State
-from .standing import seen
+from waystation.waitingroom.keys import RoomKeys
+from waystation.waitingroom.model import STEP
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
@@ -290,7 +289,7 @@ def hazards(visits: "DataFrame") -> "DataFrame":
 def formula(visits: "DataFrame") -> "DataFrame":
     """Visits that came to their turn, with the wait by the formula and how the real one compares.
 
-    W = ln(1 + θ·A / μ) / θ, as `waystation.queues.waitingroom.model.closed_form` has it.
+    W = ln(1 + θ·A / μ) / θ, as `waystation.waitingroom.model.closed_form` has it.
     """
     from pyspark.sql import functions as F
 

@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 import msgspec
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from waystation.files import job as jobs
+from waystation.files import scripts
+from waystation.files.globs import Globs
+from waystation.files.keys import FileKeys
+from waystation.files.producer import Priorities, ProducerOptions
+from waystation.files.scan import Found, Skip, Walk, is_directory
 from waystation.pipeline.lines.files import Setup
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.tables import BYTES
-from waystation.queues.files import job as jobs
-from waystation.queues.files import scripts
-from waystation.queues.files.globs import Globs
-from waystation.queues.files.keys import FileKeys
-from waystation.queues.files.producer import Priorities, ProducerOptions
-from waystation.queues.files.scan import Found, Skip, Walk, is_directory
 
 CHUNK = 500
 """Files whose past is asked for in one call."""

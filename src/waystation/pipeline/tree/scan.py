@@ -21,13 +21,13 @@ from pyspark.sql.types import TimestampType
 from waystation.core.errors import InvalidInput
 from waystation.core.events import Line
 from waystation.core.store import faults
+from waystation.files.scan import Skip, root_of
 from waystation.pipeline.run import Silence, Watch
 from waystation.pipeline.sources import jobs
 from waystation.pipeline.sources.adding import Receipt, batch_keys
 from waystation.pipeline.sources.store import Store, url_options
 from waystation.pipeline.tree import listing
 from waystation.pipeline.tree.listing import KNOWN, SCHEMA, Rules
-from waystation.queues.files.scan import Skip, root_of
 
 QUEUE = "files"
 TASKS_A_CORE = 4

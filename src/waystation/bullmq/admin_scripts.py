@@ -1,0 +1,141 @@
+"""The atomic steps of looking after a queue, one door each."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from waystation.bullmq.keys import QueueKeys
+from waystation.bullmq.scripts import SERVER_TIME
+from waystation.core.store.script import Client, raw, script, texts
+
+
+class Sweep(NamedTuple):
+    """What came of one pass over a state."""
+
+    removed: list[str]
+    spared: int
+
+    @property
+    def seen(self) -> int:
+        """How many jobs were looked at."""
+        return len(self.removed) + self.spared
+
+
+def _sweep(answer: Any) -> Sweep:
+    removed, spared = answer
+    return Sweep(texts(removed), spared)
+
+
+def _text(answer: Any) -> str:
+    return answer.decode()
+
+
+def _hashes(answer: Any) -> list[dict[bytes, bytes]]:
+    return [dict(zip(flat[::2], flat[1::2], strict=True)) for flat in answer]
+
+
+@script(reply=raw)
+async def pause(redis: Client, keys: QueueKeys) -> int:
+    """Hand out nothing until the queue is resumed."""
+    ...
+
+
+@script(reply=raw)
+async def resume(redis: Client, keys: QueueKeys, *, most: int) -> int:
+    """Hand out jobs again; the reply is how many are still to be put back before it does."""
+    ...
+
+
+@script(reply=_sweep)
+async def sweep(
+    redis: Client,
+    keys: QueueKeys,
+    *,
+    base: str,
+    now: str | int = SERVER_TIME,
+    state: str,
+    grace: str | int,
+    most: int,
+    skip: int,
+    event: str,
+) -> Sweep:
+    """Remove jobs of one state that are old enough and that nobody holds."""
+    ...
+
+
+@script(reply=raw)
+async def obliterate(
+    redis: Client,
+    keys: QueueKeys,
+    *,
+    base: str,
+    now: str | int = SERVER_TIME,
+    most: int,
+    force: str,
+) -> int:
+    """Delete the queue; 1 when there is more, 0 when nothing is left, -2 when jobs are active."""
+    ...
+
+
+@script(reply=raw)
+async def retry_jobs(
+    redis: Client,
+    keys: QueueKeys,
+    *,
+    base: str,
+    now: str | int = SERVER_TIME,
+    state: str,
+    until_ms: str | int,
+    most: int,
+) -> int:
+    """Let jobs of one state wait again; the reply is how many there were."""
+    ...
+
+
+@script(reply=raw)
+async def remove_orphans(
+    redis: Client, keys: QueueKeys, *, base: str, most: int, ids: Sequence[str]
+) -> int:
+    """Delete those of the jobs that no state knows of; the reply is how many there were."""
+    ...
+
+
+@script(reply=_text)
+async def state_of(redis: Client, keys: QueueKeys, *, id: str) -> str:
+    """The state a job is in."""
+    ...
+
+
+@script(reply=raw)
+async def count_jobs(redis: Client, keys: QueueKeys, *, states: Sequence[str]) -> list[int]:
+    """How many jobs are in each of the states."""
+    ...
+
+
+@script(reply=raw)
+async def count_priorities(
+    redis: Client, keys: QueueKeys, *, priorities: Sequence[int]
+) -> list[int]:
+    """How many jobs wait with each of the priorities."""
+    ...
+
+
+@script(reply=texts)
+async def list_ids(
+    redis: Client, keys: QueueKeys, *, state: str, first: int, last: int, asc: int
+) -> list[str]:
+    """The ids of one state, the newest or (`asc`) the oldest first."""
+    ...
+
+
+@script(reply=_hashes)
+async def read_jobs(
+    redis: Client, keys: QueueKeys, *, base: str, ids: Sequence[str]
+) -> list[dict[bytes, bytes]]:
+    """The fields of jobs; none of those that are gone."""
+    ...
+
+
+@script(reply=raw)
+async def rate_limit_ttl(redis: Client, keys: QueueKeys, *, max: str | int) -> int:
+    """How many milliseconds the rate limit lets nothing through."""
+    ...

@@ -1,0 +1,265 @@
+"""How jobs get out: claimed and settled in batches, under locks that other clients respect."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from typing import Any
+
+from waystation.bullmq import scripts
+from waystation.bullmq.claim_options import ClaimOptions
+from waystation.bullmq.doubts import Accepted, Sent, filed_before
+from waystation.bullmq.job import COUNTED, Job, QueueRef
+from waystation.bullmq.keys import QueueKeys
+from waystation.bullmq.marker import Marker
+from waystation.bullmq.records import HELD_UP, Records, held_up, remember
+from waystation.bullmq.refusals import refusal
+from waystation.bullmq.scripts import SERVER_TIME, Settlement
+from waystation.core import identity
+from waystation.core.clock import Clock, SystemClock
+from waystation.core.errors import LeaseLost, StoreError, StoreUnreachable
+from waystation.core.outcome import Failed
+from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
+from waystation.core.store.connection import Store
+from waystation.core.store.script import Client
+
+_LEAVE_WITHIN_S = 1.0
+"""A store that does not answer keeps nobody from leaving."""
+LONGEST_LIMIT_S = 30.0
+"""After a longer rate limit than this the worker looks again, because limits can be lifted."""
+
+
+class BullSource:
+    """One queue as a worker sees it."""
+
+    def __init__(
+        self,
+        store: Store,
+        keys: QueueKeys,
+        options: ClaimOptions,
+        *,
+        clock: Clock | None = None,
+        progressed: Callable[[Job, Any], None] | None = None,
+    ) -> None:
+        self._client: Client = store.hot
+        self._store = store
+        self._keys = keys
+        self._options = options
+        # Only tests bring a clock; otherwise the server says what time it is.
+        self._clock = clock
+        self._timer: Clock = clock or SystemClock()
+        self._marker = Marker(store, keys, worker=options.worker, clock=self._timer)
+        self._queue = QueueRef(self._client, keys, progressed)
+        self._token = identity.lease_token()
+        self._calls = 0
+        self._records = Records(options)
+        self._limited_until = 0.0
+        self._lost_answers: list[str] = []
+        self._in_doubt: dict[Claim[Job], Sent] = {}
+        """What was sent with calls whose answers were lost."""
+
+    async def open(self) -> None:
+        """Show up among the queue's workers."""
+        await self._marker.open()
+
+    async def close(self) -> None:
+        """Leave what waits to the workers that stay."""
+        await self._marker.close()
+        with contextlib.suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(_LEAVE_WITHIN_S):
+                await scripts.leave(self._client, self._keys)
+
+    async def settle(self, settled: Sequence[Settled[Job]], *, claim: int) -> Reply[Job]:
+        """File outcomes away and claim up to `claim` more, in one round trip."""
+        if not settled and not claim:
+            await scripts.leave(self._client, self._keys)
+            return Reply()
+        sent, moved = await self._to_send(settled)
+        if self._timer.monotonic() < self._limited_until:
+            claim = 0
+        found = await self._find_lost_claims() if self._lost_answers else []
+        claim = max(0, claim - len(found))
+        if not sent and not claim:
+            return Reply(found, settled=moved)
+        tokens = {each.token for each in found}
+        try:
+            settlement, token = await self._call(_flat(sent), claim)
+            tokens.add(token)
+            accepted, refused = await self._sorted(sent, settlement)
+            claims = await self._claims(settlement.claims, token)
+        except StoreError:
+            # The whole is asked for again: what was claimed is found then, and what was filed
+            # must not seem refused.
+            self._lost_answers += tokens
+            self._in_doubt = {each[0].claim: each for each in sent} | self._in_doubt
+            raise
+        if self._in_doubt:
+            for each, _ in sent:
+                self._in_doubt.pop(each.claim, None)
+        for each, record, at in accepted:
+            remember(each.claim.work, record, at)
+            moved.append(each)
+        return Reply(found + claims, refused, moved)
+
+    async def _to_send(
+        self, settled: Sequence[Settled[Job]]
+    ) -> tuple[list[Sent], list[Settled[Job]]]:
+        """What is sent for each outcome, and the outcomes for which nothing is."""
+        records, in_doubt = self._records, self._in_doubt
+        sent: list[Sent] = []
+        moved: list[Settled[Job]] = []
+        for each in settled:
+            before = in_doubt.get(each.claim) if in_doubt else None
+            stored, record = before or records.at_once(each) or await records.of(each)
+            if record:
+                sent.append((stored, record))
+            else:
+                moved.append(stored)
+        return sent, moved
+
+    async def _sorted(
+        self, sent: Sequence[Sent], settlement: Settlement
+    ) -> tuple[list[Accepted], list[Refused[Job]]]:
+        """What was accepted, and what was not."""
+        accepted: list[Accepted] = []
+        refused: list[Refused[Job]] = []
+        waiting: list[Settled[Job]] = []
+        doubtful: list[Sent] = []
+        now = b"%d" % settlement.now
+        for (each, record), code in zip(sent, settlement.codes, strict=True):
+            if not code:
+                accepted.append((each, record, now))
+            elif code in HELD_UP:
+                error = held_up(code, each.claim.id)
+                waiting.append(Settled(each.claim, Failed(error), each.took_s))
+            elif each.claim in self._in_doubt:
+                doubtful.append((each, record))
+            else:
+                refused.append(Refused(each.claim, refusal(code, each.claim.id)))
+        if doubtful:
+            worker = self._options.worker
+            found = await filed_before(self._client, self._keys, doubtful, worker=worker)
+            for (each, record), at in zip(doubtful, found, strict=True):
+                if at is None:
+                    lost = LeaseLost(f"job {each.claim.id} was taken back from this worker")
+                    refused.append(Refused(each.claim, lost))
+                else:
+                    accepted.append((each, record, at))
+        if waiting:
+            # Their children do not let them complete, and nobody else would end them.
+            failing = [await self._records.of(each) for each in waiting]
+            again = [(each, record) for each, record in failing if record]
+            settlement, _ = await self._call(_flat(again), 0)
+            more, others = await self._sorted(again, settlement)
+            accepted += more
+            refused += others
+        return accepted, refused
+
+    async def _call(
+        self, outcomes: Sequence[str | bytes | int], claim: int
+    ) -> tuple[Settlement, str]:
+        self._calls += 1
+        token = f"{self._token}:{self._calls}"
+        options, limit = self._options, self._options.limiter
+        try:
+            settlement = await scripts.settle(
+                self._client,
+                self._keys,
+                base=self._keys.base,
+                now=self._clock.now_ms() if self._clock else SERVER_TIME,
+                token=token,
+                lease_ms=options.lock_duration,
+                want=claim,
+                worker=options.worker,
+                max=limit.max if limit else "",
+                duration=limit.duration if limit else "",
+                metrics=options.metrics_points or "",
+                outcomes=outcomes,
+            )
+        except StoreUnreachable:
+            if claim:
+                self._lost_answers.append(token)
+            raise
+        # Another call may be waiting at the marker already, so the marker has to know at once.
+        if settlement.limited_ms > 0:
+            self._limited_until = self._timer.monotonic() + settlement.limited_ms / 1000
+            self._marker.expect(settlement.limited_ms)
+        elif settlement.due_in_ms > 0:
+            self._marker.expect(settlement.due_in_ms)
+        return settlement, token
+
+    async def _find_lost_claims(self) -> list[Claim[Job]]:
+        # A call whose answer was lost may have claimed jobs: they are ours, and nobody works on
+        # them. Left alone they would stall, and a job that stalls twice fails.
+        # Whoever looks for them takes their tokens along, so that no other call finds them, too.
+        tokens, self._lost_answers = self._lost_answers, []
+        try:
+            found = await scripts.find_held(
+                self._client, self._keys, base=self._keys.base, tokens=tokens
+            )
+            return await self._named(
+                (found[at], [*found[at + 2], COUNTED, b""], found[at + 1].decode())
+                for at in range(0, len(found), 3)
+            )
+        except StoreError:
+            self._lost_answers += tokens
+            raise
+
+    async def _claims(self, raw: Sequence[Any], token: str) -> list[Claim[Job]]:
+        places = range(0, len(raw), 2)
+        try:
+            return [self._claim(raw[at], raw[at + 1], token) for at in places]
+        except UnicodeDecodeError:
+            return await self._named((raw[at], raw[at + 1], token) for at in places)
+
+    async def _named(self, found: Iterable[tuple[bytes, Sequence[bytes], str]]) -> list[Claim[Job]]:
+        """The jobs whose ids are text; others cannot be worked on, and fail."""
+        claims: list[Claim[Job]] = []
+        nameless: list[str | bytes | int] = []
+        for id, fields, token in found:
+            try:
+                claims.append(self._claim(id, fields, token))
+            except UnicodeDecodeError:
+                reason = f"a job's id must be UTF-8, got {id!r}"
+                nameless += ("failed", id, token, reason, b"[]", "", 1)
+        if nameless:
+            await self._call(nameless, 0)
+        return claims
+
+    def _claim(self, id: bytes, flat: Sequence[bytes], token: str) -> Claim[Job]:
+        text = id.decode()
+        fields = dict(zip(flat[::2], flat[1::2], strict=True))
+        return Claim(text, Job(text, fields, self._queue, token), token)
+
+    async def wait(self, at_most: float) -> None:
+        """Return when there may be work."""
+        limited = self._limited_until - self._timer.monotonic()
+        if limited > 0:
+            await self._timer.sleep(min(limited, LONGEST_LIMIT_S))
+            self._marker.forget_what_is_due()
+        else:
+            await self._marker.wait(at_most)
+
+    @contextlib.asynccontextmanager
+    async def keeper(self) -> AsyncGenerator[Extend]:
+        """Open the way to renew locks, with a connection of its own."""
+        store = Store(self._store.address, self._store.options)
+        try:
+
+            async def extend(claims: Sequence[Claim[Any]]) -> Sequence[Claim[Any]]:
+                locks = [text for claim in claims for text in (claim.id, claim.token)]
+                lost: list[int] = await scripts.extend_locks(
+                    store.redis,
+                    self._keys,
+                    base=self._keys.base,
+                    lease_ms=self._options.lock_duration,
+                    locks=locks,
+                )
+                return [claims[place - 1] for place in lost]
+
+            yield extend
+        finally:
+            await store.close()
+
+
+def _flat(sent: Sequence[Sent]) -> list[str | bytes | int]:
+    return [part for _, record in sent for part in record]

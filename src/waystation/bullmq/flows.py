@@ -1,0 +1,245 @@
+"""Trees of jobs: a parent runs when its children are done, whatever queues they are in."""
+
+import time
+import uuid
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from waystation.bullmq import dependencies, flow_scripts
+from waystation.bullmq.adding import current_trace, wire_name
+from waystation.bullmq.job import Job, QueueRef
+from waystation.bullmq.keys import PREFIX, QueueKeys
+from waystation.bullmq.options import JobOptions, Parent, options_as_stored
+from waystation.bullmq.scripts import Existing
+from waystation.bullmq.wants import Wants, wants_of
+from waystation.core import codec
+from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WrongState
+from waystation.core.store.address import Kind
+from waystation.core.store.attached import Attached
+from waystation.core.store.connection import Store
+from waystation.core.store.script import Client
+
+MOST_JOBS = 10_000
+"""A tree is added in one step, during which the store does nothing else."""
+
+
+class FlowNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A job to be added, with those it waits for."""
+
+    name: str
+    queue: str
+    data: Any = msgspec.field(default_factory=dict[str, Any])
+    options: JobOptions = JobOptions()
+    children: Sequence["FlowNode"] = ()
+    prefix: str | None = None
+    """Where its queue is, when not where the flow producer's are."""
+
+
+class FlowJob(msgspec.Struct, frozen=True):
+    """A job of a flow, with those it waits for."""
+
+    job: Job
+    children: list["FlowJob"]
+
+
+class FlowProducer(Attached):
+    """Adds trees of jobs over any queues of one store, and reads them back."""
+
+    def __init__(self, url: str | Store | None = None, *, prefix: str = PREFIX) -> None:
+        super().__init__(url)
+        self.prefix = prefix
+
+    async def add(self, tree: FlowNode) -> FlowJob:
+        """Add a tree of jobs, all or nothing."""
+        return (await self.add_many([tree]))[0]
+
+    async def add_many(self, trees: Sequence[FlowNode]) -> list[FlowJob]:
+        """Add several trees of jobs, all or nothing."""
+        planned = list(_planned(trees, self.prefix))
+        _check(planned)
+        if not planned:
+            return []
+        store = await self._opened()
+        if store.address.kind is Kind.CLUSTER:
+            _check_slot(planned)
+        jobs = [part for each in planned for part in each.arguments()]
+        reply = await flow_scripts.add_flow(store.durable, planned[0].keys, jobs=jobs)
+        if isinstance(reply[0], int):
+            raise _refusal(reply[0], planned[int(reply[1]) - 1])
+        return _as_added(store.hot, planned, cast(list[str], reply))
+
+    async def get_flow(
+        self,
+        queue: str,
+        job_id: str,
+        *,
+        depth: int = 10,
+        max_children: int = 20,
+        prefix: str | None = None,
+    ) -> FlowJob | None:
+        """Read a job and its children, down to this depth; about so many of each kind a job."""
+        for what, value in (("depth", depth), ("max_children", max_children)):
+            if value < 1:
+                raise InvalidOption(f"{what} must be at least 1, got {value}")
+        store = await self._opened()
+        place = dependencies.JobPlace(QueueKeys(queue, prefix=prefix or self.prefix), job_id)
+        return await _read(store.hot, place, depth, max_children)
+
+
+class _Planned(NamedTuple):
+    """A job on its way into the store."""
+
+    node: FlowNode
+    name: bytes
+    keys: QueueKeys
+    id: str
+    data: bytes
+    opts: bytes
+    wants: Wants
+    parent: int | None
+    """The place of its parent among the planned."""
+
+    def arguments(self) -> tuple[str | bytes, ...]:
+        return self.keys.base, self.name, self.data, self.opts, codec.encode(self.wants)
+
+
+def _planned(trees: Sequence[FlowNode], prefix: str) -> Iterator[_Planned]:
+    """The jobs of the trees, parents before their children."""
+    ahead: deque[tuple[FlowNode, Parent | None, int | None]] = deque(
+        (tree, tree.options.parent, None) for tree in map(_node, trees)
+    )
+    trace, place = current_trace(), 0
+    while ahead:
+        node, parent, above = ahead.popleft()
+        keys = QueueKeys(node.queue, prefix=node.prefix or prefix)
+        id = node.options.job_id or str(uuid.uuid4())
+        yield _plan(node, keys, id, parent=parent, above=above, trace=trace)
+        for child in map(_node, node.children):
+            if child.options.parent is not None:
+                raise InvalidOption(f"the parent of {child.name!r} is the job above it")
+            ahead.append((child, Parent(id, keys.qualified), place))
+        place += 1
+
+
+def _node(given: Any) -> FlowNode:
+    if not isinstance(given, FlowNode):
+        raise InvalidInput(f"a flow is made of FlowNode, got {given!r}")
+    return given
+
+
+def _plan(
+    node: FlowNode,
+    keys: QueueKeys,
+    id: str,
+    *,
+    parent: Parent | None,
+    above: int | None,
+    trace: str | None,
+) -> _Planned:
+    options = node.options
+    stored = options_as_stored(options)
+    if parent is not None:
+        stored["parent"] = parent
+    if trace is not None:
+        stored["tm"] = trace
+    data, opts = codec.encode_as_node(node.data), codec.encode(stored)
+    codec.check_size(len(data) + len(opts))
+    if options.size_limit is not None:
+        codec.check_size(len(data), options.size_limit)
+    wants = wants_of(options, parent=parent, id=id, has_children=bool(node.children))
+    return _Planned(node, wire_name(node.name), keys, id, data, opts, wants, above)
+
+
+def _check(planned: Sequence[_Planned]) -> None:
+    if len(planned) > MOST_JOBS:
+        raise InvalidInput(
+            f"one call adds at most {MOST_JOBS} jobs, got {len(planned)}; "
+            "a job that runs can add more children to itself"
+        )
+    seen: set[str] = set()
+    for each in planned:
+        key = each.keys.base + each.id
+        if key in seen:
+            raise InvalidOption(f"job {each.id} of queue {each.keys.name} stands twice in the flow")
+        seen.add(key)
+        rule = each.node.options.deduplication
+        if rule and each.node.children:
+            raise InvalidOption(f"{each.node.name!r} has children, so it cannot be deduplicated")
+        if rule and each.wants.parent_key:
+            # Its parent would wait for nobody, and run without what another job makes.
+            raise InvalidOption(f"{each.node.name!r} has a parent, so it cannot be deduplicated")
+
+
+def _check_slot(planned: Sequence[_Planned]) -> None:
+    tags = {each.keys.tag for each in planned}
+    if len(tags) > 1 or None in tags:
+        names = ", ".join(sorted({each.keys.qualified for each in planned}))
+        raise InvalidInput(
+            "on a cluster the queues of a flow must share a hash tag, such as the prefix "
+            f"{{bull}}, got {names}"
+        )
+
+
+def _refusal(code: int, job: _Planned) -> NotFound | WrongState:
+    if code == -5:
+        return NotFound(f"there is no job {job.wants.parent_key} to be the parent of {job.id}")
+    return WrongState(f"job {job.id} of queue {job.keys.name} has another parent already")
+
+
+def _as_added(client: Client, planned: Sequence[_Planned], ids: Sequence[str]) -> list[FlowJob]:
+    now = int(time.time() * 1000)
+    nodes = [
+        FlowJob(Job(str(id), _fields(id, each, now), QueueRef(client, each.keys)), [])
+        for each, id in zip(planned, ids, strict=True)
+    ]
+    for each, node in zip(planned, nodes, strict=True):
+        if each.parent is not None:
+            nodes[each.parent].children.append(node)
+    return [node for each, node in zip(planned, nodes, strict=True) if each.parent is None]
+
+
+def _fields(id: str, job: _Planned, now: int) -> dict[bytes, bytes]:
+    if isinstance(id, Existing) and id.fields:
+        return id.fields
+    wants = job.wants
+    fields = {
+        b"name": job.name,
+        b"data": job.data,
+        b"opts": job.opts,
+        b"timestamp": b"%d" % (wants.timestamp or now),
+        b"delay": b"%d" % wants.delay,
+        b"priority": b"%d" % wants.priority,
+    }
+    if wants.parent_key and wants.parent:
+        fields |= {b"parentKey": wants.parent_key.encode(), b"parent": wants.parent.encode()}
+    if wants.deduplication:
+        fields[b"deid"] = wants.deduplication.id.encode()
+    return fields
+
+
+async def _read(
+    client: Client, place: dependencies.JobPlace, depth: int, most: int
+) -> FlowJob | None:
+    fields = await dependencies.hash_at(client, place.queue.of(place.id).job)
+    if not fields:
+        return None
+    job = Job(place.id, fields, QueueRef(client, place.queue))
+    children: list[FlowJob] = []
+    if depth > 1:
+        for key in await _child_keys(client, place, most):
+            child = dependencies.place_of(key, place.queue)
+            if found := await _read(client, child, depth - 1, most):
+                children.append(found)
+    return FlowJob(job, children)
+
+
+async def _child_keys(client: Client, place: dependencies.JobPlace, most: int) -> list[str]:
+    keys = place.queue.of(place.id)
+    found: list[str] = []
+    for kind in ("processed", "unprocessed", "failed", "ignored"):
+        page = await dependencies.page(client, keys, kind, count=most)
+        found += list(page.children)[:most]
+    return found

@@ -1,0 +1,139 @@
+"""What a listener has missed: events that were trimmed away before it read them.
+
+The server counts every entry that was ever added to a stream, and entries go from the oldest on. So
+a listener that knows how many lie up to its own place learns from the number gone how many of those
+ahead of it are gone, too.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from waystation.bullmq.event import QueueEvent
+from waystation.bullmq.keys import QueueKeys
+from waystation.core.store.script import Client, script
+
+MOST_COUNTED = 20_000
+"""Entries that the server counts for a listener who begins in the middle of a stream."""
+BEGINNING = "0-0"
+
+_LAST_OF_A_MILLISECOND = 2**64 - 1
+
+
+class Gap(QueueEvent, frozen=True, kw_only=True):
+    """Events that nobody can tell any more; what comes next happened after them."""
+
+    name: str = "gap"
+    after: str
+    """The last place before them."""
+    before: str
+    """The first event after them."""
+    lost: int | None
+    """How many; None when the server cannot tell, and then there may have been none."""
+
+
+class Extent(NamedTuple):
+    """How much of a stream there was and is."""
+
+    added: int | None
+    """Entries since it began; None where the server does not count them."""
+    length: int
+    first: str
+    last: str
+    behind: int | None
+    """Entries behind the place that was asked about."""
+
+    @property
+    def gone(self) -> int | None:
+        """Entries that are kept no longer."""
+        return None if self.added is None else self.added - self.length
+
+
+def _extent(raw: Any) -> Extent:
+    added, length, first, last, behind = raw
+    return Extent(_known(added), length, first.decode(), last.decode(), _known(behind))
+
+
+@script(reply=_extent)
+async def extent(
+    redis: Client, keys: QueueKeys, *, after: str = "", most: int = MOST_COUNTED
+) -> Extent:
+    """Tell how much of the events' stream there was and is."""
+    ...
+
+
+class Trail:
+    """Where a listener is in the stream, and how many entries lie up to there."""
+
+    def __init__(self, at: str, passed: int | None) -> None:
+        self.at = at
+        self._passed = passed
+
+    @classmethod
+    def from_the_start(cls, found: Extent) -> "Trail":
+        """Begin before everything that is still kept."""
+        return cls(_just_before(found.first) if found.first else found.last or "0", found.gone)
+
+    @classmethod
+    def from_now(cls, found: Extent) -> "Trail":
+        """Begin behind everything that has happened."""
+        return cls(found.last or BEGINNING, found.added)
+
+    @classmethod
+    def from_place(cls, at: str, found: Extent) -> "Trail":
+        """Begin at a place that somebody remembers."""
+        if found.added is None or found.behind is None or _trimmed(at, found):
+            return cls(at, None)
+        return cls(at, found.added - found.behind)
+
+    def follow(self, ids: Sequence[str], found: Extent) -> Gap | None:
+        """Go on to the last of these entries; tells what was gone between here and the first."""
+        gap = self._missed(ids[0], found)
+        if gap and found.gone is not None:
+            self._passed = found.gone
+        if ids[-1] == found.last:
+            self._passed = found.added
+        elif self._passed is not None:
+            self._passed += len(ids)
+        self.at = ids[-1]
+        return gap
+
+    def _missed(self, first: str, found: Extent) -> Gap | None:
+        if not found.first or order(found.first) > order(first):
+            # Trimmed since they were read; what was lost before them is told with the next ones.
+            return None
+        gone, passed = found.gone, self._passed
+        if gone is None or passed is None or found.added is None or found.added < passed:
+            # Uncounted, or begun anew: the place itself is gone, and perhaps what followed it.
+            return _gap(self.at, first, None) if _trimmed(self.at, found) else None
+        return _gap(self.at, first, gone - passed) if gone > passed else None
+
+
+def order(id: str) -> tuple[int, int]:
+    """An entry's id, so that it can be compared."""
+    millis, _, rank = id.partition("-")
+    return int(millis), int(rank or 0)
+
+
+def _trimmed(at: str, found: Extent) -> bool:
+    """Whether entries behind a place may be gone, by the ids alone."""
+    if order(at) == order(BEGINNING):
+        return False
+    if not found.first:
+        return order(at) < order(found.last or BEGINNING)
+    return order(at) < order(_just_before(found.first))
+
+
+def _gap(after: str, before: str, lost: int | None) -> Gap:
+    # Whoever goes on listening from here is not told of the same gap again.
+    return Gap(
+        id=_just_before(before), at_ms=order(before)[0], after=after, before=before, lost=lost
+    )
+
+
+def _just_before(id: str) -> str:
+    millis, rank = order(id)
+    return f"{millis}-{rank - 1}" if rank else f"{millis - 1}-{_LAST_OF_A_MILLISECOND}"
+
+
+def _known(number: int) -> int | None:
+    return None if number < 0 else number

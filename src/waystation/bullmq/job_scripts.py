@@ -1,0 +1,107 @@
+"""The atomic steps of one job outside its worker's round, one door each."""
+
+from collections.abc import Sequence
+
+from waystation.bullmq.keys import JobKeys, QueueKeys
+from waystation.bullmq.scripts import SERVER_TIME
+from waystation.core.store.script import Client, raw, script
+
+
+@script(reply=raw)
+async def update_data(redis: Client, keys: JobKeys, *, data: bytes) -> int:
+    """Give the job other data."""
+    ...
+
+
+@script(reply=raw)
+async def update_progress(
+    redis: Client, keys: QueueKeys, *, base: str, id: str, progress: bytes
+) -> int:
+    """Keep how far the job is, and tell it."""
+    ...
+
+
+@script(reply=raw)
+async def add_log(redis: Client, keys: JobKeys, *, line: bytes, keep: str | int) -> int:
+    """Write a line into the job's log; the reply is how many there are."""
+    ...
+
+
+@script(reply=raw)
+async def promote(redis: Client, keys: QueueKeys, *, base: str, id: str) -> int:
+    """Let the delayed job run now."""
+    ...
+
+
+@script(reply=raw)
+async def change_delay(
+    redis: Client, keys: QueueKeys, *, base: str, now: str | int = SERVER_TIME, id: str, delay: int
+) -> int:
+    """Let the delayed job wait so many milliseconds from now."""
+    ...
+
+
+@script(reply=raw)
+async def change_priority(
+    redis: Client, keys: QueueKeys, *, base: str, id: str, priority: int, lifo: int
+) -> int:
+    """Give the job another priority."""
+    ...
+
+
+@script(reply=raw)
+async def retry_job(
+    redis: Client,
+    keys: QueueKeys,
+    *,
+    base: str,
+    id: str,
+    state: str,
+    lifo: int,
+    forget: Sequence[str],
+) -> int:
+    """Let the finished job run again."""
+    ...
+
+
+@script(reply=raw)
+async def remove_job(
+    redis: Client,
+    keys: QueueKeys,
+    *,
+    base: str,
+    now: str | int = SERVER_TIME,
+    id: str,
+    with_children: int,
+) -> int:
+    """Remove the job: 1, or 0 when it is held, or -8 when it keeps its scheduler going."""
+    ...
+
+
+@script(reply=raw)
+async def move_to_delayed(
+    redis: Client,
+    keys: QueueKeys,
+    *,
+    base: str,
+    now: str | int = SERVER_TIME,
+    id: str,
+    token: str,
+    due: int,
+) -> int:
+    """Let the job that a worker holds wait until it is due."""
+    ...
+
+
+@script(reply=raw)
+async def move_to_wait(redis: Client, keys: QueueKeys, *, base: str, id: str, token: str) -> int:
+    """Put the job that a worker holds back at the head of the line."""
+    ...
+
+
+@script(reply=bool)
+async def remove_deduplication(
+    redis: Client, keys: QueueKeys, *, base: str, id: str, deduplication: str
+) -> bool:
+    """Let others like the job in, if it is the one that stands for them."""
+    ...

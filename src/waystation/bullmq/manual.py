@@ -1,0 +1,156 @@
+"""Manual processing: jobs taken one by one by code that runs them itself.
+
+For what cannot be a handler: a script that works off ten jobs and ends, a framework with a loop of
+its own, a person who decides. The locks of the jobs that were taken are renewed until they end.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from waystation.bullmq import upkeep
+from waystation.bullmq.attached import AttachedToQueue
+from waystation.bullmq.claim_options import ClaimOptions, Strategy
+from waystation.bullmq.claims import BullSource
+from waystation.bullmq.job import Job
+from waystation.bullmq.keys import PREFIX
+from waystation.bullmq.limits import Limit
+from waystation.bullmq.options import Retention
+from waystation.bullmq.preparing import prepare
+from waystation.bullmq.schedule import RepeatStrategy
+from waystation.core import identity
+from waystation.core.errors import LeaseLost
+from waystation.core.outcome import Done, Failed, Outcome, Returned
+from waystation.core.runtime.claim import Claim, Settled
+from waystation.core.runtime.keeper import Keeper
+from waystation.core.runtime.loop import Loop
+from waystation.core.runtime.tasks import end
+from waystation.core.store.connection import Store
+
+
+class ManualWorker(AttachedToQueue):
+    """Takes jobs of one queue for code that runs them itself.
+
+    Each ends with `complete`, `fail` or `give_back`; closing gives back what has not been ended.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        url: str | Store | None = None,
+        *,
+        prefix: str = PREFIX,
+        worker_name: str | None = None,
+        lock_duration: int = 30_000,
+        stalled_interval: int = upkeep.STALLED_INTERVAL_MS,
+        max_stalled: int = upkeep.MAX_STALLED,
+        limiter: Limit | None = None,
+        backoff_strategy: Strategy | None = None,
+        repeat_strategy: RepeatStrategy | None = None,
+        remove_on_complete: Retention | None = None,
+        remove_on_fail: Retention | None = None,
+    ) -> None:
+        super().__init__(name, url, prefix=prefix)
+        self._options = ClaimOptions(
+            worker=worker_name or identity.worker_name(),
+            lock_duration=lock_duration,
+            limiter=limiter,
+            strategy=backoff_strategy,
+            repeat_strategy=repeat_strategy,
+            remove_on_complete=remove_on_complete,
+            remove_on_fail=remove_on_fail,
+        )
+        self._stalled_interval = stalled_interval
+        self._max_stalled = max_stalled
+        self._held: dict[str, Claim[Job]] = {}
+        self._source: BullSource | None = None
+        self._closers = contextlib.AsyncExitStack()
+
+    async def get_next_job(self, wait: float = 0) -> Job | None:
+        """Take the next job, waiting up to so many seconds for one; None when none came."""
+        source = await self._opened_source()
+        until = asyncio.get_running_loop().time() + wait
+        while True:
+            for claim in (await source.settle([], claim=1)).claims:
+                self._held[claim.id] = claim
+                if await self._is_ready(claim):
+                    return claim.work
+            left = until - asyncio.get_running_loop().time()
+            if left <= 0:
+                return None
+            await source.wait(left)
+
+    async def complete(self, job: Job, result: Any = None) -> None:
+        """End a job with its result, which is any JSON value."""
+        await self._end(job, Done(result))
+
+    async def fail(self, job: Job, error: BaseException) -> None:
+        """End an attempt; the job is retried or fails for good, as its options say."""
+        await self._end(job, Failed(error))
+
+    async def give_back(self, job: Job) -> None:
+        """Return a job to the head of its queue; no attempt has been made."""
+        await self._end(job, Returned())
+
+    async def _is_ready(self, claim: Claim[Job]) -> bool:
+        try:
+            await prepare(claim.work, self._options)
+        except Exception as error:
+            await self.fail(claim.work, error)
+            return False
+        return True
+
+    async def _end(self, job: Job, outcome: Outcome) -> None:
+        source = await self._opened_source()
+        claim = self._held.get(job.id)
+        if claim is None or claim.token != job.token:
+            raise LeaseLost(f"job {job.id} is not held by this {type(self).__name__}")
+        reply = await source.settle([Settled(claim, outcome)], claim=0)
+        self._held.pop(job.id, None)
+        if reply.refused:
+            raise reply.refused[0].reason
+
+    async def _opened_source(self) -> BullSource:
+        await self._opened()
+        assert self._source is not None  # noqa: S101
+        return self._source
+
+    async def _arrived(self, store: Store) -> None:
+        source = BullSource(store, self.keys, self._options)
+        await source.open()
+        self._closers.push_async_callback(source.close)
+        keeper = Keeper(
+            source,
+            held=lambda: list(self._held.values()),
+            lost=self._lost,
+            every=self._options.lock_duration / 3000,
+        )
+        await self._closers.enter_async_context(keeper)
+        recovering = asyncio.create_task(self._recover(store)())
+        self._closers.push_async_callback(end, [recovering])
+        self._source = source
+
+    def _recover(self, store: Store) -> Callable[[], Any]:
+        async def recover_stalled() -> None:
+            await upkeep.recover_stalled(
+                store.hot,
+                self.keys,
+                interval_ms=self._stalled_interval,
+                max_stalled=self._max_stalled,
+            )
+
+        return Loop(recover_stalled, every_s=self._stalled_interval / 1000, jitter=0).run
+
+    def _lost(self, claims: Any) -> None:
+        for claim in claims:
+            if self._held.get(claim.id) is claim:
+                del self._held[claim.id]
+
+    async def _close(self) -> None:
+        if self._source is not None and self._held:
+            returned = [Settled(claim, Returned()) for claim in self._held.values()]
+            await self._source.settle(returned, claim=0)
+            self._held.clear()
+        await self._closers.aclose()
+        await super()._close()

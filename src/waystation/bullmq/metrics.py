@@ -1,0 +1,73 @@
+"""How many jobs end, minute by minute, as workers count them."""
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, TypeAlias
+
+from waystation.bullmq.keys import QueueKeys
+from waystation.bullmq.plain import ask_all
+from waystation.bullmq.states import State
+from waystation.core.errors import InvalidOption
+from waystation.core.events import Line
+from waystation.core.store import numbers
+from waystation.core.store.advice import Outlook
+from waystation.core.store.script import Client
+
+Kind: TypeAlias = Literal["completed", "failed"]
+
+
+class Metrics(NamedTuple):
+    """The jobs that ended one way, as far as workers were asked to count."""
+
+    total: int
+    """Since counting began."""
+    previous_total: int
+    """When the newest minute ended."""
+    previous_at: int
+    """When that was looked at, in milliseconds."""
+    data: list[int]
+    """By the minute, the newest first."""
+    points: int
+    """How many minutes are kept."""
+
+
+async def read_metrics(
+    client: Client, keys: QueueKeys, kind: Kind, start: int, end: int
+) -> Metrics:
+    """Read what workers have counted."""
+    if kind not in ("completed", "failed"):
+        raise InvalidOption(f"there are metrics of completed and of failed, got {kind!r}")
+    counts, data = (
+        (keys.metrics_completed, keys.metrics_completed_data)
+        if kind == "completed"
+        else (keys.metrics_failed, keys.metrics_failed_data)
+    )
+    sums, points, many = await ask_all(
+        client,
+        ("HMGET", counts, "count", "prevCount", "prevTS"),
+        ("LRANGE", data, start, end),
+        ("LLEN", data),
+    )
+    total, previous, at = (int(float(each or 0)) for each in sums)
+    return Metrics(total, previous, at, [int(float(point)) for point in points], many)
+
+
+def as_text(
+    queue: str,
+    counts: Mapping[State, int],
+    completed: Metrics,
+    failed: Metrics,
+    outlook: Outlook,
+) -> str:
+    """The numbers of a queue in Prometheus' text format, under the names BullMQ gives them.
+
+    What history advises stands beside them while it is fresh: a scaler reads it there.
+    """
+    jobs = [({"queue": queue, "state": state}, count) for state, count in counts.items()]
+    lines = [
+        *numbers.family("bullmq_job_count", "gauge", "Number of jobs in the queue by state", jobs)
+    ]
+    for kind, ended in (("completed", completed), ("failed", failed)):
+        name, meaning = f"bullmq_job_{kind}_total", f"Total number of {kind} jobs"
+        lines += numbers.family(name, "counter", meaning, [({"queue": queue}, ended.total)])
+    lines += numbers.advised(Line.BULLMQ, {queue: outlook})
+    return numbers.joined(lines)

@@ -1,0 +1,155 @@
+"""Outcomes as the settling script takes them, and what is stored when it accepts them."""
+
+import asyncio
+import random
+from collections.abc import Awaitable
+from typing import Any, TypeAlias, cast
+
+from waystation.bullmq.claim_options import ClaimOptions
+from waystation.bullmq.errors import MOVED_BY_THE_HANDLER, RateLimitError
+from waystation.bullmq.job import Job
+from waystation.bullmq.options import Backoff, kept
+from waystation.core import codec
+from waystation.core.errors import InvalidResult, Unrecoverable, WaystationError, WrongState
+from waystation.core.failure import reason_text, trace_text
+from waystation.core.outcome import Done, Failed, Moved, Retried, Returned, Stored
+from waystation.core.runtime.claim import Claim, Settled
+from waystation.core.runtime.tasks import leave_if_cancelled
+
+Record: TypeAlias = tuple[str | bytes | int, ...]
+"""An outcome as the settling script takes it."""
+
+
+class Records:
+    """What is sent for each outcome of one worker's jobs."""
+
+    def __init__(self, options: ClaimOptions) -> None:
+        self._options = options
+        self._keep_completed = kept(options.remove_on_complete)
+        self._keep_failed = kept(options.remove_on_fail)
+        self._dice = random.Random()
+
+    def at_once(self, settled: Settled[Job]) -> tuple[Settled[Job], Record] | None:
+        """As `of`, without a coroutine, for a result that can be written: nearly every job."""
+        if type(settled.outcome) is not Done:
+            return None
+        try:
+            return settled, self._completed(settled.claim, settled.outcome.result)
+        except InvalidResult:
+            return None
+
+    async def of(self, settled: Settled[Job]) -> tuple[Settled[Job], Record | None]:
+        """The outcome as it will be stored, and what is sent for it, if anything is."""
+        claim, outcome = settled.claim, settled.outcome
+        stored: Stored = Returned()
+        record: Record | None = ("returned", claim.id, claim.token)
+        if isinstance(outcome, Done):
+            try:
+                return settled, self._completed(claim, outcome.result)
+            except InvalidResult as error:
+                outcome = Failed(error)
+        match outcome:
+            case Failed(RateLimitError()):
+                record = ("limited", claim.id, claim.token)
+            case Failed(error) if isinstance(error, MOVED_BY_THE_HANDLER):
+                stored, record = Moved(), None
+            case Failed(error):
+                stored, record = await self._failed(claim, error)
+            case _:
+                pass
+        return Settled(claim, stored, settled.took_s), record
+
+    def _completed(self, claim: Claim[Job], result: object) -> Record:
+        value = codec.encode_result(result, self._options.result_limit)
+        keep = claim.work.opts.keep_completed
+        keep = self._keep_completed if keep is None else keep
+        return ("completed", claim.id, claim.token, value, keep)
+
+    async def _failed(self, claim: Claim[Job], error: BaseException) -> tuple[Stored, Record]:
+        job = claim.work
+        made = job.attempts_made + 1
+        pause = await self._pause(job, error)
+        reason = reason_text(error)
+        traces = codec.encode(self._traces(job, error))
+        head = (claim.id, claim.token, reason, traces)
+        if pause is not None:
+            return Retried(error, made, pause), ("retry", *head, pause, int(job.opts.lifo))
+        keep = job.opts.keep_failed
+        keep = self._keep_failed if keep is None else keep
+        return Failed(error, made), ("failed", *head, keep, job.opts.attempts)
+
+    async def _pause(self, job: Job, error: BaseException) -> int | None:
+        """Milliseconds until the next attempt; None when there is none."""
+        options = self._options
+        made = job.attempts_made + 1
+        most_started = options.max_started_attempts
+        if made >= job.opts.attempts or isinstance(error, Unrecoverable) or job.discarded:
+            return None
+        if most_started is not None and job.attempts_started >= most_started:
+            return None
+        rule = job.opts.backoff
+        if rule is None:
+            return 0
+        if growing := rule.growing(options.max_backoff):
+            return growing.pause_ms(made, self._dice)
+        if rule.type in ("fixed", "exponential"):
+            return 0
+        return await self._custom_pause(rule, made, error, job)
+
+    async def _custom_pause(
+        self, rule: Backoff, made: int, error: BaseException, job: Job
+    ) -> int | None:
+        if self._options.strategy is None:
+            error.add_note(f"no strategy knows the backoff {rule.type!r}, so there was no retry")
+            return None
+        try:
+            pause = self._options.strategy(made, rule.type, error, job)
+            if isinstance(pause, Awaitable):
+                pause = await pause
+            return None if pause < 0 else int(pause)
+        except asyncio.CancelledError:
+            leave_if_cancelled()
+            error.add_note("the backoff strategy was cancelled, so there was no retry")
+            return None
+        except BaseException as trouble:
+            error.add_note(f"the backoff strategy failed, so there was no retry: {trouble!r}")
+            return None
+
+    def _traces(self, job: Job, error: BaseException) -> list[str]:
+        traces = [*job.stacktrace, trace_text(error)]
+        limit = job.opts.stack_trace_limit
+        return traces if limit is None else traces[len(traces) - limit :] if limit else []
+
+
+def remember(job: Job, record: Record, now: bytes) -> None:
+    """Let the job say what was stored about it, so that whoever is told of its end can read it."""
+    kind = record[0]
+    if kind == "completed":
+        job.completed_with(cast(bytes, record[3]), now)
+        return
+    if kind in ("returned", "limited"):
+        return
+    fields: dict[bytes, Any] = {
+        b"atm": b"%d" % (job.attempts_made + 1),
+        b"failedReason": cast(str, record[3]).encode(),
+        b"stacktrace": record[4],
+    }
+    if kind != "retry":
+        fields[b"finishedOn"] = now
+    elif record[5]:
+        fields[b"delay"] = b"%d" % record[5]
+    job.remember(fields)
+
+
+HELD_UP = (-4, -9)
+"""The codes of a job whose children do not let it complete."""
+
+
+def held_up(code: int, id: str) -> WaystationError:
+    """Why such a job fails instead."""
+    # In Node's words, because that is what dashboards and alerts look for.
+    if code == -4:
+        return WrongState(f"Job {id} has pending dependencies. moveToFinished")
+    return Unrecoverable(
+        f"Cannot complete job {id} because it has at least one failed child. moveToFinished"
+    )

@@ -1,0 +1,126 @@
+"""The atomic steps of a queue, one door each."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from waystation.bullmq.keys import QueueKeys
+from waystation.core.store.script import Client, raw, script, texts
+
+SERVER_TIME = ""
+"""The value of `now` that lets the server say what time it is; tests bring their own."""
+
+
+class Settlement(NamedTuple):
+    """What came of settling and claiming."""
+
+    codes: Sequence[int]
+    """0 for each outcome that counts, else why it does not."""
+    claims: Sequence[Any]
+    """An id and a flat list of fields for each job claimed, in turn."""
+    limited_ms: int
+    """How long the rate limit lets nothing through; 0 when it does not bind."""
+    due_in_ms: int
+    """How long until the next delayed job is due; asked for only when there was nothing to claim,
+    0 when there is none."""
+    now: int
+    """The instant of the call, in milliseconds."""
+
+
+def _settlement(answer: Any) -> Settlement:
+    return Settlement(*answer)
+
+
+class Existing(str):
+    """The id of a job that was there before, and what is stored of it."""
+
+    __slots__ = ("fields",)
+    fields: dict[bytes, bytes]
+    """None when the job has gone since, and only its deduplication is left."""
+
+
+def ids_or_codes(answer: Any) -> list[str | int]:
+    """The ids of added jobs; a number stands for one that was refused."""
+    return [_id_or_code(each) for each in answer]
+
+
+def _id_or_code(added: Any) -> str | int:
+    if isinstance(added, bytes):
+        return added.decode()
+    if isinstance(added, int):
+        return added
+    id, fields = added
+    existing = Existing(id.decode())
+    existing.fields = dict(zip(fields[::2], fields[1::2], strict=True))
+    return existing
+
+
+@script(reply=ids_or_codes)
+async def add(
+    redis: Client, keys: QueueKeys, *, base: str, now: str | int, jobs: Sequence[str | bytes]
+) -> list[str | int]:
+    """Put jobs into the line."""
+    ...
+
+
+@script(reply=_settlement)
+async def settle(
+    redis: Client,
+    keys: QueueKeys,
+    *,
+    base: str,
+    now: str | int,
+    token: str,
+    lease_ms: int,
+    want: int,
+    worker: str,
+    max: str | int,
+    duration: str | int,
+    metrics: str | int,
+    outcomes: Sequence[str | bytes | int],
+) -> Settlement:
+    """File outcomes away and claim the next jobs, in one step."""
+    ...
+
+
+@script(reply=raw)
+async def find_held(
+    redis: Client, keys: QueueKeys, *, base: str, tokens: Sequence[str]
+) -> list[Any]:
+    """Find the jobs that were claimed under these tokens: id, token and fields of each, in turn."""
+    ...
+
+
+@script(reply=raw)
+async def filed_before(
+    redis: Client, keys: QueueKeys, *, base: str, outcomes: Sequence[str | int]
+) -> list[bytes]:
+    """Tell which outcomes were filed away by calls whose answers were lost."""
+    ...
+
+
+@script(reply=raw)
+async def extend_locks(
+    redis: Client, keys: QueueKeys, *, base: str, lease_ms: int, locks: Sequence[str]
+) -> list[int]:
+    """Renew locks; the reply has the places, from 1, of those that are lost."""
+    ...
+
+
+@script(reply=texts)
+async def recover_stalled(
+    redis: Client,
+    keys: QueueKeys,
+    *,
+    base: str,
+    now: str | int,
+    interval_ms: int,
+    max_stalled: int,
+) -> list[str]:
+    """Put back the jobs whose locks have lapsed since the last look."""
+    ...
+
+
+@script(reply=raw)
+async def leave(redis: Client, keys: QueueKeys) -> int:
+    """Wake another worker when jobs wait, or are due; 1 when there are any that wait."""
+    ...

@@ -1,0 +1,35 @@
+"""What if nobody comes back: jobs of workers that fell silent go back into the line."""
+
+from waystation.bullmq import scripts
+from waystation.bullmq.keys import QueueKeys
+from waystation.bullmq.scripts import SERVER_TIME
+from waystation.core.store.script import Client
+from waystation.core.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+STALLED_INTERVAL_MS = 30_000
+MAX_STALLED = 1
+
+
+async def recover_stalled(
+    client: Client,
+    keys: QueueKeys,
+    *,
+    interval_ms: int = STALLED_INTERVAL_MS,
+    max_stalled: int = MAX_STALLED,
+) -> list[str]:
+    """Make one pass; a job is put back at the second pass that finds it without a lock."""
+    recovered = await scripts.recover_stalled(
+        client,
+        keys,
+        base=keys.base,
+        now=SERVER_TIME,
+        interval_ms=interval_ms,
+        max_stalled=max_stalled,
+    )
+    if recovered:
+        _log.info("requeued stalled jobs", line="bullmq", queue=keys.name, count=len(recovered))
+    for id in recovered:
+        _log.warning("job_stalled", line="bullmq", queue=keys.name, job_id=id)
+    return recovered

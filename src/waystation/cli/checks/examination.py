@@ -1,0 +1,40 @@
+"""Every check, in the order a person reads them."""
+
+import msgspec
+
+from waystation.cli import compose
+from waystation.cli.checks.finding import Finding, Verdict, fail
+from waystation.cli.checks.java import java
+from waystation.cli.checks.machine import embedded, python, spark
+from waystation.cli.checks.server import server
+from waystation.cli.settings import Settings
+from waystation.core.errors import StoreError
+from waystation.core.store.server import facts, require_suitable
+from waystation.pipeline.spark.java import programs
+
+
+class Examination(msgspec.Struct):
+    """What all checks found, and the error that keeps the store from being used, if any."""
+
+    findings: list[Finding]
+    trouble: StoreError | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst that was found."""
+        return max((finding.verdict for finding in self.findings), key=list(Verdict).index)
+
+
+async def examine(settings: Settings) -> Examination:
+    """Look at the machine and at the store that the settings name."""
+    examination = Examination([python(), embedded(needed=settings.store.url is None)])
+    try:
+        async with await compose.reach(settings.store) as store:
+            examination.findings += server(await facts(store.redis))
+            await require_suitable(store.redis)
+    except StoreError as error:
+        examination.trouble = error
+        if examination.verdict is not Verdict.FAIL:
+            examination.findings.append(fail("store", str(error)))
+    examination.findings += [await java(programs()), spark()]
+    return examination

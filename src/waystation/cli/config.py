@@ -1,0 +1,40 @@
+"""`waystation config`: what is set, where, and what may be."""
+
+import json
+from typing import Annotated
+
+import msgspec
+import typer
+
+from waystation.cli.loading import loaded
+from waystation.cli.settings import Settings
+from waystation.cli.settings.show import show as rows_of
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+
+@app.callback()
+def config() -> None:
+    """See the settings in force, and those that may be set."""
+
+
+@app.command()
+def show(
+    context: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Print every setting in force and where it comes from; secrets are masked."""
+    rows = list(rows_of(loaded(context)))
+    if as_json:
+        typer.echo(msgspec.json.format(msgspec.json.encode(rows)).decode())
+        return
+    names = max(len(row.name) for row in rows)
+    values = max(len(row.value) for row in rows)
+    for row in rows:
+        typer.echo(f"{row.name:<{names}}  {row.value:<{values}}  {row.origin}")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of a settings file, for editors."""
+    typer.echo(json.dumps(Settings.model_json_schema(mode="serialization"), indent=2))

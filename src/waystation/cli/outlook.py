@@ -1,0 +1,80 @@
+"""`waystation outlook`: what history says about a queue, without asking Spark."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Annotated
+
+import msgspec
+import typer
+
+from waystation.cli import compose
+from waystation.cli.loading import loaded
+from waystation.core.errors import InvalidOption
+from waystation.core.events import Line
+from waystation.core.store import advice
+from waystation.core.store.advice import Outlook
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def outlook(
+    context: typer.Context,
+    queue: Annotated[str, typer.Argument(help="The queue; for routing, the type of job.")],
+    line: Annotated[str, typer.Option(help="Which line it belongs to.")] = Line.BULLMQ.value,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Print how a queue did lately, when it will be empty, and how many workers it asks for."""
+    if line not in set(Line):
+        raise InvalidOption(f"line must be one of {', '.join(Line)}, got {line!r}")
+    settings = loaded(context).settings
+
+    async def ask() -> Outlook:
+        async with compose.store(settings) as store:
+            return await advice.outlook(store.redis, queue, line=line)
+
+    found = asyncio.run(ask())
+    if as_json:
+        typer.echo(msgspec.json.encode(found).decode())
+        return
+    sentences = list(said(found))
+    for sentence in sentences:
+        typer.echo(sentence)
+    if not sentences:
+        typer.echo(
+            f"history has nothing fresh to say about {line}/{queue}: "
+            "`waystation pipeline run` makes it"
+        )
+
+
+def said(outlook: Outlook) -> Iterator[str]:
+    """The same in sentences; none where nothing fresh is known."""
+    if slo := outlook.slo:
+        yield (
+            f"in {slo.hours} h: half waited {_ms(slo.wait_p50_ms)}, "
+            f"19 of 20 waited {_ms(slo.wait_p95_ms)} and ran {_ms(slo.run_p95_ms)}; "
+            f"{slo.failed_part:.1%} failed"
+        )
+    if drain := outlook.drain:
+        yield (
+            f"the {drain.waiting:,} that wait will be done in {_ms(drain.low_s * 1000)} to "
+            f"{_ms(drain.high_s * 1000)}; {drain.band:.0%} of such forecasts held"
+        )
+    if workers := outlook.workers:
+        yield (
+            f"with {workers.workers:,} in hand at a time, 19 of 20 wait less than "
+            f"{_ms(workers.target_wait_ms)} when work comes as it did in the last hour"
+        )
+    for label in outlook.failures.labels[:5] if outlook.failures else ():
+        helps = label.retry_helps
+        again = "" if helps is None else f"; trying again helped {helps:.0%}"
+        yield f"{label.attempts:,} failed with {label.label}{again}"
+
+
+def _ms(millis: float | None) -> str:
+    if millis is None:
+        return "?"
+    for unit, size in (("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
+        if millis >= size:
+            return f"{millis / size:.3g} {unit}"
+    return f"{millis:.3g} ms"

@@ -1,0 +1,84 @@
+"""The command `waystation`."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_group
+
+from waystation import __version__
+from waystation.cli import invocation
+from waystation.cli.failures import told_in_one_line
+from waystation.cli.invocation import Invocation
+from waystation.cli.mounts import MOUNTS, Mounted
+
+EXAMPLES = """\b
+Examples:
+  waystation doctor
+  waystation --config prod.yaml config show
+  WAYSTATION_STORE__URL=redis://db:6379 waystation doctor
+"""
+
+
+class Root(TyperGroup):
+    """The command itself, which lists its commands by what they are for."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write one list for each group of commands."""
+        for panel, mounts in groupby(MOUNTS, key=lambda mount: mount.panel):
+            with formatter.section(panel):
+                formatter.write_dl([(mount.name, mount.help) for mount in mounts])
+
+
+# Rich would draw boxes around the help, and take longer to load than all the rest.
+app = typer.Typer(
+    cls=Root,
+    epilog=EXAMPLES,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def run(args: Sequence[str] | None = None) -> None:
+    """Run one command and end the process with what came of it."""
+    current = Invocation()
+    with told_in_one_line(current):
+        root = get_group(app)
+        for mount in MOUNTS:
+            root.add_command(Mounted(mount))
+        root.main(args=args, prog_name="waystation", obj=current)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"waystation {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def waystation(
+    context: typer.Context,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="Settings file; else WAYSTATION_CONFIG, else waystation.yaml.",
+            show_default=False,
+        ),
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Lines of jobs, files and people, kept in Redis, remembered by Spark."""
+    current = invocation.of(context)
+    current.config = config
+    current.debug = debug

@@ -1,0 +1,372 @@
+"""How files get out: fetched into the worker's own list, and settled by taking them out of it.
+
+The bytes that were fetched are the lease. An outcome counts if those bytes are still in the
+worker's list, and every failure changes them, so whoever comes late finds nothing to end.
+"""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
+from itertools import groupby
+from typing import Any, cast
+
+from waystation.core import codec, identity
+from waystation.core.breaker import BreakerOptions
+from waystation.core.clock import Clock, SystemClock
+from waystation.core.errors import LeaseLost, StoreError
+from waystation.core.outcome import Done, Failed
+from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
+from waystation.core.runtime.tasks import end
+from waystation.core.store.connection import Store
+from waystation.core.store.script import Client
+from waystation.core.telemetry.logs import describe, get_logger
+from waystation.files import scripts
+from waystation.files.doubts import Doubts
+from waystation.files.gates import Gates, Plan, resolve
+from waystation.files.handover import Handles, Handover, Picks
+from waystation.files.job import Job
+from waystation.files.keys import FileKeys
+from waystation.files.meter import Meter
+from waystation.files.options import WorkOptions
+from waystation.files.reading import FileClaim, Reader
+from waystation.files.records import Record, as_stored, failure, handed_back, success
+from waystation.files.scripts import SERVER_TIME, Settlement
+from waystation.files.trouble import Reason, reason_of
+from waystation.files.wake import Wake
+
+_log = get_logger(__name__)
+
+
+class FileSource:
+    """The line as one worker sees it."""
+
+    def __init__(
+        self,
+        store: Store,
+        keys: FileKeys,
+        options: WorkOptions | None = None,
+        *,
+        worker: str | None = None,
+        breaker: BreakerOptions | None = None,
+        meter: Meter | None = None,
+        clock: Clock | None = None,
+        handles: Handles | None = None,
+    ) -> None:
+        self.worker = worker or identity.worker_name()
+        self._store = store
+        self._client: Client = store.hot
+        self._keys = keys.of(self.worker)
+        self._options = options = options or WorkOptions()
+        self._ttl_ms = round(options.heartbeat_ttl_s * 1000)
+        # Only tests bring a clock; otherwise the server says what time it is.
+        self._clock = clock
+        self._timer = clock or SystemClock()
+        self._meter = meter
+        self.gates = Gates(
+            self._keys.queues,
+            breaker=breaker,
+            weights=self._options.weights,
+            clock=self._timer,
+            meter=meter,
+        )
+        self._wake = Wake(store, self._keys.wake)
+        self._held: set[FileClaim] = set()
+        self._found: list[bytes] = []
+        self._handlers = codec.encode(list(handles.patterns)).decode() if handles else ""
+        self._handover = Handover(self._keys, handles.wants if handles else None)
+        self._reader = Reader(self._keys, self.worker, self._handover, meter)
+        self._under_way = 0
+        self._quiet = asyncio.Event()
+        self._finding = asyncio.Lock()
+        self._in_doubt = False
+        self._doubts = Doubts()
+        self._due_at: float | None = None
+
+    async def open(self) -> None:
+        """Show up among the workers, before anything is fetched."""
+        await self._renew(self._client)
+
+    async def close(self) -> None:
+        """Hand back what nobody works on, and leave."""
+        await self._wake.close()
+        try:
+            returned = [
+                handed_back(claim.raw, claim.id, claim.lane, claim.work.attempt)
+                for claim in self._reader.claims(self._found)
+            ]
+            await self._call([*self._reader.aside, *returned], 0)
+            await scripts.leave(self._client, self._keys, worker=self.worker)
+        except StoreError as error:
+            _log.warning("worker_not_unregistered", worker_id=self.worker, **describe(error))
+
+    # --- the seam --------------------------------------------------------------------------------
+
+    async def settle(self, settled: Sequence[Settled[Job]], *, claim: int) -> Reply[Job]:
+        """File outcomes away and fetch up to `claim` more, in one round trip."""
+        if self._in_doubt:
+            await self._find_lost_claims()
+        mine, others = _by_holder(settled, self.worker)
+        refused: list[Refused[Job]] = []
+        stored: list[Settled[Job]] = []
+        for group in others:
+            await self._settle_for(group, stored, refused)
+        found = self._take_found(claim)
+        claim -= len(found)
+        if not (mine or claim or self._reader.aside):
+            return Reply(found, refused, stored)
+        aside, self._reader.aside = self._reader.aside, []
+        records = self._doubts.records_of(mine, self._record)
+        try:
+            if claim:
+                await self._handover.look(self._client)
+            settlement, claims = await self._call([*aside, *records], claim)
+            codes = settlement.codes[len(aside) :]
+            aside, found = [], [*found, *claims]
+            await self._sort(mine, records, codes, stored, refused)
+        except StoreError:
+            self._reader.aside = aside + self._reader.aside
+            self._held.difference_update(found)
+            self._found = [each.raw for each in found] + self._found
+            self._doubts.add(mine, records)
+            raise
+        self._held.difference_update(cast(FileClaim, each.claim) for each in mine)
+        return Reply(found, refused, stored)
+
+    async def wait(self, at_most: float) -> None:
+        """Return when there may be work."""
+        if self._reader.aside or self._handover.has_news:
+            return
+        if shut := self.gates.shut_for_s():
+            await asyncio.sleep(min(shut, at_most))
+            return
+        at_most = min(at_most, self._options.wait_s)
+        while await self._wake.wait(self._until_due(at_most)):
+            pass
+
+    @contextlib.asynccontextmanager
+    async def keeper(self) -> AsyncGenerator[Extend]:
+        """Keep the worker's heartbeat going, and the way to ask what is still ours."""
+        store = Store(self._store.address, self._store.options)
+
+        async def extend(claims: Sequence[Claim[Any]]) -> Sequence[Claim[Any]]:
+            listed = Counter(await self._renew(store.redis))
+            lost: list[Claim[Any]] = []
+            for each in claims:
+                raw = cast(FileClaim, each).raw
+                listed[raw] -= 1
+                if listed[raw] < 0:
+                    lost.append(each)
+            self._held.difference_update(cast(list[FileClaim], lost))
+            return lost
+
+        async def beat() -> None:
+            while True:
+                # An idle worker is alive too, and nobody else renews for it.
+                with contextlib.suppress(StoreError):
+                    await self._renew(store.redis)
+                await asyncio.sleep(self._options.heartbeat_ttl_s / 3)
+
+        beating = asyncio.create_task(beat())
+        try:
+            yield extend
+        finally:
+            await end([beating])
+            await store.close()
+
+    # --- calls -----------------------------------------------------------------------------------
+
+    async def _call(
+        self, records: Sequence[Record], want: int
+    ) -> tuple[Settlement, list[FileClaim]]:
+        plan, picks = self.gates.plan(want), self._handover.reserve(want)
+        self._under_way += 1
+        try:
+            settlement = await self._send(self._keys, self.worker, records, want, plan, picks)
+        except StoreError:
+            # It may have fetched something that we were never told of.
+            self._in_doubt = self._in_doubt or want > 0
+            plan.release()
+            self._handover.release(picks)
+            raise
+        finally:
+            self._under_way -= 1
+            if self._in_doubt and not self._under_way:
+                self._quiet.set()
+        claims = [
+            each
+            for lane, raws in enumerate(settlement.fetched, 1)
+            if raws
+            for each in self._reader.claims(raws, lane)
+        ]
+        self._held.update(claims)
+        for each in claims:
+            each.permit = self.gates.permit(each.lane, plan)
+        plan.release()
+        self._handover.release(picks, settlement.tried)
+        self._handover.settled(settlement)
+        if want:
+            due_in_ms = settlement.due_in_ms
+            self._due_at = self._timer.monotonic() + due_in_ms / 1000 if due_in_ms else None
+            if self._due_at is not None:
+                # A wait that began before this retry was filed may last longer than its pause.
+                self._wake.hurry()
+        return settlement, claims
+
+    async def _send(
+        self,
+        keys: FileKeys,
+        worker: str,
+        records: Sequence[Record],
+        want: int,
+        plan: Plan,
+        picks: Picks,
+    ) -> Settlement:
+        options = self._options
+        return await scripts.settle(
+            self._client,
+            keys,
+            now=self._now,
+            worker=worker,
+            ttl_ms=self._ttl_ms,
+            completed_cap=options.completed_max_len,
+            events_cap=options.events_max_len,
+            want=want,
+            plan=plan.text,
+            picks=picks.text,
+            cursor=self._handover.cursor,
+            outcomes=[part for record in records for part in record],
+        )
+
+    async def _settle_for(
+        self,
+        group: Sequence[Settled[Job]],
+        stored: list[Settled[Job]],
+        refused: list[Refused[Job]],
+    ) -> None:
+        """Settle what another worker fetched; it is still the one that holds it."""
+        worker = group[0].claim.token
+        records = self._doubts.records_of(group, self._record)
+        keys, plan = self._keys.of(worker), self.gates.plan(0)
+        try:
+            settlement = await self._send(keys, worker, records, 0, plan, Picks([]))
+            await self._sort(group, records, settlement.codes, stored, refused)
+        except StoreError:
+            self._doubts.add(group, records)
+            raise
+
+    async def _renew(self, client: Client) -> list[bytes]:
+        return await scripts.renew(
+            client,
+            self._keys,
+            now=self._now,
+            worker=self.worker,
+            ttl_ms=self._ttl_ms,
+            handlers=self._handlers,
+        )
+
+    async def _find_lost_claims(self) -> None:
+        # A call whose answer was lost may have filled our list with jobs that nobody works on,
+        # and no reaper takes them while we are alive. When no call is under way, whatever is in
+        # the list beyond what we hold came that way.
+        async with self._finding:
+            if not self._in_doubt:
+                return
+            while self._under_way:
+                self._quiet.clear()
+                await self._quiet.wait()
+            listed = await self._renew(self._client)
+            # Counted, because the same bytes may have been put in line twice; copied, because the
+            # keeper takes out what is lost from a thread of its own.
+            known = Counter(each.raw for each in list(self._held))
+            known.update([*self._found, *(cast(bytes, record[1]) for record in self._reader.aside)])
+            self._in_doubt = False
+            for raw in reversed(listed):
+                known[raw] -= 1
+                if known[raw] < 0:
+                    self._found.append(raw)
+
+    def _until_due(self, at_most: float) -> float:
+        if self._due_at is None:
+            return at_most
+        return min(at_most, max(0.0, self._due_at - self._timer.monotonic()))
+
+    @property
+    def _now(self) -> str | int:
+        return self._clock.now_ms() if self._clock else SERVER_TIME
+
+    # --- bytes to claims, outcomes to records ----------------------------------------------------
+
+    def _take_found(self, most: int) -> list[FileClaim]:
+        if not self._found or not most:
+            return []
+        raws, self._found = self._found[:most], self._found[most:]
+        claims = self._reader.claims(raws)
+        self._held.update(claims)
+        return claims
+
+    def _record(self, settled: Settled[Job]) -> Record:
+        claim = cast(FileClaim, settled.claim)
+        match settled.outcome:
+            case Done():
+                resolve(claim.permit, None)
+                return success(claim.raw, claim.id, claim.lane, claim.work.attempt, settled.took_s)
+            case Failed(error):
+                resolve(claim.permit, reason_of(error))
+                queue = self._keys.queues[claim.lane - 1]
+                return failure(claim.raw, claim.work, claim.lane, queue, error, self._options)
+            case _:
+                resolve(claim.permit, Reason.CANCELLED)
+                return handed_back(claim.raw, claim.id, claim.lane, claim.work.attempt)
+
+    async def _sort(
+        self,
+        settled: Sequence[Settled[Job]],
+        records: Sequence[Record],
+        codes: Sequence[int],
+        stored: list[Settled[Job]],
+        refused: list[Refused[Job]],
+    ) -> None:
+        """Put each outcome among those that were stored, or those that came too late."""
+        codes = await self._doubts.cleared(self._client, self._keys, settled, records, codes)
+        for each, record, code in zip(settled, records, codes, strict=True):
+            claim = cast(FileClaim, each.claim)
+            if code:
+                lost = LeaseLost(f"job {claim.id} is no longer held by {claim.token}")
+                refused.append(Refused(claim, lost))
+            elif isinstance(each.outcome, Failed):
+                reason = reason_of(each.outcome.error)
+                self._count_failure(claim.lane, reason, again=record[0] == "retry")
+                outcome = as_stored(each.outcome.error, claim.work.attempt, record)
+                stored.append(Settled(claim, outcome, each.took_s))
+            else:
+                stored.append(each)
+
+    def about(self, claim: Claim[Job]) -> dict[str, str | int]:
+        """What the log says about a job."""
+        job = claim.work
+        known: dict[str, str | int] = {
+            "queue": self._keys.queues[cast(FileClaim, claim).lane - 1],
+            "worker_id": claim.token,
+            "attempt": job.attempt,
+        }
+        if job.trace_id and job.span_id:
+            known |= {"trace_id": job.trace_id, "span_id": job.span_id}
+        return known
+
+    def _count_failure(self, lane: int, reason: Reason, *, again: bool) -> None:
+        if self._meter:
+            self._meter.failed(lane, reason, again=again)
+
+
+def _by_holder(
+    settled: Sequence[Settled[Job]], worker: str
+) -> tuple[Sequence[Settled[Job]], list[list[Settled[Job]]]]:
+    """What we hold ourselves, and what each other worker holds."""
+    if not [each for each in settled if each.claim.token != worker]:
+        return settled, []
+    by_holder = groupby(
+        sorted(settled, key=lambda each: each.claim.token), key=lambda each: each.claim.token
+    )
+    groups = {holder: list(group) for holder, group in by_holder}
+    return groups.pop(worker, []), list(groups.values())

@@ -1,0 +1,151 @@
+"""The handover: files that a worker had no handler for, until one that has takes them.
+
+A worker cannot choose what it fetches from a queue. What it has no handler for it moves to a
+stream; every worker reads the stream, each entry once, and takes what it has a handler for.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from waystation.core.errors import Malformed
+from waystation.core.store import faults
+from waystation.core.store.script import Client
+from waystation.files import job as jobs
+from waystation.files.job import Job
+from waystation.files.keys import FileKeys
+from waystation.files.scripts import Settlement
+
+START = "0-0"
+PAGE = 100
+"""Entries read in one call, and the most that a worker keeps in mind."""
+REREAD_S = 60.0
+"""How often a worker reads it all again: a server's clock that was set back hides new entries."""
+
+
+class Handles(NamedTuple):
+    """What a worker has handlers for."""
+
+    patterns: Sequence[str]
+    """As it tells others."""
+    wants: Callable[[Job], bool] | None
+    """Whether there is one for a file; None when there is one for every file."""
+
+
+class Entry(NamedTuple):
+    """One file in the handover."""
+
+    id: str
+    lane: int
+    raw: bytes
+    job: Job | None
+    """None when the bytes are no job."""
+
+
+class Handover:
+    """What one worker knows of the handover: how far it has read, and what is for it."""
+
+    def __init__(
+        self,
+        keys: FileKeys,
+        wants: Callable[[Job], bool] | None = None,
+        *,
+        timer: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._keys = keys
+        self._wants = wants
+        self._timer = timer
+        self._reread_at = timer() + REREAD_S
+        self._ours: list[list[str]] = [[] for _ in keys.queues]
+        self._newest = START
+        self.cursor = START
+
+    def is_wanted(self, job: Job) -> bool:
+        """Whether this worker has a handler for a file."""
+        return self._wants is None or self._wants(job)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to read, and room to keep it in mind."""
+        is_behind = _order(self.cursor) < _order(self._newest)
+        return is_behind and sum(map(len, self._ours)) < PAGE
+
+    async def look(self, client: Client) -> None:
+        """Read a page of what is new, and keep in mind what is for this worker."""
+        if not self.has_news:
+            return
+        newest = self._newest
+        page = await read(client, self._keys, after=self.cursor)
+        for entry in page:
+            # Another call may have read the same meanwhile.
+            is_new = _order(entry.id) > _order(self.cursor)
+            if is_new and entry.job and self.is_wanted(entry.job):
+                self._ours[entry.lane - 1].append(entry.id)
+        self._pass(page[-1].id if page else newest)
+
+    def reserve(self, most: int) -> "Picks":
+        """What this worker takes with its next call, out of the way of other calls."""
+        picks = Picks([ids[:most] for ids in self._ours])
+        for ids in self._ours:
+            del ids[:most]
+        return picks
+
+    def release(self, picks: "Picks", tried: Sequence[int] = ()) -> None:
+        """Keep in mind what a call did not try to take."""
+        counts = tried or [0] * len(self._ours)
+        for ids, picked, count in zip(self._ours, picks.by_lane, counts, strict=True):
+            ids[:0] = picked[count:]
+
+    def settled(self, settlement: Settlement) -> None:
+        """Take note of how far the stream goes, and how far this worker has read."""
+        self._newest = settlement.newest
+        if settlement.newest == START or self._timer() >= self._reread_at:
+            self._reread_at = self._timer() + REREAD_S
+            self.cursor = START
+            self._ours = [[] for _ in self._ours]
+        else:
+            self._pass(settlement.cursor)
+
+    def _pass(self, id: str) -> None:
+        self.cursor = max(self.cursor, id, key=_order)
+
+
+class Picks:
+    """Entries that one call tries to take, for each lane."""
+
+    def __init__(self, by_lane: Sequence[Sequence[str]]) -> None:
+        self.by_lane = by_lane
+        self.text = ";".join(f"{lane},{id}" for lane, ids in enumerate(by_lane, 1) for id in ids)
+
+
+async def read(
+    client: Client, keys: FileKeys, *, after: str = START, until: str = "+"
+) -> list[Entry]:
+    """The next entries behind one, the oldest first."""
+    with faults.told():
+        page: list[Any] = await client.execute_command(
+            "XRANGE", keys.handover, f"({after}", until, "COUNT", PAGE
+        )
+    return [_entry(keys, id.decode(), fields) for id, fields in page]
+
+
+def _entry(keys: FileKeys, id: str, fields: list[bytes] | dict[bytes, bytes]) -> Entry:
+    # Our own pipe hands out what the server sends, and redis-py makes a mapping of it.
+    known = (
+        dict(zip(fields[::2], fields[1::2], strict=True)) if isinstance(fields, list) else fields
+    )
+    raw: bytes = known.get(b"job", b"")
+    lane = int(known.get(b"lane", len(keys.queues)))
+    return Entry(id, min(max(lane, 1), len(keys.queues)), raw, _job(raw))
+
+
+def _job(raw: bytes) -> Job | None:
+    try:
+        return jobs.read(raw)
+    except Malformed:
+        return None
+
+
+def _order(id: str) -> tuple[int, int]:
+    millis, _, number = id.partition("-")
+    return int(millis), int(number)

@@ -1,0 +1,77 @@
+"""What a worker of files does, as the numbers that the spec names."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from waystation.core.errors import StoreError
+from waystation.core.outcome import Done, Failed
+from waystation.core.runtime.claim import Claim, Refused, Settled
+from waystation.core.telemetry.metrics import BREAKER_STATE, Metrics
+from waystation.files.job import Job
+from waystation.files.trouble import Reason
+
+LINE = "files"
+
+
+class Meter:
+    """Counts for each queue; the counters are looked up once, not for every job."""
+
+    def __init__(self, metrics: Metrics, queues: Sequence[str]) -> None:
+        self.metrics = metrics
+        self._queues = queues
+        self._consumed = [metrics.jobs_consumed.of(queue) for queue in queues]
+        self._completed = [metrics.jobs_completed.of(queue) for queue in queues]
+        self._took = [metrics.job_processing.of(queue) for queue in queues]
+        self._retried = [metrics.jobs_retried.of(queue) for queue in queues]
+        self._dead = [metrics.jobs_dead_letter.of(queue) for queue in queues]
+        for queue in queues:
+            metrics.jobs_produced.of(queue)
+            metrics.circuit_breaker_state.of(queue).set(0)
+
+    def claimed(self, claims: Sequence[Claim[Job]]) -> None:
+        """Count what came in."""
+        for claim in claims:
+            self._consumed[_lane(claim) - 1].inc()
+
+    def settled(self, settled: Sequence[Settled[Job]]) -> None:
+        """Count what was done, and how long it took."""
+        for each in settled:
+            lane = _lane(each.claim) - 1
+            if isinstance(each.outcome, Done):
+                self._completed[lane].inc()
+            if isinstance(each.outcome, Done | Failed):
+                self._took[lane].observe(each.took_s)
+            else:
+                self.metrics.jobs_returned.of(LINE, self._queues[lane]).inc()
+
+    def refused(self, refused: Sequence[Refused[Job]]) -> None:
+        """Count the outcomes that came too late."""
+        for each in refused:
+            queue = self._queues[_lane(each.claim) - 1]
+            self.metrics.settles_refused.of(LINE, queue).inc()
+
+    def lost(self, claims: Sequence[Claim[Job]]) -> None:
+        """Count what was taken back while it was being worked on."""
+        for claim in claims:
+            self.metrics.leases_lost.of(LINE, self._queues[_lane(claim) - 1]).inc()
+
+    def troubled(self, error: StoreError) -> None:
+        """Count the times the store could not be asked."""
+        self.metrics.store_reconnects.of().inc()
+
+    def failed(self, lane: int, reason: Reason, *, again: bool) -> None:
+        """Count a failure and what follows from it."""
+        self.metrics.jobs_failed.of(self._queues[lane - 1], reason).inc()
+        (self._retried if again else self._dead)[lane - 1].inc()
+
+    def skipped(self, lane: int) -> None:
+        """Count a file that is left to workers with a handler for it."""
+        self.metrics.jobs_returned.of(LINE, self._queues[lane - 1]).inc()
+
+    def breaker(self, queue: str, state: Any) -> None:
+        """Show the state of a queue's breaker."""
+        self.metrics.circuit_breaker_state.of(queue).set(BREAKER_STATE[state])
+
+
+def _lane(claim: Claim[Job]) -> int:
+    return getattr(claim, "lane", 1)

@@ -1,0 +1,118 @@
+"""Orphans: lists of workers that nobody registered, such as another program left behind.
+
+They can only be found among all keys of the database, so one process of a fleet looks at a part of
+them at a time. What is found is registered, and the reaper treats it like every other worker.
+"""
+
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, cast
+
+from waystation.core.errors import Malformed
+from waystation.core.store import faults
+from waystation.core.store.script import Client
+from waystation.core.telemetry.logs import get_logger
+from waystation.files import job as jobs
+from waystation.files import scripts
+from waystation.files.keys import FileKeys
+
+_log = get_logger(__name__)
+
+ROUND_S = 30
+"""Between two rounds over all keys, whichever process makes them."""
+KEYS_A_STEP = 1000
+STEPS_A_PASS = 10
+
+
+class Orphans:
+    """Looks for lists of workers that are in no registry, and registers their workers."""
+
+    def __init__(self, client: Client, keys: FileKeys) -> None:
+        self._client = client
+        self._keys = keys
+        self._cursor = 0
+
+    async def register(self) -> list[str]:
+        """Look at a bounded part of the keys; the workers that are registered now."""
+        if not await self._is_our_turn():
+            return []
+        registered: list[str] = []
+        for _ in range(STEPS_A_PASS):
+            self._cursor, workers = await _step(self._client, self._keys, self._cursor)
+            registered += [worker for worker in workers if await self._register(worker)]
+            if not self._cursor:
+                break
+        return registered
+
+    async def _is_our_turn(self) -> bool:
+        # Whoever has begun a round goes on with it; the others wait until its mark lapses.
+        begins = () if self._cursor else ("NX",)
+        with faults.told():
+            return bool(
+                await self._client.execute_command(
+                    "SET", self._keys.orphans, "1", "EX", ROUND_S, *begins
+                )
+            )
+
+    async def _register(self, worker: str) -> bool:
+        keys = self._keys.of(worker)
+        with faults.told():
+            oldest: list[bytes] = await self._client.execute_command(
+                "LRANGE", keys.processing, -1, -1
+            )
+        # A wide pattern may fit lists of others; only what holds jobs is a worker's.
+        if not oldest or not _is_job(oldest[0]):
+            return False
+        if not await scripts.register(self._client, keys, worker=worker):
+            return False
+        _log.warning("orphan_found", worker_id=worker)
+        return True
+
+
+async def everywhere(client: Client, keys: FileKeys) -> AsyncGenerator[str]:
+    """Every worker that has a list, registered or not; looks at all keys."""
+    cursor = None
+    while cursor != 0:
+        cursor, workers = await _step(client, keys, cursor or 0)
+        for worker in workers:
+            yield worker
+
+
+async def _step(client: Client, keys: FileKeys, cursor: int) -> tuple[int, list[str]]:
+    before, _, after = keys.layout.processing_list_pattern.partition("%s")
+    pattern = f"{_escaped(before)}*{_escaped(after)}"
+    found: list[str] = []
+    cursor, page = await _scan(client, keys, cursor, pattern)
+    for key in page:
+        # A key that is no text has no name that a worker of ours could have.
+        name = key.decode(errors="replace")
+        if "\ufffd" not in name and name not in keys.lists:
+            found.append(name.removeprefix(before).removesuffix(after))
+    return cursor, found
+
+
+async def _scan(
+    client: Client, keys: FileKeys, cursor: int, pattern: str
+) -> tuple[int, list[bytes]]:
+    # On a cluster all keys of a line lie on one node, and only that one is asked.
+    node_of = getattr(client, "get_node_from_key", None)
+    options = {"target_nodes": node_of(keys.workers)} if node_of else {}
+    with faults.told():
+        answer = await cast(Any, client).execute_command(
+            "SCAN", cursor, "MATCH", pattern, "COUNT", KEYS_A_STEP, "TYPE", "list", **options
+        )
+    following, page = answer
+    if isinstance(following, Mapping):
+        (following,) = cast(Mapping[Any, Any], following).values()
+    return int(following), page
+
+
+def _is_job(raw: bytes) -> bool:
+    try:
+        jobs.read(raw)
+    except Malformed:
+        return False
+    return True
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"\\{char}" if char in "*?[]\\" else char for char in text)

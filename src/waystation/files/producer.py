@@ -1,0 +1,239 @@
+"""From a directory into the line: nothing twice, nothing half written, not too fast."""
+
+import asyncio
+import os
+import random
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import msgspec
+
+from waystation.core.errors import InvalidOption
+from waystation.core.telemetry.logs import get_logger
+from waystation.core.telemetry.metrics import Metrics
+from waystation.core.telemetry.traces import Traces
+from waystation.files.confirmed import Confirmed
+from waystation.files.inotify import Inotify
+from waystation.files.intake import Entry, burst_of, entry
+from waystation.files.options import Layout
+from waystation.files.queue import Queue
+from waystation.files.scan import Found, Known, ScanOptions, Skip, Walk, root_of
+from waystation.files.scripts import KNOWN, NEW, WAITS
+
+_log = get_logger(__name__)
+
+BATCH = 500
+EXTRA_PASSES = 3
+"""Further looks that a single scan takes for files that were still being written."""
+
+_GATHER_S = 0.05
+
+
+class ProducerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is put in line, where, and how fast."""
+
+    scan: ScanOptions = ScanOptions()
+    default_priority: str = "low"
+    high_priority_exts: tuple[str, ...] = (".pdf", ".docx", ".xlsx", ".zip")
+    rate_limit_per_sec: int = 0
+    """For all producers together; 0 means as fast as it goes."""
+    rescan_s: float = 30.0
+    """How often a watched directory is walked as a whole, whatever the kernel tells."""
+
+    def __post_init__(self) -> None:
+        if self.rate_limit_per_sec < 0:
+            raise InvalidOption(
+                f"rate_limit_per_sec must be at least 0, got {self.rate_limit_per_sec}"
+            )
+
+
+class Priorities:
+    """Which priority a file gets; the same for a producer and for a bulk load."""
+
+    def __init__(self, options: ProducerOptions, layout: Layout) -> None:
+        if options.default_priority not in layout.priorities:
+            raise InvalidOption(
+                f"default_priority must be one of {', '.join(layout.priorities)}, "
+                f"got {options.default_priority!r}"
+            )
+        self._urgent = frozenset(_ending(ext) for ext in options.high_priority_exts)
+        self._first = layout.priorities[0]
+        self._default = options.default_priority
+
+    def of(self, path: str) -> str:
+        """The priority that a file's ending gives it."""
+        is_urgent = os.path.splitext(path)[1].lower() in self._urgent
+        return self._first if is_urgent else self._default
+
+
+class Tally(msgspec.Struct):
+    """What a scan came to."""
+
+    found: int = 0
+    enqueued: int = 0
+    known: int = 0
+    """Put in line before, and unchanged since."""
+    skipped: Counter[Skip] = msgspec.field(default_factory=Counter[Skip])
+
+
+class Producer:
+    """Turns one directory into jobs."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        options: ProducerOptions | None = None,
+        *,
+        metrics: Metrics | None = None,
+        traces: Traces | None = None,
+        on_progress: Callable[[Tally], None] = lambda tally: None,
+    ) -> None:
+        self._queue = queue
+        self._options = options or ProducerOptions()
+        self._metrics = metrics
+        self._traces = traces or Traces()
+        self._on_progress = on_progress
+        self._dice = random.Random()
+        self._priorities = Priorities(self._options, queue.keys.layout)
+        self.tally = Tally()
+        self._confirmed = Confirmed()
+        self._mark = f"producer:{secrets.token_hex(8)}"
+
+    async def scan(self) -> Tally:
+        """Put every file in line that is not there yet; waits for those still being written."""
+        for _ in range(1 + EXTRA_PASSES):
+            before = self.tally.skipped[Skip.FRESH]
+            await self._pass(iter(Walk(self._options.scan)))
+            if self.tally.skipped[Skip.FRESH] == before:
+                break
+            await asyncio.sleep(self._options.scan.settle_s)
+        return self.tally
+
+    async def watch(self) -> None:
+        """Go on for ever: at once where the kernel tells of changes, and by walking in between."""
+        options, loop = self._options, asyncio.get_running_loop()
+        with Inotify.over(root_of(options.scan)) as changes:
+            walk = Walk(options.scan, entering=changes.add)
+            due, unsettled = loop.time(), set[str]()
+            while True:
+                if loop.time() >= due:
+                    changes.try_again()
+                    unsettled = await self._rescan(walk)
+                    due = loop.time() + options.rescan_s * self._dice.uniform(0.75, 1.25)
+                pause = max(0.0, due - loop.time())
+                if unsettled:
+                    pause = min(pause, max(options.scan.settle_s, _GATHER_S))
+                if changed := await changes.wait(pause):
+                    # One change seldom comes alone.
+                    await asyncio.sleep(_GATHER_S)
+                    changed |= await changes.wait(0)
+                await self._pass(walk.named(unsettled | changed), self._confirmed)
+                unsettled = walk.take_unsettled()
+
+    async def _rescan(self, walk: Walk) -> set[str]:
+        """Look at every file, and ask the store for those that it was not asked for before.
+
+        A file may change without its directory, so each is looked at; only the asking is saved.
+        """
+        confirmed = self._confirmed
+        if not await self._queue.intake.still_holds(self._mark):
+            confirmed.forget()
+        confirmed.begin_pass()
+        await self._pass(walk.beyond(confirmed), confirmed)
+        confirmed.end_pass()
+        return walk.take_unsettled()
+
+    async def _pass(
+        self, walk: Iterator[Found | Skip | Known], confirmed: Confirmed | None = None
+    ) -> None:
+        chunk = await asyncio.to_thread(_chunk, walk)
+        while chunk:
+            # The next files are looked for while these are put in line.
+            following = asyncio.create_task(asyncio.to_thread(_chunk, walk))
+            try:
+                await self._enqueue(chunk)
+                if confirmed is not None:
+                    confirmed.add([*chunk.known, *map(hash, chunk.files)])
+            finally:
+                chunk = await following
+        self._on_progress(self.tally)
+
+    async def _enqueue(self, chunk: "_Chunk") -> None:
+        files = chunk.files
+        self._count_skipped(chunk.skipped)
+        self.tally.found += len(files) + len(chunk.known)
+        known = await self._queue.intake.known(files)
+        new = [file for file, is_known in zip(files, known, strict=True) if not is_known]
+        self.tally.known += len(files) - len(new) + len(chunk.known)
+        await self._put(new)
+        self._on_progress(self.tally)
+
+    async def _put(self, files: Sequence[Found]) -> None:
+        keys, now_ns = self._queue.keys, time.time_ns()
+        priorities = [self._priorities.of(file.path) for file in files]
+        queues = (keys.queues[keys.lane_of(None, priority) - 1] for priority in priorities)
+        with self._traces.producing(queues) as traces:
+            marked = zip(files, priorities, traces, strict=False)
+            await self._send(
+                [
+                    entry(keys, file, priority=priority, now_ns=now_ns, trace=trace)
+                    for file, priority, trace in marked
+                ]
+            )
+
+    async def _send(self, left: list[Entry]) -> None:
+        rate = self._options.rate_limit_per_sec
+        # More than the allowance ever holds would only travel to be refused.
+        most = burst_of(rate) if rate else len(left)
+        while left:
+            asked, later = left[:most], left[most:]
+            added = await self._queue.intake.put(asked, rate=rate)
+            self._count(asked, added.codes)
+            left = [each for each, code in zip(asked, added.codes, strict=True) if code == WAITS]
+            if left:
+                # Not all producers at the same instant.
+                await asyncio.sleep(added.wait_ms / 1000 * self._dice.uniform(1.0, 1.1))
+            left += later
+
+    def _count_skipped(self, skipped: Counter[Skip]) -> None:
+        self.tally.skipped.update(skipped)
+        if self._metrics:
+            for reason, count in skipped.items():
+                self._metrics.files_skipped.of(reason.value).inc(count)
+
+    def _count(self, entries: Sequence[Entry], codes: Sequence[int]) -> None:
+        self.tally.enqueued += codes.count(NEW)
+        self.tally.known += codes.count(KNOWN)
+        for each, code in zip(entries, codes, strict=True):
+            if code == NEW and self._metrics:
+                self._metrics.jobs_produced.of(self._queue.keys.queues[each.lane - 1]).inc()
+
+
+def _ending(ext: str) -> str:
+    return f".{ext.lower()}" if ext and not ext.startswith(".") else ext.lower()
+
+
+class _Chunk(NamedTuple):
+    """A part of what a walk came across."""
+
+    files: list[Found]
+    known: list[int]
+    """The hashes of files that the store need not be asked for."""
+    skipped: Counter[Skip]
+
+
+def _chunk(walk: Iterator[Found | Skip | Known]) -> _Chunk | None:
+    files, known, skipped = list[Found](), list[int](), Counter[Skip]()
+    for each in islice(walk, BATCH):
+        match each:
+            case Skip():
+                skipped[each] += 1
+            case Known(numbers):
+                known += numbers
+            case _:
+                files.append(each)
+    return _Chunk(files, known, skipped) if files or known or skipped else None

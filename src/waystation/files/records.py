@@ -1,0 +1,72 @@
+"""What is written down about an attempt that has ended: the form that the scripts read."""
+
+from typing import TypeAlias, cast
+
+from waystation.core.failure import message_of
+from waystation.core.outcome import Failed, Retried
+from waystation.files import job as jobs
+from waystation.files.job import Job
+from waystation.files.options import WorkOptions
+from waystation.files.trouble import FINAL, Reason, reason_of
+
+Record: TypeAlias = tuple[str | bytes | int, ...]
+"""A kind, the job's bytes as fetched, its id, lane and attempt, and what the kind adds."""
+
+LONGEST_ERROR = 500
+
+
+def success(raw: bytes, id: str, lane: int, attempt: int, took_s: float) -> Record:
+    """It ended well."""
+    return ("completed", raw, id, lane, attempt, int(took_s * 1000))
+
+
+def handed_back(raw: bytes, id: str, lane: int, attempt: int) -> Record:
+    """It goes back to the head of its queue, as if nobody had touched it."""
+    return ("returned", raw, id, lane, attempt)
+
+
+def skipped(raw: bytes, id: str, lane: int, attempt: int) -> Record:
+    """It is left to a worker that has a handler for it."""
+    return ("skipped", raw, id, lane, attempt)
+
+
+def failure(
+    raw: bytes, job: Job, lane: int, queue: str, error: BaseException, options: WorkOptions
+) -> Record:
+    """It failed: another try after a pause, or the end."""
+    reason = reason_of(error)
+    payload = jobs.tried_again(raw, job.retries + 1, queue)
+    if reason in FINAL or job.retries >= options.max_retries:
+        return dead(raw, job.id, lane, job.attempt, payload, reason, error)
+    pause = options.pause_ms(job.retries + 1)
+    return ("retry", raw, job.id, lane, job.attempt, payload, pause, reason.value)
+
+
+def dead(
+    raw: bytes,
+    id: str,
+    lane: int,
+    attempt: int,
+    payload: bytes,
+    reason: Reason,
+    error: BaseException | str,
+) -> Record:
+    """It is set aside with the reason."""
+    text = error if isinstance(error, str) else f"{type(error).__name__}: {message_of(error)}"
+    return ("dead", raw, id, lane, attempt, payload, reason.value, text[:LONGEST_ERROR])
+
+
+def abandoned(raw: bytes, job: Job, lane: int, queue: str, max_retries: int) -> Record:
+    """Its worker fell silent, which counts as a failure."""
+    payload = jobs.tried_again(raw, job.retries + 1, queue)
+    if job.retries >= max_retries:
+        why = "its worker fell silent too often"
+        return dead(raw, job.id, lane, job.attempt, payload, Reason.ABANDONED, why)
+    return ("retry", raw, job.id, lane, job.attempt, payload, 0, Reason.ABANDONED.value)
+
+
+def as_stored(error: BaseException, attempt: int, record: Record) -> Failed:
+    """What the record of a failure makes of it when it is accepted."""
+    if record[0] == "retry":
+        return Retried(error, attempt, cast(int, record[6]))
+    return Failed(error, attempt)

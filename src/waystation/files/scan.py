@@ -1,0 +1,289 @@
+"""A directory as a stream of files: walked in constant memory, and never left."""
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
+from typing import NamedTuple, Protocol, TypeAlias
+
+import msgspec
+
+from waystation.core.errors import InvalidInput, InvalidOption
+from waystation.files.confirmed import Confirmed
+from waystation.files.globs import Globs
+
+KNOWN_AT_A_TIME = 1_000
+_NO_HASH = -1
+"""What `hash` never gives."""
+MOST_UNSETTLED = 10_000
+"""Files kept in mind that may still be being written."""
+
+
+class ScanOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which files of a directory are wanted."""
+
+    scan_dir: str = "./data"
+    include_globs: tuple[str, ...] = ("**/*",)
+    exclude_globs: tuple[str, ...] = ("**/*.tmp", "**/.DS_Store")
+    settle_s: float = 2.0
+    """A file that changed less than this long ago may still be being written."""
+
+
+class Skip(StrEnum):
+    """Why something in the directory is not put in line."""
+
+    EXCLUDED = "excluded"
+    FRESH = "fresh"
+    OUTSIDE = "outside"
+    SPECIAL = "special"
+    UNREADABLE = "unreadable"
+    VANISHED = "vanished"
+
+
+class Entries(Protocol):
+    """What `os.scandir` gives: entries one by one, until it is closed."""
+
+    def __next__(self) -> "os.DirEntry[str]":
+        """The next entry."""
+        ...
+
+    def __iter__(self) -> "Entries":
+        """Itself."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the directory."""
+        ...
+
+
+class Found(NamedTuple):
+    """One file as it was seen."""
+
+    path: str
+    size: int
+    mtime_ns: int
+
+
+class Known(NamedTuple):
+    """Files that are confirmed, by their numbers."""
+
+    numbers: list[int]
+
+
+def root_of(options: ScanOptions) -> str:
+    """The directory to walk, without links in its name."""
+    root = os.path.realpath(options.scan_dir)
+    if not os.path.isdir(root):
+        raise InvalidOption(f"scan_dir must be a directory, got {options.scan_dir!r}")
+    return root
+
+
+PathLike: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
+"""How a path may be given."""
+
+
+def looked_at(path: PathLike) -> Found:
+    """One file that somebody names, by its absolute path; InvalidInput when it is none."""
+    if not isinstance(path, str | bytes | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(f"a path must be text or a Path, got {path!r}")
+    if not (name := os.fsdecode(path)):
+        raise InvalidInput("a path must not be empty")
+    absolute = os.path.abspath(name)
+    try:
+        facts = os.stat(absolute)
+    except OSError as error:
+        raise InvalidInput(f"a file must be there, got {name!r} ({error.strerror})") from None
+    except ValueError as error:
+        raise InvalidInput(f"a path must be one that a file can have, got {name!r}") from error
+    if not stat.S_ISREG(facts.st_mode):
+        raise InvalidInput(f"only files can be put in line, got {name!r}, which is none")
+    return Found(absolute, facts.st_size, facts.st_mtime_ns)
+
+
+class Walk:
+    """Walks one directory; iterating gives files and, for what is left out, the reason."""
+
+    def __init__(
+        self,
+        options: ScanOptions,
+        *,
+        now_ns: int | None = None,
+        entering: Callable[[str], None] | None = None,
+    ) -> None:
+        self.root = root_of(options)
+        self._above = self.root.rstrip("/") + "/"
+        self._include = Globs(options.include_globs)
+        self._exclude = Globs(options.exclude_globs)
+        self._settle_ns = round(options.settle_s * 1e9)
+        self._now_ns = now_ns
+        self._entering = entering
+        self._unsettled: set[str] = set()
+
+    def __iter__(self) -> Iterator[Found | Skip]:
+        return self.under(self.root)
+
+    def under(self, directory: str) -> Iterator[Found | Skip]:
+        """Walk one directory of the tree, and what is in it."""
+        return self._walk(directory, deep=True)
+
+    def directly_in(self, directory: str) -> Iterator[Found | Skip]:
+        """Look at the files of one directory, and leave its own directories to others."""
+        return self._walk(directory, deep=False)
+
+    def named(self, paths: Iterable[str]) -> Iterator[Found | Skip]:
+        """Look at what somebody names: a file, or a directory and what is in it.
+
+        What is gone by now is nothing.
+        """
+        for path in paths:
+            try:
+                facts = os.lstat(path)
+            except OSError:
+                continue
+            is_directory = stat.S_ISDIR(facts.st_mode)
+            directory = path if is_directory else os.path.dirname(path)
+            if os.path.realpath(directory) != directory:
+                # A directory of the tree was replaced by a link, which may lead out of it.
+                yield Skip.OUTSIDE
+            elif is_directory:
+                yield from self.under(path)
+            else:
+                yield self._judged(_Named(path, facts))
+
+    def take_unsettled(self) -> set[str]:
+        """What has to be looked at again, because it may still be being written."""
+        unsettled, self._unsettled = self._unsettled, set()
+        # To walk it all again needs less memory than to name so many.
+        return unsettled if len(unsettled) <= MOST_UNSETTLED else {self.root}
+
+    def _walk(self, directory: str, *, deep: bool) -> Iterator[Found | Skip]:
+        entered: list[Entries] = []
+        try:
+            yield from self._enter(directory, entered)
+            while entered:
+                entry = _next(entered[-1])
+                if entry is None or isinstance(entry, Skip):
+                    entered.pop().close()
+                    if entry:
+                        yield entry
+                elif is_directory(entry):
+                    if deep:
+                        yield from self._enter(entry.path, entered)
+                else:
+                    yield self._judged(entry)
+        finally:
+            for entries in entered:
+                entries.close()
+
+    def beyond(self, confirmed: Confirmed) -> Iterator[Found | Skip | Known]:
+        """Walk everything; what is confirmed comes as numbers, many at a time.
+
+        Most of a watched tree is confirmed, so the way to that answer is short: neither patterns
+        nor links are looked at, because they were when it was confirmed. No calls either, because
+        two of them cost as much as the rest of what Python does here.
+        """
+        before, now = confirmed.numbers
+        entered: list[Entries] = []
+        known: list[int] = []
+        try:
+            yield from self._enter(self.root, entered)
+            while entered:
+                try:
+                    # A directory interrupts the one it is in, which goes on where it was.
+                    for entry in entered[-1]:
+                        try:
+                            if entry.is_dir(follow_symlinks=False):
+                                yield from self._enter(entry.path, entered)
+                                break
+                            facts = entry.stat()
+                            number = hash((entry.path, facts.st_size, facts.st_mtime_ns))
+                        except OSError:
+                            number = _NO_HASH
+                        if number in before or number in now:
+                            known.append(number)
+                            if len(known) == KNOWN_AT_A_TIME:
+                                yield Known(known)
+                                known = []
+                        else:
+                            yield self._judged(entry)
+                    else:
+                        entered.pop().close()
+                except OSError:
+                    entered.pop().close()
+                    yield Skip.UNREADABLE
+            if known:
+                yield Known(known)
+        finally:
+            for entries in entered:
+                entries.close()
+
+    def _enter(self, directory: str, entered: list[Entries]) -> Iterator[Skip]:
+        if self._entering:
+            self._entering(directory)
+        try:
+            entered.append(os.scandir(directory))
+        except FileNotFoundError:
+            yield Skip.VANISHED
+        except OSError:
+            yield Skip.UNREADABLE
+
+    def _judged(self, entry: "os.DirEntry[str] | _Named") -> Found | Skip:
+        path = entry.path
+        inner = path[len(self._above) :]
+        if inner not in self._include or inner in self._exclude:
+            return Skip.EXCLUDED
+        try:
+            if entry.is_symlink() and not self._stays_inside(path):
+                return Skip.OUTSIDE
+            facts = entry.stat()
+        except FileNotFoundError:
+            return Skip.VANISHED
+        except OSError:
+            return Skip.UNREADABLE
+        if not stat.S_ISREG(facts.st_mode):
+            return Skip.SPECIAL
+        if self._is_fresh(facts.st_mtime_ns):
+            if len(self._unsettled) <= MOST_UNSETTLED:
+                self._unsettled.add(path)
+            return Skip.FRESH
+        return Found(path, facts.st_size, facts.st_mtime_ns)
+
+    def _stays_inside(self, link: str) -> bool:
+        target = os.path.realpath(link)
+        return os.path.commonpath((self.root, target)) == self.root
+
+    def _is_fresh(self, mtime_ns: int) -> bool:
+        now_ns = time.time_ns() if self._now_ns is None else self._now_ns
+        # A time far in the future is a wrong clock, not a file that is being written.
+        return abs(now_ns - mtime_ns) < self._settle_ns
+
+
+class _Named:
+    """A file that somebody named, as a directory's own entry would tell of it."""
+
+    def __init__(self, path: str, facts: os.stat_result) -> None:
+        self.path = path
+        self._facts = facts
+
+    def is_symlink(self) -> bool:
+        return stat.S_ISLNK(self._facts.st_mode)
+
+    def stat(self) -> os.stat_result:
+        return os.stat(self.path) if self.is_symlink() else self._facts
+
+
+def _next(entries: Entries) -> "os.DirEntry[str] | Skip | None":
+    try:
+        return next(entries, None)
+    except OSError:
+        return Skip.UNREADABLE
+
+
+def is_directory(entry: "os.DirEntry[str]") -> bool:
+    """Whether a walk goes into it."""
+    # A link to a directory is not followed: it may lead out of the tree, or round in it.
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False

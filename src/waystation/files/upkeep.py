@@ -1,0 +1,165 @@
+"""What if nobody comes back: the work of silent workers is taken back, retries come due."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+from waystation.core.clock import Clock
+from waystation.core.errors import Malformed
+from waystation.core.store import faults
+from waystation.core.store.script import Client
+from waystation.core.telemetry.logs import get_logger
+from waystation.core.telemetry.metrics import Metrics
+from waystation.files import job as jobs
+from waystation.files import scripts
+from waystation.files.keys import FileKeys
+from waystation.files.options import ReaperOptions, WorkOptions
+from waystation.files.orphans import Orphans
+from waystation.files.records import Record, abandoned, dead
+from waystation.files.scripts import SERVER_TIME
+from waystation.files.trouble import Reason
+
+_log = get_logger(__name__)
+
+
+class Reaper:
+    """Goes round the registered workers, a few at a time, and remembers how far it came."""
+
+    def __init__(
+        self,
+        client: Client,
+        keys: FileKeys,
+        work: WorkOptions | None = None,
+        options: ReaperOptions | None = None,
+        *,
+        metrics: Metrics | None = None,
+        clock: Clock | None = None,
+        timer: Callable[[], float] = time.monotonic,
+        dice: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        self._client = client
+        self._keys = keys
+        self._work = work or WorkOptions()
+        self._options = options or ReaperOptions()
+        self._metrics = metrics
+        self._clock = clock
+        self._timer = timer
+        self._dice = dice
+        self._cursor = "0"
+        self._orphans = Orphans(client, keys)
+
+    async def reap(self) -> int:
+        """Make one pass, within its budget; how many jobs were taken back."""
+        deadline = self._timer() + self._options.budget_s
+        moved = 0
+        while True:
+            workers = await self._page()
+            for worker in workers:
+                moved += await self._reap_one(worker, deadline)
+            if self._cursor == "0" or self._timer() >= deadline:
+                break
+            # Not together with other reapers: give or take a half.
+            await asyncio.sleep(self._options.base_delay_s * self._dice(0.5, 1.5))
+        # Behind the pass: whoever is registered only now has until the next one to show up.
+        await self._orphans.register()
+        return moved
+
+    async def _page(self) -> list[str]:
+        with faults.told():
+            self._cursor, page = _scanned(
+                await self._client.execute_command(
+                    "SSCAN", self._keys.workers, self._cursor, "COUNT", self._options.count
+                )
+            )
+        return page
+
+    async def _reap_one(self, worker: str, deadline: float) -> int:
+        keys, moved = self._keys.of(worker), 0
+        with faults.told():
+            if await self._client.execute_command("EXISTS", keys.heartbeat):
+                return 0
+        while True:
+            with faults.told():
+                held: list[bytes] = await self._client.execute_command(
+                    "LRANGE", keys.processing, -self._options.count, -1
+                )
+            taken = [self._record(raw) for raw in reversed(held)]
+            there = await scripts.reap(
+                self._client,
+                keys,
+                now=self._clock.now_ms() if self._clock else SERVER_TIME,
+                worker=worker,
+                events_cap=self._work.events_max_len,
+                taken=[part for record in taken for part in record],
+            )
+            if there is None:
+                return moved  # It is alive after all.
+            ours = [record for record, was_there in zip(taken, there, strict=True) if was_there]
+            moved += len(ours)
+            self._report(worker, ours)
+            self._count(ours)
+            if len(held) < self._options.count or self._timer() >= deadline:
+                return moved
+
+    def _record(self, raw: bytes) -> Record:
+        keys = self._keys
+        try:
+            job = jobs.read(raw)
+        except Malformed as error:
+            return dead(raw, jobs.name_of(raw), len(keys.queues), 1, raw, Reason.MALFORMED, error)
+        lane = keys.lane_of(job.origin_queue, job.priority)
+        return abandoned(raw, job, lane, keys.queues[lane - 1], self._work.max_retries)
+
+    def _report(self, worker: str, records: list[Record]) -> None:
+        for kind, _, id, lane, attempt, *rest in records:
+            log = _log.bind(
+                job_id=id, queue=self._keys.queues[int(lane) - 1], worker_id=worker, attempt=attempt
+            )
+            log.warning("job_stalled")
+            if kind == "dead":
+                log.error("job_failed", error_code=rest[1], error=rest[2])
+
+    def _count(self, records: list[Record]) -> None:
+        if self._metrics is None or not records:
+            return
+        self._metrics.reaper_jobs_moved.of().inc(len(records))
+        self._metrics.reaper_recovered.of().inc(len(records))
+        for record in records:
+            queue = self._keys.queues[int(record[3]) - 1]
+            is_retry = record[0] == "retry"
+            reason = record[7] if is_retry else record[6]
+            self._metrics.jobs_failed.of(queue, str(reason)).inc()
+            after = self._metrics.jobs_retried if is_retry else self._metrics.jobs_dead_letter
+            after.of(queue).inc()
+
+
+async def promote_due(
+    client: Client, keys: FileKeys, work: WorkOptions | None = None, *, now_ms: int | None = None
+) -> int:
+    """Put retries whose pause is over back into their queues, however busy the workers are."""
+    now = SERVER_TIME if now_ms is None else now_ms
+    cap = (work or WorkOptions()).events_max_len
+    promoted = 0
+    while True:
+        moved = await scripts.promote(client, keys, now=now, events_cap=cap, most=100)
+        promoted += moved
+        if moved < 100:
+            return promoted
+
+
+async def sample_lengths(client: Client, keys: FileKeys, metrics: Metrics) -> None:
+    """Show how long the queues are."""
+    lists = (*keys.queues, keys.completed, keys.dead_letter)
+    with faults.told():
+        for key in lists:
+            metrics.queue_length.of(key).set(await client.execute_command("LLEN", key))
+        handed_over = await client.execute_command("XLEN", keys.handover)
+        metrics.queue_length.of(keys.handover).set(handed_over)
+
+
+def _scanned(answer: Any) -> tuple[str, list[str]]:
+    cursor, page = answer
+    text = cursor.decode() if isinstance(cursor, bytes) else str(cursor)
+    return text, [worker.decode(errors="replace") for worker in page]

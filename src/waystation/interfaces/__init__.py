@@ -1,1 +1,0 @@
-"""The doors for people and programs."""

@@ -1,5 +1,0 @@
-"""A crowd in front of a room's real doors, over HTTP and in real time."""
-
-from .visits import Visits
-
-__all__ = ["Visits"]

@@ -1,1 +1,0 @@
-"""The four lines; none imports another."""

@@ -1,0 +1,137 @@
+"""Demand beside supply: what waits, who could do it, and what keeps it from being done."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from waystation.core import codec
+from waystation.core.store import faults
+from waystation.core.store.script import Client
+from waystation.routing import admin_scripts
+from waystation.routing.keys import RoutingKeys
+from waystation.routing.reasons import Reason, Why, obstacles
+from waystation.routing.registry import profiles_of, registered
+from waystation.routing.scripts import SERVER_TIME
+
+PER_CALL = 500
+
+
+class Covered(msgspec.Struct, frozen=True, kw_only=True):
+    """The waiting jobs with one set of needs, who could do them, and why nobody does."""
+
+    type: str
+    signature: str
+    first: str
+    """The id of the job that has waited longest."""
+    waiting: int
+    workers: int = 0
+    """How many live workers could take them; not looked at for jobs that wait for others."""
+    nearest: str = ""
+    """The live worker that lacks least; empty when somebody fits."""
+    missing: tuple[str, ...] = ()
+    """What that worker lacks, each a few words; empty when somebody fits."""
+    reasons: tuple[Reason, ...] = ()
+    """What keeps them from being handed out now; empty when nothing does."""
+
+    @property
+    def served(self) -> bool:
+        """Whether somebody could be given one now."""
+        return not self.reasons
+
+
+async def coverage(
+    client: Client, keys: RoutingKeys, *, now: str | int = SERVER_TIME
+) -> list[Covered]:
+    """Hold every set of needs that waits against every live worker, and name what cannot go on."""
+    waiting = [row async for row in _waiting(client, keys, now)]
+    return waiting + [row async for row in _held_for_good(client, keys)]
+
+
+async def _waiting(client: Client, keys: RoutingKeys, now: str | int) -> AsyncIterator[Covered]:
+    alive = [worker for worker in await registered(client, keys) if worker.alive]
+    first = 0
+    while True:
+        rows = await admin_scripts.coverage(
+            client,
+            keys,
+            namespace=keys.namespace,
+            now=now,
+            profiles=profiles_of(alive),
+            first=first,
+            count=PER_CALL,
+        )
+        for signature, id, waiting, raw in rows:
+            needs = codec.decode(signature)
+            found = obstacles(needs, raw, anybody=bool(alive))
+            yield Covered(
+                type=needs[0],
+                signature=signature.decode(),
+                first=id.decode(),
+                waiting=waiting,
+                workers=found.workers,
+                nearest=found.nearest,
+                missing=found.missing,
+                reasons=found.reasons,
+            )
+        if len(rows) < PER_CALL:
+            return
+        first += PER_CALL
+
+
+async def _held_for_good(client: Client, keys: RoutingKeys) -> AsyncIterator[Covered]:
+    """What waits for jobs that will not be done unless somebody sees to it."""
+    async for ended, state in _parents_that_ended(client, keys):
+        held: dict[bytes, list[str]] = {}
+        async for id, signature in _descendants(client, keys, ended):
+            held.setdefault(signature, []).append(id)
+        reason = Reason(why=Why.HELD, text=f"waits for job {ended}, which is {state}")
+        for signature, ids in held.items():
+            yield Covered(
+                type=codec.decode(signature)[0],
+                signature=signature.decode(),
+                first=min(ids),
+                waiting=len(ids),
+                reasons=(reason,),
+            )
+
+
+async def _parents_that_ended(client: Client, keys: RoutingKeys) -> AsyncIterator[tuple[str, str]]:
+    async for names in _members(client, keys.awaited):
+        ids = [name.decode() for name in names]
+        with faults.told():
+            states = await client.execute_command("MGET", *(keys.of(id).status for id in ids))
+            routes = await client.execute_command("HMGET", keys.routes, *ids)
+        for id, state, route in zip(ids, states, routes, strict=True):
+            if state == b"dead":
+                yield id, "dead"
+            elif state is None and route is None:
+                yield id, "gone"
+
+
+async def _descendants(
+    client: Client, keys: RoutingKeys, parent: str
+) -> AsyncIterator[tuple[str, bytes]]:
+    """Whatever waits for a job, and what waits for those: ids and signatures."""
+    open, seen = [parent], {parent}
+    while open:
+        async for names in _members(client, keys.of(open.pop()).dependents):
+            with faults.told():
+                held = await client.execute_command("HMGET", keys.held, *names)
+                routes = await client.execute_command("HMGET", keys.routes, *names)
+            for name, waits, route in zip(names, held, routes, strict=True):
+                id = name.decode()
+                if waits is not None and route is not None and id not in seen:
+                    seen.add(id)
+                    open.append(id)
+                    yield id, route[1:]
+
+
+async def _members(client: Client, key: str) -> AsyncIterator[list[bytes]]:
+    cursor = 0
+    while True:
+        with faults.told():
+            cursor, names = await client.execute_command("SSCAN", key, cursor, "COUNT", PER_CALL)
+        if names:
+            yield names
+        if (cursor := int(cursor)) == 0:
+            return

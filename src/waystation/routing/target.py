@@ -1,0 +1,85 @@
+"""What a job asks of its worker."""
+
+import json
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from waystation.core.errors import InvalidOption
+from waystation.core.options import listed
+from waystation.routing.limits import Limit
+
+Mode: TypeAlias = Literal["any", "all"]
+Match: TypeAlias = Literal["category-all", "category-any"]
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Where a job may run; a category left empty always holds.
+
+    A named server decides alone. Otherwise each category must hold: in the mode `any` when the
+    worker has one of its values, in the mode `all` when it has every one. With the match
+    `category-any` one of the categories that are given is enough.
+    """
+
+    server: str | None = None
+    stack: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    region: tuple[str, ...] = ()
+    mode: Mode = "any"
+    match: Match = "category-all"
+    avoid: tuple[str, ...] = ()
+    """Servers that must not take it; filled in when a failure asks for another worker."""
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("any", "all"):
+            raise InvalidOption(f"target mode must be any or all, got {self.mode!r}")
+        if self.match not in ("category-all", "category-any"):
+            raise InvalidOption(
+                f"target match must be category-all or category-any, got {self.match!r}"
+            )
+        if self.server == "":
+            raise InvalidOption("a target's server must be a name or left out, got an empty one")
+        for category in ("stack", "capabilities", "region", "avoid"):
+            listed(f"a target's {category}", getattr(self, category))
+            for value in getattr(self, category):
+                if not isinstance(value, str) or not value:
+                    raise InvalidOption(f"a target's {category} must be names, got {value!r}")
+
+
+ANYWHERE = Target()
+
+
+def signature(type: str, target: Target, limit: Limit | None = None) -> str:
+    """The text that all jobs with the same needs share.
+
+    It is only a label: a client that writes the same needs otherwise makes another label, and
+    both are served.
+    """
+    parts: list[Any] = [
+        type,
+        target.mode,
+        target.server or "",
+        sorted(target.stack),
+        sorted(target.capabilities),
+        sorted(target.region),
+        sorted(target.avoid),
+    ]
+    if more := _what_few_ask_for(target, limit):
+        parts.append(more)
+    return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
+
+
+def _what_few_ask_for(target: Target, limit: Limit | None) -> dict[str, Any]:
+    more: dict[str, Any] = {}
+    if target.match != "category-all":
+        more["match"] = target.match
+    return more | msgspec.to_builtins(limit or Limit())
+
+
+def route(type: str, target: Target, priority: int, limit: Limit | None = None) -> str:
+    """A job's lane, H for priorities from 7 and N below, and its signature."""
+    return ("H" if priority >= HIGH_PRIORITY else "N") + signature(type, target, limit)
+
+
+HIGH_PRIORITY = 7
+"""From here on a job goes before all those below."""

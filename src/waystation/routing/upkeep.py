@@ -1,0 +1,235 @@
+"""What if nobody comes back: the duties of the one scheduler that leads."""
+
+import itertools
+from collections.abc import Sequence
+
+import msgspec
+
+from waystation.core import codec
+from waystation.core.clock import Clock
+from waystation.core.errors import InvalidInput
+from waystation.core.store import faults
+from waystation.core.store.leader import Term
+from waystation.core.store.script import Client
+from waystation.core.telemetry.logs import describe, get_logger
+from waystation.routing import admin_scripts, bridge_scripts
+from waystation.routing.job import WireJob, instance_of, text_of
+from waystation.routing.keys import RoutingKeys
+from waystation.routing.schedule import Schedule, turn
+from waystation.routing.scripts import SERVER_TIME
+
+_log = get_logger(__name__)
+
+BATCH = 100
+"""Jobs that one step of a duty takes."""
+
+
+class UpkeepOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How patient the upkeep is."""
+
+    max_stalls: int = 3
+    """Workers that may fall silent over one job before it is given up."""
+    silent_ms: int = 300_000
+    """How long a dead worker stays in the registry."""
+
+
+class Upkeep:
+    """The duties of the leader, one bounded pass each; a late leader's passes change nothing."""
+
+    def __init__(
+        self,
+        client: Client,
+        keys: RoutingKeys,
+        term: Term,
+        options: UpkeepOptions | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._client = client
+        self._keys = keys
+        self._term = term
+        self._options = options or UpkeepOptions()
+        self._clock = clock
+
+    async def promote_due(self) -> int:
+        """Let delayed jobs wait whose time has come; how many did."""
+        promoted = 0
+        while True:
+            count = await bridge_scripts.process_delayed(
+                self._client, self._keys, now=self._now(), batch=BATCH
+            )
+            promoted += count
+            if count < BATCH:
+                return promoted
+
+    async def fire_schedules(self) -> list[str]:
+        """Make the jobs of every slot whose time has come; their ids."""
+        now_ms = await self._now_ms()
+        with faults.told():
+            found = await self._client.execute_command(
+                "ZRANGEBYSCORE", self._keys.cron, 0, now_ms, "WITHSCORES", "LIMIT", 0, BATCH
+            )
+        if not found:
+            return []
+        ids, scores = found[::2], found[1::2]
+        with faults.told():
+            datas = await self._client.execute_command(
+                "MGET", *(self._keys.data_prefix.encode() + id for id in ids)
+            )
+        records: list[str | bytes | int] = []
+        for id, score, raw in zip(ids, scores, datas, strict=True):
+            records += self._turn(id, score, raw, now_ms)
+        return await admin_scripts.fire_cron(
+            self._client,
+            self._keys,
+            namespace=self._keys.namespace,
+            now=self._now(),
+            term=self._term.number,
+            schedules=records,
+        )
+
+    def _turn(
+        self, id: bytes, score: bytes, raw: bytes | None, now_ms: int
+    ) -> Sequence[str | bytes | int]:
+        # Others may have written half a millisecond; a slot is a whole one.
+        due_ms = int(float(score))
+        try:
+            name = text_of(id)
+            job = codec.decode(raw or b"", WireJob)
+            schedule = codec.decode(bytes(job.schedule), Schedule)
+            decided = turn(schedule, due_ms, now_ms)
+        except InvalidInput as error:
+            # It cannot be fired, now or later; it leaves the set and its data tells why.
+            _log.error("schedule_unreadable", line="routing", **describe(error))
+            return (id, score, "", "allow", 0, 0)
+        fired: list[str | bytes | int] = []
+        for slot in decided.fire:
+            fired += [slot, instance_of(raw or b"", f"{name}:{slot}", now_ms)]
+        next_ms = "" if decided.next_ms is None else decided.next_ms
+        left_out = decided.leave_out
+        head = (id, score, next_ms, schedule.overlap, len(decided.fire))
+        return (*head, *fired, len(left_out), *left_out)
+
+    async def recover(self) -> list[str]:
+        """Take back the jobs of workers that fell silent; their ids."""
+        taken: list[str] = []
+        given_up: list[str] = []
+        cursor, more = 0, True
+        while more:
+            page = await admin_scripts.recover(
+                self._client,
+                self._keys,
+                namespace=self._keys.namespace,
+                now=self._now(),
+                term=self._term.number,
+                max_stalls=self._options.max_stalls,
+                batch=BATCH,
+                cursor=cursor,
+            )
+            taken += page.names
+            given_up += page.given_up
+            cursor = page.cursor
+            more = cursor != 0 or len(page.names) >= BATCH
+        taken += await self._recover_foreign()
+        for id in taken:
+            _log.warning("job_stalled", line="routing", job_id=id)
+        for id in given_up:
+            error = "more workers fell silent while they held it than max_stalls allows"
+            _log.error("job_failed", line="routing", job_id=id, error_code="STALLED", error=error)
+        return taken
+
+    async def _recover_foreign(self) -> list[str]:
+        taken: list[str] = []
+        cursor = 0
+        while True:
+            page = await admin_scripts.recover_foreign(
+                self._client,
+                self._keys,
+                namespace=self._keys.namespace,
+                now=self._now(),
+                term=self._term.number,
+                batch=BATCH,
+                cursor=cursor,
+            )
+            taken += page.names
+            cursor = page.cursor
+            if cursor == 0:
+                return taken
+
+    async def reconcile(self) -> list[str]:
+        """Put right the counts of running jobs; the types that were wrong."""
+        with faults.told():
+            limited = await self._client.execute_command("HKEYS", self._keys.limits)
+        types = {type.decode() for type in limited} | await self._limited_by_their_jobs()
+        # The script adds the types of the jobs that run under a limit.
+        return await admin_scripts.reconcile(
+            self._client,
+            self._keys,
+            namespace=self._keys.namespace,
+            term=self._term.number,
+            counted=sorted(types),
+        )
+
+    async def _limited_by_their_jobs(self) -> set[str]:
+        # A count that is wrong hurts only where jobs wait for it.
+        types: set[str] = set()
+        for first in itertools.count(0, 1000):
+            with faults.told():
+                signatures = await self._client.execute_command(
+                    "ZRANGE", self._keys.heads, first, first + 999
+                )
+            types |= {codec.decode(each)[0] for each in signatures if each.endswith(b"}]")}
+            if len(signatures) < 1000:
+                break
+        return types
+
+    async def tidy(self) -> list[str]:
+        """Forget workers silent for long and signatures nobody asks for; those workers' ids."""
+        gone: list[str] = []
+        cursor = 0
+        while True:
+            page = await admin_scripts.tidy(
+                self._client,
+                self._keys,
+                namespace=self._keys.namespace,
+                now=self._now(),
+                term=self._term.number,
+                silent_ms=self._options.silent_ms,
+                batch=1000,
+                cursor=cursor,
+            )
+            gone += page.names
+            cursor = page.cursor
+            if cursor == 0:
+                return gone
+
+    async def reindex(self) -> int:
+        """Mend the index when others have changed the list with plain commands; how much it was."""
+        ask = self._client.execute_command
+        with faults.told():
+            listed = await ask("LLEN", self._keys.waiting)
+            placed = await ask("ZCARD", self._keys.places)
+        if listed == placed:
+            return 0
+        mended = 0
+        for first in range(0, max(listed, placed), 1000):
+            mended += await admin_scripts.reindex(
+                self._client,
+                self._keys,
+                namespace=self._keys.namespace,
+                now=self._now(),
+                term=self._term.number,
+                first=first,
+                count=1000,
+            )
+        return mended
+
+    def _now(self) -> str | int:
+        return self._clock.now_ms() if self._clock else SERVER_TIME
+
+    async def _now_ms(self) -> int:
+        if self._clock:
+            return self._clock.now_ms()
+        with faults.told():
+            seconds, micros = await self._client.execute_command("TIME")
+        return int(seconds) * 1000 + int(micros) // 1000

@@ -1,0 +1,49 @@
+"""How people get out of the line: called in as there are turns and seats."""
+
+from waystation.core.errors import InvalidOption
+from waystation.waitingroom import scripts
+from waystation.waitingroom.room import Room
+from waystation.waitingroom.scripts import Round
+from waystation.waitingroom.visitor import Lane
+
+BATCH = 1000
+"""People called in by one step, so that no step holds up the others for long."""
+
+
+class Admission:
+    """The duty that calls people in; several processes may do it at once, and none calls twice."""
+
+    def __init__(self, room: Room, *, batch: int = BATCH) -> None:
+        if not 1 <= batch <= BATCH:
+            raise InvalidOption(f"batch must be 1 to {BATCH}, got {batch}")
+        self._room = room
+        self._batch = batch
+
+    async def admit(self) -> Round:
+        """Call in everybody there is a turn and a seat for."""
+        called: list[str] = []
+        no_shows = ended = 0
+        while True:
+            step = await self._step(0, None)
+            called += step.called
+            no_shows += step.no_shows
+            ended += step.ended
+            if len(step.called) < self._batch:
+                return Round(called, no_shows, ended, step.waiting)
+
+    async def admit_now(self, count: int, *, lane: Lane | None = None) -> Round:
+        """Call in that many at once whatever the rate says, as long as there are seats."""
+        if not 1 <= count <= BATCH:
+            raise InvalidOption(f"count must be 1 to {BATCH}, got {count}")
+        return await self._step(count, lane)
+
+    async def _step(self, extra: int, lane: Lane | None) -> Round:
+        return await scripts.admit(
+            await self._room.client(),
+            self._room.keys_now(),
+            queue=self._room.queue_id,
+            now=self._room.now(),
+            most=extra or self._batch,
+            extra=extra,
+            only="" if lane is None else int(lane),
+        )

@@ -1,0 +1,338 @@
+"""What operators say and are told, field by field."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from waystation.waitingroom.admission import BATCH
+from waystation.waitingroom.codes import MOST_AT_ONCE, MOST_USES
+from waystation.waitingroom.control import LONGEST_FAIL_OPEN_S, LONGEST_RAMP_S
+from waystation.waitingroom.hours import Hour
+from waystation.waitingroom.http.framework.endpoints import stated
+from waystation.waitingroom.http.hooks.hooks import TOLD
+from waystation.waitingroom.http.operators.operators import Role
+from waystation.waitingroom.options import MOST_RATE
+
+LONGEST_MINUTES = 7 * 24 * 60
+MOST_OPEN_MINUTES = LONGEST_FAIL_OPEN_S / 60
+LONGEST_MESSAGE = 500
+LONGEST_DAYS = 366
+LONGEST_KEY = 256
+MOST_INVITES = 1000
+
+
+class NewRoom(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A room to be set up."""
+
+    id: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+    settings: dict[str, Any] = {}
+    """The names of `RoomOptions`; new_users_per_minute and total_active_users count, too."""
+
+
+class Rate(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How many come in."""
+
+    new_users_per_minute: Annotated[float, stated(minimum=0, maximum=60 * MOST_RATE)]
+    ramp_seconds: Annotated[int, stated(minimum=0, maximum=LONGEST_RAMP_S)] = 0
+
+
+class Minutes(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """For how long."""
+
+    minutes: Annotated[float, stated(exclusiveMinimum=1 / 120, maximum=MOST_OPEN_MINUTES)]
+
+
+class Message(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What everybody is told, by language; an empty one takes it away."""
+
+    text: dict[str, Annotated[str, stated(maxLength=LONGEST_MESSAGE)]]
+    level: Annotated[str, stated(enum=["info", "warning"])] = "info"
+    minutes: Annotated[float, stated(minimum=0, maximum=LONGEST_MINUTES)] = 0
+    """How long it is shown; 0 for until it is taken away."""
+
+
+class Admit(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How many to call in at once."""
+
+    count: Annotated[int, stated(minimum=1, maximum=BATCH)]
+    lane: Annotated[int | None, stated(enum=[None, 0, 1, 2, 3])] = None
+
+    def __post_init__(self) -> None:
+        if self.lane not in (None, 0, 1, 2, 3):
+            raise ValueError("lane must be 0 to 3")
+
+
+class Confirm(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The room's name, typed."""
+
+    confirm: str
+
+
+Instant = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+class NewEvent(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Something planned for a room."""
+
+    event_start_time: Instant
+    event_end_time: Instant
+    name: str = ""
+    prequeue_start_time: Instant | None = None
+    """From when people may gather; nothing to open without a pre-queue."""
+    shuffle_at_event_start: bool = False
+    """Whether those who gathered are drawn by lot."""
+    settings: dict[str, Any] = {}
+    """What is different while it lasts, in the names of a room's settings."""
+
+
+class PlannedEvent(msgspec.Struct, kw_only=True):
+    """An event, and how the room is set up while it lasts."""
+
+    id: str
+    name: str
+    status: str
+    """planned, gathering or running."""
+    event_start_time: str
+    event_end_time: str
+    prequeue_start_time: str | None
+    shuffle_at_event_start: bool
+    settings: dict[str, Any]
+
+
+class Events(msgspec.Struct, kw_only=True):
+    """What is planned."""
+
+    events: list[PlannedEvent]
+
+
+class RoomStatus(msgspec.Struct, kw_only=True):
+    """How a room does, in the names of other rooms."""
+
+    status: str
+    event_id: str | None
+    estimated_queued_users: int
+    estimated_total_active_users: int
+    max_estimated_time_minutes: float | None
+
+
+class Stats(msgspec.Struct, kw_only=True):
+    """The numbers of an instant and of its hour."""
+
+    now: str
+    serving_state: str
+    waiting: list[int]
+    prequeued: int
+    returned: int
+    called: int
+    missed: int
+    active: int
+    max_active: int
+    rate_per_minute: float
+    admission_rate_actual: float | None
+    wait_p50: float | None
+    wait_p90: float | None
+    hour: dict[str, int]
+    model: str
+
+
+LaneNumber = Annotated[int, msgspec.Meta(ge=0, le=3)]
+
+
+class NewInvites(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Invitations to be signed."""
+
+    keys: Annotated[
+        list[Annotated[str, stated(minLength=1, maxLength=LONGEST_KEY)]],
+        stated(minItems=1, maxItems=MOST_INVITES),
+    ]
+    """Whom they are for, in the words of the site: one place for each, however often it is used."""
+    lane: LaneNumber = 0
+    minutes: Annotated[float, stated(minimum=1, maximum=LONGEST_DAYS * 1440)] = 1440
+    address: Annotated[
+        str, stated(anyOf=[{"const": ""}, {"format": "ipv4"}, {"format": "ipv6"}])
+    ] = ""
+    """The only network it counts from, if any."""
+
+
+class Invite(msgspec.Struct, kw_only=True):
+    """One invitation."""
+
+    key: str
+    jti: str
+    ticket: str
+    url: str
+    expires_at: str
+
+
+class Invites(msgspec.Struct, kw_only=True):
+    """Invitations."""
+
+    invites: list[Invite]
+
+
+class NewCodes(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Access codes to be made."""
+
+    batch: Annotated[str, stated(pattern="^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+    """A name to find them by."""
+    count: Annotated[int, stated(minimum=1, maximum=MOST_AT_ONCE)]
+    uses: Annotated[int, stated(minimum=1, maximum=MOST_USES)] = 1
+    """Visitors that each of them lets in."""
+    lane: LaneNumber = 0
+    minutes: Annotated[float, stated(minimum=0, maximum=LONGEST_DAYS * 1440)] = 0
+    """How long they count; 0 for until they are taken back."""
+
+
+class MadeCodes(msgspec.Struct, kw_only=True):
+    """Access codes, for the only time."""
+
+    batch: str
+    codes: list[str]
+
+
+class CodeBatch(msgspec.Struct, kw_only=True):
+    """Codes that were made together."""
+
+    batch: str
+    lane: int
+    uses: int
+    codes: int
+    used: int
+    expires_at: str | None
+
+
+class Batches(msgspec.Struct, kw_only=True):
+    """All batches."""
+
+    batches: list[CodeBatch]
+
+
+class SignIn(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A key, shown once for a cookie."""
+
+    key: str
+    code: str = ""
+    """What the authenticator shows, for those who have one."""
+
+
+class Who(msgspec.Struct, kw_only=True):
+    """Somebody who may operate."""
+
+    name: str
+    role: str
+    queues: list[str]
+    """The only rooms; empty for all."""
+    expires_at: str | None
+
+
+class Everybody(msgspec.Struct, kw_only=True):
+    """All who may operate."""
+
+    operators: list[Who]
+
+
+class NewKey(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A key to be made."""
+
+    name: Annotated[str, stated(minLength=1, maxLength=64)]
+    role: Annotated[str, stated(enum=list(Role))] = "operator"
+    """connector, viewer, operator or admin."""
+    queues: list[str] = []
+    days: Annotated[float, stated(exclusiveMinimum=0, maximum=3650)] = 90
+
+
+class MadeKey(msgspec.Struct, kw_only=True):
+    """A key, for the only time."""
+
+    name: str
+    role: str
+    key: str
+
+
+class Analytics(msgspec.Struct, kw_only=True):
+    """The last hours of a room."""
+
+    queue: str
+    hours: list[Hour]
+
+
+class NewWebhook(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Somebody to be told."""
+
+    url: str
+    events: list[Annotated[str, stated(enum=list(TOLD))]] = []
+    """What they want to know; nothing for everything."""
+
+
+class MadeWebhook(msgspec.Struct, kw_only=True):
+    """A webhook, and its secret for the only time."""
+
+    id: str
+    url: str
+    events: list[str]
+    secret: str
+
+
+class Webhook(msgspec.Struct, kw_only=True):
+    """A webhook, and how it goes."""
+
+    id: str
+    url: str
+    events: list[str]
+    delivered: int
+    failures: int
+    last_error: str
+    next_try_at: str | None
+
+
+class Webhooks(msgspec.Struct, kw_only=True):
+    """All webhooks of a room."""
+
+    webhooks: list[Webhook]
+
+
+class Tried(msgspec.Struct, kw_only=True):
+    """What came of trying a webhook out."""
+
+    taken: bool
+    error: str
+
+
+class KeyChange(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Which keys to change."""
+
+    kind: Literal["invitations", "tickets", "sessions"]
+    emergency: bool = False
+    """Whether not to wait until everybody knows the new key, because the old one is known."""
+
+
+class KeyIds(msgspec.Struct, kw_only=True):
+    """The keys of one kind of token, by their ids."""
+
+    kind: str
+    next: str
+    current: str
+    previous: str | None
+    rotated_at: str | None
+
+
+class SigningKeys(msgspec.Struct, kw_only=True):
+    """All keys, by their ids."""
+
+    keys: list[KeyIds]
+
+
+class ListedSession(msgspec.Struct, kw_only=True):
+    """Somebody inside."""
+
+    session_id: str
+    status: str
+    started_at: str | None
+    page_views: int
+
+
+class Sessions(msgspec.Struct, kw_only=True):
+    """Those inside."""
+
+    sessions: list[ListedSession]

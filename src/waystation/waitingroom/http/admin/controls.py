@@ -1,0 +1,122 @@
+"""The operator's hand on a running room."""
+
+from collections.abc import Awaitable, Callable
+
+from waystation.core.errors import InvalidOption
+from waystation.waitingroom.admission import Admission
+from waystation.waitingroom.control import Control
+from waystation.waitingroom.http.admin import bodies
+from waystation.waitingroom.http.admin.office import FAILS, MOST_BODY, ROOT, Office
+from waystation.waitingroom.http.framework.endpoints import endpoint
+from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
+from waystation.waitingroom.http.framework.problems import Problem
+from waystation.waitingroom.http.visitors.telling import serving_state
+from waystation.waitingroom.visitor import Lane
+
+
+class Controls:
+    """Pause, resume, faster, slower, a word to everybody."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+
+    @endpoint(f"POST {ROOT}/{{id}}/pause", fails=FAILS, scope="operator")
+    async def pause(self, request: Request) -> Answer:
+        """Call nobody in; everybody keeps their place."""
+        return await self._do(request, "pause", Control.pause)
+
+    @endpoint(f"POST {ROOT}/{{id}}/resume", fails=FAILS, scope="operator")
+    async def resume(self, request: Request) -> Answer:
+        """Call people in again."""
+        return await self._do(request, "resume", Control.resume)
+
+    @endpoint(f"POST {ROOT}/{{id}}/queue-all", fails=FAILS, scope="operator")
+    async def queue_all(self, request: Request) -> Answer:
+        """Put everybody in line and call nobody in."""
+        return await self._do(request, "queue-all", Control.queue_all)
+
+    @endpoint(f"POST {ROOT}/{{id}}/drain", fails=FAILS, scope="operator")
+    async def drain(self, request: Request) -> Answer:
+        """Let the line in, and nobody join it."""
+        return await self._do(request, "drain", Control.drain)
+
+    @endpoint(f"POST {ROOT}/{{id}}/close", fails=FAILS, scope="admin")
+    async def close(self, request: Request) -> Answer:
+        """End it."""
+        return await self._do(request, "close", Control.shut, scope="admin")
+
+    @endpoint(f"POST {ROOT}/{{id}}/fail-open", takes=bodies.Minutes, fails=FAILS, scope="admin")
+    async def fail_open(self, request: Request) -> Answer:
+        """Let everybody in who asks, for some minutes."""
+        await self._office.allowed(request, "admin")
+        asked = await request.read(bodies.Minutes)
+        if asked.minutes > bodies.MOST_OPEN_MINUTES:
+            raise InvalidOption(f"minutes must be at most {bodies.MOST_OPEN_MINUTES:g}")
+
+        async def open_up(control: Control) -> None:
+            await control.fail_open(round(asked.minutes * 60))
+
+        return await self._do(request, "fail-open", open_up, scope="admin")
+
+    @endpoint(f"POST {ROOT}/{{id}}/rate", takes=bodies.Rate, fails=FAILS, scope="operator")
+    async def rate(self, request: Request) -> Answer:
+        """Change how many come in, at once or step by step."""
+        await self._office.allowed(request, "operator")
+        asked = await request.read(bodies.Rate)
+
+        async def set_rate(control: Control) -> None:
+            await control.set_rate(asked.new_users_per_minute / 60, ramp_s=asked.ramp_seconds)
+
+        return await self._do(request, "rate", set_rate)
+
+    @endpoint(f"POST {ROOT}/{{id}}/message", takes=bodies.Message, fails=FAILS, scope="operator")
+    async def message(self, request: Request) -> Answer:
+        """Tell everybody something, or nothing any more."""
+        await self._office.allowed(request, "operator")
+        asked = await request.read(bodies.Message, MOST_BODY)
+        if any(len(text) > bodies.LONGEST_MESSAGE for text in asked.text.values()):
+            raise InvalidOption(f"a message may have {bodies.LONGEST_MESSAGE} characters")
+        if not 0 <= asked.minutes <= bodies.LONGEST_MINUTES:
+            raise InvalidOption(f"minutes must be 0 to {bodies.LONGEST_MINUTES}")
+
+        async def tell(control: Control) -> None:
+            now_ms = self._office.desk.clock.now_ms()
+            until = now_ms + round(asked.minutes * 60_000) if asked.minutes else 0
+            await control.tell(asked.text, level=asked.level, expires_ms=until)
+
+        return await self._do(request, "message", tell)
+
+    @endpoint(f"POST {ROOT}/{{id}}/reset", takes=bodies.Confirm, fails=FAILS, scope="admin")
+    async def reset(self, request: Request) -> Answer:
+        """Let no token count any longer, once the room's name was typed."""
+        await self._office.allowed(request, "admin")
+        asked = await request.read(bodies.Confirm)
+        if asked.confirm != request.slots["id"]:
+            raise Problem(422, "NOT_CONFIRMED", "confirm must be the name of the room")
+        return await self._do(request, "reset", Control.revoke_everything, scope="admin")
+
+    @endpoint(f"POST {ROOT}/{{id}}/admit", takes=bodies.Admit, fails=FAILS, scope="operator")
+    async def admit(self, request: Request) -> Answer:
+        """Call some in now, whatever the rate says."""
+        room, who = await self._office.allowed(request, "operator")
+        asked = await request.read(bodies.Admit)
+        lane = None if asked.lane is None else Lane(asked.lane)
+        called = await Admission(room).admit_now(asked.count, lane=lane)
+        after = {"called": len(called.called), "waiting": called.waiting}
+        await self._office.note(who, "admit", room, before=None, after=after)
+        return answer(after)
+
+    async def _do(
+        self,
+        request: Request,
+        action: str,
+        step: Callable[[Control], Awaitable[object]],
+        *,
+        scope: str = "operator",
+    ) -> Answer:
+        room, who = await self._office.allowed(request, scope)
+        before = await room.pulse()
+        await step(Control(room))
+        after = await room.pulse()
+        await self._office.note_change(who, action, room, before, after)
+        return answer({"serving_state": serving_state(after), "version": after.version})

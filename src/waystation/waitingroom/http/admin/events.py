@@ -1,0 +1,111 @@
+"""What is planned for a room: put down, looked at as if it were on, and called off."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from waystation.core.errors import NotFound
+from waystation.waitingroom.http.admin import bodies
+from waystation.waitingroom.http.admin.merging import merged
+from waystation.waitingroom.http.admin.office import FAILS, MOST_BODY, ROOT, Office
+from waystation.waitingroom.http.framework.endpoints import endpoint
+from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
+from waystation.waitingroom.http.visitors.telling import instant
+from waystation.waitingroom.options import RoomOptions
+from waystation.waitingroom.pulse import Pulse
+from waystation.waitingroom.schedule import CURRENT, Event, Schedule, changes_of
+from waystation.waitingroom.visitor import new_id
+
+
+class EventAdmin:
+    """The events of rooms."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+
+    @endpoint(f"GET {ROOT}/{{id}}/events", gives={200: bodies.Events}, fails=FAILS, scope="viewer")
+    async def every(self, request: Request) -> Answer:
+        """What is planned, the next first."""
+        room, _ = await self._office.allowed(request, "viewer")
+        pulse = await room.pulse()
+        told = [_told(each, pulse) for each in await Schedule(room).planned()]
+        return answer(bodies.Events(events=told))
+
+    @endpoint(
+        f"POST {ROOT}/{{id}}/events",
+        takes=bodies.NewEvent,
+        gives={201: bodies.PlannedEvent},
+        fails=FAILS,
+        scope="admin",
+    )
+    async def plan(self, request: Request) -> Answer:
+        """Plan an event, with a pre-queue, a draw and other settings while it lasts."""
+        room, who = await self._office.allowed(request, "admin")
+        asked = await request.read(bodies.NewEvent, MOST_BODY)
+        pulse = await room.pulse()
+        options, own = merged(pulse.options, asked.settings)
+        gathers = asked.prequeue_start_time
+        event = Event(
+            id=new_id(self._office.desk.bits),
+            name=asked.name[:200],
+            starts_ms=_millis(asked.event_start_time),
+            ends_ms=_millis(asked.event_end_time),
+            gathers_ms=None if gathers is None else _millis(gathers),
+            by_lot=asked.shuffle_at_event_start,
+            changes={**changes_of(pulse.options, options), **own},
+        )
+        schedule = Schedule(room)
+        await schedule.plan(event)
+        await schedule.keep()
+        after = msgspec.to_builtins(event)
+        await self._office.note(who, "plan-event", room, before=None, after=after)
+        return answer(_told(event, await room.pulse()), 201)
+
+    @endpoint(
+        f"GET {ROOT}/{{id}}/events/{{event}}",
+        gives={200: bodies.PlannedEvent},
+        fails=FAILS,
+        scope="viewer",
+    )
+    async def look(self, request: Request) -> Answer:
+        """An event, and the room's settings as if it were on."""
+        room, _ = await self._office.allowed(request, "viewer")
+        wanted = request.slots["event"]
+        found = next((e for e in await Schedule(room).planned() if e.id == wanted), None)
+        if found is None:
+            raise NotFound("there is no such event")
+        return answer(_told(found, await room.pulse()))
+
+    @endpoint(
+        f"DELETE {ROOT}/{{id}}/events/{{event}}", gives={204: None}, fails=FAILS, scope="admin"
+    )
+    async def cancel(self, request: Request) -> Answer:
+        """Call an event off, or end one that is on."""
+        room, who = await self._office.allowed(request, "admin")
+        id = request.slots["event"]
+        await Schedule(room).cancel(id)
+        await self._office.note(who, "cancel-event", room, before=id, after=None)
+        return Answer(204)
+
+
+def _told(event: Event, pulse: Pulse) -> bodies.PlannedEvent:
+    status = "planned"
+    if pulse.fields.get(CURRENT) == event.id:
+        status = "running" if pulse.phase == "open" else "gathering"
+    as_if = {**pulse.options.to_fields(), **event.changes}
+    settings: dict[str, Any] = msgspec.to_builtins(RoomOptions.from_fields(as_if))
+    return bodies.PlannedEvent(
+        id=event.id,
+        name=event.name,
+        status=status,
+        event_start_time=instant(event.starts_ms),
+        event_end_time=instant(event.ends_ms),
+        prequeue_start_time=None if event.gathers_ms is None else instant(event.gathers_ms),
+        shuffle_at_event_start=event.by_lot,
+        settings=settings,
+    )
+
+
+def _millis(at: datetime) -> int:
+    return round(at.timestamp() * 1000)

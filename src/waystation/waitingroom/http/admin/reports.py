@@ -1,0 +1,77 @@
+"""What happened, for people and for spreadsheets."""
+
+import msgspec
+
+from waystation.core.errors import InvalidOption
+from waystation.waitingroom import hours
+from waystation.waitingroom.hours import MOST_HOURS, Hour
+from waystation.waitingroom.http.admin import bodies
+from waystation.waitingroom.http.admin.office import FAILS, ROOT, Office
+from waystation.waitingroom.http.framework.endpoints import endpoint
+from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
+from waystation.waitingroom.http.framework.tables import table
+from waystation.waitingroom.http.rooms import name_of
+from waystation.waitingroom.http.visitors.telling import instant
+
+MOST_ENTRIES = 200
+MOST_EXPORTED = 10_000
+_HOURS = {"hours": {"type": "integer", "minimum": 1, "maximum": MOST_HOURS}}
+_AUDIT = ("at", "who", "role", "action", "queue", "before", "after")
+
+
+class Reports:
+    """The last day of a room, and what operators did."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+
+    @endpoint(
+        f"GET {ROOT}/{{id}}/analytics",
+        gives={200: bodies.Analytics},
+        query=_HOURS,
+        fails=FAILS,
+        scope="viewer",
+    )
+    async def analytics(self, request: Request) -> Answer:
+        """Hour by hour: who came, who went, and how long they waited."""
+        room, _ = await self._office.allowed(request, "viewer")
+        found = await hours.last(room, _asked_hours(request))
+        return answer(bodies.Analytics(queue=name_of(room.queue_id), hours=found))
+
+    @endpoint(
+        f"GET {ROOT}/{{id}}/export", gives={200: None}, query=_HOURS, fails=FAILS, scope="viewer"
+    )
+    async def export(self, request: Request) -> Answer:
+        """The same as a CSV file."""
+        room, _ = await self._office.allowed(request, "viewer")
+        found = await hours.last(room, _asked_hours(request))
+        rows = [list(msgspec.structs.astuple(each)) for each in found]
+        return table(f"{name_of(room.queue_id)}-hours", Hour.__struct_fields__, rows)
+
+    @endpoint("GET /api/v1/admin/audit", fails=(400, 401, 403, 429, 503), scope="admin")
+    async def audit(self, request: Request) -> Answer:
+        """Who did what, the latest first."""
+        await self._office.operators.require(request, "admin")
+        return answer({"entries": await self._office.operators.audit(MOST_ENTRIES)})
+
+    @endpoint(
+        "GET /api/v1/admin/audit/export",
+        gives={200: None},
+        fails=(400, 401, 403, 429, 503),
+        scope="admin",
+    )
+    async def export_audit(self, request: Request) -> Answer:
+        """The same as a CSV file, as far back as it is kept."""
+        await self._office.operators.require(request, "admin")
+        entries = await self._office.operators.audit(MOST_EXPORTED)
+        rows = [
+            [instant(int(each["at"])), *(each[name] for name in _AUDIT[1:])] for each in entries
+        ]
+        return table("audit", _AUDIT, rows)
+
+
+def _asked_hours(request: Request) -> int:
+    text = request.query.get("hours", str(MOST_HOURS))
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:4]) <= MOST_HOURS:
+        raise InvalidOption(f"hours must be 1 to {MOST_HOURS}")
+    return int(text)

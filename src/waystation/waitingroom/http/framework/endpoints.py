@@ -1,0 +1,178 @@
+"""What can be asked for: a table that requests are matched with and the reference is made from."""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+
+from waystation.waitingroom.http.framework.exchange import Answer, Request
+from waystation.waitingroom.http.framework.problems import Problem
+
+MOST_KNOWN = 1024
+"""Paths whose endpoint is remembered; nearly all visitors ask for the same few."""
+
+Handler: TypeAlias = Callable[[Request], Awaitable[Answer]]
+Method = TypeVar("Method", bound=Callable[..., Awaitable[Answer]])
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the table."""
+
+    method: str
+    path: str
+    """With `{name}` where it varies."""
+    handler: Handler
+    summary: str
+    group: str
+    takes: Any = None
+    """What the body must be."""
+    gives: Mapping[int, Any] = {}
+    """What comes back, by status; None for no body or one that is no JSON."""
+    query: Mapping[str, Mapping[str, Any]] = {}
+    """What may be asked for behind the question mark, as JSON schemas."""
+    needs: tuple[str, ...] = ()
+    """What of that has to be there."""
+    fails: tuple[int, ...] = ()
+    """The statuses of the problems that may come back instead."""
+    scope: str | None = None
+    """What has to be shown: a ticket, a session, or a key that allows this; None for nothing."""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a declaration says about the method below it."""
+
+    method: str
+    path: str
+    takes: Any = None
+    gives: Mapping[int, Any] = {}
+    query: Mapping[str, Mapping[str, Any]] = {}
+    needs: tuple[str, ...] = ()
+    fails: tuple[int, ...] = ()
+    scope: str | None = None
+
+
+def stated(**schema: Any) -> msgspec.Meta:
+    """What the document says about a field; checked where it is used, with words of its own."""
+    return msgspec.Meta(extra_json_schema=schema)
+
+
+def endpoint(
+    asked: str,
+    *,
+    takes: Any = None,
+    gives: Mapping[int, Any] | None = None,
+    query: Mapping[str, Mapping[str, Any]] | None = None,
+    needs: tuple[str, ...] = (),
+    fails: tuple[int, ...] = (),
+    scope: str | None = None,
+) -> Callable[[Method], Method]:
+    """Declare that a method answers `GET /some/{path}`; its docstring is the summary."""
+    method, _, path = asked.partition(" ")
+
+    def declare(handler: Method) -> Method:
+        said = Asked(
+            method=method,
+            path=path,
+            takes=takes,
+            gives=gives or {200: dict},
+            query=query or {},
+            needs=needs,
+            fails=fails,
+            scope=scope,
+        )
+        setattr(handler, _DECLARED, [*getattr(handler, _DECLARED, ()), said])
+        return handler
+
+    return declare
+
+
+def declared(kind: type) -> Iterator[tuple[Asked, str]]:
+    """Every endpoint that a class declares, and what it is for."""
+    for member in vars(kind).values():
+        for said in getattr(member, _DECLARED, ()):
+            yield said, (member.__doc__ or "").partition("\n")[0].rstrip(".")
+
+
+def offered(*by: object, group: str) -> Iterator[Endpoint]:
+    """Every endpoint that these declare, in the order of their methods."""
+    for each in by:
+        for name, member in vars(type(each)).items():
+            for said in getattr(member, _DECLARED, ()):
+                yield Endpoint(
+                    method=said.method,
+                    path=said.path,
+                    handler=getattr(each, name),
+                    summary=(member.__doc__ or "").partition("\n")[0].rstrip("."),
+                    group=group,
+                    takes=said.takes,
+                    gives=said.gives,
+                    query=said.query,
+                    needs=said.needs,
+                    fails=said.fails,
+                    scope=said.scope,
+                )
+
+
+_DECLARED = "_endpoints"
+
+
+class Table:
+    """Finds the endpoint that a request is for."""
+
+    def __init__(self, endpoints: Iterable[Endpoint]) -> None:
+        self._endpoints = list(endpoints)
+        self._root: dict[str, Any] = {}
+        self._known: dict[tuple[str, str], tuple[Endpoint, Mapping[str, str]]] = {}
+        for each in self._endpoints:
+            self._add(each)
+
+    def __iter__(self) -> Iterator[Endpoint]:
+        return iter(self._endpoints)
+
+    def _add(self, endpoint: Endpoint) -> None:
+        node, names = self._root, list[str]()
+        for part in endpoint.path[1:].split("/"):
+            if part.startswith("{"):
+                names.append(part[1:-1])
+                part = _ANY
+            node = node.setdefault(part, {})
+        node.setdefault(_HERE, {})[endpoint.method] = (endpoint, names)
+
+    def find(self, method: str, path: str) -> tuple[Endpoint, Mapping[str, str]]:
+        """The endpoint, and what its varying parts are; a Problem when there is none."""
+        known = self._known.get((method, path))
+        if known is None:
+            known = self._look_up(method, path)
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[method, path] = known
+        return known
+
+    def _look_up(self, method: str, path: str) -> tuple[Endpoint, Mapping[str, str]]:
+        values = list[str]()
+        node = self._root
+        for part in path[1:].split("/"):
+            # An empty part would let `//x` and `/x` be two names of one thing.
+            if part in node and part:
+                node = node[part]
+            elif _ANY in node and part:
+                node = node[_ANY]
+                values.append(part)
+            else:
+                raise Problem(404, "NOT_FOUND", "there is nothing here")
+        here = node.get(_HERE)
+        if here is None:
+            raise Problem(404, "NOT_FOUND", "there is nothing here")
+        found = here.get(method) or (here.get("GET") if method == "HEAD" else None)
+        if found is None:
+            allowed = ", ".join(sorted(here))
+            raise Problem(
+                405, "METHOD_NOT_ALLOWED", f"{allowed} can be asked for", headers={"allow": allowed}
+            )
+        endpoint, names = found
+        return endpoint, dict(zip(names, values, strict=True))
+
+
+# Neither can be part of a path.
+_ANY = "{}"
+_HERE = "/"

@@ -1,0 +1,211 @@
+"""One request and its answer, as plain as ASGI gives them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from waystation.core import codec
+from waystation.core.errors import Malformed
+from waystation.waitingroom.http.framework.problems import Problem
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+
+MOST_BODY = 4096
+"""Bytes of a visitor's request; everything a visitor may say fits."""
+
+PATIENCE_S = 10.0
+"""How long a body may take to come."""
+OURS = ("__Host-wr_", "wr_")
+"""What the names of the room's cookies begin with."""
+
+T = TypeVar("T")
+_JSON = b"application/json"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What goes back."""
+
+    status: int = 200
+    body: bytes = b""
+    kind: bytes = _JSON
+    headers: Headers = []
+
+    async def send(self, send: Send) -> None:
+        """Put it on its way."""
+        head, body = self.messages()
+        await send(head)
+        await send(body)
+
+    def messages(self) -> tuple[Message, Message]:
+        """The two messages that say it; they may be sent again and again."""
+        head = [
+            (b"content-type", self.kind),
+            (b"content-length", b"%d" % len(self.body)),
+            *self.headers,
+        ]
+        # No body, no type: a 204 or 304 says all there is to say.
+        if self.status in (204, 304):
+            head = self.headers
+        return (
+            {"type": "http.response.start", "status": self.status, "headers": head},
+            {"type": "http.response.body", "body": self.body},
+        )
+
+
+NO_STORE = (b"cache-control", b"no-store")
+
+
+def answer(body: Any, status: int = 200, *headers: tuple[bytes, bytes]) -> Answer:
+    """A JSON answer that nobody may keep."""
+    return Answer(status, codec.encode(body), headers=[NO_STORE, *headers])
+
+
+class Request:
+    """What came, read only as far as somebody asks."""
+
+    def __init__(
+        self, scope: Scope, receive: Receive, address: str, *, proxied: bool = False
+    ) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.address = address
+        """Where the visitor really comes from, as far as we may believe it."""
+        self.proxied = proxied
+        """Whether it came from a proxy whose word is believed."""
+        self.slots: Mapping[str, str] = {}
+        """What the parts of the path that vary are here."""
+        self._scope = scope
+        self._receive = receive
+        self._raw: list[tuple[bytes, bytes]] = scope["headers"]
+        self.headers: dict[bytes, bytes] = dict(self._raw)
+        """The headers by lower-case name; the last of several counts."""
+        self._cookies: dict[str, str] | None = None
+
+    def header(self, name: str, default: str = "") -> str:
+        """One header as text."""
+        found = self.headers.get(name.encode())
+        return default if found is None else found.decode("latin-1")
+
+    @property
+    def query_string(self) -> str:
+        """The query as it came."""
+        return self._scope["query_string"].decode("latin-1")
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The query; the last of several counts."""
+        asked = self.query_string
+        return dict(parse_qsl(asked, keep_blank_values=True)) if asked else {}
+
+    @property
+    def cookies(self) -> dict[str, str]:
+        """The cookies; of two under one name that disagree neither counts."""
+        if self._cookies is None:
+            self._cookies = self._read_cookies() if b"cookie" in self.headers else {}
+        return self._cookies
+
+    @property
+    def cookies_of_others(self) -> str:
+        """The cookies that are not the room's, as they came."""
+        pairs = [
+            pair.strip()
+            for name, value in self._raw
+            if name == b"cookie"
+            for pair in value.decode("latin-1").split(";")
+        ]
+        return "; ".join(each for each in pairs if each and not each.startswith(OURS))
+
+    def _read_cookies(self) -> dict[str, str]:
+        found: dict[str, set[str]] = {}
+        for name, value in self._raw:
+            if name != b"cookie":
+                continue
+            for pair in value.decode("latin-1").split(";"):
+                key, equals, text = pair.strip().partition("=")
+                if equals:
+                    found.setdefault(key, set()).add(text)
+        return {key: texts.pop() for key, texts in found.items() if len(texts) == 1}
+
+    @property
+    def host(self) -> str:
+        """The host that this was sent to."""
+        return self.header("host")
+
+    @property
+    def site_host(self) -> str:
+        """The host that the visitor asked for; a proxy says it, if it is believed."""
+        said = self.header("x-original-host") or self.header("x-forwarded-host")
+        return said if said and self.proxied else self.host
+
+    @property
+    def wants_page(self) -> bool:
+        """Whether a browser asks for something to show."""
+        return "text/html" in self.header("accept")
+
+    async def body(self, most: int = MOST_BODY) -> bytes:
+        """The whole body, unless it is longer than it may be."""
+        length = self._told_length()
+        if length is not None and length > most:
+            raise _too_large(most)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await self._whole(length, most)
+        except TimeoutError:
+            raise Problem(
+                408,
+                "BODY_TOO_SLOW",
+                f"a body must be here within {PATIENCE_S:g} s",
+                headers={"connection": "close"},
+            ) from None
+
+    async def gone(self) -> None:
+        """Wait until whoever asked is no longer there."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def _whole(self, length: int | None, most: int) -> bytes:
+        whole = b""
+        # Asking again for the end of what is here already would cost a turn of the loop.
+        while length is None or len(whole) < length:
+            message = await self._receive()
+            whole += message.get("body", b"")
+            if len(whole) > most:
+                raise _too_large(most)
+            if not message.get("more_body") or message["type"] == "http.disconnect":
+                break
+        return whole
+
+    def _told_length(self) -> int | None:
+        """How long the body is, where that was told beforehand."""
+        told = self.headers.get(b"content-length", b"")
+        return int(told) if told.isdigit() and b"transfer-encoding" not in self.headers else None
+
+    async def read(self, kind: type[T], most: int = MOST_BODY) -> T:
+        """The body as what it should be: JSON, or nothing where everything has a default."""
+        raw = await self.body(most)
+        if raw and not self._says_json():
+            raise Problem(415, "UNSUPPORTED_MEDIA_TYPE", "a body must be application/json")
+        try:
+            return codec.decode(raw or b"{}", kind)
+        except Malformed as error:
+            raise Problem(400, "MALFORMED", str(error)) from None
+
+    def _says_json(self) -> bool:
+        told = self.headers.get(b"content-type", b"")
+        return told == _JSON or told.partition(b";")[0].strip().lower() == _JSON
+
+    async def form(self, most: int = MOST_BODY) -> dict[str, str]:
+        """The body as a page's form sends it."""
+        raw = await self.body(most)
+        return dict(parse_qsl(raw.decode("latin-1"), keep_blank_values=True))
+
+
+def _too_large(most: int) -> Problem:
+    return Problem(413, "PAYLOAD_TOO_LARGE", f"a body may have {most} bytes")

@@ -1,0 +1,102 @@
+"""Who wants to be told what, and how far they have been told."""
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from waystation.core import codec
+from waystation.core.errors import InvalidOption, NotFound
+from waystation.core.store import faults
+from waystation.waitingroom.http.keys import DoorKeys
+from waystation.waitingroom.room import Room
+from waystation.waitingroom.visitor import new_id
+
+MOST_HOOKS = 10
+TOLD = (
+    "waiting", "delayed", "admitted", "claimed", "missed", "recovered", "left", "expired",
+    "refused", "completed", "cancelled", "paused", "resumed", "changed",
+)  # fmt: skip
+"""The events of a room that can be asked for."""
+
+
+class Hook(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody who wants to be told."""
+
+    id: str
+    url: str
+    events: list[str]
+    secret: str
+    """What deliveries are signed with; shown when the hook is made, and then no more."""
+
+
+class State(msgspec.Struct, kw_only=True):
+    """How far a hook has been told, and how that goes."""
+
+    cursor: str
+    """The last entry of the room's stream that it knows, or that was not for it."""
+    delivered: int = 0
+    failures: int = 0
+    """In a row; none after one that went well."""
+    next_ms: int = 0
+    """Not to be tried again before."""
+    last_error: str = ""
+
+
+class Hooks:
+    """The webhooks of one room."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._keys = DoorKeys(room.queue_id)
+
+    async def every(self) -> list[Hook]:
+        """All of them."""
+        raw: Sequence[bytes] = await self._ask("HVALS", self._keys.hooks)
+        return sorted((codec.decode(each, Hook) for each in raw), key=lambda each: each.id)
+
+    async def add(self, url: str, events: Sequence[str]) -> Hook:
+        """Tell whoever listens there from now on."""
+        if unknown := sorted(set(events) - set(TOLD)):
+            raise InvalidOption(f"a room tells no {', '.join(unknown)}; it tells {', '.join(TOLD)}")
+        if len(await self.every()) >= MOST_HOOKS:
+            raise InvalidOption(f"a room may have {MOST_HOOKS} webhooks")
+        hook = Hook(
+            id=new_id(secrets.SystemRandom()),
+            url=url,
+            events=sorted(set(events) or set(TOLD)),
+            secret=f"whs_{secrets.token_urlsafe(32)}",
+        )
+        newest = await self._ask("XREVRANGE", self._room.keys.events, "+", "-", "COUNT", 1)
+        await self.write(hook.id, State(cursor=newest[0][0].decode() if newest else "0-0"))
+        await self._ask("HSET", self._keys.hooks, hook.id, codec.encode(hook))
+        return hook
+
+    async def remove(self, id: str) -> None:
+        """Tell them nothing any more; NotFound when there is no such hook."""
+        gone = await self._ask("HDEL", self._keys.hooks, id)
+        await self._ask("HDEL", self._keys.hook_states, id)
+        if not gone:
+            raise NotFound("there is no such webhook")
+
+    async def state(self, id: str) -> State:
+        """How far a hook has been told."""
+        raw = await self._ask("HGET", self._keys.hook_states, id)
+        return codec.decode(raw, State) if raw else State(cursor="0-0")
+
+    async def write(self, id: str, state: State) -> None:
+        """Remember how far a hook has been told."""
+        await self._ask("HSET", self._keys.hook_states, id, codec.encode(state))
+
+    async def _ask(self, *command: Any) -> Any:
+        with faults.told():
+            return await (await self._room.client()).execute_command(*command)
+
+
+def signature(secret: str, body: bytes, now_s: int) -> str:
+    """What the header `Wr-Signature` says; whoever knows the secret can check it."""
+    mac = hmac.new(secret.encode(), f"{now_s}.".encode() + body, hashlib.sha256)
+    return f"t={now_s},v1={mac.hexdigest()}"

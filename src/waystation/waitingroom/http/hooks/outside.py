@@ -1,0 +1,154 @@
+"""Requests to addresses that somebody typed in, which must not lead back inside.
+
+The name is resolved once, what it stands for is judged, and the connection goes to the address that
+was judged: a name that means something else a moment later changes nothing. Redirects are not
+followed.
+"""
+
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from functools import cache
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from typing import TypeAlias
+from urllib.parse import SplitResult, urlsplit
+
+from waystation.core.errors import InvalidOption
+from waystation.waitingroom.http.framework.addresses import Network
+
+PATIENCE_S = 5.0
+LONGEST_URL = 500
+_NAT64 = IPv6Network("64:ff9b::/96")
+"""How IPv4 is reached from networks that have none (RFC 6052)."""
+_OWN_NAT64 = IPv6Network("64:ff9b:1::/48")
+
+Address: TypeAlias = IPv4Address | IPv6Address
+
+
+class Unreachable(Exception):
+    """Nobody answered, or nobody who may be asked."""
+
+
+def checked(url: str, inside: Sequence[Network]) -> str:
+    """An address that may be asked at all; InvalidOption says why another may not.
+
+    What a name stands for is only known when it is asked, so names are judged then.
+    """
+    parts = _plain(url, inside)
+    host = parts.hostname or ""
+    address = _written_out(host)
+    if address is not None and not _may_go(address, inside, secure=parts.scheme == "https"):
+        raise InvalidOption(_leads_inside(host))
+    return url
+
+
+def _plain(url: str, inside: Sequence[Network]) -> SplitResult:
+    parts = _split(url)
+    if parts.scheme != "https" and not (parts.scheme == "http" and inside):
+        raise InvalidOption("a webhook's url must start with https://")
+    return parts
+
+
+def post(url: str, body: bytes, headers: Mapping[str, str], inside: Sequence[Network]) -> int:
+    """Send a body and say what status came back."""
+    parts = _plain(url, inside)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    host = parts.hostname or ""
+    address = _allowed(host, port, inside, secure=parts.scheme == "https")
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    try:
+        with closing(_connection(parts.scheme, host, address, port)) as connection:
+            connection.request("POST", path, body, dict(headers))
+            answer = connection.getresponse()
+            answer.read(1024)
+            return answer.status
+    except (OSError, HTTPException) as error:
+        raise Unreachable(f"{host} does not answer: {type(error).__name__}") from error
+
+
+def _split(url: str) -> SplitResult:
+    plain = url.isascii() and url.isprintable() and " " not in url and "\\" not in url
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        raise InvalidOption("a webhook's url cannot be read") from None
+    if not plain or len(url) > LONGEST_URL or not parts.hostname or "@" in parts.netloc:
+        raise InvalidOption("a webhook's url must be plain, short and without a user in it")
+    return parts
+
+
+def _allowed(host: str, port: int, inside: Sequence[Network], *, secure: bool) -> str:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise Unreachable(f"nobody knows {host}") from error
+    for *_, place in found:
+        address = ip_address(str(place[0]).partition("%")[0])
+        if _may_go(address, inside, secure=secure):
+            return str(address)
+    raise Unreachable(_leads_inside(host))
+
+
+def _leads_inside(host: str) -> str:
+    return f"{host} leads inside, where no webhook may go"
+
+
+def _may_go(address: Address, inside: Sequence[Network], *, secure: bool) -> bool:
+    """Whether a webhook may go to this address: to networks of our own, else to public ones."""
+    ends = _ends(address)
+    if any(end in network for end in ends for network in inside):
+        return True
+    return secure and all(_is_public(end) for end in ends)
+
+
+def _is_public(address: Address) -> bool:
+    # Python takes the networks' own kind of NAT64 (RFC 8215) for one that everybody reaches.
+    own = isinstance(address, IPv6Address) and address in _OWN_NAT64
+    return address.is_global and not address.is_multicast and not own
+
+
+def _ends(address: Address) -> list[Address]:
+    """Where an address leads to: IPv6 has several ways of writing an IPv4 address into its own."""
+    if isinstance(address, IPv4Address):
+        return [address]
+    if address in _NAT64:
+        return [IPv4Address(int(address) & 0xFFFFFFFF)]
+    if address.teredo:
+        return [address, *address.teredo]
+    within = address.ipv4_mapped or address.sixtofour
+    return [within] if within else [address]
+
+
+def _written_out(host: str) -> Address | None:
+    """The address that a host is, however it is written; None for a name."""
+    name = host.rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return IPv4Address("127.0.0.1")
+    try:
+        found = socket.getaddrinfo(host, None, flags=socket.AI_NUMERICHOST)
+    except (OSError, UnicodeError):
+        return None
+    return ip_address(str(found[0][4][0]).partition("%")[0])
+
+
+def _connection(scheme: str, host: str, address: str, port: int) -> HTTPConnection:
+    if scheme == "http":
+        plain = HTTPConnection(host, port, timeout=PATIENCE_S)
+        plain.sock = socket.create_connection((address, port), PATIENCE_S)
+        return plain
+    secure = HTTPSConnection(host, port, timeout=PATIENCE_S, context=_context())
+    raw = socket.create_connection((address, port), PATIENCE_S)
+    try:
+        secure.sock = _context().wrap_socket(raw, server_hostname=host)
+    except OSError:
+        raw.close()
+        raise
+    return secure
+
+
+@cache
+def _context() -> ssl.SSLContext:
+    return ssl.create_default_context()

@@ -1,0 +1,133 @@
+"""An identity provider: where it is asked, what it is asked, and what it says."""
+
+import asyncio
+import hashlib
+from base64 import b64encode, urlsafe_b64encode
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from waystation.core.clock import Clock
+from waystation.waitingroom.http.operators.oidc import id_token
+from waystation.waitingroom.http.operators.oidc.asking import ask
+from waystation.waitingroom.http.operators.oidc.errors import ProviderAway, SignInRefused
+from waystation.waitingroom.http.operators.oidc.options import OidcOptions, is_safe
+
+DISCOVERY = "/.well-known/openid-configuration"
+FRESH_S = 600.0
+"""How long what the provider says about itself counts."""
+AWAY_S = 5.0
+"""How long a provider that did not answer is not asked again, however many want to sign in."""
+
+
+class Itself(msgspec.Struct, frozen=True):
+    """What a provider says about itself."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    token_endpoint_auth_methods_supported: tuple[str, ...] = ("client_secret_basic",)
+
+
+class Provider:
+    """The one provider that operators may come from."""
+
+    def __init__(self, options: OidcOptions, clock: Clock) -> None:
+        self.options = options
+        self._clock = clock
+        self._meeting = asyncio.Lock()
+        self._known: Itself | ProviderAway | None = None
+        self._until = 0.0
+
+    @property
+    def host(self) -> str:
+        """What people know it by."""
+        return urlsplit(self.options.issuer).hostname or ""
+
+    async def way_in(self, *, state: str, nonce: str, verifier: str) -> str:
+        """The address at which the provider asks somebody who they are."""
+        digest = hashlib.sha256(verifier.encode()).digest()
+        asked = {
+            "response_type": "code",
+            "client_id": self.options.client_id,
+            "redirect_uri": self.options.callback,
+            "scope": " ".join(self.options.scopes),
+            "state": state,
+            "nonce": nonce,
+            "code_challenge": urlsafe_b64encode(digest).rstrip(b"=").decode(),
+            "code_challenge_method": "S256",
+        }
+        where = (await self.meet()).authorization_endpoint
+        return f"{where}{'&' if '?' in where else '?'}{urlencode(asked)}"
+
+    async def claims(self, code: str, *, nonce: str, verifier: str) -> dict[str, Any]:
+        """What the provider says about whoever came back with this code."""
+        itself = await self.meet()
+        token = await self._exchange(itself, code, verifier)
+        # Asked for anew each time: people sign in seldom, and keys change without notice.
+        status, jwks = await ask(itself.jwks_uri)
+        if status != 200 or not isinstance(jwks.get("keys"), list):
+            raise ProviderAway(f"the identity provider answers {status} instead of its keys")
+        return id_token.read(
+            token,
+            jwks,
+            issuer=self.options.issuer,
+            client_id=self.options.client_id,
+            nonce=nonce,
+            now_s=self._clock.now_ms() // 1000,
+        )
+
+    async def _exchange(self, itself: Itself, code: str, verifier: str) -> str:
+        options = self.options
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": options.callback,
+            "code_verifier": verifier,
+        }
+        headers: dict[str, str] = {}
+        if "client_secret_basic" in itself.token_endpoint_auth_methods_supported:
+            pair = f"{quote(options.client_id, safe='')}:{quote(options.client_secret, safe='')}"
+            headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+        else:
+            form |= {"client_id": options.client_id, "client_secret": options.client_secret}
+        status, told = await ask(itself.token_endpoint, form, headers)
+        token = told.get("id_token")
+        if status == 401 or told.get("error") == "invalid_client":
+            raise ProviderAway(
+                "the identity provider does not know these doors; check client_id and its secret"
+            )
+        if status in (400, 403):
+            raise SignInRefused("the identity provider does not know this sign-in; begin again")
+        if status != 200 or not isinstance(token, str):
+            raise ProviderAway(f"the identity provider answers {status} and not who you are")
+        return token
+
+    async def meet(self) -> Itself:
+        """What the provider says about itself, asked by one for all; ProviderAway without it."""
+        async with self._meeting:
+            if self._known is None or self._clock.monotonic() >= self._until:
+                self._known = await self._look()
+                patience = AWAY_S if isinstance(self._known, ProviderAway) else FRESH_S
+                self._until = self._clock.monotonic() + patience
+        if isinstance(self._known, ProviderAway):
+            raise ProviderAway(str(self._known))
+        return self._known
+
+    async def _look(self) -> Itself | ProviderAway:
+        try:
+            status, told = await ask(self.options.issuer.rstrip("/") + DISCOVERY)
+            found = msgspec.convert(told, Itself)
+        except ProviderAway as away:
+            return away
+        except msgspec.ValidationError:
+            return ProviderAway("the identity provider does not say where to sign in")
+        # Whoever speaks for another provider could have anybody sign in as anybody.
+        if status != 200 or found.issuer != self.options.issuer:
+            return ProviderAway("the identity provider calls itself something else")
+        addresses = (found.authorization_endpoint, found.token_endpoint, found.jwks_uri)
+        if not all(is_safe(each) for each in addresses):
+            return ProviderAway("the identity provider names an address without TLS")
+        return found

@@ -1,0 +1,282 @@
+"""Who may operate: keys that are shown once, kept as digests, limited in scope and time."""
+
+import secrets
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from waystation.core import codec
+from waystation.core.clock import Clock
+from waystation.core.errors import InvalidOption, NotFound
+from waystation.core.store.connection import Store
+from waystation.waitingroom.http.desk import Desk, digest_of, require_own_site
+from waystation.waitingroom.http.framework.exchange import Request
+from waystation.waitingroom.http.framework.pace import Pace
+from waystation.waitingroom.http.framework.problems import Problem
+from waystation.waitingroom.http.keys import DoorKeys
+from waystation.waitingroom.http.operators.second_factor import Enrolled, SecondFactors
+from waystation.waitingroom.keys import name_of
+
+AUDIT_CAP = 10_000
+SIGNED_IN_S = 12 * 3600
+ELSEWHERE = "oidc:"
+"""What the names of those begin with whom an identity provider knows; no key has such a name."""
+_TOO_MANY = "too many wrong keys came from there"
+
+
+class Role(StrEnum):
+    """What a key is for; each may do what those before it may, but connectors only connect."""
+
+    CONNECTOR = "connector"
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+    @property
+    def rank(self) -> int:
+        """How much it allows, compared with the others."""
+        return list(Role).index(self)
+
+
+class Operator(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody who may operate."""
+
+    name: str
+    role: Role
+    queues: list[str] = []
+    """The only rooms they may touch; empty for all."""
+    expires_ms: int = 0
+    """0 for never."""
+
+    def may(self, scope: str, queue: str | None) -> bool:
+        """Whether they may do something of this scope to this room."""
+        if self.queues and queue not in self.queues:
+            return False
+        if scope == Role.CONNECTOR or self.role is Role.CONNECTOR:
+            return scope == self.role or self.role is Role.ADMIN
+        return self.role.rank >= Role(scope).rank
+
+
+class Operators:
+    """Tells operators by their keys, and remembers what they did."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        cookie: str = "__Host-wr_o",
+        floor_s: float = 0.0,
+        guess_s: float = 6.0,
+    ) -> None:
+        self.cookie = cookie
+        """The name of the cookie of those who signed in."""
+        self._store = store
+        self._clock = clock
+        self._keys = DoorKeys()
+        self.factors = SecondFactors(store, clock)
+        """Who has to show a code besides the key."""
+        # Wrong keys are few among people and many among guessers.
+        self._wrong = Pace(every_s=guess_s, burst=10, clock=clock)
+        # Whoever could change things without end could push what they did out of the audit.
+        self._changes = Pace(every_s=floor_s, burst=60, clock=clock)
+
+    async def issue(
+        self, name: str, role: Role, *, queues: list[str] | None = None, days: float = 90
+    ) -> str:
+        """Make a key; this is the only time that it can be seen."""
+        if not name or len(name) > 64 or not name.isprintable() or name.startswith(ELSEWHERE):
+            raise InvalidOption(
+                f"a key needs a name of 1 to 64 characters without {ELSEWHERE}, got {name!r}"
+            )
+        if not 0 < days <= 3650:
+            raise InvalidOption(f"days must be above 0, at most 3650, got {days}")
+        key = f"wrk_{secrets.token_urlsafe(32)}"
+        until = self._clock.now_ms() + int(days * 86_400_000)
+        rooms = [name_of(each) for each in queues or []]
+        who = Operator(name=name, role=role, queues=rooms, expires_ms=until)
+        await self._store.ask("HSET", self._keys.operators, digest_of(key), codec.encode(who))
+        return key
+
+    async def withdraw(self, name: str) -> int:
+        """Let the keys of this name count no longer; how many there were."""
+        await self.factors.remove(name)
+        return await self._forget([at for at, who in await self._kept() if who.name == name])
+
+    async def enrol(self, name: str) -> Enrolled:
+        """Ask whoever signs in under this name for a code as well, from now on."""
+        roles = {each.role for each in await self.every() if each.name == name}
+        if not roles:
+            raise NotFound(f"nobody has a key of the name {name!r}")
+        if name.startswith(ELSEWHERE):
+            raise InvalidOption(f"{name} signs in elsewhere, where a second factor is asked for")
+        if roles == {Role.CONNECTOR}:
+            raise InvalidOption("a connector signs in nowhere, so it needs no second factor")
+        return await self.factors.enrol(name)
+
+    async def every(self) -> list[Operator]:
+        """Everybody who has a key."""
+        return sorted((who for _, who in await self._kept()), key=lambda each: each.name)
+
+    async def require(self, request: Request, scope: str, queue: str | None = None) -> Operator:
+        """Whose key the request shows; a Problem when it does not allow what is asked."""
+        who = await self.known(request)
+        if not who.may(scope, queue):
+            raise Problem(403, "NOT_ALLOWED", f"a key for {who.role} does not allow this")
+        return who
+
+    async def known(self, request: Request) -> Operator:
+        """Who asks: by a key, or by the cookie of somebody who signed in."""
+        scheme, _, shown = request.header("authorization").partition(" ")
+        key = shown.strip() if scheme.lower() == "bearer" else request.header("x-admin-key")
+        looks = request.method in ("GET", "HEAD")
+        if key:
+            who = await self._owner(request, key)
+            if await self._asks_for_code(who):
+                raise _unknown("CODE_REQUIRED", "this key counts only at the sign-in, with a code")
+        else:
+            # A browser sends a cookie whoever wrote the page; a key is only sent on purpose.
+            if not looks:
+                require_own_site(request)
+            who = await self._signed_in(request)
+        if not looks and who.role is not Role.CONNECTOR:
+            self._changes.require(who.name)
+        return who
+
+    async def _signed_in(self, request: Request) -> Operator:
+        cookie = request.cookies.get(self.cookie, "")
+        if not cookie:
+            raise _unknown("KEY_REQUIRED", "this needs an operator's key")
+        kept = await self._store.ask("GET", self._keys.of(digest_of(cookie[:256])).signed_in)
+        who = await self._find(kept.decode()) if kept else None
+        # Not counted as a wrong key: a page left open over night would lock its whole office out.
+        if who is None:
+            raise _unknown("SIGNED_OUT", "the sign-in is over, sign in again")
+        return who
+
+    async def sign_in(self, request: Request, key: str, *, code: str = "") -> tuple[Operator, str]:
+        """Whose key this is, and the text of a cookie that stands for it."""
+        who = await self._owner(request, key)
+        self._changes.require(who.name)
+        asked = await self._asks_for_code(who)
+        if asked:
+            await self._require_code(who, code)
+        await self.note(who, "sign-in", "", before=None, after={"by": "key", "code": asked})
+        return who, await self._token_for(digest_of(key[:256]))
+
+    async def welcome(self, issuer: str, subject: str, *, role: Role, queues: list[str]) -> str:
+        """The text of a cookie for somebody whom an identity provider knows.
+
+        They are one of the operators for as long as the cookie counts, or until withdrawn.
+        """
+        until = self._clock.now_ms() + SIGNED_IN_S * 1000
+        rooms = [name_of(each) for each in queues]
+        who = Operator(name=ELSEWHERE + subject, role=role, queues=rooms, expires_ms=until)
+        # No digest of a key has a colon in it, so no key can be made to fit.
+        at = ELSEWHERE + digest_of(f"{issuer}\n{subject}")
+        await self._forget_guests()
+        await self._store.ask("HSET", self._keys.operators, at, codec.encode(who))
+        after = {"by": issuer, "subject": subject}
+        await self.note(who, "sign-in", "", before=None, after=after)
+        return await self._token_for(at)
+
+    async def _forget_guests(self) -> None:
+        guest, now_ms = ELSEWHERE.encode(), self._clock.now_ms()
+        every = await self._kept()
+        await self._forget(
+            [at for at, who in every if at.startswith(guest) and who.expires_ms <= now_ms]
+        )
+
+    async def _kept(self) -> list[tuple[bytes, Operator]]:
+        raw = await self._store.ask("HGETALL", self._keys.operators)
+        texts = zip(raw[::2], raw[1::2], strict=True)
+        return [(at, codec.decode(text, Operator)) for at, text in texts]
+
+    async def _forget(self, gone: list[bytes]) -> int:
+        return int(await self._store.ask("HDEL", self._keys.operators, *gone)) if gone else 0
+
+    async def _token_for(self, at: str) -> str:
+        token = secrets.token_urlsafe(32)
+        await self._store.ask(
+            "SET", self._keys.of(digest_of(token)).signed_in, at, "EX", SIGNED_IN_S
+        )
+        return token
+
+    async def sign_out(self, request: Request) -> None:
+        """Let the cookie of a request count no longer."""
+        token = request.cookies.get(self.cookie, "")
+        await self._store.ask("DEL", self._keys.of(digest_of(token[:256])).signed_in)
+
+    async def _asks_for_code(self, who: Operator) -> bool:
+        # A program has no authenticator, and what a connector's key allows needs none.
+        return who.role is not Role.CONNECTOR and await self.factors.enrolled(who.name)
+
+    async def _require_code(self, who: Operator, code: str) -> None:
+        if not code:
+            raise _unknown("CODE_REQUIRED", "this key needs the code of its authenticator, too")
+        if not await self.factors.accept(who.name, code):
+            # Whoever is here has the key, so somebody should know.
+            await self.note(who, "wrong-code", "", before=None, after=None)
+            raise _unknown("CODE_INVALID", "the code does not count, or was shown before")
+
+    async def _owner(self, request: Request, key: str) -> Operator:
+        self._wrong.require_left(request.address, _TOO_MANY)
+        who = await self._find(digest_of(key[:256]))
+        if who is None:
+            self._wrong.count(request.address)
+            raise _unknown("KEY_INVALID", "the key does not count")
+        return who
+
+    async def _find(self, at: str) -> Operator | None:
+        kept = await self._store.ask("HGET", self._keys.operators, at)
+        who = codec.decode(kept, Operator) if kept else None
+        return None if who is None or 0 < who.expires_ms <= self._clock.now_ms() else who
+
+    async def note(
+        self, who: Operator, action: str, queue: str, *, before: Any, after: Any
+    ) -> None:
+        """Write down who changed what."""
+        await self._store.ask(
+            "XADD",
+            self._keys.audit,
+            "MAXLEN",
+            "~",
+            AUDIT_CAP,
+            "*",
+            "who",
+            who.name,
+            "role",
+            who.role.value,
+            "action",
+            action,
+            "queue",
+            queue,
+            "before",
+            codec.encode(before),
+            "after",
+            codec.encode(after),
+            "at",
+            self._clock.now_ms(),
+        )
+
+    async def audit(self, count: int) -> list[dict[str, str]]:
+        """What was done, the latest first."""
+        raw = await self._store.ask("XREVRANGE", self._keys.audit, "+", "-", "COUNT", count)
+        found = list[dict[str, str]]()
+        for id, fields in raw:
+            texts = [each.decode() for each in fields]
+            found.append({"id": id.decode(), **dict(zip(texts[::2], texts[1::2], strict=True))})
+        return found
+
+
+def operator_cookie(desk: Desk, name: str, token: str, max_age: int) -> tuple[bytes, bytes]:
+    """The header that keeps the cookie of somebody who signed in."""
+    header, value = desk.set_cookie(name, token, max_age)
+    # Nobody is led into an operator's page from elsewhere already signed in.
+    return header, value.replace(b"SameSite=Lax", b"SameSite=Strict")
+
+
+def _unknown(code: str, detail: str) -> Problem:
+    asks = {"www-authenticate": 'Bearer realm="waiting room"'}
+    return Problem(401, code, detail, headers=asks)

@@ -1,0 +1,69 @@
+"""The page that lists what can be asked for over HTTP."""
+
+from collections.abc import Iterator
+
+from waystation.waitingroom.http.admin.controls import Controls
+from waystation.waitingroom.http.admin.events import EventAdmin
+from waystation.waitingroom.http.admin.hooks import HookAdmin
+from waystation.waitingroom.http.admin.invitations import InvitationAdmin
+from waystation.waitingroom.http.admin.looks import LooksAdmin
+from waystation.waitingroom.http.admin.overview import Overview
+from waystation.waitingroom.http.admin.people import People
+from waystation.waitingroom.http.admin.reports import Reports
+from waystation.waitingroom.http.admin.rooms import RoomAdmin
+from waystation.waitingroom.http.admin.signing import Signing
+from waystation.waitingroom.http.app import App
+from waystation.waitingroom.http.framework.endpoints import declared
+from waystation.waitingroom.http.sites.connectors import Connectors
+from waystation.waitingroom.http.sites.sessions import Sessions
+from waystation.waitingroom.http.visitors.challenge import Challenges
+from waystation.waitingroom.http.visitors.fairness import Fairness
+from waystation.waitingroom.http.visitors.line import Visitors
+from waystation.waitingroom.http.visitors.notify import Notify
+from waystation.waitingroom.http.visitors.snapshots import Snapshots
+from waystation.waitingroom.http.visitors.streams import Streams
+from waystation.waitingroom.pages.pages import Pages
+from waystation.waitingroom.pages.sign_in import SignIn
+
+PARTS: dict[str, tuple[type, ...]] = {
+    "Visitors": (Visitors, Notify, Challenges, Snapshots, Streams, Fairness),
+    "Sessions": (Sessions,),
+    "Proxies and middleware": (Connectors,),
+    "Rooms": (RoomAdmin,),
+    "The hand on a running room": (Controls,),
+    "Numbers": (Overview, Reports),
+    "Events": (EventAdmin,),
+    "Invitations and access codes": (InvitationAdmin,),
+    "How the waiting page looks": (LooksAdmin,),
+    "Webhooks": (HookAdmin,),
+    "Operators": (People,),
+    "Signing keys": (Signing,),
+    "Operations": (App,),
+    "Pages": (Pages, SignIn),
+}
+_INTRO = """What the waiting room answers. `/openapi.json` says the same, field by field.
+
+*Needs* is what has to be shown: a `ticket` or a `session` is what a visitor was given, as a cookie
+or as `Authorization: Bearer` or `Wr-Session`; the others are roles of an operator's key, shown as
+`Authorization: Bearer` or by the cookie of somebody who signed in. A key may do what the roles
+before it may: viewer, operator, admin. Whatever goes wrong is told as `application/problem+json`,
+with one name for it in `code`."""
+_HEAD = ("| endpoint | needs | what for |", "|---|---|---|")
+
+
+def page() -> str:
+    """The page as Markdown."""
+    made = "<!-- Written by `make docs` from the declarations in src; change those. -->"
+    return "\n\n".join(["# HTTP", made, _INTRO, *_tables()]) + "\n"
+
+
+def _tables() -> Iterator[str]:
+    for title, kinds in PARTS.items():
+        rows = [
+            f"| `{said.method} {said.path}` | {said.scope or 'nothing'} | {summary} |"
+            for kind in kinds
+            for said, summary in declared(kind)
+        ]
+        yield "\n".join(
+            [f"## {title}", "", "| endpoint | needs | what for |", "|---|---|---|", *rows]
+        )

@@ -1,0 +1,165 @@
+"""What those inside, and the site they are in, can ask."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from waystation.core.errors import InvalidInput, NotFound
+from waystation.waitingroom.errors import InvalidToken
+from waystation.waitingroom.http import bodies
+from waystation.waitingroom.http.desk import Desk, audience_of, subject_of
+from waystation.waitingroom.http.framework.endpoints import Endpoint, endpoint, offered
+from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
+from waystation.waitingroom.http.framework.problems import Problem
+from waystation.waitingroom.http.rooms import name_of
+from waystation.waitingroom.http.visitors.telling import instant
+from waystation.waitingroom.pulse import Pulse
+from waystation.waitingroom.room import Room
+from waystation.waitingroom.tokens import SessionToken
+from waystation.waitingroom.visitor import Place
+
+_FAILS = (400, 401, 404, 410, 503)
+
+
+class Seat(msgspec.Struct, frozen=True):
+    """A session token that counts, and what it is about."""
+
+    room: Room
+    pulse: Pulse
+    claims: SessionToken
+
+    @property
+    def place(self) -> Place:
+        """Whose seat it is."""
+        return Place(self.claims.sub, self.claims.owner)
+
+
+class Sessions:
+    """The endpoints of sessions."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    @endpoint(
+        "POST /api/v1/sessions/{sid}/renew",
+        gives={200: bodies.SessionBody},
+        fails=_FAILS,
+        scope="session",
+    )
+    async def renew(self, request: Request) -> Answer:
+        """Keep a session alive and sign it anew."""
+        seat = await self._seat(request)
+        return await self._renewed(request, seat, views=0)
+
+    @endpoint(
+        "POST /api/v1/sessions/{sid}/activity",
+        gives={200: bodies.SessionBody},
+        fails=_FAILS,
+        scope="session",
+    )
+    async def activity(self, request: Request) -> Answer:
+        """Note that a page was seen."""
+        seat = await self._seat(request)
+        return await self._renewed(request, seat, views=1)
+
+    @endpoint(
+        "GET /api/v1/sessions/{sid}", gives={200: bodies.SessionBody}, fails=_FAILS, scope="session"
+    )
+    async def look(self, request: Request) -> Answer:
+        """How a session stands."""
+        seat = await self._seat(request)
+        return answer(await self._body(seat))
+
+    @endpoint(
+        "POST /api/v1/sessions/{sid}/complete",
+        gives={200: bodies.Done},
+        fails=_FAILS,
+        scope="session",
+    )
+    async def complete(self, request: Request) -> Answer:
+        """Free the seat now."""
+        seat = await self._seat(request)
+        await seat.room.complete(seat.place)
+        await seat.room.revoke(
+            seat.claims.jti, "session_terminated", ttl_s=self._desk.options.session_token_s
+        )
+        gone = self._desk.set_cookie(self._desk.cookie("s", name_of(seat.room.queue_id)), "", 0)
+        return answer(bodies.Done(status="completed"), 200, gone)
+
+    async def read(self, token: str) -> Seat:
+        """The seat that a token is for, if it still counts; a token just run out does."""
+        try:
+            name = audience_of(token)
+            room = await self._desk.rooms.find(name)
+        except NotFound:
+            raise InvalidToken("the token does not count: it is meant for another room") from None
+        pulse = await self._desk.pulse(room)
+        claims = self._desk.check_session(token, name, grace_s=pulse.options.session_max_s)
+        if claims.epoch < pulse.epoch:
+            raise InvalidToken("the token does not count: every token of its time was revoked")
+        return Seat(room, pulse, claims)
+
+    async def sign_again(self, seat: Seat, host: str, *, views: int) -> str:
+        """Renew a session in the store and sign it anew; NotFound when it has ended."""
+        if await seat.room.revoked(seat.claims.jti):
+            raise NotFound("the session was revoked")
+        await seat.room.renew(seat.place, views=views)
+        return self._desk.session_token(seat.room, seat.place, seat.pulse, host=host)
+
+    async def _seat(self, request: Request) -> Seat:
+        token = request.header("wr-session")
+        if not token:
+            tokens = {
+                value
+                for name, value in request.cookies.items()
+                if name.startswith(self._desk.cookie("s") + "_")
+            }
+            wanted = request.slots["sid"]
+            token = next((each for each in tokens if _is_for(each, wanted)), "")
+        if not token:
+            raise Problem(401, "SESSION_REQUIRED", "this needs a session token, got none")
+        try:
+            seat = await self.read(token)
+        except InvalidToken as error:
+            raise Problem(401, error.code, str(error)) from None
+        if seat.claims.sub != request.slots["sid"]:
+            # Whether the other one exists is nobody's business.
+            raise Problem(404, "NOT_FOUND", "there is no such session")
+        return seat
+
+    async def _renewed(self, request: Request, seat: Seat, *, views: int) -> Answer:
+        try:
+            token = await self.sign_again(seat, request.host, views=views)
+        except NotFound as error:
+            raise Problem(410, "SESSION_ENDED", str(error)) from None
+        body = await self._body(seat)
+        body.session_token = token
+        name = self._desk.cookie("s", name_of(seat.room.queue_id))
+        cookie = self._desk.set_cookie(name, token, seat.pulse.options.session_max_s)
+        return answer(body, 200, cookie)
+
+    async def _body(self, seat: Seat) -> bodies.SessionBody:
+        try:
+            found = await seat.room.session(seat.place.id)
+        except NotFound as error:
+            raise Problem(410, "SESSION_ENDED", str(error)) from None
+        return bodies.SessionBody(
+            session_id=found.id,
+            queue_id=name_of(seat.room.queue_id),
+            status=found.status,
+            started_at=instant(found.started_at * 1000),
+            expires_at=instant(found.expires_at * 1000),
+            remaining_seconds=max(0, found.expires_at - int(self._desk.now_s())),
+            page_views=found.page_views,
+        )
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """The part of the table that is about sessions."""
+        return offered(self, group="sessions")
+
+
+def _is_for(token: str, session_id: str) -> bool:
+    try:
+        return subject_of(token) == session_id
+    except InvalidInput:
+        return False

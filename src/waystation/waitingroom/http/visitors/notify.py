@@ -1,0 +1,59 @@
+"""Being told when it is one's turn, by the site itself.
+
+The room sends no mail: it remembers a handle that means something to the site alone, and the site's
+webhook hears it with the visitor's `admitted`.
+"""
+
+import re
+
+from waystation.waitingroom import scripts
+from waystation.waitingroom.http import bodies
+from waystation.waitingroom.http.desk import Desk, require_own_site
+from waystation.waitingroom.http.framework.endpoints import endpoint
+from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
+from waystation.waitingroom.http.framework.problems import Problem
+from waystation.waitingroom.room import Room
+from waystation.waitingroom.visitor import Place
+
+_HANDLE = re.compile(r"[A-Za-z0-9_.:@+-]{1,128}")
+_FAILS = (400, 401, 403, 404, 410, 413, 415, 503)
+
+
+class Notify:
+    """Remembers whom to tell."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    @endpoint(
+        "POST /api/v1/queues/{id}/notify",
+        scope="ticket",
+        takes=bodies.Handle,
+        gives={201: bodies.Done},
+        fails=_FAILS,
+    )
+    async def ask(self, request: Request) -> Answer:
+        """Ask the site to tell me when it is my turn."""
+        room, place = await self._place(request)
+        asked = await request.read(bodies.Handle)
+        if not _HANDLE.fullmatch(asked.handle):
+            raise Problem(400, "MALFORMED", "a handle is 1 to 128 of A-Z a-z 0-9 _ . : @ + -")
+        await _remember(room, place, asked.handle)
+        return answer(bodies.Done(status="noted"), 201)
+
+    @endpoint("DELETE /api/v1/queues/{id}/notify", scope="ticket", gives={204: None}, fails=_FAILS)
+    async def forget(self, request: Request) -> Answer:
+        """Ask not to be told any more."""
+        await _remember(*await self._place(request), "")
+        return Answer(204)
+
+    async def _place(self, request: Request) -> tuple[Room, Place]:
+        require_own_site(request)
+        room, _, place = await self._desk.holder(request)
+        return room, place
+
+
+async def _remember(room: Room, place: Place, handle: str) -> None:
+    keys = room.keys.of(place.id)
+    if not await scripts.notify(await room.client(), keys, handle=handle):
+        raise Problem(410, "PLACE_LOST", "there is no such place in line any more")

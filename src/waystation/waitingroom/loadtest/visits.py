@@ -1,0 +1,235 @@
+"""The crowd of the simulator, standing in line at a room's real doors.
+
+Arrivals follow a schedule that does not wait for answers, and each answer is timed from the instant
+at which its question should have left: a server that falls behind cannot hide it, and where the
+crowd itself falls behind, it says so.
+"""
+
+import asyncio
+import math
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+from urllib.parse import quote
+
+from waystation.core.errors import StoreUnreachable
+from waystation.waitingroom.loadtest.client import Answer, Connection, Site
+from waystation.waitingroom.loadtest.tally import Tally, Turn
+from waystation.waitingroom.simulator import Crowd, Mood, Verdict
+from waystation.waitingroom.simulator.people import Person
+
+CONNECTIONS = 256
+CLAIMS_WITHIN_S = 5.0
+HIDDEN_S = 60.0
+"""A browser lets a page that nobody sees look once a minute."""
+
+_NEEDS = {
+    "look": Mood.WAITS,
+    "beat": Mood.WAITS,
+    "leave": Mood.WAITS,
+    "claim": Mood.CALLED,
+    "complete": Mood.INSIDE,
+}
+"""Who has moved on in the meantime takes none of the steps that were planned."""
+
+
+class _Visit:
+    __slots__ = ("ahead", "key", "over", "person", "seq", "session", "session_id", "token")
+
+    def __init__(self, person: Person) -> None:
+        self.person = person
+        self.key = f"simulated-visitor-{person.number:012d}"
+        self.token = self.session = self.session_id = ""
+        self.ahead = math.inf
+        self.seq: int | None = None
+        self.over = False
+
+
+class _Step(NamedTuple):
+    due_s: float
+    woken_s: float
+    name: str
+    visit: _Visit
+
+
+class Visits:
+    """One crowd, one room, real time."""
+
+    def __init__(
+        self,
+        url: str,
+        crowd: Crowd,
+        *,
+        connections: int = CONNECTIONS,
+        progress: Callable[[int, int], None] = lambda came, here: None,
+    ) -> None:
+        self.crowd = crowd
+        self._site = Site.of(url)
+        self._connections = connections
+        self._progress = progress
+        self._dice = random.Random(crowd.seed)
+        self._due: asyncio.Queue[_Step] = asyncio.Queue()
+        self._tally = Tally()
+        self._came = self._ended = 0
+        self._over = asyncio.Event()
+
+    @property
+    def outcomes(self) -> Counter[Mood]:
+        """What became of everybody."""
+        return self._tally.outcomes
+
+    async def run(self) -> list[Verdict]:
+        """Let the crowd come and go, and say what is to be said about it."""
+        start = self._now()
+        for number in range(self.crowd.visitors):
+            visit = _Visit(Person(number, self.crowd, self._dice))
+            self._later(start + number / self.crowd.arrivals_per_second, "join", visit)
+        working = [asyncio.create_task(self._work()) for _ in range(self._connections)]
+        try:
+            await self._over.wait()
+        finally:
+            for each in working:
+                each.cancel()
+            await asyncio.gather(*working, return_exceptions=True)
+        return self._tally.verdicts(self.crowd.visitors)
+
+    async def _work(self) -> None:
+        connection = Connection(self._site)
+        try:
+            while True:
+                due_s, woken_s, step, visit = await self._due.get()
+                if visit.over or _NEEDS.get(step, Mood.WAITS) is not visit.person.mood:
+                    continue
+                self._tally.leaves(step, due_s=due_s, woken_s=woken_s, now_s=self._now())
+                try:
+                    await self._take(step, visit, connection)
+                except StoreUnreachable as error:
+                    self._end(visit, Mood.REFUSED, problem=f"{step}: {error}")
+                self._tally.answered(step, self._now() - due_s)
+        finally:
+            await connection.close()
+
+    async def _take(self, step: str, visit: _Visit, connection: Connection) -> None:
+        match step:
+            case "join":
+                self._joined(visit, await self._ask(connection, visit, "POST", "enqueue"))
+            case "look":
+                self._looked(visit, await self._ask(connection, visit, "GET", "status"))
+            case "beat":
+                self._beaten(visit, await self._ask(connection, visit, "POST", "heartbeat"))
+            case "claim":
+                self._claimed(visit, await self._ask(connection, visit, "POST", "claim"))
+            case "leave":
+                visit.person.mood = Mood.LEFT
+                if self._dice.random() >= self.crowd.silent:
+                    await self._ask(connection, visit, "DELETE", "position")
+                self._end(visit, Mood.LEFT)
+            case _:
+                base = self._site.path.partition("/queues/")[0]
+                path = f"{base}/sessions/{quote(visit.session_id)}/complete"
+                await self._send(connection, visit, "POST", path)
+                self._end(visit, Mood.DONE)
+
+    async def _ask(self, connection: Connection, visit: _Visit, method: str, what: str) -> Answer:
+        return await self._send(connection, visit, method, f"{self._site.path}/{what}")
+
+    async def _send(self, connection: Connection, visit: _Visit, method: str, path: str) -> Answer:
+        headers = {"Wr-Visitor": visit.key, "X-Forwarded-For": visit.person.address}
+        if visit.token:
+            headers["Authorization"] = f"Bearer {visit.token}"
+        if visit.session:
+            headers["Wr-Session"] = visit.session
+        return await connection.ask(method, path, headers, b"" if method == "GET" else b"{}")
+
+    def _joined(self, visit: _Visit, told: Answer) -> None:
+        person, now = visit.person, self._now()
+        self._came += 1
+        self._progress(self._came, self._came - self._ended)
+        if told.status >= 400:
+            code = str(told.body.get("code", told.status))
+            self._tally.refusals[code] += 1
+            broken = f"{visit.key} met a fault: {told.body}" if told.status >= 500 else ""
+            self._end(visit, Mood.REFUSED, problem=broken)
+            return
+        if told.body["status"] == "pass":
+            self._end(visit, Mood.INSIDE)
+            return
+        visit.token = told.body["token"]
+        visit.seq = told.body.get("seq")
+        person.joined_s = now
+        person.leaves_s += now
+        self._later(person.leaves_s, "leave", visit)
+        self._beat_again(visit, told)
+        self._look_again(visit, told)
+
+    def _looked(self, visit: _Visit, told: Answer) -> None:
+        if visit.person.mood is not Mood.WAITS:
+            return
+        if told.status == 429:
+            self._later(self._now() + 1, "look", visit)
+        elif told.status == 410 and told.body.get("code") == "TURN_MISSED":
+            self._end(visit, Mood.MISSED)
+        elif told.status != 200:
+            self._end(visit, Mood.REFUSED, problem=f"{visit.key} lost the place: {told.body}")
+        elif told.body["status"] != "admitted":
+            self._look_again(visit, told)
+        else:
+            self._called(visit, told)
+
+    def _called(self, visit: _Visit, told: Answer) -> None:
+        person, now = visit.person, self._now()
+        if visit.seq is not None:
+            self._tally.turns.append(Turn(told.body["claim_deadline"], visit.seq))
+        if self._dice.random() < self.crowd.no_show:
+            self._end(visit, Mood.MISSED)
+        else:
+            person.mood, person.called_s = Mood.CALLED, now
+            self._later(now + self._dice.uniform(0, CLAIMS_WITHIN_S), "claim", visit)
+
+    def _look_again(self, visit: _Visit, told: Answer) -> None:
+        ahead = told.body.get("people_ahead", visit.ahead)
+        self._tally.moved_back += ahead > visit.ahead
+        visit.ahead = ahead
+        after_s = told.body["poll_after_ms"] / 1000
+        if visit.person.hidden:
+            after_s = max(after_s, HIDDEN_S)
+        self._later(self._now() + after_s, "look", visit)
+
+    def _beaten(self, visit: _Visit, told: Answer) -> None:
+        # Whatever a heartbeat finds out, the next look does, too.
+        if told.status == 200:
+            self._beat_again(visit, told)
+
+    def _beat_again(self, visit: _Visit, told: Answer) -> None:
+        self._later(self._now() + told.body["heartbeat_after_ms"] / 1000, "beat", visit)
+
+    def _claimed(self, visit: _Visit, told: Answer) -> None:
+        if told.status != 200:
+            self._end(visit, Mood.MISSED, problem=f"{visit.key} was called in vain: {told.body}")
+            return
+        visit.person.mood = Mood.INSIDE
+        visit.session, visit.session_id = told.body["session_token"], told.body["session_id"]
+        median, sigma = self.crowd.session_median_s, self.crowd.session_sigma
+        length = self._dice.lognormvariate(math.log(median), sigma)
+        self._later(self._now() + length, "complete", visit)
+
+    def _end(self, visit: _Visit, mood: Mood, *, problem: str = "") -> None:
+        if visit.over:
+            # Of two questions under way at once, one has ended it already.
+            return
+        visit.over, visit.person.mood = True, mood
+        self._tally.outcomes[mood] += 1
+        if problem:
+            self._tally.problems.append(problem)
+        self._ended += 1
+        self._progress(self._came, self._came - self._ended)
+        if self._ended == self.crowd.visitors:
+            self._over.set()
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _later(self, at_s: float, step: str, visit: _Visit) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_at(at_s, lambda: self._due.put_nowait(_Step(at_s, loop.time(), step, visit)))

@@ -1,0 +1,45 @@
+"""What a connector answers in the room's name."""
+
+import json
+
+from waystation.waitingroom.middleware.gate import Down, Forbid, Refuse, Wait
+
+_PLAIN = [(b"content-type", b"text/plain; charset=utf-8"), (b"cache-control", b"no-store")]
+
+
+def refusal(
+    decision: Wait | Refuse | Down | Forbid,
+) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
+    """Status, body and headers for somebody who does not get through."""
+    match decision:
+        case Down():
+            return 503, b"The waiting room is not reachable.\n", [*_PLAIN, (b"retry-after", b"5")]
+        case Forbid():
+            return 403, b"This is not for you.\n", [*_PLAIN]
+        case Wait(location=location) | Refuse(location=location):
+            return _line(decision, location)
+
+
+def _line(decision: Wait | Refuse, location: str) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
+    common = [(b"cache-control", b"no-store"), (b"wr-location", location.encode("latin-1"))]
+    if isinstance(decision, Wait):
+        return 303, b"", [(b"location", location.encode("latin-1")), *common]
+    body = json.dumps(
+        {
+            "type": "urn:waystation:problem:waiting-room-required",
+            "title": "Waiting room required",
+            "status": 429,
+            "code": "WAITING_ROOM_REQUIRED",
+            "location": location,
+        }
+    ).encode()
+    kind = (b"content-type", b"application/problem+json")
+    return 429, body, [kind, (b"retry-after", b"5"), *common]
+
+
+def cookie_header(name: str, token: str) -> tuple[bytes, bytes]:
+    """The header that keeps a renewed session, or with no token throws an ended one away."""
+    secure = "; Secure" if name.startswith("__Host-") else ""
+    age = 14_400 if token else 0
+    text = f"{name}={token}; Path=/; Max-Age={age}; HttpOnly; SameSite=Lax{secure}"
+    return b"set-cookie", text.encode("latin-1")

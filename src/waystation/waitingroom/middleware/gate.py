@@ -1,0 +1,195 @@
+"""The decision that all connectors share: let through, send to wait, or turn away."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+from urllib.parse import quote
+
+import msgspec
+
+from waystation.core.errors import InvalidOption
+from waystation.waitingroom.middleware.rules import Rule
+from waystation.waitingroom.middleware.signed import LONGEST_SESSION, SESSION, Keys
+
+LEEWAY_S = 30
+RENEW_WITHIN_S = 30
+
+
+class Pass(msgspec.Struct, frozen=True):
+    """Let the request through."""
+
+    queue: str = ""
+    session: str = ""
+    token: str = ""
+    renew: bool = False
+    """Whether the token should be signed anew soon."""
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """Let the request through if the room says that this session has not been ended."""
+
+    passed: Pass
+    otherwise: "Wait | Refuse"
+    lapsed: bool
+    """Whether the signature ran out meanwhile, so that the room has to sign it anew."""
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Send a browser to the waiting page."""
+
+    location: str
+
+
+class Refuse(msgspec.Struct, frozen=True):
+    """Tell whatever is no browser that there is a line."""
+
+    location: str
+
+
+class Down(msgspec.Struct, frozen=True):
+    """Say that nobody can be let in, because the room does not answer."""
+
+
+class Forbid(msgspec.Struct, frozen=True):
+    """Say that this is not for anybody."""
+
+
+Decision: TypeAlias = Pass | Ask | Wait | Refuse | Down | Forbid
+
+
+class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a connector behaves."""
+
+    rules: Sequence[Rule] = ()
+    """Which requests have to wait; none for those that the room's operator has set."""
+    room_url: str = ""
+    """Where the waiting page is; empty when it is on the same host."""
+    site_url: str = ""
+    """Where this site is, when the waiting page is elsewhere; one of the room's `return_hosts`."""
+    issuer: str = "waystation"
+    fail: Literal["open", "closed"] = "closed"
+    """What happens to those without a session while the room is away, unless its operator said."""
+    open_at_most_s: int = 900
+    """How long everybody is let in at most while it is away; after that nobody new is."""
+    recheck_s: float = 0.0
+    """How long a session counts after the room was asked about it; 0 asks at every request."""
+    grace_s: int = 900
+    """How long those inside stay inside while nobody can sign their sessions anew."""
+    secure_cookies: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("open_at_most_s", "recheck_s", "grace_s"):
+            if getattr(self, name) < 0:
+                raise InvalidOption(f"{name} must be at least 0, got {getattr(self, name)}")
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What a room has told its connectors."""
+
+    issued: int = 0
+    epochs: Mapping[str, int] = {}
+    """Tokens of an earlier epoch of a room no longer count."""
+    policies: Mapping[str, str] = {}
+    """What its operator wants while the room is away."""
+    open_until: Mapping[str, int] = {}
+    """Until when everybody is let in, because its operator says so."""
+    rules: Sequence[Rule] = ()
+
+
+class Gate:
+    """Decides on its own: a signature is all it needs."""
+
+    def __init__(self, options: GateOptions, *, now: Callable[[], float] = time.time) -> None:
+        self._options = options
+        self._now = now
+        self.keys: Keys | None = None
+        self.told = Told()
+        self.away_since: float | None = None
+        """Since when the room has not answered; None while it does."""
+
+    def decide(self, method: str, path: str, query: str, headers: Mapping[str, str]) -> Decision:
+        """What to do with a request; header names are lower case."""
+        rules = self._options.rules or self.told.rules
+        rule = next((each for each in rules if each.fits(method, path, headers)), None)
+        if rule is None or rule.action == "bypass":
+            return Pass()
+        if rule.action == "block":
+            return Forbid()
+        if self._is_open(rule.queue):
+            return Pass()
+        otherwise = self._otherwise(rule.queue, method, path, query, headers)
+        token = self._shown(rule.queue, headers)
+        found = self._read(token, rule.queue, otherwise) if token else otherwise
+        return found if self.away_since is None else self._without_room(found, rule.queue)
+
+    @property
+    def recheck_s(self) -> float:
+        """How long a session counts after the room was asked about it."""
+        return self._options.recheck_s
+
+    def now(self) -> float:
+        """The second it is."""
+        return self._now()
+
+    def cookie(self, queue: str) -> str:
+        """The name of the cookie that a session is in."""
+        return f"__Host-wr_s_{queue}" if self._options.secure_cookies else f"wr_s_{queue}"
+
+    def without_ours(self, cookies: str) -> str:
+        """The cookies that the site may see."""
+        pairs = [each.strip() for each in cookies.split(";")]
+        ours = ("__Host-wr_", "wr_")
+        return "; ".join(each for each in pairs if not each.startswith(ours))
+
+    def _is_open(self, queue: str) -> bool:
+        return self.told.open_until.get(queue, 0) > self._now()
+
+    def _without_room(self, found: Decision, queue: str) -> Decision:
+        """Those inside stay for a while; for the others it is as the operator wants it."""
+        away_s = self._now() - (self.away_since or 0)
+        if isinstance(found, Ask) and (not found.lapsed or away_s <= self._options.grace_s):
+            return msgspec.structs.replace(found.passed, renew=False)
+        policy = self.told.policies.get(queue) or self._options.fail
+        if policy == "open" and away_s <= self._options.open_at_most_s:
+            return Pass()
+        return Down()
+
+    def _otherwise(
+        self, queue: str, method: str, path: str, query: str, headers: Mapping[str, str]
+    ) -> Wait | Refuse:
+        asked = quote(path + (f"?{query}" if query else ""), safe="/?&=%")
+        target = self._options.site_url.rstrip("/") + asked
+        location = f"{self._options.room_url}/wait/{queue}?target={quote(target, safe='')}"
+        browser = method in ("GET", "HEAD") and "text/html" in headers.get("accept", "")
+        shown = browser and "upgrade" not in headers
+        return Wait(location) if shown else Refuse(location)
+
+    def _shown(self, queue: str, headers: Mapping[str, str]) -> str:
+        name = self.cookie(queue)
+        found = {
+            value
+            for each in headers.get("cookie", "").split(";")
+            for key, _, value in [each.strip().partition("=")]
+            if key == name
+        }
+        # Two sessions under one name: somebody planted one of them.
+        return found.pop() if len(found) == 1 else ""
+
+    def _read(self, token: str, queue: str, otherwise: Wait | Refuse) -> Ask | Wait | Refuse:
+        claims = self._claims(token)
+        if claims is None or claims.get("aud") != queue:
+            return otherwise
+        now, exp, iat = self._now(), claims.get("exp"), claims.get("iat")
+        if claims.get("iss") != self._options.issuer or not isinstance(exp, int):
+            return otherwise
+        if not isinstance(iat, int) or iat - LEEWAY_S > now:
+            return otherwise
+        if int(claims.get("epoch", 0)) < self.told.epochs.get(queue, 0):
+            return otherwise
+        passed = Pass(queue, str(claims.get("sub", "")), token, exp - now < RENEW_WITHIN_S)
+        return Ask(passed, otherwise, lapsed=exp + LEEWAY_S <= now)
+
+    def _claims(self, token: str) -> dict[str, Any] | None:
+        if len(token) > LONGEST_SESSION or self.keys is None:
+            return None
+        return self.keys.read(token, SESSION)

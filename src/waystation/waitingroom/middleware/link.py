@@ -1,0 +1,195 @@
+"""What a connector asks the room for: keys, settings, and whether a session still counts."""
+
+import json
+import weakref
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any, TypeAlias
+from urllib.parse import quote, urlsplit
+
+from waystation.core.errors import InvalidOption, StoreUnreachable
+from waystation.waitingroom.middleware.gate import Ask, Gate, Pass, Refuse, Told, Wait
+from waystation.waitingroom.middleware.rules import Rule
+from waystation.waitingroom.middleware.signed import CONFIG, Keys
+
+PATIENCE_S = 2.0
+FRESH_S = 15.0
+"""How long what is known counts before it is asked for again."""
+AGAIN_S = 1.0
+"""The same after nobody answered."""
+LONGEST_ANSWER = 1_000_000
+MOST_FREE = 32
+"""Connections to the room that are left open."""
+MOST_FOUND = 10_000
+"""Sessions that are remembered as asked about."""
+AWAY_AFTER = 3
+"""Questions in a row without an answer after which the room counts as away."""
+
+Fetch: TypeAlias = Callable[[str, str, dict[str, str]], tuple[int, bytes]]
+"""Asks the room: method, path and headers in, status and body out."""
+
+
+def http_fetch(base: str) -> Fetch:
+    """The way to a room at this address."""
+    return _HttpFetch(base)
+
+
+class _HttpFetch:
+    """Asks over connections that are left open for the next question."""
+
+    def __init__(self, base: str) -> None:
+        self._base = base
+        self._parts = urlsplit(base)
+        self._free: list[HTTPConnection] = []
+        weakref.finalize(self, _close, self._free)
+
+    def __call__(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
+        try:
+            # One that was left open may be closed at the other end, or taken by another thread.
+            with suppress(IndexError, ConnectionError, HTTPException):
+                return self._ask(self._free.pop(), method, path, headers)
+            return self._ask(self._new(), method, path, headers)
+        except (OSError, HTTPException) as error:
+            raise StoreUnreachable(f"the room does not answer at {self._base}: {error}") from error
+
+    def _new(self) -> HTTPConnection:
+        kind = HTTPSConnection if self._parts.scheme == "https" else HTTPConnection
+        return kind(self._parts.netloc, timeout=PATIENCE_S)
+
+    def _ask(
+        self, connection: HTTPConnection, method: str, path: str, headers: dict[str, str]
+    ) -> tuple[int, bytes]:
+        try:
+            connection.request(method, self._parts.path.rstrip("/") + path, headers=headers)
+            answer = connection.getresponse()
+            body = answer.read(LONGEST_ANSWER)
+        except (OSError, HTTPException):
+            connection.close()
+            raise
+        if answer.isclosed() and connection.sock is not None and len(self._free) < MOST_FREE:
+            self._free.append(connection)
+        else:
+            connection.close()
+        return answer.status, body
+
+
+def _close(connections: list[HTTPConnection]) -> None:
+    for each in connections:
+        each.close()
+
+
+class Link:
+    """Keeps a gate's knowledge fresh; what it learnt last counts while the room is away."""
+
+    def __init__(self, gate: Gate, fetch: Fetch) -> None:
+        self._gate = gate
+        self._fetch = fetch
+        self._unanswered = 0
+        self._found: dict[str, float] = {}
+
+    def refresh(self) -> float:
+        """Ask for keys and settings; how many seconds later to ask again."""
+        try:
+            keys = Keys(json.loads(self._get("/.well-known/jwks.json")))
+            signed = self._get("/v1/connector-config", accept="application/jose").decode()
+            told = _told(keys.read(signed, CONFIG) or {})
+        except (StoreUnreachable, ValueError, KeyError, TypeError, InvalidOption):
+            self._note_silence()
+            return AGAIN_S
+        self._gate.keys = keys
+        # A copy from before does not take back what is known now.
+        if told.issued >= self._gate.told.issued:
+            self._gate.told = told
+        self._note_answer()
+        return FRESH_S
+
+    def settle(self, asked: Ask) -> tuple[Pass | Wait | Refuse, str | None]:
+        """What becomes of a request with a session, and the fresh signature if it needed one."""
+        passed = asked.passed
+        if asked.lapsed or passed.renew:
+            status, fresh = self._session(passed.session, passed.token, "renew")
+        else:
+            status, fresh = self._look(passed), None
+        # Without an answer the signature counts for as long as it was meant to.
+        if 400 <= status < 500 or (asked.lapsed and not fresh):
+            return asked.otherwise, None
+        return passed, fresh
+
+    def complete(self, session: str, token: str) -> None:
+        """Free a seat."""
+        self._found.pop(token, None)
+        self._session(session, token, "complete")
+
+    def _look(self, passed: Pass) -> int:
+        """The status that the room answers with when asked whether somebody may pass."""
+        now = self._gate.now()
+        if self._found.get(passed.token, now) > now:
+            return 204
+        path = f"/v1/verify?queue={quote(passed.queue, safe='')}"
+        status, _ = self._ask("GET", path, {"Wr-Session": passed.token})
+        if status == 204 and self._gate.recheck_s > 0:
+            if len(self._found) >= MOST_FOUND:
+                self._found.clear()
+            self._found[passed.token] = now + self._gate.recheck_s
+        return status
+
+    def _get(self, path: str, *, accept: str = "application/json") -> bytes:
+        status, body = self._fetch("GET", path, {"Accept": accept})
+        if status != 200:
+            raise StoreUnreachable(f"the room answered {status} to {path}")
+        return body
+
+    def _session(self, session: str, token: str, verb: str) -> tuple[int, str | None]:
+        path = f"/api/v1/sessions/{quote(session, safe='')}/{verb}"
+        status, body = self._ask("POST", path, {"Wr-Session": token})
+        try:
+            return status, json.loads(body).get("session_token") if status == 200 else None
+        except ValueError:
+            return status, None
+
+    def _ask(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
+        """Status and body of what the room answers; 503 when nobody does."""
+        try:
+            status, body = self._fetch(method, path, headers)
+        except StoreUnreachable:
+            status, body = 503, b""
+        if status >= 500:
+            self._note_silence()
+        else:
+            self._unanswered = 0
+        return status, body
+
+    def _note_answer(self) -> None:
+        self._unanswered = 0
+        self._gate.away_since = None
+
+    def _note_silence(self) -> None:
+        self._unanswered += 1
+        unknown = self._gate.keys is None
+        if self._gate.away_since is None and (unknown or self._unanswered >= AWAY_AFTER):
+            self._gate.away_since = self._gate.now()
+
+
+def _told(claims: Mapping[str, Any]) -> Told:
+    queues = {str(each["id"]): each for each in claims["queues"]}
+    return Told(
+        issued=int(claims["iat"]),
+        epochs={id: int(each["epoch"]) for id, each in queues.items()},
+        policies={id: str(each["fail_policy"]) for id, each in queues.items()},
+        open_until={id: int(each["fail_open_until"]) for id, each in queues.items()},
+        rules=[_rule(id, rule) for id, each in queues.items() for rule in each["rules"]],
+    )
+
+
+def _rule(queue: str, said: Mapping[str, Any]) -> Rule:
+    name, colon, part = str(said.get("header", "")).partition(":")
+    return Rule(
+        queue=queue,
+        path=str(said["path"]),
+        methods=[str(each) for each in said.get("methods", ())],
+        headers={name.strip(): part.strip()} if colon else {},
+        cookie=str(said.get("cookie", "")),
+        agent=str(said.get("agent", "")),
+        action=said.get("action", "queue"),
+    )

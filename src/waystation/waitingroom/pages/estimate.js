@@ -1,0 +1,26 @@
+'use strict';
+// The wait of somebody with so many ahead, as waystation.waitingroom.estimate tells it.
+const estimatedWait = ({ mu, before, theta, points, by_lot }, lane, ahead) => {
+  const pace = mu[lane], lot = by_lot[lane];
+  if (!(pace > 0)) return { known: false };
+  if (lot) return { known: true, p10: lot[0], p50: lot[1], p90: lot[2] };
+  const formula = (people) => {
+    const share = theta * people / pace;
+    return share < 1e-9 ? people / pace : Math.log1p(share) / theta;
+  };
+  const wanted = formula(ahead + 1 + before[lane]);
+  let since = 0, low = [0, 0, 0], slopes = low;
+  for (const [people, ...factors] of points) {
+    const until = formula(people);
+    const high = factors.map((factor, each) => Math.max(low[each], factor * until));
+    slopes = factors;
+    if (wanted < until) {
+      slopes = high.map((told, each) => (told - low[each]) / (until - since));
+      break;
+    }
+    since = until;
+    low = high;
+  }
+  const [p10, p50, p90] = low.map((told, each) => told + slopes[each] * (wanted - since));
+  return { known: true, p10, p50, p90 };
+};

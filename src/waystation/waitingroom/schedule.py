@@ -1,0 +1,149 @@
+"""What is planned for a room: events that open it, change it while they last, and end.
+
+The room's `meta` names the event that is on and what was there before it, in one write with the
+change itself. So whichever process looks next knows what has been done, and a crash in between
+loses nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from waystation.core import codec
+from waystation.core.errors import InvalidOption, NotFound, WrongState
+from waystation.core.store import faults
+from waystation.waitingroom import scripts
+from waystation.waitingroom.control import LATEST_MS
+from waystation.waitingroom.lottery import Lottery
+from waystation.waitingroom.options import RoomOptions
+from waystation.waitingroom.pulse import Pulse
+from waystation.waitingroom.room import Room
+
+MOST_EVENTS = 100
+CURRENT, STAGE, BEFORE = "event", "event_stage", "event_before"
+"""Fields of `meta`: the event that is on, how far it has come, and what it changed."""
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of a room."""
+
+    id: str
+    starts_ms: int
+    ends_ms: int
+    name: str = ""
+    gathers_ms: int | None = None
+    """From when people may gather; None to open without a pre-queue."""
+    by_lot: bool = False
+    """Whether lots are drawn among those who gathered."""
+    changes: dict[str, str] = {}
+    """Fields of `meta` that are different while it lasts."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.begins_ms <= self.starts_ms < self.ends_ms <= LATEST_MS:
+            raise InvalidOption(
+                "an event must gather before it starts and start before it ends, got "
+                f"{self.begins_ms}, {self.starts_ms} and {self.ends_ms}"
+            )
+        if self.by_lot and self.gathers_ms is None:
+            raise InvalidOption("lots need people who gather before the start")
+
+    @property
+    def begins_ms(self) -> int:
+        """When it first makes a difference."""
+        return self.starts_ms if self.gathers_ms is None else self.gathers_ms
+
+
+class Schedule:
+    """The events of one room."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+
+    async def planned(self) -> list[Event]:
+        """All events that are not over, by their beginning."""
+        raw: Sequence[bytes] = await self._ask("HVALS")
+        return sorted((codec.decode(each, Event) for each in raw), key=lambda e: e.begins_ms)
+
+    async def plan(self, event: Event) -> None:
+        """Add an event; it must not overlap another."""
+        others = [each for each in await self.planned() if each.id != event.id]
+        if len(others) >= MOST_EVENTS:
+            raise InvalidOption(f"a room may have {MOST_EVENTS} events planned")
+        for each in others:
+            if event.begins_ms < each.ends_ms and each.begins_ms < event.ends_ms:
+                raise WrongState(f"at that time there is {each.name or each.id!r} already")
+        await self._ask("HSET", event.id, codec.encode(event))
+
+    async def cancel(self, id: str) -> None:
+        """Take an event off the plan, or end one that is on; NotFound when there is none."""
+        seen = await self._room.pulse()
+        if seen.fields.get(CURRENT) == id:
+            if seen.phase != "open":
+                raise WrongState("people have gathered for it; let it start, then end it")
+            await self._end(seen, id)
+        elif not await self._ask("HDEL", id):
+            raise NotFound(f"there is no event {id}")
+
+    async def keep(self) -> None:
+        """Begin what is due and end what is over; one bounded step, however often it is asked."""
+        events = {each.id: each for each in await self.planned()}
+        seen = await self._room.pulse()
+        current = seen.fields.get(CURRENT, "")
+        try:
+            if current:
+                await self._go_on(seen, current, events.get(current))
+            elif due := next((e for e in events.values() if e.begins_ms <= seen.now_ms), None):
+                await self._begin(seen, due)
+        except WrongState:
+            # Another process was faster; the next pass sees what it did.
+            return
+
+    async def _begin(self, seen: Pulse, event: Event) -> None:
+        if event.ends_ms <= seen.now_ms:
+            await self._ask("HDEL", event.id)
+            return
+        before = {name: seen.fields.get(name, "") for name in event.changes}
+        await self._room.write(
+            {
+                **event.changes,
+                CURRENT: event.id,
+                BEFORE: codec.encode(before).decode(),
+                "ends_us": str(event.ends_ms * 1000),
+            },
+            version=seen.version,
+        )
+        await self._go_on(await self._room.pulse(), event.id, event)
+
+    async def _go_on(self, seen: Pulse, id: str, event: Event | None) -> None:
+        if event is not None and event.gathers_ms is not None and not seen.fields.get(STAGE):
+            await self._gather(event)
+        elif seen.phase == "open" and (event is None or event.ends_ms <= seen.now_ms):
+            await self._end(seen, id)
+
+    async def _gather(self, event: Event) -> None:
+        await scripts.forget_draw(await self._room.client(), self._room.keys)
+        if event.by_lot:
+            await Lottery(self._room).announce()
+        seen = await self._room.pulse()
+        if seen.fields.get(STAGE):
+            return
+        starts = {"phase": "prequeue", "starts_us": str(event.starts_ms * 1000)}
+        await self._room.write({**starts, STAGE: "gathered"}, version=seen.version)
+
+    async def _end(self, seen: Pulse, id: str) -> None:
+        before = codec.decode(seen.fields.get(BEFORE, "{}"), dict[str, str])
+        over = dict.fromkeys((CURRENT, STAGE, BEFORE, "starts_us", "ends_us", "commitment"), "")
+        await self._room.write({**before, **over}, version=seen.version)
+        await self._ask("HDEL", id)
+
+    async def _ask(self, verb: str, *parts: Any) -> Any:
+        with faults.told():
+            client = await self._room.client()
+            return await client.execute_command(verb, self._room.keys.schedule, *parts)
+
+
+def changes_of(options: RoomOptions, changed: RoomOptions) -> dict[str, str]:
+    """The fields of `meta` that are different."""
+    before = options.to_fields()
+    return {name: value for name, value in changed.to_fields().items() if before[name] != value}

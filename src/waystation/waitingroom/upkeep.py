@@ -1,0 +1,49 @@
+"""What if nobody comes back: those who fell silent, and lists full of ghosts."""
+
+from waystation.core.clock import Clock, SystemClock
+from waystation.waitingroom import scripts
+from waystation.waitingroom.room import Room
+from waystation.waitingroom.visitor import Lane
+
+BATCH = 500
+BUDGET_S = 0.02
+LONGEST_LIST = 20_000
+"""A longer list is left alone: making it anew in one step would hold up everybody."""
+
+
+class Upkeep:
+    """The duties of a room, one bounded pass each."""
+
+    def __init__(
+        self, room: Room, *, budget_s: float = BUDGET_S, clock: Clock | None = None
+    ) -> None:
+        self._room = room
+        self._budget_s = budget_s
+        self._clock = clock or SystemClock()
+
+    async def expire_silent(self) -> list[str]:
+        """Take everybody out of the line who fell silent, or as many as the budget allows."""
+        began = self._clock.monotonic()
+        silent: list[str] = []
+        while True:
+            swept = await scripts.expire(
+                await self._room.client(),
+                self._room.keys_now(),
+                queue=self._room.queue_id,
+                batch=BATCH,
+                now=self._room.now(),
+            )
+            silent += swept.silent
+            done = len(swept.silent) < BATCH and swept.lost < BATCH
+            if done or self._clock.monotonic() - began > self._budget_s:
+                return silent
+
+    async def compact(self) -> int:
+        """Rid the lanes' lists of ghosts where they are the greater part; how many went."""
+        client = await self._room.client()
+        gone = 0
+        for lane in Lane:
+            gone += await scripts.compact(
+                client, self._room.keys, lane=int(lane), most=LONGEST_LIST
+            )
+        return gone

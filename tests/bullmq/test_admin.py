@@ -1,0 +1,318 @@
+import time
+
+import pytest
+
+from tests.bullmq.hands import Hands
+from waystation.bullmq.administration import AT_ONCE
+from waystation.bullmq.options import Deduplication, JobOptions, Parent
+from waystation.bullmq.queue import Queue
+from waystation.core.errors import InvalidOption, WrongState
+
+HOUR = 3_600_000
+FAR = 1_900_000_000_000
+ONE_TRY = JobOptions(attempts=1)
+
+
+async def schedule(hands: Hands, *, slot: int = FAR, put: str = "wait") -> str:
+    """A scheduler and the job that keeps it going."""
+    keys, id = hands.keys, f"repeat:s:{slot}"
+    await hands.call("ZADD", keys.repeat, slot, "s")
+    await hands.call("HSET", f"{keys.base}repeat:s", "name", "tick", "ic", 1, "data", "{}")
+    await hands.call("HSET", keys.of(id).job, "name", "tick", "timestamp", 1, "rjk", "s")
+    if put == "wait":
+        await hands.call("LPUSH", keys.wait, id)
+    else:
+        await hands.call("ZADD", keys.delayed, slot * 4096, id)
+    return id
+
+
+async def all_keys(hands: Hands) -> set[str]:
+    return {key.decode() for key in await hands.call("KEYS", "*")}
+
+
+async def test_draining_removes_what_waits(queue: Queue, hands: Hands) -> None:
+    await queue.add("held")
+    await hands.claim_one()
+    await queue.add_many([("work", n) for n in range(2 * AT_ONCE + 1)])
+    await queue.add("urgent", priority=1)
+    later = await queue.add("later", delay=HOUR)
+
+    assert await queue.drain() == 2 * AT_ONCE + 2
+
+    counts = await queue.counts()
+    assert counts["waiting"] == counts["prioritized"] == 0
+    assert (counts["active"], counts["delayed"]) == (1, 1)
+    assert await queue.drain(delayed=True) == 1
+    assert await queue.state(later.id) == "unknown"
+    assert len(await hands.call("KEYS", "bull:mail:[0-9]*")) == 2  # the held job and its lock
+
+
+@pytest.mark.parametrize("put", ["wait", "delayed"])
+async def test_draining_leaves_schedulers_going(queue: Queue, hands: Hands, put: str) -> None:
+    await queue.add("first")
+    iteration = await schedule(hands, put=put)
+    await queue.add_many([("work", n) for n in range(3)])
+
+    assert await queue.drain(delayed=True) == 4
+
+    assert await hands.ids(put) == [iteration]
+    assert await hands.hash(iteration)
+    assert await queue.counts() == {**await queue.counts(), "waiting": int(put == "wait")}
+
+
+async def test_an_old_iteration_keeps_no_scheduler_going(queue: Queue, hands: Hands) -> None:
+    iteration = await schedule(hands)
+    await hands.call("ZADD", hands.keys.repeat, FAR + HOUR, "s")
+
+    assert await queue.drain() == 1
+    assert await hands.hash(iteration) == {}
+
+
+async def test_draining_frees_those_like_what_was_removed(queue: Queue) -> None:
+    first = await queue.add("work", deduplication=Deduplication("x"))
+
+    await queue.drain()
+
+    assert (await queue.add("work", deduplication=Deduplication("x"))).id != first.id
+
+
+async def waiting_parent(hands: Hands, queue: Queue) -> str:
+    """A job that waits for children that are still to come."""
+    keys = queue.keys
+    await hands.call("HSET", keys.of("parent").job, "name", "parent", "timestamp", 1)
+    await hands.call("ZADD", keys.waiting_children, 1, "parent")
+    return "parent"
+
+
+async def test_a_parent_goes_with_its_last_child_in_the_same_queue(
+    queue: Queue, hands: Hands
+) -> None:
+    parent = Parent(await waiting_parent(hands, queue), "bull:mail")
+    await queue.add_many([("child", 1), ("child", 2)])
+    await queue.add("child", parent=parent)
+
+    await queue.drain()
+
+    assert await queue.state("parent") == "unknown"
+    assert await hands.hash("parent") == {}
+
+
+async def test_a_parent_elsewhere_may_run_without_its_children(queue: Queue, hands: Hands) -> None:
+    async with Queue("parents", hands.store) as parents:
+        parent = Parent(await waiting_parent(hands, parents), "bull:parents")
+        await queue.add("child", parent=parent)
+        await queue.add("other", parent=parent, delay=HOUR)
+
+        await queue.drain()
+        assert await parents.state("parent") == "waiting-children"
+        await queue.drain(delayed=True)
+        assert await parents.state("parent") == "waiting"
+
+
+async def finish(queue: Queue, hands: Hands, many: int, *, failing: bool = False) -> None:
+    await queue.add_many([("work", n, ONE_TRY) for n in range(many)])
+    for claim in await hands.claim(many):
+        await (hands.fail(claim) if failing else hands.complete(claim))
+
+
+async def test_cleaning_removes_what_ended_long_ago(queue: Queue, hands: Hands) -> None:
+    await finish(queue, hands, 3)
+    # Turned by hand, the clock of the worker stands in the past; the server's does not.
+    ages = time.time_ns() // 1_000_000 - hands.clock.now_ms() + HOUR
+
+    assert await queue.clean(ages, 0, "completed") == []
+    assert await queue.clean(0, 2, "completed") == ["1", "2"]
+    assert await queue.clean(0, 0, "completed") == ["3"]
+    assert [event["count"] for event in await hands.events("cleaned")] == ["0", "2", "1"]
+    assert await hands.call("KEYS", "bull:mail:[0-9]*") == []
+
+
+async def test_cleaning_goes_on_until_its_limit(queue: Queue, hands: Hands) -> None:
+    await queue.add_many([("work", n) for n in range(2 * AT_ONCE + 5)])
+
+    assert len(await queue.clean(0, AT_ONCE + 7, "waiting")) == AT_ONCE + 7
+    assert (await queue.counts("waiting"))["waiting"] == AT_ONCE - 2
+    assert [job.data for job in await queue.get_jobs("waiting", 0, 0, asc=True)] == [AT_ONCE + 7]
+
+
+async def test_cleaning_begins_with_what_bullmq_5_set_aside(queue: Queue, hands: Hands) -> None:
+    await queue.add_many([("old", n) for n in range(3)])
+    await hands.redis.rename(hands.keys.wait, hands.keys.paused)
+    await queue.add_many([("new", n) for n in range(3)])
+
+    assert await queue.clean(0, 4, "wait") == ["3", "2", "1", "4"]
+    assert await hands.ids("wait") == ["6", "5"]
+
+
+async def test_cleaning_looks_past_what_is_young(queue: Queue, hands: Hands) -> None:
+    for n in range(AT_ONCE + 9):
+        young = n < AT_ONCE + 5
+        await queue.add("work", n, timestamp=time.time_ns() // 1_000_000 if young else 1)
+
+    removed = await queue.clean(HOUR, 0, "wait")
+
+    assert sorted(removed) == sorted(str(AT_ONCE + n) for n in (6, 7, 8, 9))
+    assert (await queue.counts("waiting"))["waiting"] == AT_ONCE + 5
+
+
+async def test_cleaning_spares_what_a_worker_holds(queue: Queue, hands: Hands) -> None:
+    await queue.add_many([("work", n) for n in range(2)])
+    held, lost = await hands.claim(2)
+    await hands.redis.delete(hands.keys.of(lost.id).lock)
+
+    assert await queue.clean(0, 0, "active") == [lost.id]
+    assert await hands.complete(held) is None
+
+
+async def test_cleaning_spares_what_keeps_a_scheduler_going(queue: Queue, hands: Hands) -> None:
+    iteration = await schedule(hands, put="delayed")
+    other = await queue.add("later", delay=HOUR)
+
+    assert await queue.clean(0, 0, "delayed") == [other.id]
+    assert await hands.ids("delayed") == [iteration]
+
+
+async def test_cleaning_refuses_what_it_cannot_do(queue: Queue) -> None:
+    with pytest.raises(InvalidOption, match="grace must be at least 0, got -1"):
+        await queue.clean(-1)
+    with pytest.raises(InvalidOption, match="a state is one of"):
+        await queue.clean(0, 0, "asleep")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InvalidOption, match="wait for their children"):
+        await queue.clean(0, 0, "waiting-children")  # pyright: ignore[reportArgumentType]
+
+
+async def test_an_obliterated_queue_leaves_nothing(queue: Queue, hands: Hands) -> None:
+    await finish(queue, hands, 3)
+    await finish(queue, hands, 2, failing=True)
+    await queue.add_many([("work", n) for n in range(2 * AT_ONCE)])
+    await queue.add("once", deduplication=Deduplication("x"), delay=HOUR)
+    await queue.add("urgent", priority=1)
+    await waiting_parent(hands, queue)
+    await schedule(hands)
+    await queue.rate_limit(HOUR)
+
+    await queue.obliterate()
+
+    assert await all_keys(hands) == set()
+
+
+async def test_a_queue_with_active_jobs_is_only_obliterated_by_force(
+    queue: Queue, hands: Hands
+) -> None:
+    await queue.add("work")
+    await hands.claim_one()
+    before = await hands.everything()
+
+    with pytest.raises(WrongState, match="has active jobs"):
+        await queue.obliterate()
+    assert await hands.everything() == before
+    await queue.obliterate(force=True)
+
+    assert await all_keys(hands) == set()
+
+
+async def test_failed_jobs_are_retried_in_one_go(queue: Queue, hands: Hands) -> None:
+    await finish(queue, hands, AT_ONCE + 3, failing=True)
+
+    assert await queue.retry_jobs(timestamp=hands.clock.now_ms() - 1) == 0
+    assert await queue.retry_jobs() == AT_ONCE + 3
+
+    counts = await queue.counts("waiting", "failed")
+    assert counts == {"waiting": AT_ONCE + 3, "failed": 0}
+
+
+async def test_completed_jobs_can_be_run_again(queue: Queue, hands: Hands) -> None:
+    await finish(queue, hands, 3)
+
+    assert await queue.retry_jobs(state="completed", count=2) == 3
+
+    stored = await hands.hash("1")
+    assert {"finishedOn", "processedOn", "returnvalue"}.isdisjoint(stored)
+    assert [event["prev"] for event in (await hands.events("waiting"))[-3:]] == ["completed"] * 3
+    with pytest.raises(InvalidOption, match="got 'active'"):
+        await queue.retry_jobs(state="active")  # pyright: ignore[reportArgumentType]
+
+
+async def test_a_retried_child_is_waited_for_again(queue: Queue, hands: Hands) -> None:
+    parent = Parent(await waiting_parent(hands, queue), "bull:mail")
+    child = await queue.add("child", parent=parent, fail_parent_on_failure=True, attempts=1)
+    await hands.fail(await hands.claim_one())
+    unsuccessful = hands.keys.of("parent").unsuccessful
+    assert await hands.redis.zcard(unsuccessful) == 1
+
+    await queue.retry_jobs()
+
+    assert await queue.state(child.id) == "waiting"
+    assert await hands.redis.zcard(unsuccessful) == 0
+    assert await hands.call("SMEMBERS", hands.keys.of("parent").dependencies) == [b"bull:mail:1"]
+
+
+async def test_delayed_jobs_are_promoted_in_one_go(queue: Queue, hands: Hands) -> None:
+    for n in range(4):
+        await queue.add("later", n, delay=HOUR + n * 1000)
+
+    assert await queue.promote_jobs(count=3) == 4
+
+    assert await hands.ids("wait") == ["4", "3", "2", "1"]
+    assert await hands.redis.zscore(hands.keys.marker, "0") == 0
+
+
+async def test_removing_a_job_removes_its_children(queue: Queue, hands: Hands) -> None:
+    parent = Parent(await waiting_parent(hands, queue), "bull:mail")
+    async with Queue("children", hands.store) as children:
+        near = await queue.add("child", parent=parent)
+        far = await children.add("child", parent=parent, job_id="a:b:c")
+
+        assert await queue.remove("parent")
+
+        assert await queue.state(near.id) == await children.state(far.id) == "unknown"
+        assert await children.get_job(far.id) is None
+
+
+async def test_a_job_is_not_removed_while_a_child_is_held(queue: Queue, hands: Hands) -> None:
+    parent = Parent(await waiting_parent(hands, queue), "bull:mail")
+    await queue.add("child", parent=parent)
+    await hands.claim_one()
+
+    assert not await queue.remove("parent")
+    assert await queue.state("parent") == "waiting-children"
+    assert await queue.remove("parent", remove_children=False)
+
+
+async def test_removing_the_last_child_lets_the_parent_run(queue: Queue, hands: Hands) -> None:
+    parent = Parent(await waiting_parent(hands, queue), "bull:mail")
+    child = await queue.add("child", parent=parent)
+
+    await queue.remove(child.id)
+
+    assert await hands.ids("wait") == ["parent"]
+
+
+async def test_the_next_of_a_scheduler_is_not_removed(queue: Queue, hands: Hands) -> None:
+    iteration = await schedule(hands)
+
+    with pytest.raises(WrongState, match="remove the scheduler instead"):
+        await queue.remove(iteration)
+
+
+async def test_jobs_that_no_state_knows_are_removed(queue: Queue, hands: Hands) -> None:
+    await queue.add_many([("work", n) for n in range(AT_ONCE + 4)])
+    await hands.call("LTRIM", hands.keys.wait, 0, AT_ONCE)
+    await queue.add_many([("later", n, JobOptions(delay=HOUR)) for n in range(70)])
+    iteration = await schedule(hands)
+    await hands.call("SET", hands.keys.of("1").lock, "x")
+
+    assert await queue.remove_orphans(limit=1) == 1
+    assert await queue.remove_orphans() == 2
+
+    assert await hands.hash(iteration)
+    assert await hands.call("EXISTS", "bull:mail:repeat:s") == 1
+    assert len(await queue.get_jobs("waiting")) == AT_ONCE + 2
+
+
+async def test_events_can_be_trimmed(queue: Queue, hands: Hands) -> None:
+    await queue.add_many([("work", n) for n in range(600)])
+
+    assert await queue.trim_events(0) > 0
+
+    assert len(await hands.events()) < 200

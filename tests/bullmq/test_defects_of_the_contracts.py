@@ -1,0 +1,334 @@
+"""What goes wrong when the protocol contracts are taken at their word, and does not with ours.
+
+Every test runs twice: over the spec's own scripts, where it must fail, and over ours.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.bullmq.hands import hands_on
+from tests.bullmq.literal.systems import LEASE_MS, Held, Literal, Ours, System
+from waystation.bullmq.keys import QueueKeys
+from waystation.core.errors import StoreUnreachable
+from waystation.core.runtime.worker import WorkerOptions
+
+TAKEN_LITERALLY = pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="the spec's own script"
+)
+BOTH = [pytest.param(Literal, marks=TAKEN_LITERALLY), Ours]
+
+FIRST_OF_A_PAIR = ("if not jobId or #jobId == 0 then", "jobId = jobId[1]\nif not jobId then")
+READ_ATTEMPTS = (
+    'local maxAttempts = redis.call("HGET", KEYS[3], "opts")',
+    'local maxAttempts = cjson.decode(redis.call("HGET", KEYS[3], "opts")).attempts',
+)
+READ_DELAY = ("if ARGV[2] > 0 then", "if tonumber(ARGV[2]) > 0 then")
+
+
+@pytest.fixture(params=BOTH)
+async def system(request: pytest.FixtureRequest, redis_url: str) -> AsyncIterator[System]:
+    """A queue that is really called `{queue}`, as the literal scripts assume."""
+    async with hands_on(redis_url, "{queue}") as hands:
+        yield request.param(hands)
+
+
+def repair(system: System, *repairs: tuple[str, str]) -> None:
+    if isinstance(system, Literal):
+        for fault, remedy in repairs:
+            system.repair(fault, remedy)
+
+
+async def claimed(system: System) -> Held:
+    held = await system.claim()
+    assert held is not None
+    return held
+
+
+async def crash(system: System, held: Held) -> None:
+    """The worker is gone: its lock runs out, and somebody notices."""
+    await system.hands.redis.delete(system.hands.keys.of(held.id).lock)
+    await system.check_stalled()
+
+
+async def test_a_prioritized_job_is_not_lost_when_it_is_claimed(system: System) -> None:
+    """F-P1: the script stops between taking the id and holding it."""
+    id = await system.add(priority=1)
+    await system.claim()
+    assert await system.hands.where(id) == ["active"]
+
+
+async def test_among_equals_the_first_in_is_the_first_out(system: System) -> None:
+    """F-P2: equal scores are ordered as text, so 10 comes before 2.
+
+    By decision the order is BullMQ's: what has no priority first, then the lower number.
+    """
+    repair(system, FIRST_OF_A_PAIR)
+    ids = [await system.add(priority=5) for _ in range(12)]
+    assert [(await claimed(system)).id for _ in ids] == ids
+
+
+async def test_what_has_no_priority_runs_first_and_then_the_lower_number(system: System) -> None:
+    """F-P2."""
+    repair(system, FIRST_OF_A_PAIR)
+    late, soon, first = [await system.add(priority=number) for number in (9, 1, 0)]
+    assert [(await claimed(system)).id for _ in range(3)] == [first, soon, late]
+
+
+async def test_a_failed_attempt_is_tried_again(system: System) -> None:
+    """F-P3: a number is compared with the text of the options."""
+    id = await system.add(attempts=3, backoff=None)
+    await system.fail(await claimed(system), retry_in=0)
+    assert await system.hands.where(id) == ["wait"]
+
+
+async def test_a_failed_attempt_leaves_the_job_somewhere(system: System) -> None:
+    """F-P3: with the first fault mended, the next one comes after the job has been taken out."""
+    repair(system, READ_ATTEMPTS)
+    id = await system.add(attempts=3, backoff=None)
+    await system.fail(await claimed(system), retry_in=0)
+    assert await system.hands.where(id) == ["wait"]
+
+
+async def test_a_prioritized_job_is_tried_again_by_its_priority(system: System) -> None:
+    """F-P4: a list command on a sorted set, after the job has been taken out."""
+    repair(system, FIRST_OF_A_PAIR, READ_ATTEMPTS, READ_DELAY)
+    id = await system.add(priority=5, attempts=3, backoff=None)
+    await system.add(priority=6)
+    await system.fail(await claimed(system), retry_in=0)
+    assert await system.hands.where(id) == ["prioritized"]
+
+
+async def test_a_job_that_kills_its_workers_fails_with_a_reason(system: System) -> None:
+    """F-P5: nobody compares the count with the limit, so the job goes round for ever."""
+    id = await system.add(attempts=3)
+    for _ in range(10):
+        if held := await system.claim():
+            await crash(system, held)
+    assert await system.hands.where(id) == ["failed"]
+    assert "stalled" in (await system.hands.hash(id))["failedReason"]
+
+
+async def test_an_active_id_whose_job_is_gone_leaves_the_active_list(system: System) -> None:
+    """F-P5: the script passes over it, now and every time."""
+    await system.add()
+    held = await claimed(system)
+    await system.hands.redis.delete(system.hands.keys.of(held.id).job)
+    await crash(system, held)
+    assert await system.hands.ids("active") == []
+
+
+@pytest.mark.parametrize("remove", [True, 0])
+async def test_a_job_that_is_not_to_be_kept_leaves_nothing(system: System, remove: Any) -> None:
+    """F-P6: the id stays behind, or the hash does."""
+    id = await system.add(remove_on_complete=remove)
+    await system.hands.call("RPUSH", system.hands.keys.of(id).logs, "a line")
+    assert await system.complete(await claimed(system))
+    assert await system.hands.ids("completed") == []
+    assert await system.hands.redis.keys(f"{system.hands.keys.base}{id}*") == []
+
+
+async def test_keeping_the_newest_forgets_the_others_altogether(system: System) -> None:
+    """F-P6: the ids are trimmed and the hashes stay for ever."""
+    ids = [await system.add(remove_on_complete=2) for _ in range(5)]
+    for number in range(5):
+        await system.hands.clock.advance(0.001 * number)
+        assert await system.complete(await claimed(system))
+    assert await system.hands.ids("completed") == ids[-2:]
+    kept = [id for id in ids if await system.hands.hash(id)]
+    assert kept == ids[-2:]
+
+
+async def test_a_worker_that_lost_its_lock_cannot_end_the_job(system: System) -> None:
+    """F-P7: no token is asked for, and the new holder's lock is deleted."""
+    id = await system.add()
+    late = await claimed(system)
+    await crash(system, late)
+    fresh = await claimed(system)
+
+    assert not await system.complete(late)
+    assert await system.hands.where(id) == ["active"]
+    assert await system.hands.redis.get(system.hands.keys.of(id).lock) == fresh.token.encode()
+
+
+async def test_ending_a_job_that_is_not_there_makes_no_ghost(system: System) -> None:
+    """F-P7."""
+    assert not await system.complete(Held("404", "token"))
+    assert await system.hands.hash("404") == {}
+
+
+async def test_a_delayed_job_runs_when_it_is_due_and_not_before(system: System) -> None:
+    """F-P8: submission takes no notice of the delay."""
+    id = await system.add(delay=1000)
+    assert await system.claim() is None
+    await system.hands.clock.advance(1.0)
+    assert (await claimed(system)).id == id
+
+
+async def test_a_job_that_waits_for_its_next_attempt_gets_it(system: System) -> None:
+    """F-P8: nothing ever moves a delayed job back into the line."""
+    repair(system, READ_ATTEMPTS, READ_DELAY)
+    id = await system.add(attempts=3, backoff=1000)
+    await system.fail(await claimed(system), retry_in=1000)
+    assert await system.hands.where(id) == ["delayed"]
+    await system.hands.clock.advance(1.0)
+    assert (await claimed(system)).id == id
+
+
+async def test_progress_of_a_removed_job_makes_no_ghost(system: System) -> None:
+    """F-P9: the hash comes back with one field in it."""
+    id = await system.add()
+    await system.hands.redis.delete(system.hands.keys.of(id).job)
+    assert not await system.progress(id, 50)
+    assert await system.hands.hash(id) == {}
+
+
+async def test_the_events_are_capped(system: System) -> None:
+    """F-P10: nothing trims the stream."""
+    await system.hands.call("HSET", system.hands.keys.meta, "opts.maxLenEvents", 50)
+    for _ in range(400):
+        await system.add()
+    assert await system.hands.call("XLEN", system.hands.keys.events) < 300
+
+
+async def test_the_end_of_a_job_tells_how_many_attempts_it_took(system: System) -> None:
+    """F-P10: by decision the instant is the stream's own id, so `timestamp` is not repeated."""
+    await system.add()
+    await system.complete(await claimed(system))
+    (event,) = await system.hands.events("completed")
+    assert event.get("attemptsMade") == "1"
+
+
+@pytest.mark.parametrize("commands", range(6))
+async def test_a_producer_that_dies_half_way_leaves_a_whole_job_or_none(
+    request: pytest.FixtureRequest, redis_url: str, commands: int
+) -> None:
+    """F-P11, with ours; the literal submission is the next test."""
+    assert await _is_whole_after(Ours, redis_url, commands)
+
+
+@TAKEN_LITERALLY
+async def test_the_literal_submission_can_be_cut_in_half(redis_url: str) -> None:
+    """F-P11: four commands, and a crash between any two of them."""
+    for commands in range(6):
+        assert await _is_whole_after(Literal, redis_url, commands)
+
+
+async def _is_whole_after(kind: type[Literal] | type[Ours], redis_url: str, commands: int) -> bool:
+    async with hands_on(redis_url, "{queue}") as hands:
+        await hands.call("FLUSHDB")
+        client = hands.store.hot
+        hands.store.__dict__["hot"] = Cut(client, after=commands)
+        with contextlib.suppress(StoreUnreachable):
+            await kind(hands).add()
+        hands.store.__dict__["hot"] = client
+        waits = await hands.ids("wait")
+        told = [event["jobId"] for event in await hands.events("waiting")]
+        stored = [id for id in ("1",) if await hands.hash(id)]
+        return waits == told == stored
+
+
+class Cut:
+    """A connection that breaks after so many commands."""
+
+    def __init__(self, client: Any, *, after: int) -> None:
+        self._client = client
+        self._left = after
+
+    async def execute_command(self, *command: Any) -> Any:
+        if self._left == 0:
+            raise StoreUnreachable("cut")
+        self._left -= 1
+        return await self._client.execute_command(*command)
+
+
+@pytest.mark.parametrize(
+    "interval_s",
+    [
+        pytest.param(LEASE_MS / 1000 / 2, marks=TAKEN_LITERALLY),
+        WorkerOptions().renew_s or WorkerOptions().lease_s / 3,
+    ],
+)
+async def test_one_missed_heartbeat_does_not_cost_the_lock(interval_s: float) -> None:
+    """F-P12: at half the time the second beat comes when the lock has just run out."""
+    lock_runs_out_at = LEASE_MS / 1000
+    second_beat = 2 * interval_s
+    assert second_beat < lock_runs_out_at
+
+
+async def test_many_checkers_look_once_in_an_interval(system: System) -> None:
+    """F-P13: every worker reads the whole list, every time."""
+    await system.add()
+    await claimed(system)
+    await system.hands.call("CONFIG", "RESETSTAT")
+    if isinstance(system, Literal):
+        for _ in range(10):
+            await system.check_stalled()
+    else:
+        for _ in range(10):
+            await system.hands.check_stalled()
+    reads: dict[str, Any] = await system.hands.redis.info("commandstats")
+    assert reads["cmdstat_lrange"]["calls"] == 1
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("name", ["mail", "{mail}"])
+async def test_every_key_is_the_queues_own(
+    redis_url: str, kind: type[Literal] | type[Ours], name: str
+) -> None:
+    """F-P14, F-P16: the text `bull:{queue}:` stands in the scripts.
+
+    By decision braces are a hash tag that the user writes, and none is added.
+    """
+    async with hands_on(redis_url, name) as hands:
+        system: System = kind(hands)
+        await system.add()
+        await claimed(system)
+        assert all(key.startswith(f"bull:{name}:") for key in await hands.everything())
+        assert await hands.redis.exists(f"bull:{name}:1:lock") == 1
+
+
+def test_braces_are_not_added_to_what_node_calls_its_keys() -> None:
+    """F-P14."""
+    assert QueueKeys("mail").wait == "bull:mail:wait"
+
+
+async def test_jobs_of_a_bullmq_producer_are_taken_in_their_order(system: System) -> None:
+    """F-P15: BullMQ pushes left and takes right; taking left is last in, first out."""
+    ids = [await system.hands.add() for _ in range(3)]
+    assert [(await claimed(system)).id for _ in ids] == ids
+
+
+async def test_a_bullmq_worker_finds_our_delayed_jobs_when_they_are_due(system: System) -> None:
+    """F-P15: BullMQ reads scores as milliseconds times 4096; plain ones look long overdue."""
+    repair(system, READ_ATTEMPTS, READ_DELAY)
+    id = await system.add(attempts=2, backoff=60_000)
+    await system.fail(await claimed(system), retry_in=60_000)
+    score = await system.hands.redis.zscore(system.hands.keys.delayed, id)
+    assert score is not None
+    assert score // 4096 == system.hands.clock.now_ms() + 60_000
+
+
+async def test_an_id_that_comes_up_again_does_not_take_the_lock_from_its_holder(
+    system: System,
+) -> None:
+    """F-P17: the lock is set whoever holds it."""
+    id = await system.add()
+    holder = await claimed(system)
+    await system.hands.call("RPUSH", system.hands.keys.wait, id)
+
+    assert await system.claim() is None
+    assert await system.extend(holder)
+    assert await system.complete(holder)
+    assert await system.hands.where(id) == ["completed"]
+
+
+async def test_no_more_jobs_start_than_the_limit_allows(system: System) -> None:
+    """F-P18: the limiter is three dots."""
+    await system.hands.call("HSET", system.hands.keys.meta, "max", 2, "duration", 60_000)
+    for _ in range(3):
+        await system.add()
+    assert [await system.claim() is not None for _ in range(3)] == [True, True, False]
+    assert 0 < await system.hands.call("PTTL", system.hands.keys.limiter) <= 60_000

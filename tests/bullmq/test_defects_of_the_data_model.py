@@ -1,0 +1,180 @@
+"""What goes wrong when the data model is taken at its word, and does not with ours.
+
+Where the model has a script, the test runs over it; where it only has a sentence, that sentence
+is written out as a function, and the test must fail on it.
+"""
+
+import contextlib
+import random
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from tests.bullmq.hands import Hands, hands_on
+from tests.bullmq.literal.systems import Literal, Ours, System
+from waystation.bullmq.events import QueueEvents
+from waystation.bullmq.finishes import JobFailed
+from waystation.bullmq.options import Backoff, JobOptions
+from waystation.core import codec
+from waystation.core.outcome import Done
+
+TAKEN_LITERALLY = pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="the spec's own words"
+)
+
+
+@pytest.fixture(params=[pytest.param(Literal, marks=TAKEN_LITERALLY), Ours])
+async def system(request: pytest.FixtureRequest, redis_url: str) -> AsyncIterator[System]:
+    async with hands_on(redis_url, "{queue}") as hands:
+        yield request.param(hands)
+
+
+async def test_the_same_id_twice_is_one_job(system: System) -> None:
+    """F-D1: SETNX cannot guard a hash."""
+    for _ in range(2):
+        assert await system.add(job_id="payment-789") == "payment-789"
+    assert await system.hands.ids("wait") == ["payment-789"]
+
+
+@pytest.mark.parametrize("id", ["wait", "events", "1:lock"])
+async def test_an_id_cannot_be_the_name_of_another_key(system: System, id: str) -> None:
+    """F-D1: a job called `wait` is the line itself, and one called `1:lock` a lock."""
+    before = await system.hands.everything()
+    with contextlib.suppress(Exception):
+        await system.add(job_id=id)
+    assert await system.hands.everything() == before
+
+
+async def test_an_id_cannot_be_a_number_that_the_counter_will_give(system: System) -> None:
+    """F-D1: the job after it takes its hash."""
+    with contextlib.suppress(Exception):
+        await system.add(job_id="1")
+    await system.add()
+    assert len(await system.hands.ids("wait")) == len(set(await system.hands.ids("wait"))) == 1
+
+
+def test_a_job_that_asks_for_nothing_is_tried_three_times() -> None:
+    """F-D2: by decision the defaults are 3 attempts and exponential pauses from a second."""
+    assert JobOptions().attempts == 3
+    assert JobOptions().backoff == Backoff("exponential", 1000)
+
+
+def pause_as_the_prose_says(attempt: int) -> int:
+    return 3_600_000 if attempt >= 11 else 1000 * 2 ** (attempt - 1)
+
+
+def pause_of_ours(attempt: int) -> int:
+    rule = Backoff.exponential(1000).growing(3_600_000)
+    assert rule is not None
+    return rule.pause_ms(attempt, random.Random(0))
+
+
+@pytest.mark.parametrize(
+    "pause", [pytest.param(pause_as_the_prose_says, marks=TAKEN_LITERALLY), pause_of_ours]
+)
+def test_the_pause_is_capped_where_the_formula_caps_it(pause: Callable[[int], int]) -> None:
+    """F-D3: the prose caps attempt 11 or 12; by the formula it is 13."""
+    assert [pause(attempt) for attempt in (11, 12, 13, 14)] == [
+        1_024_000,
+        2_048_000,
+        3_600_000,
+        3_600_000,
+    ]
+
+
+@pytest.mark.parametrize("data", [{}, [], 0, None, ""])
+async def test_data_may_be_empty(hands: Hands, data: Any) -> None:
+    """F-D4: "non-empty" would refuse `{}`; required means present."""
+    await hands.add(data)
+    job = (await hands.claim_one()).work
+    assert job.data == ({} if data is None else data)
+
+
+async def test_attempts_that_are_left_lead_back_into_the_line(hands: Hands) -> None:
+    """F-D5: the arrow of the diagram sends a job with attempts left to the dead."""
+    id = await hands.add(attempts=2, backoff=None)
+    await hands.fail(await hands.claim_one())
+    assert await hands.where(id) == ["wait"]
+    await hands.fail(await hands.claim_one())
+    assert await hands.where(id) == ["failed"]
+
+
+async def test_a_job_that_succeeded_after_a_failure_counts_as_a_success(
+    hands: Hands, redis_url: str
+) -> None:
+    """F-D6: BullMQ leaves the old reason in the hash, so the state decides, not the field."""
+    id = await hands.add(attempts=2, backoff=None)
+    await hands.fail(await hands.claim_one(), "the first time")
+    await hands.end(await hands.claim_one(), Done("sent"))
+
+    async with QueueEvents(hands.keys.name, redis_url) as events:
+        assert await events.wait_until_finished(id) == "sent"
+    stored = await hands.hash(id)
+    assert stored["failedReason"] == "the first time"
+    assert stored["returnvalue"] == '"sent"'
+
+
+async def test_a_job_retried_by_hand_after_a_success_and_failed_counts_as_a_failure(
+    hands: Hands, redis_url: str
+) -> None:
+    """F-D6, the other way round."""
+    id = await hands.add(attempts=1)
+    await hands.fail(await hands.claim_one(), "no")
+    await hands.call("HSET", hands.keys.of(id).job, "returnvalue", '"old"')
+    async with QueueEvents(hands.keys.name, redis_url) as events:
+        with pytest.raises(JobFailed, match="no"):
+            await events.wait_until_finished(id)
+
+
+@pytest.mark.parametrize("jitter", [pytest.param(0.0, marks=TAKEN_LITERALLY), 0.5])
+async def test_failures_of_one_instant_are_not_all_tried_again_in_one_instant(
+    hands: Hands, jitter: float
+) -> None:
+    """F-D7: without jitter an outage comes back as a thundering herd."""
+    for _ in range(20):
+        await hands.add(backoff=Backoff.fixed(1000, jitter=jitter))
+    for claim in await hands.claim(20):
+        await hands.fail(claim)
+    flat = await hands.call("ZRANGE", hands.keys.delayed, 0, -1, "WITHSCORES")
+    scores = [int(float(score)) // 4096 for score in flat[1::2]]
+    now = hands.clock.now_ms()
+    assert all(now + 500 <= due <= now + 1000 for due in scores)
+    assert len(set(scores)) > 10
+
+
+@pytest.mark.parametrize("limit", [pytest.param(None, marks=TAKEN_LITERALLY), 10])
+async def test_tracebacks_do_not_pile_up(hands: Hands, limit: int | None) -> None:
+    """F-D8: the newest ten are kept."""
+    id = await hands.add(attempts=15, backoff=None, stack_trace_limit=limit)
+    for number in range(14):
+        await hands.fail(await hands.claim_one(), f"failure {number}")
+    traces: list[str] = codec.decode((await hands.hash(id))["stacktrace"])
+    assert len(traces) <= 10
+    assert "failure 13" in traces[-1]
+
+
+def test_ten_tracebacks_and_a_thousand_log_lines_are_the_default() -> None:
+    """F-D8."""
+    assert JobOptions().stack_trace_limit == 10
+    assert JobOptions().keep_logs == 1000
+
+
+async def test_a_crash_is_no_attempt(system: System) -> None:
+    """F-D9: counted at pickup and again at the stall, the attempts exceed their limit."""
+    id = await system.add(attempts=3)
+    for _ in range(2):
+        if held := await system.claim():
+            await system.hands.redis.delete(system.hands.keys.of(held.id).lock)
+            await system.check_stalled()
+    stored = await system.hands.hash(id)
+    assert int(stored.get("attemptsMade", 0)) + int(stored.get("atm", 0)) <= 1
+
+
+async def test_an_event_is_flat_and_its_objects_are_json(hands: Hands) -> None:
+    """F-D10: a map inside a stream entry does not exist."""
+    await hands.add()
+    await hands.complete(await hands.claim_one(), {"url": "https://example.com", "seconds": [1, 2]})
+    (event,) = await hands.events("completed")
+    assert codec.decode(event["returnvalue"]) == {"url": "https://example.com", "seconds": [1, 2]}
+    assert set(event) == {"event", "jobId", "returnvalue", "prev", "attemptsMade"}

@@ -1,0 +1,275 @@
+from typing import Any
+
+import pytest
+
+from tests.bullmq.hands import Hands
+from tests.bullmq.trees import child, parent, state
+from waystation.bullmq import Deduplication, FlowNode, FlowProducer, JobOptions, Parent
+from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WrongState
+
+HOUR = 3_600_000
+
+
+async def traces(hands: Hands) -> list[Any]:
+    """What any addition would change."""
+    keys = sorted(await hands.everything())
+    return [keys, await hands.events(), await hands.call("GET", hands.keys.id)]
+
+
+async def test_a_parent_runs_when_its_children_are_done(hands: Hands, flows: FlowProducer) -> None:
+    flow = await flows.add(parent(child("a"), child("b")))
+    assert await state(flow) == "waiting-children"
+
+    first, second = await hands.claim(2)
+    await hands.complete(first, {"n": 1})
+    assert await state(flow) == "waiting-children"
+    await hands.complete(second, 2)
+
+    claim = await hands.claim_one()
+    assert claim.id == "parent"
+    assert await claim.work.children_values() == {
+        f"bull:mail:{first.id}": {"n": 1},
+        f"bull:mail:{second.id}": 2,
+    }
+
+
+async def test_parents_of_parents_wait_too_whatever_queues_they_are_in(
+    hands: Hands, flows: FlowProducer
+) -> None:
+    leaf = FlowNode(name="leaf", queue="mail")
+    middle = FlowNode(name="middle", queue="other", children=[leaf], prefix="elsewhere")
+    flow = await flows.add(FlowNode(name="top", queue="mail", children=[middle]))
+
+    assert flow.children[0].job.keys.job == f"elsewhere:other:{flow.children[0].job.id}"
+    await hands.complete(await hands.claim_one())
+
+    assert await state(flow.children[0]) == "waiting"
+    assert await state(flow) == "waiting-children"
+
+
+@pytest.mark.parametrize(
+    ("wish", "becomes"), [({"priority": 3}, "prioritized"), ({"delay": HOUR}, "delayed")]
+)
+async def test_a_released_parent_goes_where_it_asked_to(
+    hands: Hands, flows: FlowProducer, wish: dict[str, int], becomes: str
+) -> None:
+    flow = await flows.add(parent(child(), **wish))
+    await hands.complete(await hands.claim_one())
+
+    assert await state(flow) == becomes
+
+
+async def test_a_child_that_fails_fails_its_parent_when_it_says_so(
+    hands: Hands, flows: FlowProducer
+) -> None:
+    flow = await flows.add(parent(child(fail_parent_on_failure=True), child(delay=HOUR)))
+    claim = await hands.claim_one()
+    await hands.fail(claim)
+
+    assert await state(flow) == "waiting"
+    key = f"bull:mail:{claim.id}"
+    assert (await hands.hash("parent"))["defa"] == f"child {key} failed"
+    assert await flow.job.failed_children() == [key]
+    with pytest.raises(WrongState, match="pending dependencies"):
+        raise await hands.complete(await hands.claim_one()) or AssertionError("was completed")
+
+
+async def test_a_delayed_parent_is_failed_at_once(hands: Hands, flows: FlowProducer) -> None:
+    await flows.add(
+        parent(
+            child(continue_parent_on_failure=True), child(fail_parent_on_failure=True), delay=HOUR
+        )
+    )
+    first, second = await hands.claim(2)
+    await hands.fail(first)
+    assert await hands.where("parent") == ["delayed"]
+
+    await hands.fail(second)
+
+    assert await hands.where("parent") == ["wait"]
+    assert (await hands.hash("parent"))["delay"] == "0"
+
+
+async def test_a_child_that_fails_lets_its_parent_run_at_once_when_it_says_so(
+    hands: Hands, flows: FlowProducer
+) -> None:
+    flow = await flows.add(parent(child(continue_parent_on_failure=True), child(delay=HOUR)))
+    claim = await hands.claim_one()
+    await hands.fail(claim, "no luck")
+
+    assert await state(flow) == "waiting"
+    assert await flow.job.ignored_children_failures() == {f"bull:mail:{claim.id}": "no luck"}
+
+
+@pytest.mark.parametrize(
+    ("flag", "remembered"),
+    [("ignore_dependency_on_failure", 1), ("remove_dependency_on_failure", 0)],
+)
+async def test_a_failure_that_counts_as_done_waits_for_the_other_children(
+    hands: Hands, flows: FlowProducer, flag: str, remembered: int
+) -> None:
+    flow = await flows.add(parent(child(**{flag: True}), child()))
+    failing, other = await hands.claim(2)
+    await hands.fail(failing)
+    assert await state(flow) == "waiting-children"
+
+    await hands.complete(other)
+
+    assert await state(flow) == "waiting"
+    assert len(await flow.job.ignored_children_failures()) == remembered
+
+
+async def test_a_job_that_ends_before_its_children_fails(hands: Hands, flows: FlowProducer) -> None:
+    flow = await flows.add(parent(child(continue_parent_on_failure=True), child(delay=HOUR)))
+    await hands.fail(await hands.claim_one())
+
+    await hands.complete(await hands.claim_one())
+
+    assert await state(flow) == "failed"
+    assert (await hands.hash("parent"))["failedReason"].startswith("Job parent has pending")
+
+
+async def test_without_a_flag_a_failed_child_is_waited_for(
+    hands: Hands, flows: FlowProducer
+) -> None:
+    flow = await flows.add(parent(child()))
+    await hands.fail(await hands.claim_one())
+    assert await state(flow) == "waiting-children"
+
+    (failed,) = await hands.ids("failed")
+    job = await flows.get_flow("mail", failed)
+    assert job
+    await job.job.retry()
+    await hands.complete(await hands.claim_one())
+    assert await state(flow) == "waiting"
+
+
+async def test_a_child_that_is_not_kept_is_not_waited_for(
+    hands: Hands, flows: FlowProducer
+) -> None:
+    flow = await flows.add(parent(child(remove_on_fail=True)))
+    await hands.fail(await hands.claim_one())
+
+    assert await state(flow) == "waiting"
+
+
+async def test_a_failed_child_that_is_trimmed_away_is_not_waited_for(
+    hands: Hands, flows: FlowProducer
+) -> None:
+    flow = await flows.add(parent(child()))
+    await hands.fail(await hands.claim_one())
+    await hands.clock.advance(1)
+    await hands.add(attempts=1, remove_on_fail=1)
+    await hands.fail(await hands.claim_one())
+
+    assert await state(flow) == "waiting"
+
+
+async def test_children_that_were_completed_before_count(hands: Hands, flows: FlowProducer) -> None:
+    await hands.add(job_id="early")
+    await hands.complete(await hands.claim_one(), "result")
+
+    flow = await flows.add(parent(child(job_id="early"), child("late")))
+    assert await state(flow) == "waiting-children"
+    await hands.complete(await hands.claim_one(), "more")
+
+    assert set((await flow.job.children_values()).values()) == {"result", "more"}
+    assert await state(flow) == "waiting"
+
+
+async def test_a_parent_whose_children_are_all_done_runs_at_once(
+    hands: Hands, flows: FlowProducer
+) -> None:
+    await hands.add(job_id="early")
+    await hands.complete(await hands.claim_one())
+
+    assert await state(await flows.add(parent(child(job_id="early")))) == "waiting"
+
+
+async def test_a_tree_may_hang_under_a_job_that_waits_already(
+    hands: Hands, flows: FlowProducer
+) -> None:
+    await hands.add(job_id="early")
+    await hands.complete(await hands.claim_one())
+    flow = await flows.add(parent(child(job_id="open", delay=HOUR)))
+    below = Parent("parent", "bull:mail")
+
+    await flows.add(child(job_id="more", delay=HOUR, parent=below))
+    assert (await flow.job.dependency_counts()).unprocessed == 2
+
+    for open_child in ("open", "more"):
+        await hands.call("SREM", flow.job.keys.dependencies, f"bull:mail:{open_child}")
+    await flows.add(child(job_id="early", parent=below))
+    assert await state(flow) == "waiting"
+
+
+async def test_a_flow_is_added_as_a_whole_or_not_at_all(hands: Hands, flows: FlowProducer) -> None:
+    await flows.add(parent(child(job_id="taken")))
+    before = await traces(hands)
+
+    with pytest.raises(WrongState, match=r"taken .*another parent"):
+        await flows.add_many(
+            [FlowNode(name="x", queue="mail", children=[child(), child(job_id="taken")])]
+        )
+    with pytest.raises(NotFound, match="bull:mail:nobody"):
+        await flows.add(
+            FlowNode(
+                name="x", queue="mail", options=JobOptions(parent=Parent("nobody", "bull:mail"))
+            )
+        )
+
+    assert await traces(hands) == before
+
+
+@pytest.mark.parametrize(
+    ("tree", "complaint"),
+    [
+        (parent(child(), deduplication=Deduplication("x")), "cannot be deduplicated"),
+        (parent(child(deduplication=Deduplication("x"))), "cannot be deduplicated"),
+        (parent(child(parent=Parent("1", "bull:mail"))), "the job above it"),
+        (parent(child(job_id="twice"), child(job_id="twice")), "stands twice"),
+        (FlowNode(name="x", queue="with:colon"), "colon"),
+        (FlowNode(name="x", queue="mail", data=float("nan")), "finite"),
+        (FlowNode(name="", queue="mail"), "name must be text"),
+        (FlowNode(name="x", queue="mail", children=["y"]), "made of FlowNode"),  # pyright: ignore[reportArgumentType]
+        ("x", "made of FlowNode"),
+        (FlowNode(name="x", queue="mail", children=[child()] * 10_000), "at most 10000"),
+    ],
+)
+async def test_a_flow_that_cannot_be_is_refused_before_anything_is_written(
+    hands: Hands, flows: FlowProducer, tree: FlowNode, complaint: str
+) -> None:
+    with pytest.raises(InvalidInput, match=complaint):
+        await flows.add(tree)
+    assert await hands.everything() == {}
+
+
+async def test_a_flow_with_a_taken_id_returns_what_is_stored(flows: FlowProducer) -> None:
+    await flows.add(FlowNode(name="first", queue="mail", data=1, options=JobOptions(job_id="x")))
+
+    flow = await flows.add(
+        parent(FlowNode(name="second", queue="mail", data=2, options=JobOptions(job_id="x")))
+    )
+
+    job = flow.children[0].job
+    assert (job.id, job.name, job.data) == ("x", "first", 1)
+    assert job.parent_key == flow.job.keys.job
+
+
+async def test_a_broken_reference_to_a_parent_loses_nothing(
+    hands: Hands, flows: FlowProducer
+) -> None:
+    flow = await flows.add(parent(child()))
+    claim = await hands.claim_one()
+    await hands.call("HSET", claim.work.keys.job, "parent", "{broken")
+
+    assert await hands.complete(claim) is None
+
+    assert await state(flow) == "waiting"
+
+
+async def test_a_flow_is_read_to_some_depth(flows: FlowProducer) -> None:
+    with pytest.raises(InvalidOption, match="depth"):
+        await flows.get_flow("mail", "1", depth=0)
+    with pytest.raises(InvalidOption, match="max_children"):
+        await flows.get_flow("mail", "1", max_children=0)

@@ -1,0 +1,192 @@
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.bullmq.hands import Hands
+from waystation.bullmq.options import JobOptions
+from waystation.bullmq.queue import Queue
+from waystation.bullmq.states import State
+from waystation.bullmq.worker import Worker
+from waystation.core.errors import InvalidOption
+
+HOUR = 3_600_000
+
+
+async def one_of_each(queue: Queue, hands: Hands) -> None:
+    for state in ("completed", "failed", "active"):
+        await queue.add(state, attempts=1)
+        claim = await hands.claim_one()
+        if state == "completed":
+            await hands.complete(claim)
+        elif state == "failed":
+            await hands.fail(claim)
+    await queue.add("delayed", delay=HOUR)
+    await queue.add("prioritized", priority=2)
+    await queue.add("waiting")
+
+
+async def test_a_job_is_found_by_its_id(queue: Queue) -> None:
+    await queue.add("work", {"n": 1}, job_id="mine")
+
+    found = await queue.get_job("mine")
+
+    assert found
+    assert (found.name, found.data) == ("work", {"n": 1})
+    assert found.timestamp > 0
+    assert await queue.get_job("another") is None
+
+
+async def test_jobs_are_counted_and_listed_by_state(queue: Queue, hands: Hands) -> None:
+    await one_of_each(queue, hands)
+
+    assert await queue.counts() == {
+        "waiting": 1,
+        "active": 1,
+        "prioritized": 1,
+        "delayed": 1,
+        "waiting-children": 0,
+        "completed": 1,
+        "failed": 1,
+    }
+    assert await queue.counts("failed", "waiting") == {"failed": 1, "waiting": 1}
+    assert await queue.count() == 3
+    for state in ("waiting", "active", "prioritized", "delayed", "completed", "failed"):
+        assert [job.name for job in await queue.get_jobs(state)] == [state]
+        [job] = await queue.get_jobs([state])
+        assert await queue.state(job.id) == state
+    assert len(await queue.get_jobs()) == 6
+
+
+@pytest.mark.parametrize("options", [JobOptions(), JobOptions(delay=HOUR)])
+async def test_jobs_come_newest_first_or_oldest_first(queue: Queue, options: JobOptions) -> None:
+    for n in range(5):
+        await queue.add("work", n, options, delay=options.delay and HOUR + n * 1000)
+    state = "delayed" if options.delay else "waiting"
+
+    async def numbers(start: int, end: int, *, asc: bool = False) -> list[int]:
+        return [job.data for job in await queue.get_jobs(state, start, end, asc=asc)]
+
+    assert await numbers(0, -1) == [4, 3, 2, 1, 0]
+    assert await numbers(0, 1) == [4, 3]
+    assert await numbers(1, 2, asc=True) == [1, 2]
+    assert await numbers(0, -1, asc=True) == [0, 1, 2, 3, 4]
+    assert await numbers(0, -2, asc=True) == [0, 1, 2, 3]
+
+
+async def test_ids_whose_job_is_gone_are_left_out(queue: Queue, hands: Hands) -> None:
+    await queue.add("gone")
+    await queue.add("here")
+    await hands.redis.delete(hands.keys.of("1").job)
+
+    assert [job.name for job in await queue.get_jobs("waiting")] == ["here"]
+
+
+async def test_what_bullmq_5_set_aside_counts_as_waiting(queue: Queue, hands: Hands) -> None:
+    await queue.add_many([("old", n) for n in range(2)])
+    await queue.pause()
+    await hands.redis.rename(hands.keys.wait, hands.keys.paused)
+    await hands.call("LPUSH", hands.keys.wait, "new")
+    await hands.call("HSET", hands.keys.of("new").job, "name", "new", "data", "2")
+
+    assert (await queue.counts("waiting"))["waiting"] == 3
+    assert [job.data for job in await queue.get_jobs("waiting")] == [2, 1, 0]
+    assert [job.data for job in await queue.get_jobs("waiting", asc=True)] == [0, 1, 2]
+    assert await queue.state("1") == "waiting"
+
+
+async def test_many_jobs_are_read_in_several_lots(queue: Queue) -> None:
+    await queue.add_many([("work", n) for n in range(600)])
+
+    jobs = await queue.get_jobs("waiting", asc=True)
+
+    assert [job.data for job in jobs] == list(range(600))
+
+
+async def test_waiting_jobs_are_counted_by_priority(queue: Queue) -> None:
+    for priority in (0, 0, 1, 3, 3, 2_097_151):
+        await queue.add("work", priority=priority)
+
+    assert await queue.counts_per_priority([0, 1, 2, 3, 2_097_151]) == {
+        0: 2,
+        1: 1,
+        2: 0,
+        3: 2,
+        2_097_151: 1,
+    }
+
+
+async def test_an_unknown_state_is_refused(queue: Queue) -> None:
+    with pytest.raises(InvalidOption, match=r"a state is one of waiting, active.* got 'asleep'"):
+        await queue.counts("asleep")  # pyright: ignore[reportArgumentType]
+
+
+async def test_workers_of_the_queue_are_seen(queue: Queue, redis_url: str) -> None:
+    assert await queue.workers() == []
+    async with (
+        Worker("mail", print, redis_url, worker_name="anna"),
+        Worker("post", print, redis_url),
+    ):
+        [worker] = await queue.workers()
+
+    assert (worker["name"], worker["rawname"]) == ("mail", "bull:bWFpbA==:w:anna")
+
+
+async def test_what_workers_have_counted_can_be_read(queue: Queue, hands: Hands) -> None:
+    source = hands.source(metrics_points=60)
+    hands.worker = source
+    for minute in range(3):
+        await queue.add_many([("work", n) for n in range(minute + 1)])
+        for claim in await hands.claim(9):
+            await hands.complete(claim)
+        await hands.clock.advance(60)
+
+    found = await queue.metrics("completed")
+
+    assert found.total == 6
+    assert found.data == [2, 1]
+    assert found.points == 2
+    assert (await queue.metrics("completed", 0, 0)).data == [2]
+    assert (await queue.metrics("failed")).total == 0
+    with pytest.raises(InvalidOption, match="got 'waiting'"):
+        await queue.metrics("waiting")  # pyright: ignore[reportArgumentType]
+
+
+async def test_prometheus_can_read_the_queue(hands: Hands) -> None:
+    async with Queue('say"hi"', hands.store) as queue:
+        await queue.add("work")
+        text = await queue.prometheus_text()
+
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    counts = {
+        sample.labels["state"]: sample.value for sample in families["bullmq_job_count"].samples
+    }
+    assert counts["waiting"] == 1
+    assert counts["failed"] == 0
+    [sample] = families["bullmq_job_completed"].samples
+    assert (sample.labels, sample.value) == ({"queue": 'say"hi"'}, 0)
+
+
+@pytest.mark.parametrize("asc", [True, False])
+@pytest.mark.parametrize("state", ["waiting", "prioritized", "delayed", "completed"])
+async def test_a_page_is_filled_past_ids_without_a_job(
+    queue: Queue, hands: Hands, state: State, asc: bool
+) -> None:
+    by_state: dict[str, Any] = {"prioritized": {"priority": 1}, "delayed": {"delay": HOUR}}
+    options = by_state.get(state, {})
+    for n in range(1, 9):
+        await queue.add("work", n, **options)
+        if state == "completed":
+            await hands.complete(await hands.claim_one())
+    for gone in ("2", "5", "6"):
+        await hands.call("DEL", hands.keys.of(gone).job)
+    left = ["1", "3", "4", "7", "8"] if asc else ["8", "7", "4", "3", "1"]
+
+    async def page(start: int, end: int) -> list[str]:
+        return [job.id for job in await queue.get_jobs(state, start, end, asc=asc)]
+
+    assert await page(0, 2) == left[:3]
+    assert await page(0, 3) == left[:4]
+    assert await page(0, 100) == left
+    assert await page(0, -1) == left
+    assert await page(8, 10) == []

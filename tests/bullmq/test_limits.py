@@ -1,0 +1,154 @@
+import asyncio
+import time
+
+import pytest
+
+from tests.bullmq.hands import Hands
+from tests.support.listening import blocked_on
+from waystation.bullmq.errors import RateLimitError
+from waystation.bullmq.limits import PUT_BACK_AT_ONCE, Limit
+from waystation.bullmq.queue import Queue
+from waystation.core.errors import InvalidOption
+from waystation.core.outcome import Failed
+from waystation.core.runtime.claim import Settled
+
+HOUR = 3_600_000
+
+
+async def test_a_paused_queue_hands_out_nothing_until_resumed(queue: Queue, hands: Hands) -> None:
+    await queue.add("before")
+    await queue.pause()
+    await queue.add("during")
+
+    assert await queue.is_paused()
+    assert await hands.claim(5) == []
+    assert not await hands.redis.exists(hands.keys.marker)
+    await queue.resume()
+    assert not await queue.is_paused()
+    assert await hands.redis.zscore(hands.keys.marker, "0") == 0
+    assert [claim.work.name for claim in await hands.claim(5)] == ["before", "during"]
+    told = [event["event"] for event in await hands.events()]
+    assert told.count("paused") == told.count("resumed") == 1
+
+
+async def test_resuming_wakes_workers_for_the_next_delayed_job(queue: Queue, hands: Hands) -> None:
+    await queue.pause()
+    await queue.add("later", delay=HOUR)
+    await hands.redis.delete(hands.keys.marker)
+
+    await queue.resume()
+
+    due = await hands.redis.zscore(hands.keys.marker, "1")
+    assert due == pytest.approx(time.time() * 1000 + HOUR, abs=60_000)
+    assert await hands.redis.zscore(hands.keys.marker, "0") is None
+
+
+async def test_what_bullmq_5_set_aside_comes_back_before_what_came_since(
+    queue: Queue, hands: Hands
+) -> None:
+    aside = [str(n) for n in range(2 * PUT_BACK_AT_ONCE + 3)]
+    for first in range(0, len(aside), 1000):
+        await hands.call("LPUSH", hands.keys.paused, *aside[first : first + 1000])
+    await hands.call("HSET", hands.keys.meta, "paused", 1)
+    await hands.call("LPUSH", hands.keys.wait, "new", "newest")
+
+    await queue.resume()
+
+    assert await hands.ids("wait") == ["newest", "new", *reversed(aside)]
+    assert not await hands.redis.exists(hands.keys.paused)
+    assert len(await hands.events("resumed")) == 1
+
+
+async def test_global_concurrency_holds_workers_back(queue: Queue, hands: Hands) -> None:
+    await queue.add_many([("work", n) for n in range(5)])
+
+    await queue.set_global_concurrency(2)
+
+    assert await queue.get_global_concurrency() == 2
+    assert not await queue.is_maxed()
+    assert len(await hands.claim(5)) == 2
+    assert await queue.is_maxed()
+    assert await hands.claim(5) == []
+    await queue.remove_global_concurrency()
+    assert await queue.get_global_concurrency() is None
+    assert len(await hands.claim(5)) == 3
+
+
+async def test_a_global_rate_limit_holds_workers_back(queue: Queue, hands: Hands) -> None:
+    await queue.add_many([("work", n) for n in range(5)])
+
+    await queue.set_global_rate_limit(3, HOUR)
+
+    assert await queue.get_global_rate_limit() == Limit(3, HOUR)
+    assert await queue.rate_limit_ttl() == 0
+    assert len(await hands.claim(5)) == 3
+    assert 0 < await queue.rate_limit_ttl() <= HOUR
+    assert await queue.rate_limit_ttl(4) == 0
+    await queue.remove_global_rate_limit()
+    assert await queue.get_global_rate_limit() is None
+
+
+async def test_a_queue_can_be_told_to_wait(queue: Queue, hands: Hands) -> None:
+    await queue.add("work")
+    await queue.set_global_rate_limit(100, HOUR)
+
+    await queue.rate_limit(HOUR)
+
+    assert await hands.claim(1) == []
+    assert await queue.remove_rate_limit_key()
+    assert await queue.rate_limit_ttl() == 0
+    with pytest.raises(InvalidOption, match="ms must be at least 1, got 0"):
+        await queue.rate_limit(0)
+
+
+@pytest.mark.parametrize("set_by", ["worker", "queue", "hand"])
+async def test_a_limit_met_while_the_worker_waits_already_ends_its_wait(
+    queue: Queue, hands: Hands, set_by: str
+) -> None:
+    await queue.add_many([("work", n) for n in range(2)])
+    limiter = None if set_by == "queue" else Limit(1, HOUR)
+    if set_by == "queue":
+        await queue.set_global_rate_limit(1, HOUR)
+    source = hands.source(limiter=limiter)
+    if set_by == "hand":
+        await queue.rate_limit(HOUR)
+    else:
+        assert len((await source.settle([], claim=2)).claims) == 1
+
+    async with asyncio.timeout(20):
+        await hands.redis.delete(hands.keys.marker)
+        waiting = asyncio.create_task(source.wait(HOUR * 10))
+        await blocked_on(hands.redis)
+        assert (await source.settle([], claim=1)).claims == []
+        await hands.clock.advance(HOUR / 1000 - 60)
+        assert not waiting.done()
+        await hands.clock.advance(60)
+        assert waiting.done()
+
+
+async def test_a_due_time_met_while_the_worker_waits_already_ends_its_wait(hands: Hands) -> None:
+    async with asyncio.timeout(20):
+        waiting = asyncio.create_task(hands.worker.wait(HOUR * 10))
+        await blocked_on(hands.redis)
+        await hands.call("ZADD", hands.keys.delayed, (hands.clock.now_ms() + HOUR) * 4096, "1")
+        assert await hands.claim() == []
+        await hands.clock.advance(HOUR / 1000 - 60)
+        assert not waiting.done()
+        await hands.clock.advance(60)
+        assert waiting.done()
+
+
+async def test_a_handler_that_meets_a_limit_holds_its_worker_back_without_a_limiter(
+    queue: Queue, hands: Hands
+) -> None:
+    await queue.add("work")
+    claim = await hands.claim_one()
+    await queue.rate_limit(HOUR)
+
+    reply = await hands.worker.settle([Settled(claim, Failed(RateLimitError()))], claim=1)
+
+    assert (reply.claims, reply.refused) == ([], [])
+    assert await hands.ids("wait") == [claim.id]
+    assert await hands.claim() == []
+    await hands.clock.advance(HOUR / 1000)
+    assert (await hands.claim_one()).work.attempts_made == 0

@@ -1,0 +1,258 @@
+"""A worker's listeners: which events there are, and that none can harm the worker."""
+
+import asyncio
+import functools
+from typing import Any
+
+import pytest
+
+from tests.bullmq.hands import Hands
+from tests.support.patience import LIMIT_S
+from waystation.bullmq import Job, Queue, Worker
+from waystation.bullmq.callbacks import WorkerEvent
+from waystation.core.errors import InvalidOption
+from waystation.core.runtime import listeners
+
+
+class Boom(Exception):
+    """What a listener raises."""
+
+
+async def work_on(worker: Worker, url: str, *, jobs: int = 2) -> None:
+    """Add jobs, and wait until all of them have ended in the store."""
+    async with Queue("mail", url) as queue, worker:
+        for _ in range(jobs):
+            await queue.add("x", attempts=1)
+        async with asyncio.timeout(LIMIT_S):
+            while sum((await queue.counts("completed", "failed")).values()) < jobs:
+                await asyncio.sleep(0.005)
+        assert worker.is_running
+
+
+async def nothing(job: Job) -> None: ...
+
+
+@pytest.mark.parametrize("error", [Boom, SystemExit, asyncio.CancelledError, StopIteration])
+@pytest.mark.parametrize("event", ["active", "completed", "drained"])
+async def test_a_listener_that_raises_is_told_as_an_error_and_the_worker_goes_on(
+    redis_url: str, event: WorkerEvent, error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[BaseException] = []
+
+    def raising(*_: Any) -> None:
+        raise error
+
+    worker = Worker("mail", nothing, redis_url)
+    worker.on(event, raising)
+    worker.on("error", told.append)
+    await work_on(worker, redis_url)
+
+    assert told
+    assert {type(each) for each in told} == {error}
+    assert "listener_failed" in caplog.text
+
+
+async def test_a_listener_of_errors_that_raises_is_logged_and_not_told_again(
+    redis_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[BaseException] = []
+
+    def raising(*_: Any) -> None:
+        raise Boom("first")
+
+    def raising_again(error: BaseException) -> None:
+        told.append(error)
+        raise Boom("second")
+
+    worker = Worker("mail", nothing, redis_url)
+    worker.on("completed", raising)
+    worker.on("error", raising_again)
+    await work_on(worker, redis_url, jobs=1)
+
+    assert [str(error) for error in told] == ["first"]
+    assert "second" in caplog.text
+
+
+async def test_a_coroutine_is_a_listener_too_and_is_awaited_in_order(redis_url: str) -> None:
+    heard: list[str] = []
+
+    async def completed(job: Job, result: Any) -> None:
+        # The first one takes longest, and still ends first.
+        await asyncio.sleep(0.02 if not heard else 0)
+        heard.append(job.id)
+
+    worker = Worker("mail", nothing, redis_url)
+    worker.on("completed", completed)
+    await work_on(worker, redis_url, jobs=5)
+
+    assert heard == ["1", "2", "3", "4", "5"]
+
+
+async def test_a_coroutine_that_fails_is_told_as_an_error(redis_url: str) -> None:
+    told: list[BaseException] = []
+
+    async def completed(job: Job, result: Any) -> None:
+        await asyncio.sleep(0)
+        raise Boom(job.id)
+
+    worker = Worker("mail", nothing, redis_url)
+    worker.on("completed", completed)
+    worker.on("error", told.append)
+    await work_on(worker, redis_url)
+
+    assert [str(error) for error in told] == ["1", "2"]
+
+
+async def test_a_coroutine_that_does_not_end_holds_up_neither_jobs_nor_the_end(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listeners, "_FINISH_WITHIN_S", 0.05)
+
+    async def completed(job: Job, result: Any) -> None:
+        await asyncio.sleep(3600)
+
+    worker = Worker("mail", nothing, redis_url)
+    worker.on("completed", completed)
+    async with asyncio.timeout(LIMIT_S):
+        await work_on(worker, redis_url)
+
+
+async def test_a_listener_may_close_its_own_worker(redis_url: str) -> None:
+    worker = Worker("mail", nothing, redis_url)
+
+    async def completed(job: Job, result: Any) -> None:
+        await worker.close()
+
+    worker.on("completed", completed)
+    async with Queue("mail", redis_url) as queue:
+        await worker.start()
+        await queue.add("x")
+        async with asyncio.timeout(LIMIT_S):
+            while worker.is_running:
+                await asyncio.sleep(0.005)
+
+
+async def test_a_listening_object_that_raises_does_not_end_the_worker(redis_url: str) -> None:
+    told: list[BaseException] = []
+
+    class Raising:
+        def settled(self, settled: Any) -> None:
+            raise Boom("settled")
+
+        async def claimed(self, claims: Any) -> None:
+            raise Boom("claimed")
+
+    worker = Worker("mail", nothing, redis_url, listener=Raising())  # pyright: ignore[reportArgumentType]
+    worker.on("error", told.append)
+    await work_on(worker, redis_url, jobs=1)
+
+    assert sorted(str(error) for error in told) == ["claimed", "settled"]
+
+
+# --- the events ----------------------------------------------------------------------------------
+
+
+async def test_a_worker_tells_what_becomes_of_it(redis_url: str) -> None:
+    heard: list[str] = []
+    worker = Worker("mail", nothing, redis_url)
+    events: tuple[WorkerEvent, ...] = ("ready", "paused", "resumed", "closing", "closed")
+    for event in events:
+        worker.on(event, functools.partial(heard.append, event))
+
+    async with worker:
+        worker.pause()
+        worker.resume()
+
+    assert heard == ["ready", "paused", "resumed", "closing", "closed"]
+
+
+async def test_a_worker_tells_that_there_is_nothing_left(redis_url: str) -> None:
+    heard: list[str] = []
+    drained = asyncio.Event()
+    worker = Worker("mail", nothing, redis_url, drain_delay=10)
+
+    def on_completed(job: Job, result: Any) -> None:
+        heard.append(job.id)
+
+    def on_drained() -> None:
+        heard.append("drained")
+        drained.set()
+
+    worker.on("completed", on_completed)
+
+    async with Queue("mail", redis_url) as queue:
+        await queue.add_many([("x", None)] * 2)
+        worker.on("drained", on_drained)
+        async with worker, asyncio.timeout(LIMIT_S):
+            await drained.wait()
+            await asyncio.sleep(0.05)
+            assert heard == ["1", "2", "drained"]
+            drained.clear()
+            await queue.add("x")
+            await drained.wait()
+
+    assert heard == ["1", "2", "drained", "3", "drained"]
+
+
+async def test_a_worker_tells_the_progress_of_its_jobs(redis_url: str) -> None:
+    heard: list[tuple[str, Any]] = []
+
+    async def handle(job: Job) -> None:
+        await job.update_progress(50)
+        await job.update_progress({"at": "end"})
+
+    worker = Worker("mail", handle, redis_url)
+
+    def on_progress(job: Job, progress: Any) -> None:
+        heard.append((job.id, progress))
+
+    worker.on("progress", on_progress)
+    await work_on(worker, redis_url, jobs=1)
+
+    assert heard == [("1", 50), ("1", {"at": "end"})]
+
+
+async def test_a_worker_tells_the_jobs_it_has_found_stalled(hands: Hands) -> None:
+    heard: list[tuple[str, str]] = []
+    id = await hands.add()
+    await hands.claim_one()
+    await hands.redis.delete(hands.keys.of(id).lock)
+    worker = Worker("mail", nothing, hands.store, stalled_interval=20)
+
+    def on_stalled(id: str, state: str) -> None:
+        heard.append((id, state))
+
+    worker.on("stalled", on_stalled)
+    async with worker, asyncio.timeout(LIMIT_S):
+        while not heard:
+            await asyncio.sleep(0.005)
+
+    assert heard == [(id, "active")]
+
+
+async def test_a_listener_can_be_called_once_or_no_more(redis_url: str) -> None:
+    heard: list[str] = []
+
+    def always(job: Job, result: Any) -> None:
+        heard.append(f"always {job.id}")
+
+    def never(job: Job, result: Any) -> None:
+        heard.append("never")
+
+    def first(job: Job, result: Any) -> None:
+        heard.append(f"first {job.id}")
+
+    worker = Worker("mail", nothing, redis_url)
+    worker.once("completed", first)
+    worker.on("completed", always)
+    worker.on("completed", never)
+    assert worker.off("completed", never)
+    assert not worker.off("completed", never)
+    await work_on(worker, redis_url)
+
+    assert heard == ["first 1", "always 1", "always 2"]
+
+
+def test_a_listener_must_be_a_function(redis_url: str) -> None:
+    with pytest.raises(InvalidOption, match="a listener must be a function, got 7"):
+        Worker("mail", nothing, redis_url).on("completed", 7)  # pyright: ignore[reportArgumentType]

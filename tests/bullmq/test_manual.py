@@ -1,0 +1,136 @@
+"""Jobs that are taken one by one, and schedules that are not cron."""
+
+import asyncio
+import itertools
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.support.patience import LIMIT_S
+from waystation.bullmq import Backoff, Job, ManualWorker, Queue, Schedule, Scheduler, Worker
+from waystation.core.errors import InvalidOption, LeaseLost
+
+
+async def test_jobs_are_taken_and_ended_one_by_one(redis_url: str) -> None:
+    async with Queue("mail", redis_url) as queue, ManualWorker("mail", redis_url) as worker:
+        await queue.add_many([("send", 1), ("send", 2)])
+        first, second = await worker.get_next_job(), await worker.get_next_job()
+        assert first is not None
+        assert second is not None
+        assert await worker.get_next_job() is None
+        await worker.complete(first, {"sent": True})
+        await worker.fail(second, ValueError("no such address"))
+
+        (done,) = await queue.get_jobs(["completed"])
+        assert done.return_value == {"sent": True}
+        (later,) = await queue.get_jobs(["delayed"])
+        assert later.failed_reason == "no such address"
+        assert later.attempts_made == 1
+
+
+async def test_a_job_that_comes_ends_the_wait(redis_url: str) -> None:
+    async with Queue("mail", redis_url) as queue, ManualWorker("mail", redis_url) as worker:
+        waiting = asyncio.create_task(worker.get_next_job(wait=3600))
+        await asyncio.sleep(0.05)
+        added = await queue.add("send")
+        job = await asyncio.wait_for(waiting, LIMIT_S)
+        assert job is not None
+        assert job.id == added.id
+
+
+async def test_the_locks_of_taken_jobs_are_renewed(redis_url: str, redis: Redis) -> None:
+    async with (
+        Queue("mail", redis_url) as queue,
+        ManualWorker("mail", redis_url, lock_duration=600) as worker,
+    ):
+        await queue.add("send")
+        job = await worker.get_next_job()
+        assert job is not None
+        async with asyncio.timeout(LIMIT_S):
+            left = await redis.pttl(f"bull:mail:{job.id}:lock")
+            while (now := await redis.pttl(f"bull:mail:{job.id}:lock")) <= left:
+                left = now
+                await asyncio.sleep(0.01)
+        await worker.complete(job)
+
+
+async def test_what_somebody_else_has_cannot_be_ended(redis_url: str, redis: Redis) -> None:
+    async with Queue("mail", redis_url) as queue, ManualWorker("mail", redis_url) as worker:
+        await queue.add("send")
+        job = await worker.get_next_job()
+        assert job is not None
+        await redis.set(f"bull:mail:{job.id}:lock", "another")
+        with pytest.raises(LeaseLost):
+            await worker.complete(job)
+        with pytest.raises(LeaseLost, match="is not held"):
+            await worker.complete(job)
+
+
+async def test_closing_gives_back_what_was_not_ended(redis_url: str) -> None:
+    async with Queue("mail", redis_url) as queue:
+        await queue.add("send")
+        async with ManualWorker("mail", redis_url) as worker:
+            assert await worker.get_next_job() is not None
+        (job,) = await queue.get_jobs(["waiting"])
+        assert job.attempts_made == 0
+
+
+async def test_a_scheduler_goes_on_with_jobs_that_are_taken(redis_url: str) -> None:
+    async with Queue("mail", redis_url) as queue, ManualWorker("mail", redis_url) as worker:
+        await queue.upsert_job_scheduler("s", Schedule(every=3_600_000))
+        assert await worker.get_next_job(wait=LIMIT_S) is not None
+        assert (await queue.counts("delayed"))["delayed"] == 1
+
+
+async def test_a_repeat_strategy_says_when_a_custom_schedule_comes(redis_url: str) -> None:
+    asked: list[str | None] = []
+
+    async def in_a_moment(after: int, scheduler: Scheduler) -> int | None:
+        asked.append(scheduler.pattern)
+        return after + 20 if len(asked) < 4 else None
+
+    done = itertools.count(1)
+    enough = asyncio.Event()
+
+    async def handle(job: Job) -> None:
+        if next(done) == 3:
+            enough.set()
+
+    async with Queue("mail", redis_url, repeat_strategy=in_a_moment) as queue:
+        await queue.upsert_job_scheduler("s", Schedule(pattern="full moon", custom=True))
+        async with Worker("mail", handle, redis_url, repeat_strategy=in_a_moment):
+            await asyncio.wait_for(enough.wait(), LIMIT_S)
+    assert asked == ["full moon"] * 4
+
+
+async def test_a_custom_schedule_needs_a_strategy(
+    redis_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    schedule = Schedule(pattern="full moon", custom=True)
+    async with Queue("mail", redis_url) as queue:
+        with pytest.raises(InvalidOption, match="needs a queue with a repeat_strategy"):
+            await queue.upsert_job_scheduler("s", schedule)
+    async with Queue("mail", redis_url, repeat_strategy=lambda after, _: after) as queue:
+        await queue.upsert_job_scheduler("s", schedule)
+        ran = asyncio.Event()
+
+        async def handle(job: Job) -> None:
+            ran.set()
+
+        async with Worker("mail", handle, redis_url):
+            await asyncio.wait_for(ran.wait(), LIMIT_S)
+    (record,) = [each for each in caplog.records if "scheduler_stopped" in each.getMessage()]
+    assert record.levelname == "ERROR"
+
+
+async def test_a_strategy_decides_the_pause_of_a_job_that_failed_by_hand(redis_url: str) -> None:
+    def in_an_hour(made: int, name: str, error: BaseException, job: Job) -> int:
+        return 3_600_000
+
+    worker = ManualWorker("mail", redis_url, backoff_strategy=in_an_hour)
+    async with Queue("mail", redis_url) as queue, worker:
+        await queue.add("send", backoff=Backoff.custom("tides"))
+        job = await worker.get_next_job()
+        assert job is not None
+        await worker.fail(job, TimeoutError())
+        assert (await queue.counts("delayed"))["delayed"] == 1

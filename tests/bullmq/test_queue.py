@@ -1,0 +1,280 @@
+import pytest
+from opentelemetry import trace
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
+
+from tests.bullmq.hands import Hands
+from waystation.bullmq import adding
+from waystation.bullmq.adding import NewJob, NotAdded
+from waystation.bullmq.options import Backoff, Deduplication, JobOptions, Parent, wire_options
+from waystation.bullmq.queue import Queue
+from waystation.core.errors import (
+    InvalidInput,
+    InvalidOption,
+    NotFound,
+    PayloadTooLarge,
+    StoreUnreachable,
+)
+from waystation.core.store import embedded
+
+
+async def test_a_job_is_added_with_what_was_asked_for(queue: Queue, hands: Hands) -> None:
+    job = await queue.add("send", {"to": "anna"}, priority=1, attempts=5, backoff=Backoff.fixed(9))
+
+    assert (job.id, job.name, job.data, job.priority) == ("1", "send", {"to": "anna"}, 1)
+    stored = await hands.hash("1")
+    assert stored["name"] == "send"
+    assert stored["data"] == '{"to":"anna"}'
+    assert stored["priority"] == "1"
+    assert await hands.ids("prioritized") == ["1"]
+
+
+async def test_a_job_without_data_has_an_empty_object_and_none_is_a_value(
+    queue: Queue, hands: Hands
+) -> None:
+    await queue.add("tick")
+    await queue.add("nothing", None)
+    await queue.add_many([NewJob("tick"), ("nothing", None)])
+
+    stored = [(await hands.hash(id))["data"] for id in ("1", "2", "3", "4")]
+    assert stored == ["{}", "null", "{}", "null"]
+
+
+async def test_keywords_change_the_options_given(queue: Queue) -> None:
+    job = await queue.add("send", {}, JobOptions(attempts=7, lifo=True), attempts=2)
+
+    assert job.opts.attempts == 2
+    assert job.opts.lifo
+
+
+async def test_the_queue_has_options_for_jobs_that_say_nothing(hands: Hands) -> None:
+    async with Queue(
+        "mail", hands.store, default_job_options=JobOptions(attempts=9, delay=60_000)
+    ) as queue:
+        quiet = await queue.add("a")
+        eager = await queue.add("b", delay=0)
+        [many] = await queue.add_many([("c", 1)])
+
+    assert [job.opts.attempts for job in (quiet, eager, many)] == [9, 9, 9]
+    assert await hands.ids("delayed") == [quiet.id, many.id]
+    assert await hands.ids("wait") == [eager.id]
+
+
+async def test_an_unknown_option_is_named(queue: Queue) -> None:
+    with pytest.raises(InvalidInput, match=r"tries.*a job takes attempts, backoff"):
+        await queue.add("send", {}, tries=3)
+
+
+@pytest.mark.parametrize("name", ["", 7, None, "\ud800"])
+async def test_a_job_needs_a_name(queue: Queue, hands: Hands, name: str) -> None:
+    before = await hands.everything()
+
+    with pytest.raises(InvalidInput, match="name must be"):
+        await queue.add(name)
+
+    assert await hands.everything() == before
+
+
+async def test_adding_an_id_twice_gives_the_first_job(queue: Queue, hands: Hands) -> None:
+    first = await queue.add("a", {"n": 1}, job_id="mine")
+    second = await queue.add("b", {"n": 2}, job_id="mine")
+
+    assert first.id == second.id == "mine"
+    assert (await hands.hash("mine"))["data"] == '{"n":1}'
+    assert await hands.ids("wait") == ["mine"]
+
+
+async def test_a_job_like_another_is_turned_away(queue: Queue) -> None:
+    first = await queue.add("a", deduplication=Deduplication("x"))
+    second = await queue.add("a", deduplication=Deduplication("x"))
+
+    assert second.id == first.id
+    assert second.deduplication_id == "x"
+    assert await queue.get_deduplication_job_id("x") == first.id
+    assert await queue.remove_deduplication_key("x")
+    assert await queue.get_deduplication_job_id("x") is None
+    assert (await queue.add("a", deduplication=Deduplication("x"))).id != first.id
+
+
+async def test_data_and_options_together_have_a_limit(queue: Queue, hands: Hands) -> None:
+    """D-16, D-17"""
+    before = await hands.everything()
+
+    with pytest.raises(
+        PayloadTooLarge, match=r"^Job payload size 10.0 MB exceeds limit of 10.0 MB$"
+    ):
+        await queue.add("big", "x" * (10 * 2**20 - 2))
+    with pytest.raises(PayloadTooLarge, match=r"size 12\.3 MB exceeds limit of 10\.0 MB"):
+        await queue.add("bigger", "x" * int(12.3 * 2**20))
+
+    assert await hands.everything() == before
+
+
+async def test_a_job_of_exactly_the_limit_is_added(hands: Hands) -> None:
+    async with Queue("mail", hands.store, size_limit=1000) as queue:
+        room = 1000 - len(wire_options(JobOptions()))
+        await queue.add("full", "x" * (room - 2))
+        with pytest.raises(PayloadTooLarge):
+            await queue.add("over", "x" * (room - 1))
+
+
+async def test_a_job_may_have_a_limit_of_its_own(queue: Queue) -> None:
+    await queue.add("small", "x" * 98, size_limit=100)
+
+    with pytest.raises(PayloadTooLarge, match="takes 101 bytes, but size_limit is 100"):
+        await queue.add("small", "x" * 99, size_limit=100)
+
+
+async def test_many_jobs_are_added_in_order(queue: Queue, hands: Hands) -> None:
+    jobs = await queue.add_many(("work", {"n": n}) for n in range(3 * adding.MOST_JOBS + 1))
+
+    assert [job.id for job in jobs] == [str(n + 1) for n in range(751)]
+    assert [job.data["n"] for job in jobs] == list(range(751))
+    assert await hands.ids("wait") == [str(n) for n in range(751, 0, -1)]
+
+
+async def test_many_jobs_may_each_have_options(queue: Queue, hands: Hands) -> None:
+    later = JobOptions(delay=60_000)
+    jobs = await queue.add_many(
+        [
+            ("plain", 1),
+            ("later", 2, later),
+            NewJob("urgent", 3, JobOptions(priority=2)),
+            ("a", None),
+        ]
+    )
+
+    assert [job.data for job in jobs] == [1, 2, 3, None]
+    assert [job.delay for job in jobs] == [0, 60_000, 0, 0]
+    assert [job.priority for job in jobs] == [0, 0, 2, 0]
+    assert await hands.ids("delayed") == ["2"]
+    assert await hands.ids("prioritized") == ["3"]
+    assert await hands.ids("wait") == ["4", "1"]
+
+
+async def test_one_bad_job_stops_all_before_anything_is_written(queue: Queue, hands: Hands) -> None:
+    before = await hands.everything()
+
+    with pytest.raises(InvalidInput, match=r"NaN|nan"):
+        await queue.add_many([("good", 1)] * 600 + [("bad", float("nan"))])
+    with pytest.raises(InvalidInput, match="a name, its data and perhaps options"):
+        await queue.add_many([("good", 1), ("bad",)])  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InvalidInput, match=r"options must be a JobOptions, got \{'delay': 1\}"):
+        await queue.add_many([("bad", 1, {"delay": 1})])  # pyright: ignore[reportArgumentType]
+
+    assert await hands.everything() == before
+
+
+async def test_refused_jobs_are_told_and_the_others_added(queue: Queue, hands: Hands) -> None:
+    orphan = JobOptions(parent=Parent("7", "bull:nowhere"))
+
+    with pytest.raises(NotAdded, match="1 of 3 jobs were refused, the first at 1") as told:
+        await queue.add_many([("a", 1), ("b", 2, orphan), ("c", 3)])
+
+    assert isinstance(told.value.refused[1], NotFound)
+    assert [job and job.name for job in told.value.added] == ["a", None, "c"]
+    assert await hands.ids("wait") == ["3", "1"]
+    with pytest.raises(NotFound, match="the parent of 'b' does not exist"):
+        await queue.add("b", {}, orphan)
+
+
+async def test_large_jobs_travel_in_smaller_lots() -> None:
+    packed = [(b"n", b"x" * 400_000, b"", b"")] * 7
+
+    assert [len(lot) for lot in adding.chunks(packed)] == [2, 2, 2, 1]
+    assert list(adding.chunks([])) == []
+
+
+async def test_adding_no_jobs_adds_none(queue: Queue) -> None:
+    assert await queue.add_many([]) == []
+
+
+async def test_a_lost_store_says_how_many_jobs_had_been_added(
+    own_server: embedded.Ephemeral,
+) -> None:
+    async with Queue("mail", own_server.url) as queue:
+        await queue.add("before")
+        own_server.kill()
+
+        with pytest.raises(StoreUnreachable) as lost:
+            await queue.add_many([("a", n) for n in range(600)])
+
+    assert lost.value.__notes__ == ["at least 0 of 600 jobs had been added"]
+
+
+async def test_a_job_belongs_to_the_trace_that_made_it(queue: Queue) -> None:
+    context = SpanContext(0xABC, 0xDEF, is_remote=False, trace_flags=TraceFlags(1))
+    with trace.use_span(NonRecordingSpan(context)):
+        job = await queue.add("traced")
+        [many] = await queue.add_many([("traced", 1)])
+    plain = await queue.add("plain")
+
+    carrier = f'{{"traceparent":"00-{0xABC:032x}-{0xDEF:016x}-01"}}'
+    assert job.opts.telemetry == many.opts.telemetry == carrier
+    assert plain.opts.telemetry is None
+
+
+async def test_opening_says_who_made_the_queue_and_leaves_what_is_there(hands: Hands) -> None:
+    await hands.call("HSET", hands.keys.meta, "version", "bullmq:5.0.0", "opts.maxLenEvents", 7)
+
+    async with Queue("mail", hands.store) as queue:
+        assert await queue.meta() == {"version": "bullmq:5.0.0", "opts.maxLenEvents": "7"}
+    async with Queue("post", hands.store) as queue:
+        assert await queue.meta() == {"version": "bullmq:6.7.0", "opts.maxLenEvents": "10000"}
+        assert await queue.version() == "bullmq:6.7.0"
+
+
+@pytest.mark.parametrize("name", ["", "a:b", "a\nb"])
+def test_a_queue_needs_a_name_that_can_be_a_key(name: str) -> None:
+    with pytest.raises(InvalidOption):
+        Queue(name)
+
+
+# --- what was there before -----------------------------------------------------------------------
+
+
+async def test_adding_a_taken_id_returns_the_job_that_has_it(queue: Queue) -> None:
+    first = await queue.add("first", {"n": 1}, job_id="x", attempts=7, priority=3)
+
+    again = await queue.add("second", {"n": 2}, job_id="x", attempts=1)
+
+    assert again.id == first.id == "x"
+    assert (again.name, again.data, again.priority) == ("first", {"n": 1}, 3)
+    assert again.opts.attempts == 7
+
+
+async def test_a_finished_job_with_the_id_is_returned_as_it_ended(
+    queue: Queue, hands: Hands
+) -> None:
+    await queue.add("work", job_id="x")
+    await hands.complete(await hands.claim_one(), "done")
+
+    again = await queue.add("work", {"n": 2}, job_id="x")
+
+    assert (again.return_value, again.attempts_made) == ("done", 1)
+    assert again.finished_on
+
+
+async def test_adding_what_another_job_stands_for_returns_that_job(queue: Queue) -> None:
+    once = Deduplication("same")
+    await queue.add("first", {"n": 1}, deduplication=once)
+
+    again = await queue.add("second", {"n": 2}, deduplication=once)
+
+    assert (again.id, again.name, again.data) == ("1", "first", {"n": 1})
+
+
+async def test_among_many_those_that_were_there_before_are_as_they_are_stored(
+    queue: Queue,
+) -> None:
+    taken = JobOptions(job_id="x")
+    added = await queue.add_many([("a", 1), ("b", 2, taken), ("c", 3, taken), ("d", 4)])
+
+    assert [(job.id, job.data) for job in added] == [("1", 1), ("x", 2), ("x", 2), ("4", 4)]
+
+
+async def test_an_id_that_is_taken_by_something_else_is_no_reason_to_fail(
+    queue: Queue, hands: Hands
+) -> None:
+    await hands.call("SET", f"{hands.keys.base}x", "no job")
+
+    assert (await queue.add("work", {"n": 2}, job_id="x")).id == "x"

@@ -1,0 +1,100 @@
+"""The data model of options and backoffs, each statement as the behaviour it asks for.
+
+Where a decision overrides the letter, the decided behaviour is tested and the docstring says so.
+"""
+
+import random
+from typing import Any
+
+import pytest
+
+from tests.bullmq.hands import Hands
+from waystation.bullmq import Backoff, JobOptions
+from waystation.core import codec
+from waystation.core.errors import InvalidInput, InvalidOption
+
+# --- options -------------------------------------------------------------------------------------
+
+
+async def test_the_lower_number_runs_first(hands: Hands) -> None:
+    """D-20, D-21: by decision as in BullMQ, after what has no priority."""
+    ten, one, none = [await hands.add(priority=number) for number in (10, 1, 0)]
+    assert await hands.where(none) == ["wait"]
+    assert await hands.where(one) == ["prioritized"]
+    assert [claim.id for claim in await hands.claim(3)] == [none, one, ten]
+
+
+async def test_a_delayed_job_waits_among_the_delayed(hands: Hands) -> None:
+    """D-22, D-39: by decision its score is the due millisecond times 4096."""
+    id = await hands.add(delay=5000)
+    assert await hands.where(id) == ["delayed"]
+    score = await hands.redis.zscore(hands.keys.delayed, id)
+    assert score == (hands.clock.now_ms() + 5000) * 4096
+
+
+def test_a_job_is_tried_three_times_unless_told_otherwise() -> None:
+    """D-23."""
+    assert JobOptions().attempts == 3
+    for attempts in (0, -1):
+        with pytest.raises(InvalidOption, match=f"attempts must be at least 1, got {attempts}"):
+            JobOptions(attempts=attempts)
+
+
+def test_a_backoff_that_makes_no_sense_is_refused() -> None:
+    """D-24, D-29."""
+    for rule in (Backoff("fixed", 0), Backoff("exponential", -1), Backoff("", 1)):
+        with pytest.raises(InvalidOption, match="backoff"):
+            JobOptions(backoff=rule)
+
+
+def test_every_refused_option_is_an_error_of_one_kind() -> None:
+    """D-29: told apart by their messages, caught by one name."""
+    messages: set[str] = set()
+    refused_ones: list[dict[str, Any]] = [
+        {"priority": -1},
+        {"delay": -1},
+        {"attempts": 0},
+        {"remove_on_fail": -1},
+    ]
+    for bad in refused_ones:
+        with pytest.raises(InvalidInput) as refused:
+            JobOptions(**bad)
+        messages.add(str(refused.value))
+    assert len(messages) == 4
+
+
+def test_options_stand_on_the_wire_as_the_model_writes_them() -> None:
+    """D-28."""
+    stored = codec.decode(codec.encode(Backoff.exponential(1000)))
+    assert stored == {"type": "exponential", "delay": 1000}
+
+
+# --- backoff -------------------------------------------------------------------------------------
+
+
+def pauses(rule: Backoff, attempts: range) -> list[int]:
+    growing = rule.growing(3_600_000)
+    assert growing is not None
+    return [growing.pause_ms(attempt, random.Random(0)) for attempt in attempts]
+
+
+def test_a_fixed_pause_is_always_the_same() -> None:
+    """D-30."""
+    assert pauses(Backoff.fixed(700), range(1, 5)) == [700] * 4
+
+
+def test_an_exponential_pause_doubles_up_to_an_hour() -> None:
+    """D-31, D-32: 1 s, 2 s, … 2048 s at the twelfth, an hour from the thirteenth on."""
+    expected = [1000 * 2**n for n in range(12)] + [3_600_000] * 3
+    assert pauses(Backoff.exponential(1000), range(1, 16)) == expected
+
+
+async def test_the_pauses_of_a_job_are_those_of_its_rule(hands: Hands) -> None:
+    """D-31."""
+    id = await hands.add(attempts=4, backoff=Backoff.exponential(1000))
+    delays: list[str] = []
+    for pause in (1, 2, 4):
+        await hands.fail(await hands.claim_one())
+        delays.append((await hands.hash(id))["delay"])
+        await hands.clock.advance(pause)
+    assert delays == ["1000", "2000", "4000"]

@@ -1,0 +1,317 @@
+"""The data model of the spec, each statement as the behaviour it asks for.
+
+Where a decision overrides the letter, the decided behaviour is tested and the docstring says so.
+"""
+
+import asyncio
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.bullmq.hands import Hands
+from tests.support.patience import LIMIT_S
+from waystation.bullmq import Backoff, Job, JobOptions, Queue, Worker
+from waystation.core import codec, identity
+from waystation.core.errors import InvalidOption, PayloadTooLarge
+
+EMAIL = {"to": "user@example.com", "subject": "Welcome!", "body": "Thank you for signing up."}
+PAYMENT = {
+    "orderId": "order-123",
+    "amount": 99.99,
+    "currency": "USD",
+    "paymentMethod": "credit_card",
+}
+
+
+# --- jobs ----------------------------------------------------------------------------------------
+
+
+async def test_a_job_tells_everything_the_model_has(hands: Hands, redis_url: str) -> None:
+    """D-1, D-9, D-11: what has not happened is None; by decision the wire has no "0" for it."""
+    id = await hands.add({"a": 1}, name="send", priority=2)
+    async with Queue("mail", redis_url) as queue:
+        job = await queue.get_job(id)
+    assert job is not None
+    assert (job.id, job.name, job.data, job.priority, job.delay) == ("1", "send", {"a": 1}, 2, 0)
+    assert (job.timestamp, job.token) == (hands.clock.now_ms(), None)
+    assert (job.attempts_made, job.attempts_started, job.progress) == (0, 0, 0)
+    assert (job.processed_on, job.finished_on, job.processed_by) == (None, None, None)
+    assert (job.return_value, job.failed_reason, job.stacktrace) == (None, None, [])
+    assert job.opts.attempts == 3
+    assert (await hands.claim_one()).work.token
+
+
+async def test_the_hash_has_bullmqs_names_and_never_the_token(hands: Hands) -> None:
+    """D-2, D-19: by decision `pb`, `ats` and `atm` for what the model calls otherwise."""
+    id = await hands.add(attempts=2, backoff=None)
+    await hands.fail(await hands.claim_one())
+    claim = await hands.claim_one()
+    await hands.complete(claim, {"ok": True})
+    stored = await hands.hash(id)
+    assert set(stored) == {
+        *("name", "data", "opts", "timestamp", "delay", "priority", "processedOn", "pb", "ats"),
+        *("atm", "failedReason", "stacktrace", "returnvalue", "finishedOn"),
+    }
+    for field in ("data", "opts", "returnvalue", "stacktrace"):
+        json.loads(stored[field])
+    assert not any(claim.token in value for value in stored.values())
+
+
+async def test_a_name_of_ones_own_is_one_job_however_often_it_is_added(
+    hands: Hands, redis_url: str
+) -> None:
+    """D-3: numbers come from the counter; by decision a second add gives the first job's id."""
+    async with Queue("mail", redis_url) as queue:
+        first = await queue.add("pay", {"amount": 1}, job_id="payment-789")
+        second = await queue.add("pay", {"amount": 2}, job_id="payment-789")
+    assert first.id == second.id == "payment-789"
+    assert json.loads((await hands.hash("payment-789"))["data"]) == {"amount": 1}
+    assert len(await hands.events("duplicated")) == 1
+
+
+@pytest.mark.parametrize("data", [{}, [], 0, "text", {"deep": [{"er": None}]}])
+async def test_a_job_has_a_name_and_any_json_as_data(
+    hands: Hands, redis_url: str, data: Any
+) -> None:
+    """D-4, D-5, D-6, D-14: no data is `{}`, and no options are the defaults."""
+    async with Queue("mail", redis_url) as queue:
+        await queue.add("send", data)
+        await queue.add("send")
+    job, bare = [claim.work for claim in await hands.claim(2)]
+    assert (job.name, job.data) == ("send", data)
+    assert bare.data == {}
+    assert job.opts.attempts == JobOptions().attempts
+    assert job.timestamp > 0
+
+
+def test_a_delay_is_a_number_of_milliseconds() -> None:
+    """D-8."""
+    assert JobOptions().delay == 0
+    with pytest.raises(InvalidOption, match="delay must be at least 0, got -1"):
+        JobOptions(delay=-1)
+
+
+async def test_attempts_never_exceed_their_limit(hands: Hands) -> None:
+    """D-10: by decision what is dead is BullMQ's `failed` set."""
+    id = await hands.add(attempts=2, backoff=None)
+    while claims := await hands.claim():
+        await hands.fail(claims[0])
+        assert int((await hands.hash(id))["atm"]) <= 2
+    assert await hands.where(id) == ["failed"]
+
+
+def test_a_worker_is_named_after_its_host_and_process() -> None:
+    """D-12."""
+    name = identity.worker_name(host="mail-3", pid=4711)
+    assert re.fullmatch(r"mail-3-4711-[0-9a-f]{8}", name)
+
+
+def test_a_lock_token_begins_with_a_uuid() -> None:
+    """D-13: by decision followed by the number of the call, as Node's."""
+    assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", identity.lease_token())
+
+
+async def test_the_state_tells_a_success_from_a_failure(hands: Hands) -> None:
+    """D-15: by decision an old reason stays, as in BullMQ; the job is in one set only."""
+    id = await hands.add(attempts=2, backoff=None)
+    await hands.fail(await hands.claim_one())
+    await hands.complete(await hands.claim_one(), "sent")
+    assert await hands.where(id) == ["completed"]
+
+
+async def test_a_payload_beyond_the_limit_is_refused_in_words(redis_url: str) -> None:
+    """D-16, D-17, D-49: the documentation says where to put what is too large."""
+    async with Queue("mail", redis_url) as queue:
+        with pytest.raises(PayloadTooLarge) as refused:
+            await queue.add("send", "x" * round(12.3 * 2**20))
+    assert str(refused.value).startswith("Job payload size 12.3 MB exceeds limit of 10.0 MB")
+    assert "elsewhere" in f"{refused.value} {Queue.__doc__}"
+
+
+async def test_the_limit_of_a_queue_can_be_set(redis_url: str) -> None:
+    """D-16: by decision it is a setting."""
+    async with Queue("mail", redis_url, size_limit=100) as queue:
+        with pytest.raises(PayloadTooLarge):
+            await queue.add("send", "x" * 100)
+    assert codec.PAYLOAD_LIMIT == 10 * 1024 * 1024
+
+
+async def test_a_job_goes_from_state_to_state(hands: Hands) -> None:
+    """D-18."""
+    id = await hands.add(attempts=2, backoff=Backoff.fixed(1000))
+    seen = [await hands.where(id)]
+    await hands.claim_one()
+    seen.append(await hands.where(id))
+    await hands.lapse()
+    seen.append(await hands.where(id))
+    await hands.fail(await hands.claim_one())
+    seen.append(await hands.where(id))
+    await hands.clock.advance(1)
+    await hands.complete(await hands.claim_one())
+    seen.append(await hands.where(id))
+    assert seen == [["wait"], ["active"], ["wait"], ["delayed"], ["completed"]]
+
+
+# --- events --------------------------------------------------------------------------------------
+
+
+async def test_what_happens_is_told_in_one_stream(hands: Hands) -> None:
+    """D-33, D-34, D-35, D-37: by decision the instant is the stream's id."""
+    await hands.add(attempts=2, backoff=None)
+    await hands.fail(await hands.claim_one())
+    claim = await hands.claim_one()
+    await claim.work.update_progress(50)
+    await hands.complete(claim)
+    assert hands.keys.events == "bull:mail:events"
+    told = await hands.events()
+    assert [event["event"] for event in told] == [
+        *("added", "waiting", "active", "waiting", "retry", "active", "progress", "completed"),
+        "drained",
+    ]
+    assert all(event["jobId"] == "1" for event in told[:-1])
+
+
+async def test_the_stream_keeps_about_as_many_as_the_queue_says(hands: Hands) -> None:
+    """D-36, D-45: by decision the cap is `opts.maxLenEvents` of the queue, 10000 by default."""
+    await hands.add()
+    assert await hands.call("HGET", hands.keys.meta, "opts.maxLenEvents") == b"10000"
+    await hands.call("HSET", hands.keys.meta, "opts.maxLenEvents", 100)
+    for _ in range(300):
+        await hands.add()
+    assert await hands.call("XLEN", hands.keys.events) < 350
+
+
+# --- structure -----------------------------------------------------------------------------------
+
+
+async def test_only_an_active_job_has_a_lock(hands: Hands) -> None:
+    """D-38."""
+    wishes: list[dict[str, Any]] = [{}, {"delay": 1000}, {"priority": 1}, {}]
+    for options in wishes:
+        await hands.add(**options)
+    first, second = await hands.claim(2)
+    await hands.complete(first)
+    locks = [key for key in await hands.everything() if key.endswith(":lock")]
+    assert locks == [hands.keys.of(second.id).lock]
+
+
+async def test_every_state_is_kept_in_its_type(hands: Hands) -> None:
+    """D-39: by decision with BullMQ's scores."""
+    wishes: list[dict[str, Any]] = [{}, {}, {}, {"priority": 1}, {"delay": 1000}, {}]
+    for options in wishes:
+        await hands.add(attempts=1, **options)
+    done, failed, _ = await hands.claim(3)
+    await hands.complete(done)
+    await hands.fail(failed)
+    types = {
+        state: await hands.call("TYPE", f"{hands.keys.base}{state}")
+        for state in ("wait", "active", "prioritized", "delayed", "completed", "failed")
+    }
+    assert types == {
+        "wait": b"list",
+        "active": b"list",
+        "prioritized": b"zset",
+        "delayed": b"zset",
+        "completed": b"zset",
+        "failed": b"zset",
+    }
+
+
+async def test_one_step_stays_short_whatever_the_queue_holds(hands: Hands) -> None:
+    """D-43: as the server itself measures it, at its best of a few; 10k active jobs."""
+    async with hands.redis.pipeline(transaction=False) as pipe:
+        for number in range(10_000):
+            pipe.hset(f"{hands.keys.base}old-{number}", "name", "work")
+            pipe.lpush(hands.keys.active, f"old-{number}")
+            pipe.set(f"{hands.keys.base}old-{number}:lock", "token")
+        await pipe.execute()
+    checks: list[float] = []
+    for _ in range(5):
+        await hands.redis.delete(hands.keys.stalled_check)
+        checks.append(await _server_ms(hands, hands.check_stalled()))
+    assert min(checks) < 100
+
+    claims: list[float] = []
+    for _ in range(5):
+        await hands.add()
+        claims.append(await _server_ms(hands, hands.claim()))
+    assert min(claims) < 5
+
+
+async def _server_ms(hands: Hands, step: Any) -> float:
+    await hands.call("CONFIG", "RESETSTAT")
+    await step
+    stats: dict[str, Any] = await hands.redis.info("commandstats")
+    used = [stats[name]["usec"] for name in ("cmdstat_evalsha", "cmdstat_eval") if name in stats]
+    return sum(used) / 1000
+
+
+async def test_a_log_keeps_its_newest_thousand_lines(hands: Hands) -> None:
+    """D-44: in `bull:<queue>:<id>:logs`, the oldest at the left."""
+    await hands.add()
+    job = (await hands.claim_one()).work
+    for number in range(1010):
+        await job.log(f"line {number}")
+    lines = await hands.call("LRANGE", "bull:mail:1:logs", 0, -1)
+    assert (len(lines), lines[0], lines[-1]) == (1000, b"line 10", b"line 1009")
+
+
+async def test_nothing_of_a_job_runs_out_by_itself(hands: Hands) -> None:
+    """D-46."""
+    for _ in range(2):
+        await hands.add(attempts=1)
+    done, failed = await hands.claim(2)
+    await hands.complete(done)
+    await hands.fail(failed)
+    ttls = [await hands.redis.ttl(key) for key in await hands.everything()]
+    assert set(ttls) == {-1}
+
+
+async def test_two_workers_never_do_the_same_job(hands: Hands, redis_url: str) -> None:
+    """D-47."""
+    ids = [await hands.add() for _ in range(100)]
+    done: list[str] = []
+
+    async def handle(job: Job) -> None:
+        await asyncio.sleep(0)
+        done.append(job.id)
+
+    async with (
+        Worker("mail", handle, redis_url, concurrency=5),
+        Worker("mail", handle, redis_url, concurrency=5),
+        asyncio.timeout(LIMIT_S),
+    ):
+        while len(await hands.ids("completed")) < 100:
+            await asyncio.sleep(0.01)
+    assert sorted(done) == sorted(ids)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "options"),
+    [
+        ("send-email", EMAIL, {"priority": 5, "backoff": Backoff.exponential(1000)}),
+        (
+            "process-payment",
+            PAYMENT,
+            {
+                "job_id": "payment-789",
+                "priority": 10,
+                "attempts": 5,
+                "backoff": Backoff.exponential(2000),
+            },
+        ),
+    ],
+)
+async def test_the_examples_arrive_as_they_were_sent(
+    hands: Hands, redis_url: str, name: str, data: Any, options: dict[str, Any]
+) -> None:
+    """D-48."""
+    async with Queue("mail", redis_url) as queue:
+        added = await queue.add(name, data, **options)
+        found = await queue.get_job(added.id)
+    assert found is not None
+    assert (found.name, found.data, found.priority) == (name, data, options["priority"])
+    assert found.opts.backoff == options["backoff"]
+    assert found.opts.attempts == options.get("attempts", 3)

@@ -1,0 +1,353 @@
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tests.bullmq.hands import Hands
+from waystation.bullmq import (
+    Deduplication,
+    Job,
+    JobOptions,
+    Parent,
+    Queue,
+    Schedule,
+    cron,
+    schedulers,
+)
+from waystation.core.errors import InvalidInput, InvalidOption
+
+MINUTE = 60_000
+HOUR = 60 * MINUTE
+EVERY_HOUR = Schedule(every=HOUR)
+AT_THREE = Schedule(pattern="0 3 * * *", tz="Europe/Berlin")
+
+Upsert: TypeAlias = Callable[..., Awaitable[str]]
+
+
+@pytest.fixture
+def upsert(hands: Hands) -> Upsert:
+    async def upsert(schedule: Schedule, **template: Any) -> str:
+        return await schedulers.upsert(
+            hands.store.hot, hands.keys, "tick", schedule, now=hands.clock.now_ms(), **template
+        )
+
+    return upsert
+
+
+async def advance(hands: Hands, job: Job) -> str | None:
+    return await schedulers.advance(hands.store.hot, hands.keys, job, now=hands.clock.now_ms())
+
+
+async def run(hands: Hands) -> str | None:
+    """Work off the job that is due, as a worker does: first what comes next."""
+    claim = await hands.claim_one()
+    made = await advance(hands, claim.work)
+    assert await hands.complete(claim) is None
+    return made
+
+
+async def pending(hands: Hands) -> list[str]:
+    states = ("wait", "prioritized", "delayed")
+    return [id for state in states for id in await hands.ids(state)]
+
+
+def slot(id: str | None) -> int:
+    assert id is not None
+    return int(id.rpartition(":")[2])
+
+
+async def test_the_first_job_of_an_interval_comes_now(hands: Hands, upsert: Upsert) -> None:
+    now = hands.clock.now_ms()
+    id = await upsert(EVERY_HOUR, name="beat", data={"n": 1}, options=JobOptions(attempts=2))
+
+    assert id == f"repeat:tick:{now}"
+    assert await hands.ids("wait") == [id]
+    job = await hands.hash(id)
+    assert job["name"] == "beat"
+    assert job["data"] == '{"n":1}'
+    assert job["rjk"] == "tick"
+
+
+async def test_whoever_runs_a_job_makes_the_next_one(hands: Hands, upsert: Upsert) -> None:
+    first = await upsert(EVERY_HOUR)
+    second = await run(hands)
+
+    assert slot(second) == slot(first) + HOUR
+    assert await hands.ids("delayed") == [second]
+    found = await schedulers.get(hands.store.hot, hands.keys, "tick")
+    assert found
+    assert found.next == slot(second)
+    assert found.iteration_count == 2
+
+
+async def test_a_job_that_is_tried_again_makes_nothing_more(hands: Hands, upsert: Upsert) -> None:
+    await upsert(EVERY_HOUR, options=JobOptions(attempts=2, backoff=None))
+    claim = await hands.claim_one()
+    assert await advance(hands, claim.work)
+    await hands.fail(claim)
+
+    assert await advance(hands, (await hands.claim_one()).work) is None
+    assert len(await hands.ids("delayed")) == 1
+
+
+async def test_missed_slots_are_left_out_and_the_rhythm_is_kept(
+    hands: Hands, upsert: Upsert
+) -> None:
+    first = await upsert(EVERY_HOUR)
+    await hands.clock.advance(5.5 * HOUR / 1000)
+
+    assert slot(await run(hands)) == slot(first) + 6 * HOUR
+
+
+async def test_an_offset_sets_the_place_inside_of_each_stretch(
+    hands: Hands, upsert: Upsert
+) -> None:
+    id = await upsert(Schedule(every=HOUR, offset=5 * MINUTE))
+
+    assert slot(id) % HOUR == 5 * MINUTE
+    assert 0 < slot(id) - hands.clock.now_ms() <= HOUR
+
+
+async def test_a_start_date_is_waited_for(hands: Hands, upsert: Upsert) -> None:
+    start = datetime.now(UTC) + timedelta(days=2)
+    every = Schedule(every=HOUR, start_date=start)
+    assert slot(await upsert(every)) == int(start.timestamp() * 1000)
+
+    cron_id = await upsert(Schedule(pattern="0 0 * * *", tz="UTC", start_date=start))
+    assert slot(cron_id) > int(start.timestamp() * 1000)
+
+
+async def test_a_limit_is_the_number_of_jobs(hands: Hands, upsert: Upsert) -> None:
+    await upsert(Schedule(every=MINUTE, limit=3))
+    made = 1
+    while await run(hands):
+        made += 1
+        await hands.clock.advance(MINUTE / 1000)
+
+    assert made == 3
+    assert await pending(hands) == []
+    assert await schedulers.count(hands.store.hot, hands.keys) == 1
+
+
+async def test_no_job_comes_after_the_end(hands: Hands, upsert: Upsert) -> None:
+    end = hands.clock.now_ms() + 90 * MINUTE
+    await upsert(Schedule(every=HOUR, end_date=end))
+    assert await run(hands)
+    await hands.clock.advance(HOUR / 1000)
+    assert await run(hands) is None
+
+    await hands.clock.advance(1)
+    await upsert(Schedule(pattern="0 0 1 1 *", tz="UTC", immediately=True, end_date=end))
+    assert await run(hands) is None
+
+
+async def test_a_pattern_is_followed_in_its_time_zone(hands: Hands, upsert: Upsert) -> None:
+    id = await upsert(AT_THREE)
+    local = datetime.fromtimestamp(slot(id) / 1000, ZoneInfo("Europe/Berlin"))
+
+    assert (local.hour, local.minute) == (3, 0)
+    assert await hands.ids("delayed") == [id]
+
+
+async def test_a_pattern_can_begin_now(hands: Hands, upsert: Upsert) -> None:
+    now = hands.clock.now_ms()
+    id = await upsert(Schedule(pattern="0 3 * * *", tz="UTC", immediately=True))
+
+    assert slot(id) == now
+    assert slot(await run(hands)) > now
+    assert "immediately" not in (await hands.hash(id))["opts"]
+
+
+async def test_a_pattern_never_names_the_slot_of_the_job_that_runs(
+    hands: Hands, upsert: Upsert
+) -> None:
+    """As when the worker's clock, or the server's, is a little behind."""
+    id = await upsert(AT_THREE)
+    await hands.call("ZREM", hands.keys.delayed, id)
+    await hands.call("LPUSH", hands.keys.wait, id)
+
+    assert slot(await run(hands)) > slot(id)
+
+
+async def test_changing_a_scheduler_replaces_the_job_that_waits(
+    hands: Hands, upsert: Upsert
+) -> None:
+    await upsert(EVERY_HOUR, name="old")
+    second = await run(hands)
+
+    assert await upsert(EVERY_HOUR, name="new", data={"n": 2}) == second
+
+    assert await pending(hands) == [second]
+    assert (await hands.hash(second or ""))["name"] == "new"
+    await hands.clock.advance(1)
+    again = await upsert(Schedule(every=2 * HOUR))
+    assert slot(again) == hands.clock.now_ms()
+    assert await pending(hands) == [again]
+
+
+@pytest.mark.parametrize("priority", [0, 4])
+async def test_changing_a_scheduler_of_a_paused_queue_leaves_one_job(
+    hands: Hands, queue: Queue, upsert: Upsert, priority: int
+) -> None:
+    options = JobOptions(priority=priority)
+    await upsert(EVERY_HOUR, options=options)
+    await queue.pause()
+
+    await upsert(EVERY_HOUR, options=options)
+    await upsert(AT_THREE, options=options)
+
+    assert len(await pending(hands)) == 1
+
+
+async def test_changing_a_scheduler_finds_a_job_that_bullmq_5_set_aside(
+    hands: Hands, upsert: Upsert
+) -> None:
+    id = await upsert(EVERY_HOUR)
+    await hands.call("HSET", hands.keys.meta, "paused", 1)
+    await hands.call("RENAME", hands.keys.wait, hands.keys.paused)
+
+    await upsert(EVERY_HOUR)
+
+    assert await hands.ids("paused") + await hands.ids("wait") == [id]
+
+
+async def test_a_change_while_a_job_runs_takes_over_from_it(hands: Hands, upsert: Upsert) -> None:
+    await upsert(EVERY_HOUR)
+    claim = await hands.claim_one()
+    changed = await upsert(Schedule(every=2 * HOUR))
+
+    assert await advance(hands, claim.work) is None
+    assert await pending(hands) == [changed]
+
+
+async def test_two_sides_at_once_make_one_next_job(hands: Hands, upsert: Upsert) -> None:
+    await upsert(EVERY_HOUR)
+    claim = await hands.claim_one()
+
+    made = [await advance(hands, claim.work) for _ in range(2)]
+
+    assert [id is not None for id in made] == [True, False]
+    assert len(await pending(hands)) == 1
+
+
+async def test_a_slot_that_has_a_job_already_does_not_end_the_schedule(
+    hands: Hands, upsert: Upsert
+) -> None:
+    first = await upsert(EVERY_HOUR)
+    await hands.call("HSET", f"{hands.keys.base}repeat:tick:{slot(first) + HOUR}", "name", "old")
+    assert slot(await run(hands)) == slot(first) + 2 * HOUR
+
+    await hands.clock.advance(1)
+    third = await upsert(Schedule(pattern="0 0 * * *", tz="UTC", immediately=True))
+    taken = cron.next_after("0 0 * * *", "UTC", slot(third)) or 0
+    await hands.call("HSET", f"{hands.keys.base}repeat:tick:{taken}", "name", "old")
+    assert slot(await run(hands)) == taken + 24 * HOUR
+    assert len(await hands.events("duplicated")) == 2
+
+
+async def test_removing_a_scheduler_removes_the_job_that_waits_for_its_time(
+    hands: Hands, upsert: Upsert
+) -> None:
+    id = await upsert(AT_THREE)
+
+    assert await schedulers.remove(hands.store.hot, hands.keys, "tick")
+
+    assert await pending(hands) == []
+    assert await hands.hash(id) == {}
+    assert await schedulers.get(hands.store.hot, hands.keys, "tick") is None
+    assert not await schedulers.remove(hands.store.hot, hands.keys, "tick")
+
+
+async def test_the_last_job_of_a_removed_scheduler_makes_no_other(
+    hands: Hands, upsert: Upsert
+) -> None:
+    await upsert(EVERY_HOUR)
+    claim = await hands.claim_one()
+    await schedulers.remove(hands.store.hot, hands.keys, "tick")
+
+    assert await advance(hands, claim.work) is None
+
+
+async def test_a_schedule_that_nobody_can_read_does_not_stop_its_job(
+    hands: Hands, upsert: Upsert
+) -> None:
+    await upsert(Schedule(pattern="0 0 * * *", tz="UTC", immediately=True))
+    await hands.call("HSET", f"{hands.keys.base}repeat:tick", "pattern", "nonsense")
+
+    assert await run(hands) is None
+
+
+async def test_jobs_get_the_options_of_the_template(hands: Hands, upsert: Upsert) -> None:
+    options = JobOptions(priority=2, attempts=7, deduplication=Deduplication("one"))
+    await upsert(EVERY_HOUR, options=options)
+    id = await run(hands)
+
+    job = await hands.hash(id or "")
+    assert job["priority"] == "2"
+    assert job["deid"] == "one"
+    assert '"attempts":7' in job["opts"]
+    assert '"count":2' in job["opts"]
+
+
+async def test_a_queue_tells_of_its_schedulers(queue: Queue) -> None:
+    await queue.upsert_job_scheduler("b", AT_THREE, data=[1])
+    await queue.upsert_job_scheduler('a "quoted" one:ü', EVERY_HOUR, name="beat")
+
+    first, second = await queue.get_job_schedulers()
+    assert (first.id, first.name, first.every) == ('a "quoted" one:ü', "beat", HOUR)
+    assert (second.pattern, second.tz, second.data) == ("0 3 * * *", "Europe/Berlin", [1])
+    assert await queue.count_job_schedulers() == 2
+    job = await queue.get_job(f"repeat:{first.id}:{first.next}")
+    assert job
+    assert job.opts.raw["jobId"] == job.id
+    assert job.opts.attempts == 3
+    assert await queue.remove_job_scheduler("b")
+    assert await queue.get_job_scheduler("b") is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ({}, "either"),
+        ({"every": 5, "pattern": "* * * * *"}, "either"),
+        ({"every": 0}, "every must be a whole number above 0"),
+        ({"every": 1.5}, "every must be"),
+        ({"every": 5, "limit": 0}, "limit must be"),
+        ({"every": 5, "offset": 5}, "offset must lie inside"),
+        ({"pattern": "* * * * *", "offset": 5}, "offset must lie inside"),
+        ({"pattern": "61 * * * *"}, "cannot be read"),
+        ({"pattern": "* * * * * * *"}, "five or six fields"),
+        ({"pattern": "0 0 LW * *"}, "cannot be read"),
+        ({"pattern": "0 0 30 2 *"}, "cannot be read"),
+        ({"pattern": "0 0 * * *", "tz": "Mars/Base"}, "time zone such as"),
+        ({"pattern": "0 0 * * *", "tz": "../etc/passwd"}, "time zone such as"),
+        ({"every": 5, "immediately": True, "start_date": 9}, "not both"),
+        ({"every": 5, "start_date": 9, "end_date": 9}, "behind start_date"),
+        ({"every": 5, "start_date": datetime(2030, 1, 1)}, "needs a time zone"),
+    ],
+)
+def test_a_schedule_that_makes_no_sense_is_refused(wrong: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(InvalidOption, match=complaint):
+        Schedule(**wrong)
+
+
+async def test_a_scheduler_that_makes_no_sense_is_refused(hands: Hands, upsert: Upsert) -> None:
+    for options in (
+        JobOptions(job_id="mine"),
+        JobOptions(delay=5),
+        JobOptions(timestamp=5),
+        JobOptions(parent=Parent("1", "bull:mail")),
+    ):
+        with pytest.raises(InvalidOption, match="itself"):
+            await upsert(EVERY_HOUR, options=options)
+    with pytest.raises(InvalidOption, match="in the future"):
+        await upsert(Schedule(every=5, end_date=hands.clock.now_ms()))
+    with pytest.raises(InvalidOption, match="not due before"):
+        await upsert(Schedule(pattern="0 0 1 1 *", tz="UTC", end_date=hands.clock.now_ms() + 1))
+    with pytest.raises(InvalidInput, match="Unicode"):
+        await upsert(EVERY_HOUR, name="\ud800")
+    with pytest.raises(InvalidOption, match="needs an id"):
+        await schedulers.upsert(hands.store.hot, hands.keys, "", EVERY_HOUR)
+    assert await hands.everything() == {}

@@ -1,0 +1,290 @@
+"""What a worker's listeners hear: what was stored, and nothing else."""
+
+import asyncio
+import math
+from typing import Any
+
+import pytest
+from prometheus_client import generate_latest
+
+from tests.bullmq.hands import Hands
+from tests.support.deaf import made_deaf
+from tests.support.patience import LIMIT_S
+from waystation.bullmq import Backoff, Job, Parent, Queue, RateLimitError, Worker
+from waystation.core.errors import StoreUnreachable
+from waystation.core.outcome import Done, Failed, Outcome
+from waystation.core.runtime.claim import Settled
+from waystation.core.runtime.metered import Metered
+from waystation.core.telemetry.metrics import Metrics
+
+
+class Heard:
+    """Remembers what listeners were told, and the job as it was then."""
+
+    def __init__(self, worker: Worker, *events: str) -> None:
+        self.told: list[tuple[str, dict[str, Any]]] = []
+        for event in events:
+            worker.on(event, self._listener(event))  # pyright: ignore[reportArgumentType]
+
+    def _listener(self, event: str) -> Any:
+        def heard(job: Job, *_: Any) -> None:
+            seen = {
+                "attempts_made": job.attempts_made,
+                "failed_reason": job.failed_reason,
+                "return_value": job.return_value,
+                "finished": job.finished_on,
+            }
+            self.told.append((event, seen))
+
+        return heard
+
+    @property
+    def events(self) -> list[str]:
+        return [event for event, _ in self.told]
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(LIMIT_S):
+            while len(self.told) < count:
+                await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("result", [math.nan, object()], ids=["nan", "object"])
+async def test_a_result_that_cannot_be_written_is_heard_as_failed(
+    redis_url: str, result: Any
+) -> None:
+    runs = 0
+
+    async def handle(job: Job) -> Any:
+        nonlocal runs
+        runs += 1
+        return result
+
+    worker = Worker("mail", handle, redis_url)
+    heard = Heard(worker, "completed", "failed")
+    async with Queue("mail", redis_url) as queue, worker:
+        await queue.add("x", attempts=3)
+        await heard.until(1)
+        assert await queue.counts("completed", "failed") == {"completed": 0, "failed": 1}
+
+    assert heard.events == ["failed"]
+    assert runs == 1
+
+
+async def test_metrics_count_a_result_that_cannot_be_written_as_a_failure(redis_url: str) -> None:
+    async def handle(job: Job) -> Any:
+        return object()
+
+    metrics = Metrics()
+    meter = Metered(metrics, line="bullmq", queue="mail")
+    worker = Worker("mail", handle, redis_url, listener=meter)
+    heard = Heard(worker, "completed", "failed")
+    async with Queue("mail", redis_url) as queue, worker:
+        await queue.add("x", attempts=1)
+        await heard.until(1)
+
+    page = generate_latest(metrics.registry).decode()
+    assert 'jobs_completed_total{queue="mail"} 0.0' in page
+    assert 'jobs_failed_total{queue="mail",reason="INVALID_RESULT"} 1.0' in page
+
+
+async def test_the_job_that_failed_carries_what_was_stored(redis_url: str) -> None:
+    async def handle(job: Job) -> None:
+        raise RuntimeError(f"no {job.attempts_made}")
+
+    worker = Worker("mail", handle, redis_url)
+    heard = Heard(worker, "failed")
+    async with Queue("mail", redis_url) as queue, worker:
+        job = await queue.add("x", attempts=2)
+        await heard.until(2)
+        await job.refresh()
+
+    first, last = (seen for _, seen in heard.told)
+    assert (first["attempts_made"], last["attempts_made"]) == (1, 2)
+    assert "no 0" in first["failed_reason"]
+    assert "no 1" in last["failed_reason"]
+    assert last["failed_reason"] == job.failed_reason
+    assert first["finished"] is None
+    assert last["finished"] == job.finished_on is not None
+
+
+async def test_the_job_that_completed_carries_what_was_stored(redis_url: str) -> None:
+    async def handle(job: Job) -> dict[str, int]:
+        return {"sent": 1}
+
+    worker = Worker("mail", handle, redis_url)
+    heard = Heard(worker, "completed")
+    async with Queue("mail", redis_url) as queue, worker:
+        job = await queue.add("x")
+        await heard.until(1)
+        await job.refresh()
+
+    ((_, seen),) = heard.told
+    assert seen["attempts_made"] == 1
+    assert seen["return_value"] == {"sent": 1}
+    assert seen["finished"] == job.finished_on is not None
+
+
+async def test_a_job_put_back_by_a_rate_limit_is_heard_neither_as_failed_nor_completed(
+    redis_url: str,
+) -> None:
+    turns = iter((True, False))
+
+    async def handle(job: Job) -> str:
+        if next(turns):
+            raise RateLimitError
+        return "ok"
+
+    worker = Worker("mail", handle, redis_url)
+    heard = Heard(worker, "completed", "failed")
+    async with Queue("mail", redis_url) as queue, worker:
+        await queue.add("x", attempts=1)
+        await heard.until(1)
+
+    assert heard.events == ["completed"]
+
+
+async def test_an_outcome_that_was_refused_is_heard_as_refused_only(hands: Hands) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def handle(job: Job) -> str:
+        begun.set()
+        await go_on.wait()
+        return "late"
+
+    worker = Worker("mail", handle, hands.store)
+    heard = Heard(worker, "completed", "failed", "refused")
+    async with worker:
+        id = await hands.add()
+        await begun.wait()
+        worker.pause()
+        await hands.redis.set(hands.keys.of(id).lock, "another worker")
+        go_on.set()
+        await heard.until(1)
+        await asyncio.sleep(0.05)
+
+    assert heard.events == ["refused"]
+
+
+async def test_a_parent_that_its_children_hold_up_is_heard_as_failed(
+    hands: Hands, redis_url: str
+) -> None:
+    async with Queue("mail", redis_url) as queue:
+
+        async def handle(job: Job) -> str:
+            await queue.add("late", parent=Parent(job.id, "bull:mail"))
+            worker.pause()
+            return "too early"
+
+        worker = Worker("mail", handle, redis_url)
+        heard = Heard(worker, "completed", "failed", "refused")
+        async with worker:
+            await hands.add(attempts=1)
+            await heard.until(1)
+            assert await queue.counts("failed") == {"failed": 1}
+
+    assert heard.events == ["failed"]
+    assert "pending dependencies" in heard.told[0][1]["failed_reason"]
+
+
+@pytest.mark.parametrize(
+    "outcome", [Done("ok"), Failed(RuntimeError("no"))], ids=["done", "failed"]
+)
+async def test_an_outcome_of_a_job_that_is_not_kept_is_found_in_the_events(
+    hands: Hands, outcome: Outcome
+) -> None:
+    worker = hands.source(worker="ours", remove_on_complete=True, remove_on_fail=True)
+    id = await hands.add(attempts=1)
+    (claim,) = (await worker.settle([], claim=1)).claims
+    made_deaf(worker).lose_next()
+    with pytest.raises(StoreUnreachable):
+        await worker.settle([Settled(claim, outcome)], claim=0)
+    assert not await hands.hash(id)
+
+    reply = await worker.settle([Settled(claim, outcome)], claim=0)
+
+    assert not reply.refused
+    assert [each.claim for each in reply.settled] == [claim]
+    assert claim.work.attempts_made == 1
+    assert claim.work.finished_on
+
+
+async def test_a_job_that_another_worker_has_ended_is_refused_although_it_is_not_kept(
+    hands: Hands,
+) -> None:
+    slow = hands.source(worker="slow")
+    quick = hands.source(worker="quick", remove_on_complete=True)
+    await hands.add()
+    (stale,) = (await slow.settle([], claim=1)).claims
+    made_deaf(slow).miss_next()
+    with pytest.raises(StoreUnreachable):
+        await slow.settle([Settled(stale, Done("late"))], claim=0)
+    await hands.lapse()
+    (fresh,) = (await quick.settle([], claim=1)).claims
+    assert not (await quick.settle([Settled(fresh, Done("ok"))], claim=0)).refused
+
+    reply = await slow.settle([Settled(stale, Done("late"))], claim=0)
+
+    assert [each.claim for each in reply.refused] == [stale]
+    assert not reply.settled
+
+
+async def test_a_parent_that_failed_for_its_children_is_no_refusal_when_the_answer_was_lost(
+    hands: Hands, redis_url: str
+) -> None:
+    async with Queue("mail", redis_url) as queue:
+        first = await hands.add(attempts=1)
+        claim = await hands.claim_one()
+        await queue.add("late", parent=Parent(first, "bull:mail"))
+        deaf = made_deaf(hands.worker)
+        for after in (0, 1):
+            deaf.lose_next(after=after)
+            with pytest.raises(StoreUnreachable):
+                await hands.worker.settle([Settled(claim, Done())], claim=0)
+
+        reply = await hands.worker.settle([Settled(claim, Done())], claim=0)
+
+    assert not reply.refused
+    (stored,) = reply.settled
+    assert isinstance(stored.outcome, Failed)
+    assert await hands.where(first) == ["failed"]
+
+
+async def test_a_result_above_the_limit_fails_its_job_for_good(hands: Hands) -> None:
+    worker = hands.source(result_limit=100)
+    id = await hands.add(attempts=3)
+    (claim,) = (await worker.settle([], claim=1)).claims
+
+    reply = await worker.settle([Settled(claim, Done("x" * 99))], claim=0)
+
+    assert "exceed the limit" in str(claim.work.failed_reason)
+    assert isinstance(reply.settled[0].outcome, Failed)
+    assert await hands.where(id) == ["failed"]
+
+
+async def test_of_a_long_reason_and_traceback_the_beginning_is_kept(hands: Hands) -> None:
+    id = await hands.add(attempts=1)
+    await hands.fail(await hands.claim_one(), "x" * 20 * 2**20)
+
+    stored = await hands.hash(id)
+
+    assert stored["failedReason"].startswith("xxx")
+    assert stored["failedReason"].endswith("(20,961,520 more characters)")
+    assert len(stored["failedReason"]) < 11_000
+    assert len(stored["stacktrace"]) < 60_000
+
+
+async def test_a_backoff_strategy_that_ends_the_process_ends_its_job_only(redis_url: str) -> None:
+    def strategy(*_: Any) -> int:
+        raise SystemExit("no")
+
+    async def handle(job: Job) -> None:
+        raise RuntimeError("no")
+
+    worker = Worker("mail", handle, redis_url, backoff_strategy=strategy)
+    async with Queue("mail", redis_url) as queue, worker:
+        for _ in range(2):
+            await queue.add("x", attempts=3, backoff=Backoff("own", 1))
+        async with asyncio.timeout(LIMIT_S):
+            while (await queue.counts("failed"))["failed"] < 2:
+                await asyncio.sleep(0.005)
+        assert worker.is_running

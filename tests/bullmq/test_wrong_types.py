@@ -1,0 +1,133 @@
+"""A key that holds something of another type stops the queue, and no job is lost by it."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.bullmq.hands import Hands
+from tests.support.patience import LIMIT_S
+from waystation.bullmq import NewJob, Worker
+from waystation.bullmq.options import JobOptions
+from waystation.bullmq.queue import Queue
+from waystation.core.errors import ScriptFailed, WrongType
+from waystation.core.outcome import Done, Failed
+from waystation.core.runtime.claim import Settled
+
+MANY = 30
+STOPPING = ("active", "completed", "stalled", "events", "marker", "delayed", "meta", "wait")
+
+
+async def spoil(hands: Hands, name: str) -> bytes | None:
+    """Put a text where something else belongs; what was there."""
+    key = f"{hands.keys.base}{name}"
+    kept = await hands.call("DUMP", key)
+    await hands.redis.set(key, "something else")
+    return kept
+
+
+async def repair(hands: Hands, name: str, kept: bytes | None) -> None:
+    key = f"{hands.keys.base}{name}"
+    await hands.redis.delete(key)
+    if kept is not None:
+        await hands.call("RESTORE", key, 0, kept)
+
+
+async def until_completed(hands: Hands, many: int) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while len(await hands.ids("completed")) < many:
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("name", STOPPING)
+async def test_a_worker_waits_until_it_is_repaired(hands: Hands, queue: Queue, name: str) -> None:
+    await queue.add_many([NewJob("send")] * MANY)
+    kept = await spoil(hands, name)
+    heard: list[BaseException] = []
+    ran: list[str] = []
+    said = asyncio.Event()
+
+    def listen(error: BaseException) -> None:
+        heard.append(error)
+        if len(heard) == 2:
+            said.set()
+
+    async def handle(job: Any) -> None:
+        ran.append(job.id)
+
+    worker = Worker("mail", handle, hands.store)
+    worker.on("error", listen)
+    async with worker:
+        async with asyncio.timeout(LIMIT_S):
+            await said.wait()
+        assert ran == []
+        await repair(hands, name, kept)
+        await until_completed(hands, MANY)
+
+    assert len(ran) == MANY
+    assert {type(error) for error in heard} == {WrongType}
+    assert str(heard[0]).startswith(f"bull:mail:{name} must hold a ")
+
+
+async def test_an_outcome_is_kept_until_it_can_be_filed(hands: Hands, queue: Queue) -> None:
+    await queue.add("send")
+    spoiled = asyncio.Event()
+    kept: list[bytes | None] = []
+    runs: list[str] = []
+
+    async def handle(job: Any) -> None:
+        runs.append(job.id)
+        kept.append(await spoil(hands, "completed"))
+
+    def listen(error: BaseException) -> None:
+        spoiled.set()
+
+    worker = Worker("mail", handle, hands.store)
+    worker.on("error", listen)
+    async with worker:
+        async with asyncio.timeout(LIMIT_S):
+            await spoiled.wait()
+        await repair(hands, "completed", kept[0])
+        await until_completed(hands, 1)
+    assert runs == ["1"]
+
+
+async def test_without_priorities_their_counter_stops_nobody(hands: Hands) -> None:
+    """A job of Node's may be called like it."""
+    await hands.call("HSET", hands.keys.pc, "name", "send", "data", "{}")
+    await hands.redis.lpush(hands.keys.wait, "pc")
+    id = await hands.add()
+    assert [claim.id for claim in await hands.claim(3)] == ["pc", id]
+    with pytest.raises(WrongType, match="bull:mail:pc must hold a string, but holds a hash"):
+        await hands.add(priority=1)
+
+
+async def test_a_number_that_is_taken_is_passed_over(hands: Hands) -> None:
+    await hands.redis.set(hands.keys.of("1").job, "no job")
+    await hands.redis.set(hands.keys.of("3").job, "no job")
+    ids = [await hands.add(), await hands.add(priority=1), await hands.add(delay=1)]
+    assert len({*ids, "1", "3"}) == 5
+    assert await hands.redis.get(hands.keys.of("1").job) == b"no job"
+
+
+async def test_one_outcome_that_cannot_be_filed_leaves_the_others_unfiled(hands: Hands) -> None:
+    """So that the worker may send each of them again by itself."""
+    ids = [await hands.add() for _ in range(3)]
+    claims = await hands.claim(3)
+    await hands.redis.set(hands.keys.of(ids[2]).job, "no job")
+    before = await hands.everything()
+    outcomes = (Done(1), Failed(RuntimeError("no")), Done(1))
+    with pytest.raises(ScriptFailed):
+        await hands.worker.settle(
+            [Settled(claim, outcome) for claim, outcome in zip(claims, outcomes, strict=True)],
+            claim=1,
+        )
+    assert await hands.everything() == before
+
+
+async def test_a_limit_that_is_no_number_counts_anew(hands: Hands, queue: Queue) -> None:
+    await queue.set_global_rate_limit(2, 60_000)
+    await hands.redis.set(hands.keys.limiter, "many")
+    await queue.add_many([NewJob("send", None, JobOptions())] * 3)
+    assert len(await hands.claim(3)) == 2
+    assert await hands.claim(3) == []

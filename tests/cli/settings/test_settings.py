@@ -1,0 +1,251 @@
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+from pydantic import Field, ValidationError
+
+from waystation.cli.settings import Loaded, load
+from waystation.cli.settings.section import Duration, Section
+from waystation.core.errors import InvalidSetting
+
+
+class Lane(Section):
+    """A section such as a line may add."""
+
+    queues: list[str] = Field(default=[])
+    weights: dict[str, int] = Field(default={})
+    prefix: str = "lane"
+    pause: Annotated[float, Duration()] = 1.0
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "waystation.yaml"
+
+
+def loaded(file: Path, text: str, environ: Mapping[str, str] | None = None) -> Loaded:
+    file.write_text(text)
+    return load(file, environ=environ or {})
+
+
+def complaint(file: Path, text: str, environ: Mapping[str, str] | None = None) -> str:
+    with pytest.raises(InvalidSetting) as caught:
+        loaded(file, text, environ)
+    return str(caught.value)
+
+
+def test_without_file_and_environment_the_defaults_count() -> None:
+    settings = load(Path("nowhere.yaml"), environ={}).settings
+    assert settings.store.url is None
+    assert settings.worker.lease == 30.0
+
+
+def test_a_file_that_was_asked_for_and_is_missing_is_reported_but_allowed() -> None:
+    asked = load(environ={"WAYSTATION_CONFIG": "nowhere.yaml"})
+    assert asked.missing == Path("nowhere.yaml")
+
+
+def test_the_environment_wins_over_the_file_and_each_value_knows_where_it_stood(file: Path) -> None:
+    found = loaded(
+        file,
+        "worker:\n  lease: 10s\n  grace: 1m30s\n",
+        {"WAYSTATION_WORKER__LEASE": "20s"},
+    )
+    assert found.settings.worker.lease == 20.0
+    assert found.settings.worker.grace == 90.0
+    assert found.origins["worker", "lease"] == "WAYSTATION_WORKER__LEASE"
+    assert found.origins["worker", "grace"] == f"{file}:3"
+
+
+def test_an_empty_variable_sets_nothing(file: Path) -> None:
+    found = loaded(file, "worker: {lease: 10s}", {"WAYSTATION_WORKER__LEASE": ""})
+    assert found.settings.worker.lease == 10.0
+
+
+def test_variables_that_are_not_settings_are_left_alone(file: Path) -> None:
+    kubernetes = {"WAYSTATION_PORT": "tcp://10.0.0.1:80", "WAYSTATION_SERVICE_HOST": "10.0.0.1"}
+    assert loaded(file, "", kubernetes).origins == {}
+
+
+def test_the_file_is_found_through_the_environment_and_in_the_working_directory(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_text("worker: {concurrency: 3}")
+    assert load(environ={"WAYSTATION_CONFIG": str(file)}).settings.worker.concurrency == 3
+    monkeypatch.chdir(file.parent)
+    assert load(environ={}).settings.worker.concurrency == 3
+
+
+def test_words_that_yaml_takes_for_booleans_mean_what_the_setting_wants(file: Path) -> None:
+    telemetry = loaded(
+        file, "telemetry: {metrics_host: no, tracing: {enabled: on}}"
+    ).settings.telemetry
+    assert telemetry.metrics_host == "no"
+    assert telemetry.tracing.enabled is True
+    dated = loaded(file, "telemetry: {metrics_host: 2024-01-01}").settings.telemetry
+    assert dated.metrics_host == "2024-01-01"
+
+
+def test_a_section_left_empty_means_its_defaults(file: Path) -> None:
+    assert loaded(file, "store:\ntelemetry:\n  tracing:\n").settings == load(environ={}).settings
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "worker:\n  concurency: 3",
+            "worker.concurency (FILE:2) is not a setting; did you mean worker.concurrency?",
+        ),
+        ("wroker: {lease: 3s}", "wroker (FILE:1) is not a setting; did you mean worker?"),
+        ("\nlease: 3s", "lease (FILE:2) is not a setting; did you mean worker.lease?"),
+        (
+            "pipeline: {zzz: 1}",
+            "pipeline.zzz (FILE:1) is not a setting; "
+            "pipeline has history, master, driver_memory, spark",
+        ),
+        (
+            "worker: {concurrency: many}",
+            "worker.concurrency (FILE:1) wants a whole number, got 'many'",
+        ),
+        ("worker: {concurrency: 0}", "worker.concurrency (FILE:1) wants at least 1, got '0'"),
+        (
+            "telemetry: {tracing: {endpoint: collector}}",
+            "telemetry.tracing.endpoint (FILE:1) wants an address such as http://collector:4318, "
+            "got 'collector'",
+        ),
+        (
+            "telemetry: {metrics_port: 65536}",
+            "telemetry.metrics_port (FILE:1) wants at most 65535, got '65536'",
+        ),
+        (
+            "worker: {concurrency: }",
+            "worker.concurrency (FILE:1) wants a whole number, got nothing",
+        ),
+        (
+            "worker: {lease: 30}",
+            "worker.lease (FILE:1) wants a duration such as 500ms, 30s or 1h30m, got '30'",
+        ),
+        (
+            "worker: {lease: 30ms}",
+            "worker.lease (FILE:1) wants a duration of at least 1s, got '30ms'",
+        ),
+        (
+            "telemetry: {log_format: xml}",
+            "telemetry.log_format (FILE:1) wants 'auto', 'json' or 'console', got 'xml'",
+        ),
+        (
+            "telemetry: {tracing: {enabled: maybe}}",
+            "telemetry.tracing.enabled (FILE:1) wants true or false, got 'maybe'",
+        ),
+        (
+            "routing: {server_id: active}",
+            "routing.server_id (FILE:1) wants a name without spaces, colons and quotes, "
+            "other than active and heartbeat, got 'active'",
+        ),
+        (
+            "routing: {namespace: 'a:b'}",
+            "routing.namespace (FILE:1) wants a name without colons, "
+            "and braces around one part at most, got 'a:b'",
+        ),
+        ("store: 5", "store (FILE:1) wants a section with keys of its own, got a single value"),
+        (
+            "worker: {lease: [1s]}",
+            "worker.lease (FILE:1) wants a duration such as 500ms, 30s or 1h30m, got a list",
+        ),
+        ("- store", "FILE:1 wants sections such as `store:`, got something else"),
+        (
+            "store:\n  url: a\n  url: b",
+            "FILE:3 sets 'url' a second time; it was set at FILE:2",
+        ),
+        ("store: &x {}\nworker: *x", "FILE:1 is used by an alias; write the value out"),
+        ("store: &x [*x]", "FILE:1 is used by an alias; write the value out"),
+        ("store: !vault x", "FILE:1 wants a plain value, got the tag '!vault'"),
+        ("store: {\n", "FILE:2 is not YAML: did not find expected node content"),
+        ("? [a]\n: b", "FILE:1 wants a name as key, got a collection"),
+        (
+            "worker: {lease: x, grace: y}",
+            "worker.lease (FILE:1) wants a duration such as 500ms, 30s or 1h30m, got 'x'"
+            " (and 1 more)",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(file: Path, text: str, sentence: str) -> None:
+    assert complaint(file, text).replace(str(file), "FILE") == sentence
+
+
+@pytest.mark.parametrize(
+    ("variable", "sentence"),
+    [
+        (
+            "WAYSTATION_WORKER__LEESE",
+            "worker.leese (WAYSTATION_WORKER__LEESE) is not a setting; did you mean worker.lease?",
+        ),
+        (
+            "WAYSTATION_STOR__URL",
+            "stor (WAYSTATION_STOR__URL) is not a setting; did you mean store?",
+        ),
+        (
+            "WAYSTATION_STORE_URL",
+            "WAYSTATION_STORE_URL is not a setting; did you mean WAYSTATION_STORE__URL?",
+        ),
+    ],
+)
+def test_a_misspelt_variable_is_refused(file: Path, variable: str, sentence: str) -> None:
+    assert complaint(file, "", {variable: "5s"}) == sentence
+
+
+def test_nesting_without_end_is_refused(file: Path) -> None:
+    assert "nested more than" in complaint(file, "store: " + "[" * 900 + "]" * 900)
+
+
+def test_bytes_that_are_no_text_are_refused(file: Path) -> None:
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InvalidSetting, match="wants UTF-8 text"):
+        load(file, environ={})
+
+
+def test_a_directory_is_no_settings_file(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSetting, match="cannot read"):
+        load(tmp_path, environ={})
+
+
+def test_a_name_no_file_can_have_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match="cannot read"):
+        load(Path("x" * 5000), environ={})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "worker: {lease: 'redis://me:hunter2@host'}",
+        "worker: {lease: 'redis://host/0?password=hunter2'}",
+        "store: 'redis://me:hunter2@host'",
+        "store: hunter2",
+        "store: {url: {password: hunter2}}",
+        "store: {password: hunter2}",
+    ],
+)
+def test_a_complaint_never_repeats_a_password(file: Path, text: str) -> None:
+    assert "hunter2" not in complaint(file, text)
+
+
+def test_a_variable_can_hold_a_list_or_a_mapping() -> None:
+    lane = Lane.model_validate({"queues": "high, low", "weights": "{high: 8, low: 2}"})
+    assert lane.queues == ["high", "low"]
+    assert lane.weights == {"high": 8, "low": 2}
+    assert Lane.model_validate({"queues": '["a", "b"]'}).queues == ["a", "b"]
+
+
+def test_text_in_braces_stays_text_where_text_is_wanted() -> None:
+    assert Lane.model_validate({"prefix": "{bull}"}).prefix == "{bull}"
+
+
+def test_a_list_that_cannot_be_read_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        Lane.model_validate({"queues": "[a"})
+
+
+def test_durations_may_be_zero_where_no_least_is_given() -> None:
+    assert Lane.model_validate({"pause": "0s"}).pause == 0.0

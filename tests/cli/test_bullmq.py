@@ -1,0 +1,253 @@
+"""`waystation bullmq`, run in this process: what it prints and how it ends."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from waystation.bullmq import Job, JobOptions, Queue, Worker
+from waystation.cli.root import run
+
+
+class Ended(NamedTuple):
+    """What a command printed, and its exit code."""
+
+    out: str
+    err: str
+    code: int
+
+
+Bullmq = Callable[..., Ended]
+
+
+@pytest.fixture
+def bullmq(
+    redis_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Bullmq:
+    monkeypatch.setenv("WAYSTATION_STORE__URL", redis_url)
+    monkeypatch.chdir(tmp_path)
+
+    def command(*args: str) -> Ended:
+        with pytest.raises(SystemExit) as ended:
+            run(["bullmq", *args])
+        printed = capsys.readouterr()
+        return Ended(printed.out, printed.err, int(ended.value.code or 0))
+
+    return command
+
+
+def counted(bullmq: Bullmq, queue: str, state: str) -> int:
+    return json.loads(bullmq("counts", queue, "--json").out)[state]
+
+
+def fail_one_job(redis_url: str) -> str:
+    """The id of a job of the queue `mail` that has failed for good."""
+
+    def refuse(job: Job) -> None:
+        raise LookupError("no such address")
+
+    async def fail() -> str:
+        async with Queue("mail", redis_url) as queue, Worker("mail", refuse, redis_url):
+            job = await queue.add("send", {"to": "ada"}, JobOptions(attempts=1))
+            await asyncio.gather(job.wait_until_finished(), return_exceptions=True)
+            return job.id
+
+    return asyncio.run(fail())
+
+
+def test_a_job_that_is_added_can_be_seen(bullmq: Bullmq) -> None:
+    id = bullmq("add", "mail", "send", '{"to": "ada"}', "--priority", "2").out.strip()
+
+    assert counted(bullmq, "mail", "prioritized") == 1
+    assert "prioritized               1" in bullmq("counts", "mail").out
+    assert bullmq("jobs", "mail", "prioritized").out.split()[::2] == [id, "send"]
+    shown = json.loads(bullmq("job", "mail", id, "--json").out)
+    assert (shown["state"], shown["data"]) == ("prioritized", {"to": "ada"})
+
+
+def test_a_failed_job_says_why_and_can_run_again(bullmq: Bullmq, redis_url: str) -> None:
+    id = fail_one_job(redis_url)
+
+    assert "no such address" in bullmq("jobs", "mail", "failed").out
+    shown = json.loads(bullmq("job", "mail", id, "--json").out)
+    assert shown["failed_reason"] == "no such address"
+    assert "LookupError" in shown["stacktrace"][0]
+    lines = bullmq("job", "mail", id).out.splitlines()
+    assert "failed_reason     no such address" in lines
+    trace = lines.index("stacktrace:")
+    assert lines[trace + 1] == "  Traceback (most recent call last):"
+    assert lines[trace + 2].endswith("in refuse")
+    assert lines[-1] == "  LookupError: no such address"
+    assert bullmq("retry", "mail", id).out == "1 back in line\n"
+    assert bullmq("retry", "mail").out == "0 back in line\n"
+    assert counted(bullmq, "mail", "waiting") == 1
+
+
+def test_a_queue_is_paused_resumed_and_emptied(bullmq: Bullmq) -> None:
+    for delay in ("0", "0", "60000"):
+        bullmq("add", "mail", "send", "--delay", delay)
+
+    assert bullmq("pause", "mail").out == "paused\n"
+    assert "the queue is paused" in bullmq("counts", "mail").out
+    assert bullmq("resume", "mail").out == "resumed\n"
+    assert counted(bullmq, "mail", "paused") == 0
+    assert bullmq("drain", "mail", "--yes").out == "2 removed\n"
+    assert bullmq("clean", "mail", "delayed", "--yes").out == "1 removed\n"
+
+
+def test_queues_of_another_prefix_are_reached(bullmq: Bullmq) -> None:
+    bullmq("--prefix", "shop", "add", "mail", "send")
+
+    assert bullmq("counts", "mail").code == 1
+    assert "waiting                   1" in bullmq("--prefix", "shop", "counts", "mail").out
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (("add", "mail", "send", "{"), "the data must be JSON"),
+        (("add", "mail", "send", "--attempts", "0"), "attempts must be at least 1, got 0"),
+        (("add", "mail", "send", "--job-id", "17"), "a job id must not be a whole number"),
+        (("jobs", "mail", "lost"), "a state is one of waiting, active"),
+        (("clean", "mail", "lost", "--yes"), "a state is one of waiting, active"),
+        (("work", "nowhere", "mail"), "a handler is given as module:name, got 'nowhere'"),
+        (("work", "nowhere:send", "mail"), "'nowhere' cannot be imported"),
+        (("work", "json:sent", "mail"), "json has no sent"),
+        (("work", "json:__doc__", "mail"), "json:__doc__ must be a function"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(
+    bullmq: Bullmq, args: tuple[str, ...], sentence: str
+) -> None:
+    ended = bullmq(*args)
+
+    assert ended.code == 2
+    assert sentence in ended.err
+    assert len(ended.err.splitlines()) == 1
+
+
+def test_a_job_that_is_not_there_is_no_success(bullmq: Bullmq) -> None:
+    ended = bullmq("job", "mail", "17")
+
+    assert (ended.code, ended.err) == (1, "waystation: there is no job 17 in the queue mail\n")
+
+
+async def test_a_worker_is_seen_works_and_ends_when_asked(redis_url: str, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("handlers = {'send': lambda job: 'sent ' + job.data}\n")
+    worker = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "waystation", "bullmq", "work", "shop:handlers", "mail"),
+        cwd=tmp_path,
+        env=os.environ | {"WAYSTATION_STORE__URL": redis_url},
+    )
+    try:
+        async with Queue("mail", redis_url) as queue:
+            job = await queue.add("send", "a letter")
+            assert await job.wait_until_finished() == "sent a letter"
+            assert len(await queue.workers()) == 1
+            assert 'bullmq_job_completed_total{queue="mail"} 1' in await queue.prometheus_text()
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        assert await worker.wait() == 0
+
+
+def test_what_is_listed_stands_in_columns(bullmq: Bullmq) -> None:
+    for name in ("send", "a longer name"):
+        bullmq("add", "mail", name, "--job-id", f"id of {name}")
+    first, second = bullmq("jobs", "mail", "--oldest").out.splitlines()
+    assert first.index("send", 10) == second.index("a longer name", 10)
+
+
+def test_a_list_of_nothing_says_so_where_no_program_reads_it(bullmq: Bullmq) -> None:
+    bullmq("add", "mail", "send")
+    assert bullmq("jobs", "mail", "failed")[:2] == ("", "mail has no jobs that are failed\n")
+    assert bullmq("workers", "mail")[:2] == ("", "nobody works on mail\n")
+
+
+def test_code_and_command_in_one_directory_meet_on_one_store(
+    bullmq: Bullmq, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WAYSTATION_STORE__URL")
+    (tmp_path / "waystation.yaml").write_text(f"store:\n  url: {redis_url}\n")
+
+    async def add() -> None:
+        async with Queue("mail") as queue:
+            await queue.add("send")
+
+    asyncio.run(add())
+    assert counted(bullmq, "mail", "waiting") == 1
+    assert not (tmp_path / ".waystation").exists()
+
+
+@pytest.mark.parametrize(
+    "args", [("counts",), ("jobs",), ("retry",), ("clean", "--yes"), ("drain", "--yes")]
+)
+def test_a_queue_that_is_not_there_is_no_success(bullmq: Bullmq, args: tuple[str, ...]) -> None:
+    bullmq("add", "mail", "send")
+    verb, *options = args
+    ended = bullmq(verb, "mial", *options)
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err == "waystation: there is no queue bull:mial; is the name right?\n"
+    assert bullmq(verb, "mail", *options).code == 0
+
+
+def test_a_state_is_looked_at_before_anything_is_asked(bullmq: Bullmq) -> None:
+    for state in ("nonsense", "waiting-children"):
+        ended = bullmq("clean", "mail", state)
+        assert ended.code == 2
+        assert "Remove" not in ended.out + ended.err
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "sentence"),
+    [
+        ("x = 1\ny = undefined_name\n", "shop.py:2", "NameError: name 'undefined_name'"),
+        ("import nothere\n", "shop.py:1", "ModuleNotFoundError: No module named 'nothere'"),
+        ("\ndef send(job:\n", "shop.py:2", "SyntaxError"),
+        ("import helper\n", "helper.py:1", "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_mistake_in_the_users_module_is_named_with_its_place(
+    bullmq: Bullmq,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    place: str,
+    sentence: str,
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for name in ("shop", "helper"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    (tmp_path / "helper.py").write_text("1 / 0\n")
+    (tmp_path / "shop.py").write_text(text)
+    ended = bullmq("work", "shop:send", "mail")
+    assert ended.code == 2
+    assert ended.err.startswith("waystation: 'shop' cannot be imported: ")
+    assert f"{place}: {sentence}" in ended.err
+    assert len(ended.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "raw",
+    ['{"to": "party \\ud83c"}', "[" * 1500 + "]" * 1500, "{oops"],
+    ids=["half", "deep", "bad"],
+)
+def test_a_job_is_shown_whatever_it_carries(bullmq: Bullmq, redis_url: str, raw: str) -> None:
+    async def put() -> None:
+        async with Queue("mail", redis_url) as queue:
+            job = await queue.add("send")
+            await job.queue.client.execute_command("HSET", job.keys.job, "data", raw)
+
+    asyncio.run(put())
+
+    for shown in (bullmq("job", "mail", "1"), bullmq("job", "mail", "1", "--json")):
+        assert shown.code == 0
+        assert raw.replace(" ", "")[:5] in shown.out.replace(" ", "")

@@ -1,0 +1,100 @@
+import json
+import socket
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.cli.conftest import Finished, Waystation
+from waystation.core.store.embedded import Ephemeral
+
+
+def refused(told: Finished, code: int = 2) -> str:
+    """The one line of a command that could not begin."""
+    assert told.returncode == code
+    assert "Traceback" not in told.stdout + told.stderr
+    [line] = told.stderr.splitlines()
+    return line
+
+
+def verdicts(told: Finished) -> dict[str, str]:
+    return {line.split()[1]: line.split()[0] for line in told.stdout.splitlines()}
+
+
+def test_a_suitable_server_passes(waystation: Waystation, own_server: Ephemeral) -> None:
+    told = waystation("doctor", WAYSTATION_STORE__URL=own_server.url)
+    assert told.returncode == 0
+    assert told.stderr == ""
+    assert {
+        "python",
+        "server",
+        "eviction",
+        "persistence",
+        "clock",
+        "memory",
+        "java",
+        "spark",
+    } <= set(verdicts(told))
+    assert "fail" not in verdicts(told).values()
+
+
+def test_without_a_url_the_embedded_server_is_looked_at(waystation: Waystation) -> None:
+    told = waystation("doctor")
+    assert told.returncode == 0
+    assert verdicts(told)["embedded"] == "ok"
+    assert verdicts(told)["eviction"] == "ok"
+
+
+def test_it_can_speak_json(waystation: Waystation, own_server: Ephemeral) -> None:
+    told = waystation("doctor", "--json", WAYSTATION_STORE__URL=own_server.url)
+    page = json.loads(told.stdout)
+    assert page["verdict"] in ("ok", "warn")
+    assert {"about", "verdict", "sentence"} == set(page["findings"][0])
+
+
+async def test_a_server_that_may_evict_is_refused(
+    waystation: Waystation, own_server: Ephemeral
+) -> None:
+    client = Redis.from_url(own_server.url)
+    await client.config_set("maxmemory-policy", "allkeys-lru")
+    await client.aclose()
+    told = waystation("doctor", WAYSTATION_STORE__URL=own_server.url)
+    line = refused(told)
+    assert "noeviction" in line
+    assert "allkeys-lru" in line
+    assert verdicts(told)["eviction"] == "fail"
+    assert "java" in verdicts(told)
+
+
+def test_a_closed_port_is_refused_and_the_machine_still_looked_at(waystation: Waystation) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    told = waystation("doctor", WAYSTATION_STORE__URL=f"redis://:hunter2@127.0.0.1:{port}")
+    line = refused(told, 69)
+    assert f"127.0.0.1:{port}" in line
+    assert verdicts(told)["store"] == "fail"
+    assert "java" in verdicts(told)
+    assert "hunter2" not in told.stdout + told.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "came"),
+    [
+        ("http://example.org", "'http://example.org'"),
+        ("redis://me:hunter2@host:port/0", "'redis://***'"),
+        ("hunter2", "'***'"),
+    ],
+)
+def test_a_bad_url_is_refused_without_being_repeated(
+    waystation: Waystation, url: str, came: str
+) -> None:
+    line = refused(waystation("doctor", WAYSTATION_STORE__URL=url))
+    assert "store.url (WAYSTATION_STORE__URL) wants redis://host:port/db" in line
+    assert line.endswith(f"got {came}")
+
+
+def test_an_unknown_setting_is_refused(waystation: Waystation) -> None:
+    line = refused(waystation("doctor", WAYSTATION_STORE__ULR="redis://host"))
+    assert line == (
+        "waystation: store.ulr (WAYSTATION_STORE__ULR) is not a setting; did you mean store.url?"
+    )

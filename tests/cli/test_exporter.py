@@ -1,0 +1,77 @@
+"""`waystation exporter`: numbers that Prometheus takes."""
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from urllib.request import urlopen
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.cli.conftest import Waystation
+from waystation.bullmq import Queue
+from waystation.cli.exporter import Line, Numbers, merged
+from waystation.core.errors import StoreUnreachable
+from waystation.routing import Queue as RoutingQueue
+
+
+class Away:
+    """A line whose store has gone."""
+
+    async def prometheus_text(self) -> str:
+        raise StoreUnreachable("the store cannot be reached")
+
+
+@asynccontextmanager
+async def serving(redis_url: str, *args: str) -> AsyncGenerator[str]:
+    """The address of an exporter of its own process."""
+    command = (sys.executable, "-m", "waystation", "exporter", *args, "--port", "0")
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        env={"WAYSTATION_STORE__URL": redis_url},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr
+    said = (await process.stderr.readline()).decode()
+    yield said.split()[-1]
+    process.terminate()
+    assert await process.wait() == 0
+
+
+async def test_prometheus_reads_what_waits_in_several_queues(redis_url: str) -> None:
+    async with Queue("mail", redis_url) as mail, RoutingQueue(redis_url) as routed:
+        await mail.add_many([("send", {}), ("send", {})])
+        await routed.dispatch("render")
+    async with serving(redis_url, "mail", "reports", "--routing") as address:
+        page = await asyncio.to_thread(lambda: urlopen(address).read().decode())
+    assert 'bullmq_job_count{queue="mail",state="waiting"} 2' in page
+    assert 'bullmq_job_count{queue="reports",state="waiting"} 0' in page
+    assert 'waystation_jobs{line="routing",place="waiting"} 1' in page
+    assert "waystation_store_up 1" in page
+    names = [family.name for family in text_string_to_metric_families(page)]
+    assert len(names) == len(set(names))
+
+
+async def test_a_store_that_is_away_is_told_of_instead_of_old_numbers(redis_url: str) -> None:
+    async with Queue("mail", redis_url) as mail:
+        lines: list[Line] = [mail]
+        numbers = Numbers(lines)
+        await numbers.look()
+        assert b"bullmq_job_count" in numbers.expose()
+        lines.append(Away())
+        await numbers.look()
+        assert b"bullmq_job_count" not in numbers.expose()
+        assert numbers.expose().endswith(b"waystation_store_up 0\n")
+
+
+def test_what_has_one_name_stands_together() -> None:
+    one = '# TYPE a gauge\na{q="1"} 1\n# TYPE b gauge\nb{q="1"} 1\n'
+    assert merged([one, one.replace('"1"', '"2"')]).splitlines() == [
+        "# TYPE a gauge", 'a{q="1"} 1', 'a{q="2"} 1', "# TYPE b gauge", 'b{q="1"} 1', 'b{q="2"} 1',
+    ]  # fmt: skip
+
+
+def test_nothing_to_tell_of_is_refused(waystation: Waystation) -> None:
+    refused = waystation("exporter")
+    assert refused.returncode == 2
+    assert refused.stderr == "waystation: wanted names of queues, --routing or both, got neither\n"

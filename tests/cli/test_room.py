@@ -1,0 +1,205 @@
+"""`waystation room`, run in this process: what it prints and how it ends."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from waystation.cli.root import run
+from waystation.core.clock import SystemClock
+from waystation.core.store.connection import connect
+from waystation.waitingroom.http.operators.operators import Operators
+
+
+class Ended(NamedTuple):
+    """What a command printed, and its exit code."""
+
+    out: str
+    err: str
+    code: int
+
+
+Command = Callable[..., Ended]
+
+
+@pytest.fixture
+def room(
+    redis_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Command:
+    monkeypatch.setenv("WAYSTATION_STORE__URL", redis_url)
+    monkeypatch.chdir(tmp_path)
+
+    def command(*args: str) -> Ended:
+        with pytest.raises(SystemExit) as ended:
+            run(["room", *args])
+        printed = capsys.readouterr()
+        return Ended(printed.out, printed.err, int(ended.value.code or 0))
+
+    return command
+
+
+def test_a_room_is_opened_looked_at_and_steered(room: Command) -> None:
+    assert room("open", "{sale}", "--rate", "5", "--seats", "20").out == (
+        "sale is open, version 1\n"
+    )
+    assert room("pause", "{sale}").out == "paused\n"
+    assert room("rate", "{sale}", "7").out == "7 per second\n"
+    assert room("tell", "{sale}", "Back at noon").code == 0
+    seen = json.loads(room("status", "{sale}", "--json").out)
+    assert (seen["status"], seen["rate"], seen["seats"]) == ("paused, open", 7.0, 20)
+    assert "waiting            0" in room("status", "{sale}").out
+
+
+def test_a_room_that_nobody_opened_is_not_found(room: Command) -> None:
+    for spelled in ("nowhere", "{nowhere}"):
+        ended = room("status", spelled)
+        assert ended.code != 0
+        assert "there is no room nowhere; `waystation room open nowhere` opens it" in ended.err
+
+
+def test_a_room_has_one_name_with_and_without_braces(room: Command) -> None:
+    room("open", "plain", "--rate", "33", "--seats", "7")
+    room("pause", "{plain}")
+    for spelled in ("plain", "{plain}"):
+        seen = json.loads(room("status", spelled, "--json").out)
+        assert (seen["status"], seen["rate"], seen["seats"]) == ("paused, open", 33.0, 7)
+    assert room("open", "{plain}", "--seats", "8").out == "plain is open, version 3\n"
+
+
+def test_a_draw_is_made_written_down_and_checked(room: Command, tmp_path: Path) -> None:
+    room("open", "{sale}")
+    assert "commitment" in room("schedule", "{sale}", "2030-01-01T10:00:00", "--by-lot").out
+    assert room("draw", "{sale}", "--beacon", "b").out == "0 drawn\n"
+    assert room("proof", "{sale}", "proof.json").out == "0 ids in proof.json\n"
+    assert room("check", "proof.json").out == "0 drawn as the seed says\n"
+    kept = json.loads((tmp_path / "proof.json").read_text())
+    kept["proof"]["seed"] = "00" * 32
+    (tmp_path / "proof.json").write_text(json.dumps(kept))
+    assert "committed" in room("check", "proof.json").err
+
+
+def test_a_crowd_of_numbers_judges_the_room(room: Command) -> None:
+    ended = room("simulate", "--visitors", "400", "--hours", "0.1")
+    assert "people overtaken in the premium lane" in ended.out
+    assert "✗ broken promises" not in ended.out
+
+
+def test_codes_are_handed_out_counted_and_taken_back(room: Command) -> None:
+    room("open", "{sale}")
+    made = room("codes", "make", "{sale}", "press", "--count", "3", "--lane", "vip", "--uses", "2")
+    assert len(set(made.out.split())) == 3
+    assert room("codes", "list", "{sale}").out.split(maxsplit=2) == [
+        "press",
+        "vip",
+        "0 of 6 used, for good\n",
+    ]
+    (batch,) = json.loads(room("codes", "list", "{sale}", "--json").out)
+    assert (batch["codes"], batch["lane"], batch["uses"]) == (3, 2, 2)
+    assert room("codes", "revoke", "{sale}", "press").out == "3 codes open nothing any more\n"
+    assert room("codes", "list", "{sale}").out == ""
+    assert "there is no batch press" in room("codes", "revoke", "{sale}", "press").err
+
+
+def test_events_are_planned_listed_and_called_off(room: Command) -> None:
+    room("open", "{sale}", "--rate", "5")
+    noon, two = "2030-01-01T12:00:00", "2030-01-01T14:00:00"
+    gathering = ("--gather", "2030-01-01T11:30:00", "--by-lot", "--name", "Presale")
+    made = room("events", "plan", "{sale}", noon, two, *gathering, "--rate", "9")
+    id = made.out.strip()
+    told = room("events", "list", "{sale}").out
+    assert told.startswith(f"{id}  20")
+    assert told.endswith(", by lot  Presale\n")
+    (event,) = json.loads(room("events", "list", "{sale}", "--json").out)
+    assert event["changes"] == {"admission_rate": "9"}
+    assert not event["on"]
+    assert "there is 'Presale' already" in room("events", "plan", "{sale}", noon, two).err
+    assert room("events", "cancel", "{sale}", id).out == "called off\n"
+    assert room("events", "cancel", "{sale}", id).code != 0
+
+
+def test_webhooks_are_added_listed_and_removed(room: Command) -> None:
+    room("open", "{sale}")
+    made = room("webhooks", "add", "{sale}", "https://shop.example/room", "--event", "admitted")
+    lines = dict(line.split(maxsplit=1) for line in made.out.splitlines())
+    assert lines["events"] == "admitted"
+    assert lines["secret"].startswith("whs_")
+    told = room("webhooks", "list", "{sale}").out
+    assert told == f"{lines['id']}  https://shop.example/room  0 delivered\n"
+    assert lines["secret"] not in room("webhooks", "list", "{sale}", "--json").out
+    assert room("webhooks", "remove", "{sale}", lines["id"]).out == "told nothing any more\n"
+    assert room("webhooks", "list", "{sale}").out == ""
+
+
+async def test_whatever_a_shell_does_to_a_room_is_written_down(
+    room: Command, redis_url: str
+) -> None:
+    def work() -> None:
+        for line in (
+            "open {sale} --rate 5", "pause {sale}", "resume {sale}", "queue-all {sale}",
+            "drain {sale}", "rate {sale} 7", "tell {sale} hello", "admit {sale} 3",
+            "codes make {sale} press", "codes revoke {sale} press",
+            "schedule {sale} 2030-01-01T10:00", "draw {sale}",
+            "webhooks add {sale} https://shop.example/room", "shut {sale}", "key alice",
+            "second-factor add alice", "second-factor remove alice",
+        ):  # fmt: skip
+            assert room(*line.split()).code == 0, line
+        for line in ("status {sale}", "codes list {sale}", "codes revoke {sale} press"):
+            room(*line.split())
+
+    await asyncio.to_thread(work)
+    async with await connect(redis_url) as store:
+        entries = await Operators(store, SystemClock()).audit(100)
+    told = [(each["action"], each["queue"]) for each in reversed(entries)]
+    assert told == [
+        *((action, "sale") for action in (
+            "open", "pause", "resume", "queue-all", "drain", "rate", "message", "admit",
+            "make-codes", "revoke-codes", "schedule", "draw", "add-webhook", "close",
+        )),
+        ("issue-key", ""), ("add-second-factor", ""), ("remove-second-factor", ""),
+    ]  # fmt: skip
+    assert all(" in a shell on " in each["who"] for each in entries)
+    (rate,) = (each for each in entries if each["action"] == "rate")
+    assert json.loads(rate["before"])["admission_rate"] == "5"
+    assert json.loads(rate["after"])["admission_rate"] == "7"
+
+
+def test_a_second_factor_is_added_once_and_removed(room: Command) -> None:
+    assert "nobody has a key of the name 'alice'" in room("second-factor", "add", "alice").err
+    room("key", "alice")
+    lines = dict(
+        line.split(maxsplit=1) for line in room("second-factor", "add", "alice").out.splitlines()
+    )
+    assert lines["uri"].startswith(f"otpauth://totp/waystation:alice?secret={lines['secret']}&")
+    assert "alice has a second factor" in room("second-factor", "add", "alice").err
+    assert room("second-factor", "remove", "alice").out == "alice needs no code any more\n"
+    assert "alice has no second factor" in room("second-factor", "remove", "alice").err
+
+
+@pytest.mark.parametrize(
+    ("args", "wrong"),
+    [
+        (("codes", "make", "{sale}", "press", "--lane", "fast"), "lane must be one of normal"),
+        (("codes", "make", "{sale}", "no good"), "a batch must be"),
+        (("codes", "list", "{nowhere}"), "there is no room nowhere"),
+        (("status", "no good"), "a room's name must be 1 to 64 of A-Z a-z 0-9 _ . -"),
+        (("open", "{sale}s"), "a room's name must be 1 to 64 of A-Z a-z 0-9 _ . -"),
+        (("events", "plan", "{sale}", "2030-01-02", "2030-01-01"), "start before it ends"),
+        (("webhooks", "add", "{sale}", "http://shop.example"), "must start with https://"),
+        (("webhooks", "add", "{sale}", "https://a.example", "--event", "all"), "tells no all"),
+        (("webhooks", "remove", "{sale}", "nobody"), "there is no such webhook"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(
+    room: Command, args: tuple[str, ...], wrong: str
+) -> None:
+    room("open", "{sale}")
+    ended = room(*args)
+    assert ended.code != 0
+    assert wrong in ended.err
+    assert len(ended.err.splitlines()) == 1

@@ -1,0 +1,37 @@
+import subprocess
+import sys
+
+from tests.cli.conftest import Waystation
+from waystation import __version__
+
+HEAVY = ("pydantic", "redis", "rich", "yaml", "prometheus_client")
+
+
+def test_the_version_is_told(waystation: Waystation) -> None:
+    assert waystation("--version").stdout == f"waystation {__version__}\n"
+
+
+def test_help_says_what_there_is_and_how_to_begin(waystation: Waystation) -> None:
+    told = waystation("--help")
+    assert told.returncode == 0
+    assert "Lines of jobs, files and people" in told.stdout
+    assert "doctor" in told.stdout
+    assert "Examples:" in told.stdout
+    assert told.stderr == ""
+
+
+def test_help_loads_nothing_heavy() -> None:
+    script = "import sys, waystation.cli.root; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert not set(HEAVY) & set(loaded.stdout.decode().split())
+
+
+def test_a_misspelt_command_is_answered_with_the_nearest(waystation: Waystation) -> None:
+    told = waystation("docter")
+    assert told.returncode == 2
+    assert "Did you mean 'doctor'?" in told.stderr
+
+
+def test_debug_shows_where_an_error_came_from(waystation: Waystation) -> None:
+    told = waystation("--debug", "config", "show", WAYSTATION_WORKER__LEASE="x")
+    assert "Traceback" in told.stderr

@@ -1,0 +1,275 @@
+"""`waystation routing`, run in this process: what it prints and how it ends."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from redis import Redis
+
+from tests.support.patience import LIMIT_S
+from waystation.cli.root import run
+from waystation.routing import JobOptions, Queue, Target
+from waystation.routing.registry import Profile
+
+
+class Ended(NamedTuple):
+    """What a command printed, and its exit code."""
+
+    out: str
+    err: str
+    code: int
+
+
+Routing = Callable[..., Ended]
+
+
+@pytest.fixture
+def routing(
+    redis_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Routing:
+    monkeypatch.setenv("WAYSTATION_STORE__URL", redis_url)
+    monkeypatch.chdir(tmp_path)
+
+    def command(*args: str) -> Ended:
+        with pytest.raises(SystemExit) as ended:
+            run(["routing", *args])
+        printed = capsys.readouterr()
+        return Ended(printed.out, printed.err, int(ended.value.code or 0))
+
+    return command
+
+
+def test_a_job_nobody_can_serve_is_reported_with_what_is_missing(routing: Routing) -> None:
+    put = routing("dispatch", "resize", '{"a": 1}', "--capability", "gpu")
+    assert put.code == 0
+
+    found = routing("coverage")
+
+    assert found.code == 1
+    assert "1  resize  nobody fits: no worker is alive" in found.out
+    assert put.out.strip() in found.out
+    shown = json.loads(routing("show", put.out.strip()).out)
+    assert shown["why"] == [{"why": "unmatched", "text": "nobody fits: no worker is alive"}]
+
+
+@pytest.fixture
+def worker(redis_url: str) -> None:
+    """Somebody in the registry who could do anything."""
+    profile = Profile(server_id="w1")
+    with Redis.from_url(redis_url) as redis:
+        redis.set("bridge:workers:w1", profile.described())
+        redis.set("bridge:workers:heartbeat:w1", "1", ex=600)
+        redis.sadd("bridge:workers:active", "w1")
+
+
+@pytest.mark.usefixtures("worker")
+def test_what_is_paused_is_reported_and_counts_as_not_served(routing: Routing) -> None:
+    id = routing("dispatch", "email").out.strip()
+    assert routing("coverage").code == 0
+    routing("pause", "email")
+
+    found = routing("coverage")
+
+    assert (found.code, found.out.strip()) == (1, f"1  email  type email is paused  (first: {id})")
+    assert json.loads(routing("coverage", "--json").out)[0]["reasons"] == [
+        {"why": "paused", "text": "type email is paused"}
+    ]
+    assert json.loads(routing("show", id).out)["why"][0]["why"] == "paused"
+    assert routing("coverage", "--ignore", "limited").code == 1
+    assert routing("coverage", "--ignore", "paused").code == 0
+
+
+@pytest.mark.usefixtures("worker")
+def test_what_is_limited_says_until_when(routing: Routing, redis_url: str) -> None:
+    id = routing("dispatch", "email").out.strip()
+    routing("limit", "email", "--per-minute", "1")
+    with Redis.from_url(redis_url) as redis:
+        redis.set("bridge:ratelimit:minute:email", "1", ex=600)
+
+    found = routing("coverage")
+
+    assert found.code == 1
+    assert "1  email  limited until " in found.out
+    assert "1 of 1 were started this minute" in found.out
+    (reason,) = json.loads(routing("show", id).out)["why"]
+    assert reason["why"] == "limited"
+    assert reason["until_ms"] > 0
+
+
+@pytest.mark.usefixtures("worker")
+def test_the_child_of_a_dead_job_is_reported(routing: Routing, redis_url: str) -> None:
+    parent = routing("dispatch", "draw").out.strip()
+    child = routing("dispatch", "print", "--after", parent).out.strip()
+    with Redis.from_url(redis_url) as redis:
+        redis.lrem("bridge:jobs:waiting", 1, parent)
+        redis.lpush("bridge:jobs:deadletter", parent)
+        redis.set(f"bridge:jobs:status:{parent}", "dead")
+
+    found = routing("coverage")
+
+    assert found.code == 1
+    text = f"waits for job {parent}, which is dead"
+    assert f"1  print  {text}  (first: {child})" in found.out
+    assert json.loads(routing("show", child).out)["why"] == [{"why": "held", "text": text}]
+
+
+def test_a_cancelled_job_says_that_it_was_cancelled(routing: Routing) -> None:
+    id = routing("dispatch", "email").out.strip()
+    assert routing("cancel", id).code == 0
+
+    shown = json.loads(routing("show", id).out)
+    assert (shown["status"], shown["why"][0]["why"]) == ("failed", "cancelled")
+    again = routing("cancel", id, "nobody")
+
+    assert (again.code, again.out) == (1, "0 stopped\n")
+    assert f"job {id} cannot be stopped: cancelled at " in again.err
+    assert "no job nobody is known in 'bridge'" in again.err
+    other = routing("dispatch", "email").out.strip()
+    mixed = routing("cancel", "nobody", other)
+    assert (mixed.code, mixed.out) == (1, "1 stopped\n")
+
+
+def test_a_type_that_nobody_knows_is_paused_in_advance_only(routing: Routing) -> None:
+    refused = routing("pause", "emial")
+
+    assert refused.code == 1
+    assert "no worker or job of type emial is known in 'bridge'" in refused.err
+    assert json.loads(routing("stats", "--json").out)["paused"] == []
+    assert routing("pause", "emial", "--in-advance").out == "paused\n"
+    assert json.loads(routing("stats", "--json").out)["paused"] == ["emial"]
+
+
+def test_what_is_where_can_be_seen_and_changed(routing: Routing) -> None:
+    id = routing("dispatch", "email").out.strip()
+
+    assert json.loads(routing("stats", "--json").out)["waiting"] == 1
+    assert routing("pause", "email").out == "paused\n"
+    assert routing("limit", "email").out == "email has no limit\n"
+    assert routing("limit", "email", "--concurrent", "2").out == "2 at once\n"
+    assert routing("limit", "email").out == "2 at once\n"
+    assert routing("limit", "email", "--lift").out == "email has no limit\n"
+    shown = json.loads(routing("show", id).out)
+    assert (shown["status"], shown["job"]["type"]) == ("waiting", "email")
+    assert routing("cancel", id).out == "1 stopped\n"
+    assert routing("coverage").out == "everything that waits can be served\n"
+    assert "paused    email" in routing("stats").out
+    assert routing("resume", "email").out == "resumed\n"
+    assert routing("dead").out == ""
+    assert routing("dead", "--json").out == "[]\n"
+    assert routing("requeue", "--all").out == "0 back in line\n"
+    assert routing("purge", "--error", "OSError", "--yes").out == "0 removed\n"
+    assert routing("workers").out == ""
+
+
+def test_schedules_are_listed_until_they_are_cancelled(routing: Routing, redis_url: str) -> None:
+    cron = ("--cron", "30 2 * * *", "--timezone", "Europe/Vienna")
+    id = routing("dispatch", "report", *cron).out.strip()
+
+    (line,) = routing("schedules").out.splitlines()
+    assert line.endswith(f"{id}  report  30 2 * * * (Europe/Vienna)")
+    (told,) = json.loads(routing("schedules", "--json").out)
+    assert (told["id"], told["type"]) == (id, "report")
+    routing("cancel", id)
+    assert routing("schedules").out == ""
+    with Redis.from_url(redis_url) as redis:
+        redis.zadd("bridge:jobs:cron", {"endless": float("inf")})
+    assert routing("schedules").out.startswith("never  endless")
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (("dispatch", "t", "--cron", "often"), 'Invalid cron expression "often": '),
+        (("dispatch", "t", "{"), "the payload must be JSON"),
+        (("dispatch", "t", "--priority", "11"), "priority must be 1 to 10, got 11"),
+        (("limit", "t", "--concurrent", "0"), "max_concurrent must be at least 1, got 0"),
+        (("limit", "t", "--concurrent", "1", "--lift"), "either set limits or --lift them"),
+        (("script", "steal_job"), "wanted one of claim_job"),
+        (("dispatch", "t", "--match", "any"), "match must be category-all or category-any"),
+        (("requeue",), "say which dead jobs"),
+        (("purge", "--yes"), "say which dead jobs"),
+        (("requeue", "some-id", "--all"), "say which dead jobs"),
+        (("work", "json:dumps"), "a single function needs --type"),
+        (("work", "json:dumps", "--type", "t", "--server-id", "a:b"), "must not hold colons"),
+        (("work", "json:absent"), "json has no absent"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    routing: Routing, args: tuple[str, ...], sentence: str
+) -> None:
+    refused = routing(*args)
+
+    assert refused.code == 2
+    assert sentence in refused.err
+    assert len(refused.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (("dispatch", "t", "--after", "nobody"), "depends on job nobody, which is unknown"),
+        (("show", "nobody"), "no job nobody is known in 'bridge'"),
+    ],
+)
+def test_what_is_not_there_is_one_line_and_exit_code_1(
+    routing: Routing, args: tuple[str, ...], sentence: str
+) -> None:
+    refused = routing(*args)
+
+    assert refused.code == 1
+    assert sentence in refused.err
+    assert len(refused.err.splitlines()) == 1
+
+
+def test_scripts_are_printed_ready_to_load(routing: Routing) -> None:
+    listed = [line.split()[0] for line in routing("script").out.splitlines()]
+    assert listed[:4] == ["claim_job", "process_delayed", "process_cron", "release_lock"]
+    for name in listed:
+        assert "redis.call" in routing("script", name).out
+    assert "local waiting = KEYS[1]" in routing("script", "claim_job").out
+
+
+def test_the_namespace_of_the_settings_counts_unless_another_is_said(
+    routing: Routing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAYSTATION_ROUTING__NAMESPACE", "mine")
+    routing("dispatch", "email")
+
+    assert json.loads(routing("stats", "--json").out)["waiting"] == 1
+    assert json.loads(routing("--namespace", "bridge", "stats", "--json").out)["waiting"] == 0
+
+
+async def test_a_worker_is_seen_works_and_ends_when_asked(redis_url: str, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("handlers = {'cut': lambda job: job.payload['n'] + 1}")
+    (tmp_path / "waystation.yaml").write_text("routing: {server_id: w1, capabilities: [gpu]}")
+    worker = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "waystation", "routing", "work", "shop:handlers", "--region", "eu"),
+        cwd=tmp_path,
+        env={**os.environ, "WAYSTATION_STORE__URL": redis_url},
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    target = Target(capabilities=("gpu",), region=("eu",), mode="all")
+    try:
+        async with Queue(redis_url) as queue:
+            id = await queue.dispatch("cut", {"n": 1}, JobOptions(target=target))
+            async with asyncio.timeout(LIMIT_S):
+                while (result := await queue.result(id)) is None:
+                    await asyncio.sleep(0.05)
+            assert result.data == 2
+            assert (await queue.stats()).workers == {"w1": True}
+            worker.send_signal(signal.SIGTERM)
+            assert await worker.wait() == 0
+            assert (await queue.stats()).workers == {}
+    finally:
+        if worker.returncode is None:
+            worker.kill()
+            await worker.wait()

@@ -1,0 +1,35 @@
+"""A line of files for every test that asks for one, and a directory to run the command in."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from tests.files.hands import Hands, hands_on
+from tests.files.shell import Files, files_in, furnish
+
+
+@pytest.fixture
+async def hands(redis_url: str, no_strays: None) -> AsyncIterator[Hands]:
+    async with hands_on(redis_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def home(tmp_path: Path, redis_url: str) -> Path:
+    furnish(tmp_path, redis_url)
+    return tmp_path
+
+
+@pytest.fixture
+def run(home: Path) -> Files:
+    return files_in(home)
+
+
+@pytest.fixture
+def server(redis_url: str) -> Iterator[Any]:
+    """The server as a program sees it that waits for its answers."""
+    with Redis.from_url(redis_url) as client:
+        yield client

@@ -1,0 +1,137 @@
+"""Files that a program puts in line by name."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.files.hands import Hands, hands_on
+from waystation.core.errors import InvalidInput, InvalidOption
+from waystation.files import job as jobs
+from waystation.files.intake import entry
+from waystation.files.keys import FileKeys
+from waystation.files.options import Layout
+from waystation.files.producer import Producer, ProducerOptions
+from waystation.files.queue import Queue
+from waystation.files.scan import Found, ScanOptions
+
+
+async def test_a_path_and_its_priority_are_put_in_line(hands: Hands, tmp_path: Path) -> None:
+    (tmp_path / "a.pdf").write_text("hello")
+    job = await Queue(hands.store).add(str(tmp_path / "a.pdf"), priority="high")
+    assert job is not None
+    assert (job.path, job.filesize, job.priority) == (tmp_path / "a.pdf", 5, "high")
+    (claim,) = (await hands.source().settle([], claim=1)).claims
+    assert claim.work == job
+
+
+async def test_a_relative_path_is_put_in_line_as_an_absolute_one(
+    hands: Hands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").touch()
+    monkeypatch.chdir(tmp_path)
+    job = await Queue(hands.store).add("./a")
+    assert job is not None
+    assert (job.path, job.priority) == (tmp_path / "a", "low")
+
+
+async def test_a_file_is_put_in_line_once_whoever_names_it(hands: Hands, tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    queue = Queue(hands.store)
+    scan = ScanOptions(scan_dir=str(tmp_path), settle_s=0)
+    await Producer(queue, ProducerOptions(scan=scan)).scan()
+    assert await queue.add(tmp_path / "a") is None
+    again = await queue.add(tmp_path / "a", again=True)
+    assert again is not None
+    assert [job.id for job in await queue.peek("low") if isinstance(job, jobs.Job)][1] == again.id
+    # Added again or for the first time, a file is known from then on.
+    (tmp_path / "b").touch()
+    assert await queue.add(tmp_path / "b", again=True)
+    tally = await Producer(queue, ProducerOptions(scan=scan)).scan()
+    assert (tally.enqueued, tally.known) == (0, 2)
+    assert await hands.redis.llen(hands.keys.queues[1]) == 3
+
+
+async def test_many_paths_give_a_job_for_each(hands: Hands, tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number}" for number in range(1_200)]
+    for path in paths:
+        path.touch()
+    queue = Queue(hands.store)
+    await queue.add(paths[7])
+    added = await queue.add_many(iter(paths))
+    assert added[7] is None
+    assert [job.path for job in added if job] == [*paths[:7], *paths[8:]]
+    assert await queue.add_many([]) == []
+
+
+async def test_without_a_priority_it_is_the_least_urgent(redis_url: str, tmp_path: Path) -> None:
+    layout = Layout(priorities=("now", "later", "never"))
+    (tmp_path / "a").touch()
+    async with hands_on(redis_url, layout) as hands:
+        job = await Queue(hands.store, layout=layout).add(tmp_path / "a")
+    assert job is not None
+    assert job.priority == "never"
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (["/etc/hostname"], "add takes one path, and add_many takes several, got ['/etc"),
+        ((b"", 1, "7", b"{}", "/a", 1), "add takes one path, and add_many takes several, got"),
+        (7, "a path must be text or a Path, got 7"),
+        (None, "a path must be text or a Path, got None"),
+        ("", "a path must not be empty"),
+        ("no such file", "a file must be there, got 'no such file' (No such file"),
+        (os.devnull, "only files can be put in line, got '/dev/null', which is none"),
+        (".", "only files can be put in line, got '.', which is none"),
+        ("a\0b", "a path must be one that a file can have, got 'a\\x00b'"),
+        ("\ud800", "a path must be one that a file can have, got '\\ud800'"),
+    ],
+)  # fmt: skip
+async def test_what_is_no_file_is_refused_in_a_sentence(
+    hands: Hands, given: Any, sentence: str
+) -> None:
+    queue = Queue(hands.store)
+    with pytest.raises(InvalidInput) as refused:
+        await queue.add(given)
+    assert str(refused.value).startswith(sentence)
+    with pytest.raises(InvalidInput):
+        await queue.add_many([__file__, given])
+    assert await hands.redis.keys() == []
+
+
+async def test_a_single_path_is_no_list_of_paths(hands: Hands) -> None:
+    for path in (__file__, __file__.encode(), Path(__file__), 7):
+        with pytest.raises(InvalidInput, match="add_many takes a list of paths, and add takes one"):
+            await Queue(hands.store).add_many(path)  # type: ignore[arg-type]
+
+
+async def test_a_priority_without_a_queue_is_refused(hands: Hands) -> None:
+    with pytest.raises(InvalidOption, match="priority must be one of high, low, got 'urgent'"):
+        await Queue(hands.store).add(__file__, priority="urgent")
+
+
+async def test_nothing_can_be_put_in_line_that_was_not_made_from_a_file(hands: Hands) -> None:
+    raw: Any = (b"", 2, "7", b"{}", "/a", 1)
+    with pytest.raises(InvalidInput, match=r"files are put in line as what entry\(\) makes"):
+        await Queue(hands.store).intake.put([raw])
+    assert await hands.redis.keys() == []
+
+
+@given(
+    path=st.binary(min_size=1, max_size=300).filter(lambda path: b"\0" not in path),
+    size=st.integers(0, 2**62),
+    mtime_ns=st.integers(-(2**62), 2**62),
+    priority=st.sampled_from(["high", "low"]),
+)
+def test_what_is_made_from_a_file_can_be_read_by_a_worker(
+    path: bytes, size: int, mtime_ns: int, priority: str
+) -> None:
+    found = Found(os.fsdecode(path), size, mtime_ns)
+    made = entry(FileKeys(), found, priority=priority, now_ns=0)
+    job = jobs.read(made.payload)
+    assert (os.fsencode(job.path), job.filesize) == (os.fsencode(Path(os.fsdecode(path))), size)
+    assert (job.id, job.priority) == (made.id, priority)

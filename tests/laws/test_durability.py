@@ -1,0 +1,188 @@
+"""Additions that count only when a replica has them, on two servers."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.support.listening import blocked_on
+from waystation import bullmq, files, routing
+from waystation.bullmq.flows import FlowNode, FlowProducer
+from waystation.core.errors import InvalidOption, InvalidSetting, NotReplicated, WrongType
+from waystation.core.store import embedded
+from waystation.core.store.address import parse
+from waystation.core.store.attached import DURABILITY
+from waystation.core.store.connection import Store, StoreOptions, connect
+from waystation.core.store.durable import Durability
+from waystation.core.store.embedded import Ephemeral
+from waystation.files.intake import entry
+from waystation.files.scan import Found
+
+ON_TWO = StoreOptions(durability=Durability.REPLICA, replica_timeout=20.0)
+IMPATIENT = StoreOptions(durability=Durability.REPLICA, replica_timeout=0.05)
+
+
+@pytest.fixture
+def primary() -> Iterator[Ephemeral]:
+    """A server that gives itself to a replica at once."""
+    with embedded.ephemeral({"repl-diskless-sync-delay": "0"}) as server:
+        yield server
+
+
+@pytest.fixture
+async def replica(primary: Ephemeral) -> AsyncIterator[Ephemeral]:
+    """A second server that follows the first."""
+    with embedded.ephemeral() as server:
+        async with client(server) as redis:
+            await redis.execute_command("REPLICAOF", "127.0.0.1", primary.port)
+        async with client(primary) as redis:
+            await redis.set("first", "1")
+            assert await redis.execute_command("WAIT", 1, 20_000) == 1
+        yield server
+
+
+@contextlib.asynccontextmanager
+async def client(server: Ephemeral) -> AsyncGenerator[Any]:
+    async with Redis.from_url(server.url, protocol=2) as redis:
+        yield redis
+
+
+async def add_a_job(store: Store) -> list[str]:
+    async with bullmq.Queue("mail", store) as queue:
+        job = await queue.add("send", {"to": "ada"})
+        return [queue.keys.of(job.id).job]
+
+
+async def add_many_jobs(store: Store) -> list[str]:
+    async with bullmq.Queue("mail", store) as queue:
+        jobs = await queue.add_many(("send", n) for n in range(600))
+        return [queue.keys.of(job.id).job for job in jobs]
+
+
+async def add_a_flow(store: Store) -> list[str]:
+    async with FlowProducer(store) as flows:
+        child = FlowNode(name="cut", queue="paper")
+        tree = await flows.add(FlowNode(name="print", queue="mail", children=[child]))
+        return [f"bull:mail:{tree.job.id}", f"bull:paper:{tree.children[0].job.id}"]
+
+
+async def dispatch(store: Store) -> list[str]:
+    async with routing.Queue(store) as queue:
+        return [queue.keys.of(await queue.dispatch("render", {"scene": 7})).status]
+
+
+async def put_a_file_in_line(store: Store) -> list[str]:
+    queue = files.Queue(store)
+    file = Found("/a.pdf", 1, 1)
+    await queue.intake.put([entry(queue.keys, file, priority="low", now_ns=1)])
+    return [queue.keys.queues[-1]]
+
+
+ADDITIONS = [add_a_job, add_many_jobs, add_a_flow, dispatch, put_a_file_in_line]
+
+
+@pytest.mark.parametrize("add", ADDITIONS)
+async def test_what_was_added_is_on_the_replica_at_once(
+    primary: Ephemeral, replica: Ephemeral, add: Any
+) -> None:
+    async with await connect(primary.url, ON_TWO) as store:
+        keys = await add(store)
+        primary.kill()
+    async with client(replica) as redis:
+        assert await redis.exists(*keys) == len(keys)
+
+
+@pytest.mark.parametrize("add", ADDITIONS)
+async def test_without_a_replica_the_error_says_what_was_stored(
+    primary: Ephemeral, add: Any
+) -> None:
+    async with await connect(primary.url, IMPATIENT) as store:
+        with pytest.raises(NotReplicated, match="no replica confirmed it within 50 ms") as told:
+            await add(store)
+        assert "do not add it again" in str(told.value)
+        assert told.value.stored
+        async with client(primary) as redis:
+            assert await redis.dbsize() > 0
+
+
+async def test_the_ids_of_what_was_stored_are_known(primary: Ephemeral) -> None:
+    store = await connect(primary.url, IMPATIENT)
+    async with store, bullmq.Queue("mail", store) as queue:
+        with pytest.raises(NotReplicated, match=r"stored: \['1', '2', '3'\]") as told:
+            await queue.add_many(("send", n) for n in range(3))
+        assert told.value.stored == ["1", "2", "3"]
+        assert len(await queue.get_jobs("waiting")) == 3
+
+
+async def test_a_replica_that_is_gone_is_missed(primary: Ephemeral, replica: Ephemeral) -> None:
+    async with await connect(primary.url, ON_TWO) as store:
+        await add_a_job(store)
+    replica.kill()
+    async with await connect(primary.url, IMPATIENT) as store:
+        with pytest.raises(NotReplicated):
+            await add_a_job(store)
+
+
+async def test_a_producer_that_waits_for_a_replica_keeps_nobody_else_waiting(
+    primary: Ephemeral,
+) -> None:
+    async with await connect(primary.url, ON_TWO) as store:
+        adding = asyncio.create_task(add_a_job(store))
+        async with client(primary) as redis:
+            await blocked_on(redis)
+        assert await store.hot.execute_command("PING") == b"PONG"
+        assert not adding.done()
+        adding.cancel()
+        await asyncio.wait([adding])
+
+
+async def test_many_who_add_at_once_wait_together(primary: Ephemeral, replica: Ephemeral) -> None:
+    store = await connect(primary.url, ON_TWO)
+    async with store, client(primary) as redis, bullmq.Queue("mail", store) as queue:
+        before = (await redis.info("commandstats"))["cmdstat_wait"]["calls"]
+        await asyncio.gather(*(queue.add("send", number) for number in range(200)))
+        after = (await redis.info("commandstats"))["cmdstat_wait"]["calls"]
+        assert await queue.count() == 200
+    assert after - before < 50
+
+
+async def test_a_refusal_is_told_before_anything_about_replicas(primary: Ephemeral) -> None:
+    async with await connect(primary.url, IMPATIENT) as store:
+        await store.hot.execute_command("SET", "bull:mail:wait", "not a list")
+        with pytest.raises(WrongType, match="bull:mail:wait must hold a list"):
+            await add_a_job(store)
+
+
+async def test_nobody_waits_unless_asked_to(redis_url: str) -> None:
+    async with await connect(redis_url) as store:
+        assert store.durable is store.hot
+
+
+def test_a_cluster_cannot_be_asked_for_a_replica() -> None:
+    with pytest.raises(InvalidOption, match="needs one server or sentinels, got a cluster"):
+        Store(parse("redis+cluster://127.0.0.1:7000"), ON_TWO)
+
+
+async def test_the_environment_asks_for_a_replica(
+    primary: Ephemeral, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(DURABILITY, "replica")
+    async with bullmq.Queue("mail", primary.url) as queue:
+        with pytest.raises(NotReplicated):
+            await queue.add("send")
+    monkeypatch.setenv(DURABILITY, "paper")
+    with pytest.raises(InvalidSetting, match="must be primary or replica, got 'paper'"):
+        async with bullmq.Queue("mail", primary.url):
+            pass
+
+
+async def test_durability_is_one_of_two_words(redis_url: str) -> None:
+    text: Any = "primary"
+    async with await connect(redis_url, StoreOptions(durability=text)) as store:
+        await add_a_job(store)
+    other: Any = "nonsense"
+    with pytest.raises(InvalidOption, match="must be primary or replica, got 'nonsense'"):
+        StoreOptions(durability=other)

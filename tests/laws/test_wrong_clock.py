@@ -1,0 +1,77 @@
+"""A worker whose clock is wrong waits for as long as the server's clock says."""
+
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from waystation import bullmq, files, routing
+from waystation.bullmq.claim_options import ClaimOptions as BullOptions
+from waystation.bullmq.claims import BullSource
+from waystation.core.clock import SystemClock
+from waystation.core.outcome import Failed
+from waystation.core.runtime.claim import Settled, Source
+from waystation.core.store.connection import Store, connect
+from waystation.files.claims import FileSource
+from waystation.files.intake import entry
+from waystation.files.scan import Found
+from waystation.routing.claims import RoutingSource
+from waystation.routing.registry import Profile
+
+DELAY = 300
+HOUR = 3_600
+
+
+@pytest.fixture
+async def store(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Store]:
+    """A store whose clock is an hour behind ours."""
+    right = time.time
+
+    def wrong_ms(clock: SystemClock) -> int:
+        return round((right() + HOUR) * 1000)
+
+    monkeypatch.setattr(time, "time", lambda: right() + HOUR)
+    monkeypatch.setattr(SystemClock, "now_ms", wrong_ms)
+    async with await connect(redis_url) as opened:
+        yield opened
+
+
+async def looks_until_claimed(source: Source[Any]) -> int:
+    """How often a worker looks in vain before its delayed job is there."""
+    looks = 0
+    while not (await source.settle([], claim=1)).claims:
+        looks += 1
+        await source.wait(10)
+    return looks
+
+
+async def test_a_delayed_job_is_not_asked_for_again_and_again(store: Store) -> None:
+    async with bullmq.Queue("mail", store) as queue:
+        await queue.add("send", delay=DELAY)
+        source = BullSource(store, queue.keys, BullOptions(worker="w"))
+        # The first look may be that of the producer's wake-up.
+        assert await looks_until_claimed(source) <= 2
+        await source.close()
+
+
+async def test_a_routed_job_is_not_asked_for_again_and_again(store: Store) -> None:
+    async with routing.Queue(store) as queue:
+        schedule = routing.Schedule(delay=DELAY)
+        await queue.dispatch("mail", {}, routing.JobOptions(schedule=schedule))
+        source = RoutingSource(store, queue.keys, Profile(server_id="w"))
+        assert await looks_until_claimed(source) <= 2
+        await source.close()
+
+
+async def test_a_file_is_not_asked_for_again_and_again(store: Store) -> None:
+    async with files.Queue(store) as queue:
+        file = Found("a.pdf", 1, 1)
+        await queue.intake.put([entry(queue.keys, file, priority="low", now_ns=1)])
+        options = files.WorkOptions(backoff_base_ms=DELAY, wait_s=10)
+        source = FileSource(store, queue.keys, options)
+        (claim,) = (await source.settle([], claim=1)).claims
+        await source.settle([Settled(claim, Failed(RuntimeError("no")))], claim=0)
+        # One may be for the wake-up that the job left behind when it came.
+        assert await looks_until_claimed(source) <= 2
+        await source.close()

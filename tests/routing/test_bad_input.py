@@ -1,0 +1,235 @@
+"""What others may have left in the store, and targets that nobody meets: visible, never fatal."""
+
+import pytest
+
+from tests.routing.bridge import Bridge
+from tests.routing.hands import Hands
+from waystation.core.events import from_entry
+from waystation.routing import Retry, Target, registry
+from waystation.routing.registry import Profile
+
+MALFORMED = [
+    "",
+    "{",
+    "null",
+    "[]",
+    "7",
+    '"text"',
+    '{"jobId":"bad"}',
+    '{"jobId":"bad","type":7}',
+    "\x00\xff",
+    "[" * 5_000,
+]
+
+
+@pytest.mark.parametrize("data", MALFORMED)
+async def test_job_json_that_cannot_be_read_ends_in_the_dead_letter_list(
+    hands: Hands, data: str
+) -> None:
+    await hands.redis.set("bridge:jobs:data:bad", data)
+    await hands.redis.rpush("bridge:jobs:waiting", "bad")
+    good = await hands.add()
+
+    assert await hands.claim_ids(hands.source(), 9) == [good]
+
+    (letter,) = [each async for each in await hands.queue.dead_letters()]
+    assert (letter.id, letter.reason) == ("bad", "MALFORMED")
+    assert await hands.text("bridge:jobs:data:bad") == data
+    assert await (await hands.queue.dead_letters()).requeue_all() == 0
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        '{"jobId":"bad","type":"email","attempts":"many"}',
+        '{"jobId":"bad","type":"email","attempts":1e300}',
+        '{"jobId":"bad","type":"email","retry":{"attempts":-1}}',
+        '{"jobId":"bad","type":"email","retry":{"backoff":{"type":"sideways"}}}',
+        '{"jobId":"bad","type":"email","payload":{"broken":}}',
+    ],
+)
+async def test_job_json_that_makes_no_sense_ends_in_the_dead_letter_list_when_claimed(
+    hands: Hands, data: str
+) -> None:
+    await hands.add(job_id="bad")
+    await hands.redis.set("bridge:jobs:data:bad", data)
+    good = await hands.add()
+
+    assert await hands.claim_ids(hands.source(), 9) == [good]
+
+    (letter,) = [each async for each in await hands.queue.dead_letters()]
+    assert (letter.id, letter.reason) == ("bad", "MALFORMED")
+    assert letter.error.message
+    assert await hands.redis.sismember("bridge:jobs:active", "bad") == 0
+
+
+async def test_an_id_without_data_ends_in_the_dead_letter_list(hands: Hands) -> None:
+    await hands.redis.rpush("bridge:jobs:waiting", "ghost")
+    lost = await hands.add()
+    await hands.redis.delete(f"bridge:jobs:data:{lost}")
+    good = await hands.add()
+
+    assert await hands.claim_ids(hands.source(), 9) == [good]
+
+    letters = {each.id: each async for each in await hands.queue.dead_letters()}
+    assert {id: letter.reason for id, letter in letters.items()} == {
+        "ghost": "NO_DATA",
+        lost: "NO_DATA",
+    }
+    assert letters["ghost"].error.message == "there is nothing under bridge:jobs:data:ghost"
+    assert [await hands.queue.status(id) for id in ("ghost", lost)] == ["dead", "dead"]
+    assert await hands.redis.llen("bridge:jobs:waiting") == 0
+    assert await (await hands.queue.dead_letters()).requeue_all() == 0
+    assert await (await hands.queue.dead_letters()).purge_all() == 2
+    assert await hands.keys_like("*ghost*") == []
+
+
+async def test_an_id_whose_data_comes_late_can_be_tried_again(hands: Hands) -> None:
+    await hands.redis.rpush("bridge:jobs:waiting", "late")
+    source = hands.source()
+    assert await hands.claim_ids(source) == []
+
+    await hands.redis.set("bridge:jobs:data:late", '{"jobId":"late","type":"email"}')
+    assert await (await hands.queue.dead_letters()).requeue("late") == 1
+
+    assert await hands.claim_ids(source) == ["late"]
+
+
+@pytest.mark.parametrize("literal", [True, False], ids=["plain commands", "our script"])
+async def test_a_job_that_another_client_completed_and_did_not_release_is_not_dead(
+    hands: Hands, literal: bool
+) -> None:
+    """B-9 B-59"""
+    id, bridge = await hands.add(), Bridge(hands.redis, literal=literal)
+    assert await bridge.claim("other", now=hands.clock.now_ms()) is not None
+    keys = hands.keys.of(id)
+    await hands.redis.set(keys.status, "completed", ex=86_400)
+    await hands.redis.delete(keys.data, keys.lock)
+
+    await hands.lapse()
+
+    assert await hands.queue.status(id) == "completed"
+    assert [each async for each in await hands.queue.dead_letters()] == []
+    assert await hands.redis.exists(hands.keys.active, hands.keys.claims, hands.keys.waiting) == 0
+
+
+@pytest.mark.parametrize("literal", [True, False], ids=["plain commands", "our script"])
+async def test_a_job_whose_data_is_lost_while_it_runs_elsewhere_is_a_dead_letter(
+    hands: Hands, literal: bool
+) -> None:
+    id, bridge = await hands.add(), Bridge(hands.redis, literal=literal)
+    assert await bridge.claim("other", now=hands.clock.now_ms()) is not None
+    await hands.redis.delete(hands.keys.of(id).data, hands.keys.of(id).lock)
+
+    await hands.lapse()
+
+    (letter,) = [each async for each in await hands.queue.dead_letters()]
+    assert (letter.id, letter.reason) == (id, "NO_DATA")
+
+
+async def test_a_job_of_a_type_nobody_handles_waits_and_is_reported(hands: Hands) -> None:
+    await hands.add("unheard-of")
+    profile = Profile(server_id="w1", types=("email",))
+    await registry.beat(hands.redis, hands.keys, profile)
+
+    assert not await hands.claim(hands.source(types=["email"]))
+
+    (covered,) = await hands.queue.coverage()
+    assert (covered.type, covered.waiting, covered.served) == ("unheard-of", 1, False)
+    assert covered.missing == ("no handler for unheard-of",)
+
+
+async def test_coverage_says_what_the_nearest_worker_lacks(hands: Hands) -> None:
+    for name, capabilities in (("w1", ("sms",)), ("w2", ("gpu", "video:*"))):
+        profile = Profile(server_id=name, region="eu", capabilities=capabilities)
+        await registry.beat(hands.redis, hands.keys, profile)
+    first = await hands.add(target=Target(capabilities=("gpu", "tpu"), mode="all"))
+    await hands.add(target=Target(capabilities=("tpu", "gpu"), mode="all"))
+    await hands.add(target=Target(server="w9"))
+    await hands.add(target=Target(capabilities=("video:encode",), region=("eu",)))
+    await hands.add(target=Target(region=("us",), stack=("go",)))
+
+    rows = {row.first: row for row in await hands.queue.coverage()}
+
+    assert rows[first].waiting == 2
+    assert rows[first].missing == ("capability tpu",)
+    assert sorted((row.workers, row.missing) for row in rows.values()) == [
+        (0, ("capability tpu",)),
+        (0, ("server w9 is not here",)),
+        (0, ("stack go", "region us")),
+        (1, ()),
+    ]
+
+
+async def test_coverage_tells_what_is_needed_from_what_would_do(hands: Hands) -> None:
+    """F-B11"""
+    await registry.beat(hands.redis, hands.keys, Profile(server_id="w1", types=("email",)))
+    either = Target(stack=("go", "rust"), capabilities=("gpu",), match="category-any")
+    await hands.add(target=either)
+    await hands.add("sms", target=either)
+    await hands.add(target=Target(stack=("python",), capabilities=("gpu",), match="category-any"))
+
+    rows = [(row.type, row.missing) for row in await hands.queue.coverage()]
+
+    assert rows == [
+        ("email", ("stack go or rust or capability gpu",)),
+        ("sms", ("no handler for sms", "stack go or rust or capability gpu")),
+        ("email", ()),
+    ]
+
+
+async def test_without_any_worker_coverage_says_so(hands: Hands) -> None:
+    await hands.add()
+
+    (covered,) = await hands.queue.coverage()
+
+    assert covered.missing == ("no worker is alive",)
+
+
+async def test_a_dead_worker_covers_nothing(hands: Hands) -> None:
+    await registry.beat(hands.redis, hands.keys, Profile(server_id="w1"))
+    await hands.add()
+    assert [row.served for row in await hands.queue.coverage()] == [True]
+
+    await hands.redis.delete("bridge:workers:heartbeat:w1")
+
+    assert [row.served for row in await hands.queue.coverage()] == [False]
+
+
+async def test_a_result_that_is_no_json_counts_as_a_failure(hands: Hands) -> None:
+    from waystation.core.outcome import Done
+
+    id = await hands.add(retry=Retry(attempts=1))
+    source = hands.source()
+    (claim,) = await hands.claim(source)
+
+    assert not await hands.settle(source, claim, Done(object()))
+
+    assert await hands.queue.status(id) == "dead"
+
+
+async def test_every_event_can_be_read_and_none_is_corrupt(hands: Hands) -> None:
+    source = hands.source()
+    await hands.add(retry=Retry(attempts=1))
+    await hands.fail(source)
+    await hands.add()
+    await hands.settle(source, (await hands.claim(source))[0])
+    await hands.queue.pause("email")
+    await hands.queue.resume("email")
+
+    found = await hands.redis.xrange(hands.keys.events)
+
+    events = [from_entry(id, entry) for id, entry in found]  # pyright: ignore
+    assert [event.corrupt for event in events] == [None] * len(events)
+    assert {event.line for event in events} == {"routing"}
+    assert {"added", "waiting", "active", "failed", "dead", "completed", "paused", "resumed"} <= {
+        event.name for event in events
+    }
+
+
+async def test_the_stream_is_capped(hands: Hands) -> None:
+    await hands.redis.set("bridge:events:cap", 50)
+    for _ in range(200):
+        await hands.add()
+
+    assert await hands.redis.xlen(hands.keys.events) < 300

@@ -1,0 +1,300 @@
+"""Each fault of the document's own algorithms, seen there first and then not here."""
+
+import json
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+from redis.crc import key_slot
+
+from tests.routing.bridge import Bridge
+from tests.routing.hands import Hands, hands_on
+from waystation.core.outcome import Done
+from waystation.routing import JobOptions, Limit, NewJob, Schedule, Target, registry
+from waystation.routing.registry import Profile
+from waystation.routing.upkeep import UpkeepOptions
+
+MINUTE = 60_000
+
+
+async def test_a_job_behind_a_hundred_others_is_found(hands: Hands, literal: Bridge) -> None:
+    """F-B1 B-35"""
+    for number in range(100):
+        await literal.dispatch(f"p{number}", target={"server": "absent"})
+    await literal.dispatch("fits")
+    assert await literal.claim() is None
+
+    await hands.queue.dispatch_many(
+        [NewJob("email", None, JobOptions(target=Target(server="absent")))] * 10_000
+    )
+    fits = await hands.add()
+
+    assert await hands.claim_ids(hands.source()) == [fits]
+    assert await hands.redis.llen("bridge:jobs:waiting") == 10_000
+    await hands.redis.flushdb()
+
+
+async def test_ten_thousand_different_targets_do_not_hide_a_job(hands: Hands) -> None:
+    """F-B1"""
+    await hands.queue.dispatch_many(
+        [
+            NewJob("email", None, JobOptions(target=Target(server=f"absent-{number}")))
+            for number in range(10_000)
+        ]
+    )
+    fits = await hands.add()
+
+    assert await hands.claim_ids(hands.source()) == [fits]
+    await hands.redis.flushdb()
+
+
+async def test_a_lapsed_lock_does_not_leak_a_place(hands: Hands, literal: Bridge) -> None:
+    """F-B2"""
+    limited: Any = {"rateLimit": {"maxConcurrent": 1}}
+    await literal.dispatch("a", **limited)
+    await literal.claim()
+    await hands.redis.delete("literal:jobs:lock:a")
+    assert await literal.release("a") == 0
+    await literal.dispatch("b", **limited)
+    assert await literal.claim() is None
+
+    await hands.queue.limit("email", Limit(max_concurrent=1))
+    a, b = await hands.add(), await hands.add()
+    source = hands.source()
+    await hands.claim(source)
+    await hands.lapse()
+
+    (again,) = await hands.claim(source)
+    assert again.id == a
+    await hands.settle(source, again)
+    assert await hands.claim_ids(source) == [b]
+
+
+async def test_each_firing_is_a_job_of_its_own(hands: Hands, literal: Bridge) -> None:
+    """F-B3"""
+    await literal.dispatch("c", schedule={"cron": "* * * * *"})
+    await hands.redis.delete("literal:jobs:waiting")
+    for at in (MINUTE, 2 * MINUTE):
+        await hands.redis.zadd("literal:jobs:cron", {"c": at})
+        await literal.process_cron(at)
+    assert await hands.redis.lrange("literal:jobs:waiting", 0, -1) == [b"c", b"c"]
+
+    id = await hands.add(schedule=Schedule(cron="* * * * *"))
+    upkeep = await hands.upkeep()
+    made: list[str] = []
+    for _ in range(2):
+        await hands.clock.advance(60)
+        made += await upkeep.fire_schedules()
+
+    assert len(set(made)) == 2
+    assert all(instance.startswith(f"{id}:") for instance in made)
+    assert await hands.queue.status(id) == "cron"
+    claims = await hands.claim(hands.source(), 9)
+    assert [json.loads(claim.work.raw)["jobId"] for claim in claims] == made
+
+
+async def test_a_slot_fires_once_whoever_ticks_how_often(hands: Hands, literal: Bridge) -> None:
+    """F-B4"""
+    await literal.dispatch("c", schedule={"cron": "* * * * *"})
+    await hands.redis.delete("literal:jobs:waiting")
+    await hands.redis.zadd("literal:jobs:cron", {"c": MINUTE})
+    for _ in range(3):
+        await literal.process_cron(MINUTE)
+    assert await hands.redis.llen("literal:jobs:waiting") == 3
+    assert await literal.process_cron(1) == b"{}"
+
+    await hands.add(schedule=Schedule(cron="* * * * *"))
+    upkeep = await hands.upkeep()
+    await hands.clock.advance(60)
+    for _ in range(3):
+        await upkeep.fire_schedules()
+
+    assert await hands.redis.llen("bridge:jobs:waiting") == 1
+    assert await Bridge(hands.redis).process_cron(1) == b"[]"
+
+
+async def test_the_jobs_of_a_dead_worker_are_found(hands: Hands, literal: Bridge) -> None:
+    """F-B5 B-60"""
+    await literal.dispatch("a")
+    await literal.claim("dead")
+    await hands.redis.delete("literal:jobs:lock:a")
+    # All that is left is a set without owners.
+    assert await hands.keys_like("literal:*active*") == ["literal:jobs:active"]
+
+    mine, theirs = await hands.add(), await hands.add()
+    living, dead = hands.source("living"), hands.source("dead")
+    for name in ("living", "dead"):
+        await registry.beat(hands.redis, hands.keys, Profile(server_id=name))
+    await hands.claim(living)
+    await hands.claim(dead)
+    await hands.redis.delete("bridge:workers:heartbeat:dead")
+
+    assert await (await hands.upkeep()).recover() == [theirs]
+    assert await hands.text(f"bridge:jobs:lock:{theirs}") is None
+    assert await hands.text(f"bridge:jobs:lock:{mine}") == "living"
+    assert await hands.waiting() == [theirs]
+
+
+async def test_the_limit_per_minute_binds(hands: Hands, literal: Bridge) -> None:
+    """F-B6"""
+    await hands.redis.set("literal:ratelimit:minute:email", 10**6, ex=60)
+    await literal.dispatch("a")
+    assert await literal.claim() is not None
+
+    await hands.queue.limit("email", Limit(max_per_minute=1))
+    for _ in range(2):
+        await hands.add()
+    assert len(await hands.claim(hands.source(), 9)) == 1
+
+
+async def test_an_old_claim_of_the_same_worker_ends_nothing(hands: Hands, literal: Bridge) -> None:
+    """F-B7"""
+    await literal.dispatch("a")
+    await literal.claim("w1")
+    await hands.redis.delete("literal:jobs:lock:a")
+    await hands.redis.rpush("literal:jobs:waiting", "a")
+    await literal.claim("w1")
+    assert await literal.release("a", "w1") == 1  # by the first run, while the second one works
+
+    await hands.add()
+    source = hands.source("w1")
+    (first,) = await hands.claim(source)
+    await hands.lapse()
+    (second,) = await hands.claim(source)
+
+    assert await hands.settle(source, first)
+    assert not await hands.settle(source, second)
+
+
+async def test_a_job_that_kills_its_workers_is_given_up(
+    hands: Hands, literal: Bridge, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F-B8 B-62"""
+    await literal.dispatch("poison")
+    for _ in range(9):
+        assert await literal.claim() is not None
+        await hands.redis.delete("literal:jobs:lock:poison")
+        await hands.redis.rpush("literal:jobs:waiting", "poison")
+
+    id = await hands.add()
+    source = hands.source("victim")
+    upkeep = await hands.upkeep(UpkeepOptions(max_stalls=2))
+    for _ in range(3):
+        assert await hands.claim_ids(source) == [id]
+        await hands.clock.advance(31)
+        await upkeep.recover()
+
+    (letter,) = [each async for each in await hands.queue.dead_letters()]
+    assert (letter.id, letter.reason, letter.worker) == (id, "STALLED", "victim")
+    assert not await hands.claim(source)
+    told = [(each.levelname, each.getMessage().split()[0]) for each in caplog.records]
+    assert told == [("WARNING", "job_stalled")] * 3 + [("ERROR", "job_failed")]
+
+
+async def test_urgent_jobs_are_served_first_in_first_out(hands: Hands, literal: Bridge) -> None:
+    """F-B9"""
+    for name in ("first", "second"):
+        await literal.dispatch(name, priority=9)
+    assert (await literal.claim() or {})["jobId"] == "second"
+
+    first = await hands.add(priority=9)
+    await hands.add(priority=9)
+    assert await hands.claim_ids(hands.source()) == [first]
+
+
+async def test_the_status_follows_the_job_and_nothing_leaks(hands: Hands, literal: Bridge) -> None:
+    """F-B10"""
+    await hands.redis.set("literal:jobs:status:a", "delayed")
+    await hands.redis.zadd("literal:jobs:delayed", {"a": 1})
+    await hands.redis.set("literal:jobs:data:a", '{"type":"email"}')
+    await literal.process_delayed(2)
+    await literal.claim()
+    assert await hands.text("literal:jobs:status:a") == "delayed"
+
+    id = await hands.add(schedule=Schedule(delay=1))
+    await hands.clock.advance(1)
+    source = hands.source()
+    (claim,) = await hands.claim(source)
+    assert await hands.queue.status(id) == "active"
+    await hands.settle(source, claim)
+    left = await hands.keys_like(f"bridge:*{id}*")
+    assert left
+    assert [key for key in left if await hands.redis.ttl(key) == -1] == []
+
+
+async def test_categories_are_all_needed_and_mode_is_about_values(
+    hands: Hands, literal: Bridge
+) -> None:
+    """F-B11 B-41 B-42"""
+    both = {"capabilities": ["gpu", "tpu"], "mode": "all"}
+    await literal.dispatch("a", target=both)
+    assert await literal.claim(capabilities=["gpu"]) is not None
+
+    id = await hands.add(target=Target(capabilities=("gpu", "tpu"), mode="all"))
+    assert not await hands.claim(hands.source(capabilities=["gpu"]))
+    assert await hands.claim_ids(hands.source(capabilities=["tpu", "gpu"])) == [id]
+
+
+async def test_with_a_hash_tag_all_keys_of_a_line_share_a_slot(hands: Hands, redis: Redis) -> None:
+    """F-B12"""
+    assert key_slot(b"bridge:jobs:waiting") != key_slot(b"bridge:jobs:active")
+    url = f"redis://{hands.store.address.hosts[0][0]}:{hands.store.address.hosts[0][1]}"
+    async with hands_on(url, "{bridge}") as tagged:
+        await tagged.add(target=Target(capabilities=("gpu",)))
+        await tagged.claim(tagged.source(capabilities=["gpu"]))
+        keys = await hands.keys_like("{bridge}:*")
+    slots = {key_slot(key.encode()) for key in keys}
+    assert len(keys) > 5
+    assert len(slots) == 1
+    await redis.delete(*keys)
+
+
+async def test_an_idle_look_writes_nothing(hands: Hands, literal: Bridge) -> None:
+    """F-B13"""
+
+    for number in range(20):
+        await literal.dispatch(f"p{number}", target={"server": "absent"})
+        await hands.add(target=Target(server="absent"))
+    before = await hands.calls("set", "del")
+    await literal.claim()
+    assert await hands.calls("set", "del") - before == 40
+
+    source = hands.source()
+    await hands.claim(source)
+    before = await hands.calls("set", "del")
+    await hands.claim(source)
+    assert await hands.calls("set", "del") == before
+
+
+async def test_the_end_of_a_job_is_one_step(hands: Hands, literal: Bridge) -> None:
+    """F-B14 B-59"""
+    # The document's worker writes the result, then the status, then releases: cut after the first,
+    # the job is finished and active at once, and runs again when its lock is over.
+    await literal.dispatch("a")
+    await literal.claim()
+    await hands.redis.set("literal:jobs:result:a", '{"success":true}')
+    assert await hands.redis.sismember("literal:jobs:active", "a")
+    await hands.redis.delete("literal:jobs:lock:a")
+    await hands.redis.rpush("literal:jobs:waiting", "a")
+    assert await literal.claim() is not None
+
+    # Here a worker that dies has either filed all or nothing.
+    id = await hands.add()
+    source = hands.source()
+    (claim,) = await hands.claim(source)
+    before = set(await hands.keys_like("bridge:jobs:*"))
+    calls = await hands.calls("evalsha")
+
+    await hands.settle(source, claim, Done("ok"))
+
+    assert await hands.calls("evalsha") == calls + 1
+    after = set(await hands.keys_like("bridge:jobs:*"))
+    assert before - after == {
+        "bridge:jobs:active",
+        "bridge:jobs:claims",
+        "bridge:jobs:leases",
+        "bridge:jobs:routes",
+        f"bridge:jobs:data:{id}",
+        f"bridge:jobs:lock:{id}",
+    }
+    assert after - before == {f"bridge:jobs:result:{id}"}

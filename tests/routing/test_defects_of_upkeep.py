@@ -1,0 +1,141 @@
+"""The faults of the document around leaders, the registry and what is kept, and not here."""
+
+import json
+from typing import Any
+
+import pytest
+from redis.exceptions import ResponseError
+
+from tests.routing.bridge import Bridge
+from tests.routing.hands import Hands
+from waystation.core.errors import InvalidOption, NotLeader
+from waystation.core.outcome import Failed
+from waystation.core.store.leader import Election
+from waystation.routing import BackoffRule, NewJob, Retry
+from waystation.routing.keys import SchedulerKeys
+from waystation.routing.registry import Profile
+
+MINUTE = 60_000
+
+
+async def test_a_leader_renews_its_lock_and_a_late_one_changes_nothing(
+    hands: Hands,
+) -> None:
+    """F-B15 B-31"""
+    assert await hands.redis.set("literal:scheduler:lock", "a", nx=True, ex=30)
+    # The document's leader cannot renew: its own second try fails like anybody's.
+    assert not await hands.redis.set("literal:scheduler:lock", "a", nx=True, ex=30)
+
+    office = SchedulerKeys("bridge")
+    election = Election(hands.redis, office, owner="first")
+    term = await election.acquire()
+    assert term is not None
+    assert await hands.text("bridge:scheduler:lock") == "first"
+    await hands.redis.pexpire("bridge:scheduler:lock", 100)
+    await election.renew(term)
+    assert 15_000 < await hands.redis.pttl("bridge:scheduler:lock") <= 30_000
+    frozen = await hands.upkeep(owner="frozen")
+    await hands.upkeep(owner="next")
+    await hands.add()
+    await hands.claim(hands.source())
+    await hands.clock.advance(60)
+
+    with pytest.raises(NotLeader):
+        await frozen.recover()
+    assert await hands.redis.scard("bridge:jobs:active") == 1
+
+
+async def test_a_worker_cannot_overwrite_the_registry(hands: Hands) -> None:
+    """F-B16"""
+    await hands.redis.sadd("literal:workers:active", "w1")
+    await hands.redis.set("literal:workers:active", "{}")
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        await hands.redis.sadd("literal:workers:active", "w2")
+
+    with pytest.raises(InvalidOption, match="other than active, heartbeat"):
+        Profile(server_id="active")
+
+
+async def test_why_a_job_is_dead_is_known_after_a_day(hands: Hands) -> None:
+    """F-B17"""
+    await hands.redis.lpush("literal:jobs:deadletter", "a")
+    await hands.redis.set("literal:jobs:result:a", '{"error":{"name":"ValueError"}}', ex=86_400)
+    await hands.redis.pexpire("literal:jobs:result:a", 0)
+    # A day later the document's list has an id and nothing else.
+    assert await hands.keys_like("literal:*") == ["literal:jobs:deadletter"]
+
+    await hands.add(retry=Retry(attempts=1))
+    await hands.fail(hands.source(), ValueError("bad"))
+    for key in await hands.keys_like("bridge:jobs:result:*"):
+        await hands.redis.delete(key)
+    (letter,) = [each async for each in await hands.queue.dead_letters()]
+    assert letter.error.name == "ValueError"
+
+
+async def test_dispatching_is_one_step_and_dependencies_are_kept(
+    hands: Hands, literal: Bridge
+) -> None:
+    """F-B18 B-56"""
+    # The document's producer saves the data, then pushes the id: cut in between, it is nowhere.
+    await hands.redis.set("literal:jobs:data:orphan", '{"jobId":"orphan","type":"email"}')
+    assert await hands.keys_like("literal:*") == ["literal:jobs:data:orphan"]
+    # And what waits for another job is handed out like everything else.
+    await literal.dispatch("second", dependsOn=["first"])
+    assert (await literal.claim() or {})["jobId"] == "second"
+
+    first = await hands.add()
+    calls = await hands.calls("evalsha")
+    second = await hands.add(depends_on=(first,))
+
+    assert await hands.calls("evalsha") == calls + 1
+    assert await hands.claim_ids(hands.source(), 2) == [first]
+    assert await hands.queue.status(second) == "delayed"
+
+
+async def test_a_paused_type_at_the_head_hides_nothing(hands: Hands, literal: Bridge) -> None:
+    """F-B19"""
+    await hands.redis.sadd("literal:queues:paused", "sms")
+    for number in range(100):
+        await literal.dispatch(f"p{number}", type="sms")
+    await literal.dispatch("fits")
+    assert await literal.claim() is None
+
+    await hands.queue.pause("sms")
+    await hands.queue.dispatch_many([NewJob("sms")] * 500)
+    fits = await hands.add()
+    assert await hands.claim_ids(hands.source()) == [fits]
+
+
+async def test_a_long_job_keeps_its_lease(hands: Hands, literal: Bridge) -> None:
+    """F-B20"""
+    await literal.dispatch("long")
+    await literal.claim(ttl=1)
+    assert 0 < await hands.redis.pttl("literal:jobs:lock:long") <= 1_000  # and nothing renews it
+
+    id = await hands.add()
+    source = hands.source()
+    claims = await hands.claim(source)
+    upkeep = await hands.upkeep()
+    async with source.keeper() as extend:
+        for _ in range(6):
+            await hands.clock.advance(10)
+            assert not await extend(claims)
+            assert await upkeep.recover() == []
+    assert not await hands.settle(source, claims[0])
+    assert await hands.queue.status(id) == "completed"
+
+
+async def test_json_is_never_written_anew(hands: Hands) -> None:
+    """F-B21"""
+    writes_anew = "return cjson.encode(cjson.decode(ARGV[1]))"
+    again = await hands.asked("EVAL", writes_anew, 0, '{"n":9007199254740993,"e":[]}')
+    assert json.loads(again)["n"] != 2**53 + 1
+    assert json.loads(again)["e"] == {}
+
+    payload: Any = {"n": 2**53 + 1, "e": []}
+    await hands.add("sum", payload, retry=Retry(backoff=BackoffRule(delay=0)))
+    source = hands.source()
+    (claim,) = await hands.claim(source)
+    await hands.settle(source, claim, Failed(RuntimeError("again")))
+    (claim,) = await hands.claim(source)
+    assert claim.work.payload == payload

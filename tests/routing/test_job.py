@@ -1,0 +1,268 @@
+"""What a job's keys hold."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.routing.hands import Hands
+from waystation.core.errors import (
+    InvalidInput,
+    InvalidOption,
+    LeaseLost,
+    PayloadTooLarge,
+    WrongState,
+)
+from waystation.core.outcome import Done, Failed
+from waystation.routing import BackoffRule, JobOptions, Queue, Retry, Schedule, Target
+from waystation.routing.job import Job, rewritten
+
+
+async def test_job_data_is_json_without_a_ttl_and_goes_when_the_job_is_completed(
+    hands: Hands,
+) -> None:
+    """B-9"""
+    id = await hands.add("email", {"to": "a"})
+    assert await hands.redis.ttl(f"bridge:jobs:data:{id}") == -1
+    source = hands.source()
+    (claim,) = await hands.claim(source)
+
+    await hands.settle(source, claim)
+
+    assert await hands.text(f"bridge:jobs:data:{id}") is None
+
+
+async def test_job_json_has_the_documented_members(hands: Hands) -> None:
+    """B-10"""
+    options = JobOptions(
+        target=Target(stack=("node",), capabilities=("gpu",), region=("eu",), mode="all"),
+        schedule=Schedule(delay=5_000),
+        retry=Retry(
+            attempts=7,
+            backoff=BackoffRule(type="linear", delay=10, max_delay=99, jitter=True),
+            skip_on=("ValueError",),
+            reroute_on=("OSError",),
+        ),
+        priority=8,
+        metadata={"tenant": 7},
+    )
+    id = await hands.queue.dispatch("video", {"file": "x"}, options)
+
+    job = json.loads(await hands.text(f"bridge:jobs:data:{id}") or "")
+
+    assert job == {
+        "jobId": id,
+        "type": "video",
+        "payload": {"file": "x"},
+        "schedule": {"delay": 5000},
+        "retry": {
+            "attempts": 7,
+            "backoff": {"type": "linear", "delay": 10, "maxDelay": 99, "jitter": True},
+            "skipOn": ["ValueError"],
+            "rerouteOn": ["OSError"],
+        },
+        "priority": 8,
+        "dependsOn": [],
+        "target": {
+            "stack": ["node"], "capabilities": ["gpu"], "region": ["eu"], "mode": "all",
+        },
+        "metadata": {"tenant": 7},
+        "createdAt": hands.clock.now_ms(),
+        "attempts": 0,
+    }  # fmt: skip
+
+
+async def test_the_status_goes_through_every_documented_value(hands: Hands) -> None:
+    """B-11"""
+    seen: list[str | None] = []
+    retry = Retry(attempts=2, backoff=BackoffRule(type="fixed", delay=1_000))
+    id = await hands.add(schedule=Schedule(delay=1_000), retry=retry)
+    source = hands.source()
+    seen.append(await hands.queue.status(id))
+    await hands.clock.advance(1)
+    await (await hands.upkeep()).promote_due()
+    seen.append(await hands.queue.status(id))
+    (claim,) = await hands.claim(source)
+    seen.append(await hands.queue.status(id))
+    await hands.settle(source, claim, Failed(RuntimeError("once")))
+    seen.append(await hands.queue.status(id))
+    await hands.clock.advance(1)
+    await hands.fail(source)
+    seen.append(await hands.queue.status(id))
+    done = await hands.add()
+    await hands.settle(source, (await hands.claim(source))[0])
+    seen.append(await hands.queue.status(done))
+    seen.append(await hands.queue.status(await hands.add(schedule=Schedule(cron="0 0 * * *"))))
+    stopped = await hands.add()
+    await hands.queue.cancel(stopped)
+    seen.append(await hands.queue.status(stopped))
+
+    first, second = ["delayed", "waiting", "active"], ["delayed", "dead"]
+    assert seen == [*first, *second, "completed", "cron", "failed"]
+
+
+async def test_a_result_is_kept_for_a_day_in_the_documented_form(hands: Hands) -> None:
+    """B-12 B-13 B-64"""
+    id = await hands.add()
+    source = hands.source()
+    (claim,) = await hands.claim(source)
+    await hands.settle(source, claim, Done({"sent": 1}))
+
+    result = json.loads(await hands.text(f"bridge:jobs:result:{id}") or "")
+
+    assert 86_000 < await hands.redis.ttl(f"bridge:jobs:result:{id}") <= 86_400
+    assert result == {
+        "success": True,
+        "data": {"sent": 1},
+        "completedAt": hands.clock.now_ms(),
+        "processingTime": 0,
+    }
+
+
+async def test_a_failed_result_tells_the_error(hands: Hands) -> None:
+    """B-13"""
+    id = await hands.add(retry=Retry(attempts=1))
+    await hands.fail(hands.source(), ValueError("no such address"))
+
+    result = await hands.queue.result(id)
+
+    assert result is not None
+    assert result.error is not None
+    assert not result.success
+    assert (result.error.name, result.error.message) == ("ValueError", "no such address")
+    assert "ValueError: no such address" in result.error.stack
+
+
+async def test_a_lock_names_its_worker_and_lives_as_long_as_the_lease(hands: Hands) -> None:
+    """B-14 B-64"""
+    id = await hands.add()
+    await hands.claim(hands.source("worker-1"))
+
+    assert await hands.text(f"bridge:jobs:lock:{id}") == "worker-1"
+    assert 15_000 < await hands.redis.pttl(f"bridge:jobs:lock:{id}") <= 30_000
+
+
+async def test_a_lock_is_renewed_while_the_job_runs(hands: Hands) -> None:
+    """B-15 F-B20"""
+    id = await hands.add()
+    source = hands.source()
+    claims = await hands.claim(source)
+    await hands.redis.pexpire(f"bridge:jobs:lock:{id}", 1_000)
+    await hands.clock.advance(20)
+
+    async with source.keeper() as extend:
+        assert list(await extend(claims)) == []
+
+    assert await hands.redis.pttl(f"bridge:jobs:lock:{id}") > 15_000
+    await hands.clock.advance(20)
+    assert await (await hands.upkeep()).recover() == []
+
+
+async def test_progress_is_kept_in_the_documented_form(hands: Hands) -> None:
+    """B-16 B-57"""
+    id = await hands.add()
+    (claim,) = await hands.claim(hands.source())
+
+    await claim.work.progress(75, "step 3 of 4", {"file": "x"})
+
+    assert json.loads(await hands.text(f"bridge:jobs:progress:{id}") or "") == {
+        "percent": 75,
+        "message": "step 3 of 4",
+        "data": {"file": "x"},
+        "updatedAt": hands.clock.now_ms(),
+    }
+    told = await hands.queue.progress(id)
+    assert told is not None
+    assert told.percent == 75
+
+
+async def test_progress_of_a_job_somebody_else_holds_is_refused(hands: Hands) -> None:
+    """F-B7"""
+    await hands.add()
+    (stale,) = await hands.claim(hands.source())
+    await hands.lapse()
+    await hands.claim(hands.source())
+
+    with pytest.raises(LeaseLost):
+        await stale.work.progress(10)
+
+
+async def test_status_progress_and_result_end_together(hands: Hands) -> None:
+    """F-B10"""
+    id = await hands.add()
+    source = hands.source()
+    (claim,) = await hands.claim(source)
+    await claim.work.progress(50)
+    await hands.settle(source, claim)
+
+    ttls = [
+        await hands.redis.ttl(f"bridge:jobs:{what}:{id}")
+        for what in ("status", "progress", "result")
+    ]
+    assert all(86_000 < ttl <= 86_400 for ttl in ttls)
+
+
+async def test_numbers_past_2_53_and_empty_lists_survive_every_step(hands: Hands) -> None:
+    """F-B21"""
+    payload: Any = {"big": 2**53 + 1, "huge": 10**30, "none": [], "nothing": {}}
+    retry = Retry(attempts=3, backoff=BackoffRule(delay=0))
+    await hands.add("sum", payload, retry=retry, schedule=Schedule(delay=1))
+    await hands.clock.advance(1)
+    source = hands.source()
+    await hands.fail(source)
+    await hands.lapse()
+
+    (claim,) = await hands.claim(source)
+
+    assert json.loads(claim.work.raw)["payload"] == payload
+    assert claim.work.payload["big"] == 2**53 + 1
+    assert claim.work.attempts == 1
+
+
+def test_what_a_foreign_producer_wrote_besides_stays_byte_for_byte() -> None:
+    raw = b'{"jobId":"1","type":"t","x":{"n":9007199254740993,"e":[]},"attempts":0}'
+
+    assert rewritten(raw, attempts=1) == raw.replace(b'"attempts":0', b'"attempts":1')
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: JobOptions(priority=0), "priority must be 1 to 10, got 0"),
+        (lambda: JobOptions(priority=11), "priority must be 1 to 10, got 11"),
+        (lambda: JobOptions(depends_on="job-1"), "depends_on takes a list"),  # pyright: ignore
+        (lambda: JobOptions(job_id="a b"), "job_id must be text without spaces"),
+        (lambda: Retry(attempts=0), "attempts must be 1"),
+        (lambda: Retry(attempts=2**53), "attempts must be 1"),
+        (lambda: BackoffRule(delay=-1), "backoff delay must be 0"),
+        (lambda: Target(mode="some"), "mode must be any or all, got 'some'"),  # pyright: ignore
+        (lambda: Target(server=""), "server must be a name"),
+        (lambda: Target(stack=("",)), "stack must be names"),
+        (lambda: Schedule(delay=1, run_at=2), "takes one of delay, run_at and cron"),
+        (lambda: Schedule(delay=2**53), "delay must be 0"),
+        (lambda: Schedule(cron="x"), 'Invalid cron expression "x": '),
+        (lambda: Schedule(cron="61 * * * *"), 'Invalid cron expression "61 . . . .": Bad minute'),
+        (lambda: Schedule(cron="* * * * *", timezone="Mars/Olympus"), "timezone must be a name"),
+        (lambda: Schedule(overlap="never"), "overlap must be"),  # pyright: ignore
+    ],
+)
+def test_a_bad_option_is_refused_before_anything_is_written(make: object, sentence: str) -> None:
+    assert callable(make)
+    with pytest.raises(InvalidOption, match=sentence):
+        make()
+
+
+async def test_a_bad_type_or_payload_is_refused_before_anything_is_written(hands: Hands) -> None:
+    with pytest.raises(InvalidOption, match="type must be text"):
+        await hands.add("")
+    with pytest.raises(InvalidInput, match="cannot be written as JSON"):
+        await hands.add("email", object())
+    small = Queue(hands.store, payload_limit=1_000)
+    with pytest.raises(PayloadTooLarge, match="exceeds limit"):
+        await small.dispatch("email", "x" * 2_000)
+    assert await hands.redis.dbsize() == 0
+
+
+async def test_a_job_that_nobody_holds_has_no_progress_to_tell() -> None:
+    with pytest.raises(WrongState):
+        await Job("1", b'{"jobId":"1","type":"t"}').progress(1)

@@ -1,0 +1,55 @@
+"""The line in numbers, as Prometheus reads them."""
+
+import time
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.routing.hands import Hands
+from waystation.core.store import advice
+from waystation.core.store.advice import DesiredWorkers
+from waystation.routing import Schedule, registry
+from waystation.routing.registry import Profile
+
+
+async def samples(hands: Hands, metric: str, label: str) -> dict[str, float]:
+    families = text_string_to_metric_families(await hands.queue.prometheus_text())
+    return {
+        sample.labels[label]: sample.value
+        for family in families
+        if family.name == metric
+        for sample in family.samples
+    }
+
+
+async def test_prometheus_reads_how_much_is_where(hands: Hands) -> None:
+    for _ in range(3):
+        await hands.add()
+    await hands.add(schedule=Schedule(delay=60_000))
+    await hands.claim(hands.source())
+
+    assert await samples(hands, "waystation_jobs", "place") == {
+        "waiting": 2,
+        "active": 1,
+        "delayed": 1,
+        "cron": 0,
+        "dead": 0,
+        "held": 0,
+    }
+
+
+async def test_a_type_is_advised_about_when_it_waits_or_somebody_alive_takes_it(
+    hands: Hands,
+) -> None:
+    now = time.time_ns() // 1_000_000
+    piece = DesiredWorkers(workers=3, target_wait_ms=1_000, made_at=now, until=now + 60_000)
+    for type in ("waits", "taken", "gone"):
+        key = advice.key_of(DesiredWorkers, type)
+        await hands.redis.hset(key, "routing", advice.written(piece).decode())
+        await hands.redis.pexpireat(key, piece.until)
+    await hands.add("waits")
+    for id, type in (("w1", "taken"), ("w2", "gone")):
+        profile = Profile(server_id=id, types=(type,))
+        await registry.beat(hands.redis, hands.keys, profile, now=hands.clock.now_ms())
+    await hands.redis.delete(hands.keys.worker_at("w2").heartbeat)
+
+    assert await samples(hands, "waystation_workers_wanted", "queue") == {"taken": 3, "waits": 3}

@@ -1,0 +1,256 @@
+"""Schedules: each slot once, whoever fires it, in whatever night."""
+
+import asyncio
+import itertools
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tests.routing.bridge import Bridge
+from tests.routing.hands import Hands
+from waystation.core.errors import InvalidOption
+from waystation.core.outcome import Failed
+from waystation.routing import BackoffRule, Retry, Schedule
+from waystation.routing.schedule import MOST_MISSED, next_slot, next_slots, turn
+
+
+def ms(text: str, zone: str = "UTC") -> int:
+    return round(datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp() * 1000)
+
+
+def utc(instants: list[int]) -> list[str]:
+    return [datetime.fromtimestamp(each / 1000, UTC).strftime("%m-%d %H:%M") for each in instants]
+
+
+ZONES = {
+    # Each with the day clocks go forward, the day they go back, and the hours of 02:30 that week.
+    "Europe/Vienna": ("2024-03-30", "2024-10-26", "02:30"),
+    "America/New_York": ("2024-03-09", "2024-11-02", "02:30"),
+    "Australia/Lord_Howe": ("2024-10-05", "2024-04-06", "02:15"),
+}
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_a_daily_slot_fires_once_a_day_through_both_nights(zone: str) -> None:
+    """B-51"""
+    forward, back, at = ZONES[zone]
+    hour, minute = at.split(":")
+    for eve in (forward, back):
+        slots = next_slots(f"{int(minute)} {int(hour)} * * *", zone, ms(f"{eve} 00:00", zone), 4)
+        days = [datetime.fromtimestamp(slot / 1000, ZoneInfo(zone)).date() for slot in slots]
+        assert [(day - days[0]).days for day in days] == [0, 1, 2, 3]
+
+
+def test_a_slot_that_the_spring_night_leaves_out_fires_right_after() -> None:
+    """B-51"""
+    slots = next_slots("30 2 * * *", "Europe/Vienna", ms("2024-03-30 12:00", "Europe/Vienna"), 2)
+
+    assert utc(slots) == ["03-31 01:00", "04-01 00:30"]
+
+
+def test_a_slot_that_the_autumn_night_has_twice_fires_once() -> None:
+    """B-51"""
+    slots = next_slots("30 2 * * *", "Europe/Vienna", ms("2024-10-26 12:00", "Europe/Vienna"), 2)
+
+    assert utc(slots) == ["10-27 00:30", "10-28 01:30"]
+    # Asked again from inside the doubled hour, it does not look back.
+    assert next_slot("50 2 * * *", "Europe/Vienna", ms("2024-10-27 01:40")) == ms(
+        "2024-10-28 01:50"
+    )
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_an_hourly_slot_fires_every_hour_of_real_time(zone: str) -> None:
+    """B-51"""
+    for eve in ZONES[zone][:2]:
+        slots = next_slots("*/30 * * * *", zone, ms(f"{eve} 20:00", zone), 24)
+        gaps = {later - earlier for earlier, later in itertools.pairwise(slots)}
+        assert gaps == {1_800_000}
+
+
+@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("night", ["forward", "back"])
+async def test_a_scheduler_that_ticks_through_the_night_fires_each_day_once(
+    hands: Hands, zone: str, night: str
+) -> None:
+    """B-25 B-51"""
+    forward, back, at = ZONES[zone]
+    hour, minute = at.split(":")
+    eve = ms(f"{forward if night == 'forward' else back} 12:00", zone)
+    await hands.clock.advance((eve - hands.clock.now_ms()) / 1000)
+    daily = f"{int(minute)} {int(hour)} * * *"
+    await hands.add(schedule=Schedule(cron=daily, timezone=zone, missed="all"))
+    upkeep = await hands.upkeep()
+
+    fired: list[str] = []
+    for _ in range(4 * 60):
+        await hands.clock.advance(15 * 60)
+        fired += await upkeep.fire_schedules()
+
+    slots = [int(instance.rpartition(":")[2]) / 1000 for instance in fired]
+    days = [datetime.fromtimestamp(slot, ZoneInfo(zone)).date() for slot in slots]
+    after = datetime.fromtimestamp(eve / 1000, ZoneInfo(zone)).date()
+    assert [(day - after).days for day in days] == [1, 2]
+
+
+def test_a_bad_expression_is_quoted_in_the_error() -> None:
+    with pytest.raises(InvalidOption, match='Invalid cron expression "every day": '):
+        next_slot("every day", None, 0)
+
+
+async def test_an_expression_that_never_fires_is_refused(hands: Hands) -> None:
+    with pytest.raises(InvalidOption, match="Invalid cron expression"):
+        await hands.add(schedule=Schedule(cron="0 0 30 2 *"))
+
+
+async def test_two_schedulers_at_once_make_one_job_a_slot(hands: Hands) -> None:
+    """B-25 B-52 F-B4"""
+    ids = [await hands.add(schedule=Schedule(cron="* * * * *")) for _ in range(5)]
+    upkeep = await hands.upkeep()
+    other = Bridge(hands.redis)
+    for _ in range(4):
+        await hands.clock.advance(60)
+        await asyncio.gather(
+            upkeep.fire_schedules(),
+            other.process_cron(hands.clock.now_ms()),
+            upkeep.fire_schedules(),
+            other.process_cron(hands.clock.now_ms()),
+        )
+
+    fired = [event["subject"] for event in await hands.events() if event["event"] == "fired"]
+    assert len(fired) == len(set(fired)) == 4 * len(ids)
+
+
+async def test_a_scheduler_killed_before_it_set_the_next_time_fires_nothing_twice(
+    hands: Hands,
+) -> None:
+    """F-B4"""
+    id = await hands.add(schedule=Schedule(cron="* * * * *"))
+    await hands.clock.advance(60)
+    # Fires, and dies before it says when the next time is; then another one takes over.
+    await Bridge(hands.redis).process_cron(hands.clock.now_ms())
+    source = hands.source()
+    (claim,) = await hands.claim(source)
+    await hands.settle(source, claim)
+    upkeep = await hands.upkeep(owner="next")
+
+    assert await upkeep.fire_schedules() == []
+
+    score = await hands.redis.zscore("bridge:jobs:cron", id)
+    assert score is not None
+    assert score > hands.clock.now_ms()
+
+
+@pytest.mark.parametrize(("policy", "count"), [("last", 1), ("all", 10), ("skip", 0)])
+async def test_missed_slots_are_made_up_for_by_policy(
+    hands: Hands, policy: str, count: int
+) -> None:
+    schedule = Schedule(cron="0 * * * *", missed=policy)  # pyright: ignore
+    await hands.add(schedule=schedule)
+    # Ten slots have passed, the last one 13 minutes ago.
+    await hands.clock.advance(10 * 3600 - hands.clock.now_ms() / 1000 % 3600 + 13 * 60)
+
+    fired = await (await hands.upkeep()).fire_schedules()
+
+    assert len(fired) == count
+    told = [event for event in await hands.events() if event["event"] == "skipped"]
+    assert len(told) == 10 - count
+    assert all(event["reason"] == "missed" for event in told)
+
+
+def test_a_slot_that_is_only_late_is_no_missed_one() -> None:
+    decided = turn(Schedule(cron="* * * * *", missed="skip"), 60_000, 60_900)
+
+    assert decided.fire == [60_000]
+
+
+def test_after_a_very_long_absence_it_goes_on_from_now() -> None:
+    now = 10 * MOST_MISSED * 60_000 + 30_000
+    decided = turn(Schedule(cron="* * * * *", missed="all"), 60_000, now)
+
+    assert len(decided.fire) == MOST_MISSED
+    assert decided.next_ms == now + 30_000
+
+
+async def fire(hands: Hands) -> list[str]:
+    await hands.clock.advance(60)
+    return await (await hands.upkeep()).fire_schedules()
+
+
+async def test_overlap_allow_lets_a_slot_run_beside_the_last_one(hands: Hands) -> None:
+    """F-B3"""
+    await hands.add(schedule=Schedule(cron="* * * * *"))
+    assert await fire(hands)
+    assert await fire(hands)
+    assert len(await hands.claim(hands.source(), 9)) == 2
+
+
+async def test_overlap_skip_leaves_a_slot_out_while_the_last_one_has_not_ended(
+    hands: Hands,
+) -> None:
+    """F-B3"""
+    retry = Retry(attempts=2, backoff=BackoffRule(type="fixed", delay=90_000))
+    await hands.add(schedule=Schedule(cron="* * * * *", overlap="skip"), retry=retry)
+    source = hands.source()
+    assert await fire(hands)
+    assert not await fire(hands)  # it waits
+    (claim,) = await hands.claim(source)
+    assert not await fire(hands)  # it runs
+    await hands.settle(source, claim, Failed(RuntimeError("again")))
+    assert not await fire(hands)  # it waits for its next attempt
+    await hands.clock.advance(60)
+    await hands.fail(source)  # it is dead
+    assert len(await fire(hands)) == 1
+
+
+async def test_overlap_queue_one_lets_one_wait_behind_the_running_one(hands: Hands) -> None:
+    """F-B3"""
+    await hands.add(schedule=Schedule(cron="* * * * *", overlap="queue-one"))
+    source = hands.source()
+    assert await fire(hands)
+    await hands.claim(source)
+    assert await fire(hands)
+    assert not await fire(hands)
+    await hands.claim(source)
+    assert await fire(hands)
+
+
+async def test_a_schedule_nobody_can_read_is_set_aside_without_stopping_the_others(
+    hands: Hands,
+) -> None:
+    bad = await hands.add(schedule=Schedule(cron="* * * * *"))
+    good = await hands.add(schedule=Schedule(cron="* * * * *"))
+    await hands.redis.set(f"bridge:jobs:data:{bad}", '{"jobId":"x","type":"t","schedule":7}')
+
+    fired = await fire(hands)
+
+    assert [instance.split(":")[0] for instance in fired] == [good]
+    assert await hands.redis.zscore("bridge:jobs:cron", bad) is None
+
+
+async def test_schedules_can_be_listed_whatever_others_wrote(hands: Hands) -> None:
+    id = await hands.add("report", schedule=Schedule(cron="0 3 * * *", timezone="Asia/Tokyo"))
+    await hands.redis.zadd(hands.keys.cron, {"gone": 1, "odd": 2})
+    await hands.redis.set(hands.keys.of("odd").data, '{"jobId":"odd","type":"t","schedule":7}')
+
+    listed = await hands.queue.schedules()
+
+    assert [(each.id, each.type, each.cron) for each in listed] == [
+        ("gone", "", ""),
+        ("odd", "", ""),
+        (id, "report", "0 3 * * *"),
+    ]
+    assert listed[-1].timezone == "Asia/Tokyo"
+    assert listed[-1].next_ms == next_slot("0 3 * * *", "Asia/Tokyo", hands.clock.now_ms())
+    await hands.redis.flushdb()
+
+
+async def test_the_slots_that_were_fired_are_told_with_their_schedule(hands: Hands) -> None:
+    id = await hands.add("report", schedule=Schedule(cron="* * * * *"))
+    (instance,) = await fire(hands)
+
+    (told,) = [event for event in await hands.events() if event["event"] == "fired"]
+
+    assert (told["subject"], told["schedule"], told["queue"]) == (instance, id, "report")
+    assert told["slot"] == instance.rpartition(":")[2]

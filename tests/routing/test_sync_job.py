@@ -1,0 +1,58 @@
+"""Plain handlers tell how far they are, and see that they should stop."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from tests.routing.hands import Hands
+from tests.support.patience import LIMIT_S
+from waystation.core.errors import Cancelled
+from waystation.core.runtime.worker import WorkerOptions
+from waystation.routing import Queue, SyncJob, Worker
+
+
+def report(job: SyncJob) -> str:
+    job.progress(75, "step 3 of 4", {"file": job.payload["file"]})
+    return job.type
+
+
+@pytest.mark.parametrize("process", [False, True], ids=["thread", "process"])
+async def test_a_plain_handler_tells_how_far_it_is(hands: Hands, process: bool) -> None:
+    queue = Queue(hands.store)
+    async with (
+        Worker({"render": report}, hands.store, process=process),
+        asyncio.timeout(LIMIT_S),
+    ):
+        id = await queue.dispatch("render", {"file": "x"})
+        while await queue.status(id) != "completed":
+            await asyncio.sleep(0.01)
+
+    told = await queue.progress(id)
+    assert told is not None
+    assert (told.percent, told.message, told.data) == (75, "step 3 of 4", {"file": "x"})
+
+
+async def test_a_thread_sees_that_it_should_stop(hands: Hands) -> None:
+    begun, ended = threading.Event(), threading.Event()
+    refused: list[Exception] = []
+
+    def render(job: SyncJob) -> None:
+        begun.set()
+        while not job.cancelled:
+            time.sleep(0.001)
+        try:
+            job.progress(50)
+        except Cancelled as error:
+            refused.append(error)
+        ended.set()
+
+    worker = Worker({"render": render}, hands.store, options=WorkerOptions(grace_s=0))
+    async with worker:
+        id = await Queue(hands.store).dispatch("render", {})
+        await asyncio.to_thread(begun.wait, LIMIT_S)
+        assert worker.cancel_job(id)
+        await asyncio.to_thread(ended.wait, LIMIT_S)
+
+    assert len(refused) == 1

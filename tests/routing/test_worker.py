@@ -1,0 +1,238 @@
+"""A whole worker: registry, handlers by type, upkeep, moving on to another server."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.routing.hands import Hands
+from tests.support.patience import LIMIT_S
+from waystation.core.errors import InvalidOption
+from waystation.routing import (
+    BackoffRule,
+    Job,
+    JobOptions,
+    Queue,
+    Retry,
+    Schedule,
+    SchedulerOptions,
+    Target,
+    Worker,
+    WorkerOptions,
+)
+
+QUICK = SchedulerOptions(tick_s=0.05, recover_s=0.1, mend_s=0.2, term_ms=2_000)
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while not await condition():
+            await asyncio.sleep(0.01)
+
+
+def ended(queue: Queue, *ids: str, state: str = "completed") -> Callable[[], Any]:
+    async def condition() -> bool:
+        return all([await queue.status(id) == state for id in ids])
+
+    return condition
+
+
+@pytest.fixture
+def queue(hands: Hands) -> Queue:
+    return Queue(hands.store)
+
+
+async def test_a_worker_runs_the_handler_of_each_type_and_leaves_when_it_ends(
+    hands: Hands, queue: Queue
+) -> None:
+    """B-6 B-58 B-59"""
+
+    async def email(job: Job) -> str:
+        await job.progress(50, "half")
+        return f"to {job.payload['to']}"
+
+    def count(job: Job) -> int:
+        return len(job.payload)
+
+    async with Worker({"email": email, "count": count}, hands.store, server_id="w1"):
+        first = await queue.dispatch("email", {"to": "a"})
+        second = await queue.dispatch("count", [1, 2, 3])
+        other = await queue.dispatch("fax", {})
+        await until(ended(queue, first, second))
+        assert (await queue.stats()).workers == {"w1": True}
+        assert await queue.status(other) == "waiting"
+
+    results = [await queue.result(id) for id in (first, second)]
+    assert [result.data for result in results if result] == ["to a", 3]
+    told = await queue.progress(first)
+    assert told is not None
+    assert told.message == "half"
+    assert (await queue.stats()).workers == {}
+
+
+@pytest.mark.parametrize("options", [None, WorkerOptions(concurrency=1, lease_s=20)])
+async def test_a_worker_runs_as_many_jobs_at_once_as_it_is_asked_to(
+    hands: Hands, queue: Queue, options: WorkerOptions | None
+) -> None:
+    together = asyncio.Barrier(3)
+
+    async def meet(job: Job) -> None:
+        await together.wait()
+
+    async with Worker({"t": meet}, hands.store, concurrency=3, options=options):
+        ids = [await queue.dispatch("t") for _ in range(3)]
+        await until(ended(queue, *ids))
+
+
+async def test_delays_and_retries_happen_by_themselves(hands: Hands, queue: Queue) -> None:
+    tries = 0
+
+    def flaky(job: Job) -> None:
+        nonlocal tries
+        tries += 1
+        if job.attempts == 0:
+            raise OSError("not now")
+
+    async with Worker({"flaky": flaky}, hands.store, scheduler=QUICK):
+        retry = Retry(backoff=BackoffRule(type="fixed", delay=50))
+        id = await queue.dispatch("flaky", None, JobOptions(retry=retry))
+        later = await queue.dispatch(
+            "flaky", None, JobOptions(schedule=Schedule(delay=100), retry=retry)
+        )
+        await until(ended(queue, id, later))
+
+    assert tries == 4
+
+
+async def test_a_failure_that_asks_for_another_worker_gets_one(hands: Hands, queue: Queue) -> None:
+    seen: list[str] = []
+
+    def on(name: str) -> Callable[[Job], str]:
+        def work(job: Job) -> str:
+            seen.append(name)
+            if len(seen) == 1:
+                raise MemoryError("too big for me")
+            return name
+
+        return work
+
+    retry = Retry(attempts=5, backoff=BackoffRule(delay=0), reroute_on=("MemoryError",))
+    async with (
+        Worker({"big": on("w1")}, hands.store, server_id="w1", scheduler=None),
+        Worker({"big": on("w2")}, hands.store, server_id="w2", scheduler=None),
+    ):
+        id = await queue.dispatch("big", None, JobOptions(retry=retry))
+        await until(ended(queue, id))
+
+    assert sorted(seen) == ["w1", "w2"]
+
+
+async def test_a_job_for_one_server_runs_there(hands: Hands, queue: Queue) -> None:
+    seen: list[str] = []
+    async with (
+        Worker({"t": lambda job: seen.append("w1")}, hands.store, server_id="w1"),
+        Worker({"t": lambda job: seen.append("w2")}, hands.store, server_id="w2"),
+    ):
+        options = JobOptions(target=Target(server="w2"))
+        ids = [await queue.dispatch("t", None, options) for _ in range(5)]
+        await until(ended(queue, *ids))
+
+    assert seen == ["w2"] * 5
+
+
+async def test_the_upkeep_of_a_worker_that_died_goes_on_elsewhere(
+    hands: Hands, queue: Queue
+) -> None:
+    """B-31 B-60 F-B15"""
+    begun = asyncio.Event()
+
+    async def hang(job: Job) -> str:
+        if job.attempts == 0 and not begun.is_set():
+            begun.set()
+            await asyncio.sleep(3600)
+        return "done"
+
+    options = WorkerOptions(lease_s=0.6, wait_s=0.1)
+    dying = Worker({"t": hang}, hands.store, server_id="dying", options=options, scheduler=QUICK)
+    await dying.start()
+    id = await queue.dispatch("t")
+    await begun.wait()
+    await dying.close(force=True)
+
+    async with Worker({"t": hang}, hands.store, options=options, scheduler=QUICK):
+        await until(ended(queue, id))
+
+
+async def test_a_cancelled_job_stops_running(hands: Hands, queue: Queue) -> None:
+    begun, stopped = asyncio.Event(), asyncio.Event()
+
+    async def endless(job: Job) -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            stopped.set()
+            raise
+
+    options = WorkerOptions(lease_s=0.6)
+    async with Worker({"t": endless}, hands.store, options=options):
+        id = await queue.dispatch("t")
+        await begun.wait()
+        assert await queue.cancel(id) == 1
+        async with asyncio.timeout(LIMIT_S):
+            await stopped.wait()
+
+    assert await queue.status(id) == "failed"
+
+
+async def test_schedules_fire_while_a_worker_runs(hands: Hands, queue: Queue) -> None:
+    fired: list[str] = []
+    async with Worker({"tick": lambda job: fired.append(job.id)}, hands.store, scheduler=QUICK):
+        options = JobOptions(schedule=Schedule(cron="* * * * * *"))
+        id = await queue.dispatch("tick", None, options)
+        async with asyncio.timeout(LIMIT_S):
+            while len(fired) < 2:
+                await asyncio.sleep(0.02)
+
+    assert len(set(fired)) == len(fired)
+    assert all(instance.startswith(f"{id}:") for instance in fired)
+
+
+async def test_stats_tell_what_the_monitoring_page_asks_for(hands: Hands) -> None:
+    """B-67"""
+    from waystation.routing import Limit
+
+    await hands.queue.limit("email", Limit(max_concurrent=5))
+    await hands.add(schedule=Schedule(delay=1_000))
+    await hands.add(schedule=Schedule(cron="* * * * *"))
+    await hands.add(retry=Retry(attempts=1))
+    await hands.fail(hands.source())
+    first = await hands.add()
+    await hands.claim(hands.source())
+    await hands.add(depends_on=(first,))
+    await hands.add()
+
+    stats = await hands.queue.stats()
+
+    assert (stats.waiting, stats.active, stats.delayed, stats.cron) == (1, 1, 1, 1)
+    assert (stats.dead, stats.held) == (1, 1)
+    assert stats.concurrent == {"email": 1}
+    assert stats.waiting == await hands.redis.llen("bridge:jobs:waiting")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"handlers": {}}, "a handler for at least one type"),
+        ({"server_id": "active"}, "server id"),
+        ({"capabilities": "gpu"}, "capabilities takes a list"),
+        ({"handlers": {"": print}}, "type must be text"),
+        ({"concurrency": 0}, "concurrency must be at least 1, got 0"),
+        ({"options": {"concurrency": 3}}, "options"),
+    ],
+)
+def test_a_worker_that_cannot_be_is_refused(options: dict[str, Any], sentence: str) -> None:
+    arguments: Any = {"handlers": {"t": print}, **options}
+    with pytest.raises(InvalidOption, match=sentence):
+        Worker(**arguments)

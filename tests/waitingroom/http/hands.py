@@ -1,0 +1,150 @@
+"""A waiting room with its doors, and people who walk through them."""
+
+import random
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import msgspec
+
+from waystation.core.clock import HandClock, SystemClock
+from waystation.core.store.connection import Store, connect
+from waystation.waitingroom.admission import Admission
+from waystation.waitingroom.control import Control
+from waystation.waitingroom.http.app import App
+from waystation.waitingroom.http.desk import Desk, DeskOptions
+from waystation.waitingroom.http.operators.oidc.options import OidcOptions
+from waystation.waitingroom.http.operators.oidc.provider import Provider
+from waystation.waitingroom.http.operators.operators import Role
+from waystation.waitingroom.http.rooms import Rooms
+from waystation.waitingroom.options import RoomOptions
+from waystation.waitingroom.room import Room
+from waystation.waitingroom.tokens import EnqueueTicket, Keyring
+from waystation.waitingroom.visitor import Lane
+
+HOST = "shop.test"
+QUEUE = "shop"
+OPTIONS = DeskOptions(poll_floor_ms=0, change_floor_ms=0)
+
+
+class House:
+    """One room called `shop` behind its doors."""
+
+    def __init__(
+        self,
+        store: Store,
+        options: DeskOptions,
+        clock: HandClock | None,
+        oidc: OidcOptions | None = None,
+    ) -> None:
+        self.store = store
+        self.oidc = oidc
+        self.clock = clock
+        self.rooms = Rooms(store, time=clock)
+        self.keyring = Keyring.generate(random.SystemRandom())
+        self.desk = Desk(self.rooms, self.keyring, options, clock=clock or SystemClock())
+        self.app = App(self.desk, provider=Provider(oidc, self.desk.clock) if oidc else None)
+        self.room = self.rooms.of(f"{{{QUEUE}}}")
+        self.control = Control(self.room)
+        self.admission = Admission(self.room)
+        self._clients: list[httpx2.AsyncClient] = []
+
+    def visitor(self, address: str = "10.1.1.1", **headers: str) -> "Person":
+        """Somebody with a browser of their own."""
+        transport = httpx2.ASGITransport(app=self.app, client=(address, 1234))
+        client = httpx2.AsyncClient(
+            transport=transport, base_url=f"https://{HOST}", headers=headers
+        )
+        self._clients.append(client)
+        return Person(self, client)
+
+    async def operator(self, role: str = "admin", queues: list[str] | None = None) -> "Person":
+        """Somebody with a key."""
+        key = await self.app.operators.issue(f"a {role}", Role(role), queues=queues)
+        return self.visitor(authorization=f"Bearer {key}")
+
+    def invitation(self, key: str, lane: Lane = Lane.PREMIUM, **more: Any) -> str:
+        """A signed invitation."""
+        now = int(self.desk.now_s())
+        claims = EnqueueTicket(
+            iss=self.desk.options.issuer, aud=QUEUE, iat=now, exp=now + 600, jti=key, epoch=1,
+            key=key, lane=lane,
+        )  # fmt: skip
+        return self.keyring.sign(msgspec.structs.replace(claims, **more))
+
+    async def close(self) -> None:
+        for client in self._clients:
+            await client.aclose()
+
+
+class Person:
+    """A browser, or an app, in front of the room."""
+
+    def __init__(self, house: House, client: httpx2.AsyncClient) -> None:
+        self.house = house
+        self.http = client
+
+    async def get(self, path: str, **more: Any) -> httpx2.Response:
+        return await self.http.get(path, **more)
+
+    async def post(self, path: str, json: Any = None, **more: Any) -> httpx2.Response:
+        return await self.http.post(path, json=json, **more)
+
+    async def ask(self, method: str, verb: str, json: Any = None, **more: Any) -> httpx2.Response:
+        return await self.http.request(method, f"/api/v1/queues/{QUEUE}/{verb}", json=json, **more)
+
+    async def arrive(self) -> None:
+        """Open the page, as whoever has no cookie yet does first."""
+        assert (await self.get(f"/wait/{QUEUE}")).status_code == 200
+
+    async def join(self, **body: Any) -> dict[str, Any]:
+        """Join the line like a browser."""
+        await self.arrive()
+        answer = await self.ask("POST", "enqueue", body)
+        assert answer.status_code in (200, 201, 202), answer.text
+        return answer.json()
+
+    async def status(self) -> dict[str, Any]:
+        return (await self.ask("GET", "status")).json()
+
+    async def claim(self) -> httpx2.Response:
+        return await self.ask("POST", "claim", {})
+
+    async def enter(self) -> dict[str, Any]:
+        """Join, be called and come in."""
+        await self.join()
+        await self.house.admission.admit_now(1)
+        answer = await self.claim()
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def cookie(self, kind: str) -> str:
+        """One of the room's cookies."""
+        return self.http.cookies.get(f"__Host-wr_{kind}") or ""
+
+
+@asynccontextmanager
+async def house(
+    url: str,
+    options: DeskOptions = OPTIONS,
+    *,
+    clock: HandClock | None = None,
+    oidc: OidcOptions | None = None,
+    **room: Any,
+) -> AsyncGenerator[House]:
+    """A house whose room is open; nobody is called in unless the test does it."""
+    async with await connect(url) as store:
+        built = House(store, options, clock, oidc)
+        await built.room.open(RoomOptions(admission_rate=0.0, name="Shop").changed(**room))
+        try:
+            yield built
+        finally:
+            await built.close()
+
+
+async def drain(room: Room, count: int) -> None:
+    """Call people in until that many were."""
+    called = 0
+    while called < count:
+        called += len((await Admission(room).admit_now(min(1000, count - called))).called)

@@ -1,0 +1,160 @@
+"""A room in which everything can be asked for, the same again before every request."""
+
+import contextlib
+import json
+import random
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+from tests.waitingroom.http import hands
+from tests.waitingroom.http.hands import QUEUE, House
+from waystation.waitingroom.codes import Codes
+from waystation.waitingroom.http.app import App
+from waystation.waitingroom.http.framework.exchange import Message, Receive, Scope, Send
+from waystation.waitingroom.http.framework.problems import Problem
+from waystation.waitingroom.http.hooks.hooks import Hooks
+from waystation.waitingroom.http.keyfile import KeyFile
+from waystation.waitingroom.http.operators.operators import Role
+from waystation.waitingroom.http.visitors.telling import instant
+
+OPTIONS = hands.DeskOptions(poll_floor_ms=0, change_floor_ms=0, guess_floor_ms=0)
+DAY_MS = 86_400_000
+EMPTY = "empty"
+
+
+class _Enough(Exception):
+    """A stream has said its first word."""
+
+
+class Scene:
+    """Somebody waits, somebody is inside, and there is one of all that has an id."""
+
+    def __init__(self, house: House, folder: Path) -> None:
+        self.house = house
+        self.app = house.app
+        self.answers: defaultdict[str, Counter[int]] = defaultdict(Counter)
+        """What came back, by operation and status."""
+        self.ids: dict[str, str] = {"id": QUEUE}
+        """What the parts of paths stand for."""
+        self.headers: dict[str, dict[str, str]] = {}
+        """What is shown, by group."""
+        self._file = folder / "keys.json"
+        self._kept: list[tuple[bytes, int, bytes]] = []
+        self._written = b""
+        self._key = ""
+        self._examples: dict[str, dict[str, str]] = {}
+        self._real: dict[str, str] = {}
+        """What Schemathesis, which leaves braces out of paths, cannot write itself."""
+
+    async def set(self) -> None:
+        """Put everything in its place, and remember where that is."""
+        house = self.house
+        file = KeyFile(self._file)
+        house.desk.adopt(file.read())
+        house.keyring = house.desk.keyring
+        self.app = house.app = App(house.desk, keys=file)
+        admin = await house.operator()
+        inside = house.visitor("10.1.1.2")
+        begun = await inside.enter()
+        person = house.visitor()
+        place = await person.join()
+        house.rooms.forget()
+        now_ms = (await house.room.pulse()).now_ms
+        planned = await admin.post(
+            f"/api/v1/admin/queues/{QUEUE}/events",
+            {
+                "event_start_time": instant(now_ms + DAY_MS),
+                "event_end_time": instant(now_ms + 2 * DAY_MS),
+            },
+        )
+        hook = await Hooks(house.room).add("https://shop.example/", [])
+        await Codes(house.room).make("press", 2, bits=random.SystemRandom())
+        await self.app.operators.issue("bob", Role.VIEWER)
+        await self.app.operators.enrol("bob")
+        await house.rooms.of(EMPTY).open()
+        self._real = {"the-session": begun["session_id"], "the-place": place["position_id"]}
+        self.ids |= {
+            "sid": "the-session", "pid": "the-place", "event": planned.json()["id"],
+            "hook": hook.id, "batch": "press", "name": "bob",
+        }  # fmt: skip
+        self._examples = {
+            "NewEvent": {
+                "event_start_time": instant(now_ms + 3 * DAY_MS),
+                "event_end_time": instant(now_ms + 4 * DAY_MS),
+            },
+            "NewWebhook": {"url": "https://shop.example/room"},
+        }
+        self._key = admin.http.headers["authorization"].partition(" ")[2]
+        key = {"Authorization": admin.http.headers["authorization"]}
+        session = {"Wr-Session": begun["session_token"]}
+        visitor = {
+            "Authorization": f"Bearer {place['token']}", "Wr-Visitor": person.cookie("v"),
+        }  # fmt: skip
+        self.headers = {
+            "visitor": visitor, "sessions": session, "connectors": {**key, **session},
+            "admin": key, "operations": key,
+        }  # fmt: skip
+        redis: Any = house.store.redis
+        for name in [each async for each in redis.scan_iter()]:
+            self._kept.append((name, max(0, await redis.pttl(name)), await redis.dump(name)))
+        self._written = self._file.read_bytes()
+
+    async def reset(self) -> None:
+        """Put everything back, also what the process remembers."""
+        async with self.house.store.redis.pipeline(transaction=False) as batch:
+            batch.flushdb()
+            for name, ttl_ms, value in self._kept:
+                batch.restore(name, ttl_ms, value)
+            await batch.execute()
+        self.house.room._pulse = None  # pyright: ignore[reportPrivateUsage]
+        self.house.rooms.forget()
+        if self._file.read_bytes() != self._written:
+            self._file.write_bytes(self._written)
+            self.house.desk.adopt(KeyFile(self._file).read())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as the room does, and take down what came back."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        await self.reset()
+
+        async def told(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.answers[self._operation(scope)][message["status"]] += 1
+            elif message.get("more_body"):
+                await send({**message, "more_body": False})
+                raise _Enough
+            await send(message)
+
+        path: str = scope["path"]
+        parts = [self._real.get(each, each) for each in path.split("/")]
+        with contextlib.suppress(_Enough):
+            await self.app({**scope, "path": "/".join(parts)}, receive, told)
+
+    def _operation(self, scope: Scope) -> str:
+        try:
+            endpoint, _ = self.app.table.find(scope["method"], scope["path"])
+        except Problem:
+            return "none"
+        return f"{endpoint.method} {endpoint.path}"
+
+    def document(self) -> dict[str, Any]:
+        """The document with what there is, so that requests get somewhere."""
+        told = json.loads(self.app.described)
+        for path in told["paths"].values():
+            for operation in path.values():
+                for each in operation["parameters"]:
+                    if each["name"] in self.ids and each["in"] == "path":
+                        each["schema"] = {"enum": [self.ids[each["name"]]]}
+        paths, kinds = told["paths"], told["components"]["schemas"]
+        paths["/v1/verify"]["get"]["parameters"][0]["schema"] = {"enum": [QUEUE]}
+        # Only a room that nobody is in can be taken away.
+        paths["/api/v1/admin/queues/{id}"]["delete"]["parameters"][0]["schema"] = {"enum": [EMPTY]}
+        kinds["Confirm"]["properties"]["confirm"] = {"enum": [QUEUE]}
+        kinds["OriginSample"]["properties"]["queue"] = {"enum": [QUEUE]}
+        kinds["SignIn"]["properties"]["key"] = {"enum": [self._key]}
+        for kind, example in self._examples.items():
+            kinds[kind]["example"] = example
+        return told

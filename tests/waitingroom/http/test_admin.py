@@ -1,0 +1,79 @@
+"""What operators can do."""
+
+from tests.waitingroom.http.hands import QUEUE, House
+
+ROOT = "/api/v1/admin/queues"
+
+
+async def test_a_room_is_set_up_changed_and_taken_away(house: House) -> None:
+    admin = await house.operator()
+    made = await admin.post(
+        ROOT, {"id": "concert", "settings": {"new_users_per_minute": 120, "total_active_users": 50}}
+    )
+    assert made.status_code == 201
+    assert made.json()["settings"]["admission_rate"] == 2
+    assert made.json()["settings"]["max_active"] == 50
+    assert (await admin.post(ROOT, {"id": "concert"})).status_code == 409
+
+    tag = made.headers["etag"]
+    changed = await admin.http.patch(
+        f"{ROOT}/concert", json={"name": "Concert"}, headers={"if-match": tag}
+    )
+    assert changed.status_code == 200
+    late = await admin.http.patch(
+        f"{ROOT}/concert", json={"name": "Other"}, headers={"if-match": tag}
+    )
+    assert late.status_code == 412
+    assert (await admin.http.patch(f"{ROOT}/concert", json={"speed": 1})).status_code == 422
+    assert (await admin.http.delete(f"{ROOT}/concert")).status_code == 204
+    assert (await admin.get(f"{ROOT}/concert")).status_code == 404
+
+
+async def test_numbers_are_those_of_the_room(house: House) -> None:
+    viewer = await house.operator("viewer")
+    await house.visitor().join()
+    stats = (await viewer.get(f"{ROOT}/{QUEUE}/stats")).json()
+    assert stats["waiting"] == [1, 0, 0, 0]
+    assert stats["hour"]["total_enqueued"] == 1
+    status = (await viewer.get(f"{ROOT}/{QUEUE}/status")).json()
+    assert (status["status"], status["estimated_queued_users"]) == ("queueing", 1)
+
+
+async def test_somebody_can_be_taken_out_and_a_session_ended(house: House) -> None:
+    operator = await house.operator("operator")
+    person = house.visitor()
+    place = await person.join()
+    gone = await operator.http.delete(f"{ROOT}/{QUEUE}/positions/{place['position_id']}")
+    assert gone.status_code == 204
+    assert (await person.ask("GET", "status")).status_code == 410
+
+    begun = await house.visitor("10.1.1.5").enter()
+    path = f"{ROOT}/{QUEUE}/sessions/{begun['session_id']}"
+    assert (await operator.get(path)).json()["status"] == "active"
+    assert (await operator.http.delete(path)).status_code == 204
+    assert (await house.room.pulse()).inside == 0
+
+
+async def test_calling_some_in_and_emptying_all_hands(house: House) -> None:
+    admin = await house.operator()
+    for number in range(3):
+        await house.visitor(f"10.1.2.{number}").join()
+    called = await admin.post(f"{ROOT}/{QUEUE}/admit", {"count": 2})
+    assert called.json() == {"called": 2, "waiting": 1}
+    assert (await admin.post(f"{ROOT}/{QUEUE}/reset", {"confirm": "no"})).status_code == 422
+    assert (await admin.post(f"{ROOT}/{QUEUE}/reset", {"confirm": QUEUE})).status_code == 200
+    assert (await house.room.pulse()).epoch == 2
+    wrong = await admin.post(f"{ROOT}/{QUEUE}/rate", {"new_users_per_minute": -1})
+    assert wrong.status_code == 422
+
+
+async def test_those_inside_and_in_line_are_found_for_somebody_who_asks(house: House) -> None:
+    viewer = await house.operator("viewer")
+    begun = await house.visitor().enter()
+    place = await house.visitor("10.1.1.7").join()
+    [listed] = (await viewer.get(f"{ROOT}/{QUEUE}/sessions")).json()["sessions"]
+    assert (listed["session_id"], listed["status"]) == (begun["session_id"], "active")
+    found = await viewer.get(f"{ROOT}/{QUEUE}/positions/{place['position_id']}")
+    assert (found.json()["status"], found.json()["people_ahead"]) == ("waiting", 0)
+    assert "token" not in found.json()
+    assert (await viewer.get(f"{ROOT}/{QUEUE}/positions/nobody")).status_code == 404

@@ -1,0 +1,261 @@
+"""What somebody who wants to jump the line achieves: nothing. Numbers are the reference's."""
+
+import asyncio
+import base64
+import hashlib
+import json
+from typing import Any
+
+import pytest
+
+from tests.waitingroom.http import hands
+from tests.waitingroom.http.hands import QUEUE, House
+from waystation.core.clock import HandClock
+from waystation.waitingroom.http.desk import DeskOptions
+from waystation.waitingroom.visitor import Lane
+
+
+async def test_13_nobody_chooses_a_lane(house: House) -> None:
+    person = house.visitor()
+    await person.arrive()
+    answer = await person.ask("POST", "enqueue", {"priority": 3})
+    assert answer.status_code == 400
+    assert (await house.room.pulse()).waiting == 0
+
+
+async def test_14_only_a_signed_invitation_opens_a_lane(house: House) -> None:
+    person = house.visitor()
+    await person.arrive()
+    good = house.invitation("guest-1", Lane.VIP)
+    joined = await person.ask("POST", "enqueue", {"ticket": good})
+    assert joined.json()["lane"] == 2
+    now = int(house.desk.now_s())
+    for bad in (
+        good[:-3] + "AAA",
+        house.invitation("guest-2", exp=now - 60, iat=now - 600),
+        house.invitation("guest-3", aud="other"),
+        house.invitation("guest-4", epoch=0),
+    ):
+        other = house.visitor("10.4.4.4")
+        await other.arrive()
+        assert (await other.ask("POST", "enqueue", {"ticket": bad})).status_code == 401
+
+
+async def test_14_a_hundred_uses_of_one_invitation_are_one_place(house: House) -> None:
+    people = [house.visitor(f"10.5.0.{number}") for number in range(100)]
+    await asyncio.gather(*(person.arrive() for person in people))
+    ticket = house.invitation("one place")
+    answers = await asyncio.gather(
+        *(person.ask("POST", "enqueue", {"ticket": ticket}) for person in people)
+    )
+    assert len({answer.json()["position_id"] for answer in answers}) == 1
+    assert (await house.room.pulse()).waiting == 1
+
+
+async def test_14_an_invitation_for_one_network_counts_only_there(house: House) -> None:
+    ticket = house.invitation("guest", ip="10.6.6.6")
+    person = house.visitor("10.6.6.7")
+    await person.arrive()
+    assert (await person.ask("POST", "enqueue", {"ticket": ticket})).status_code == 403
+
+
+async def test_15_a_place_cannot_be_edited(house: House) -> None:
+    first, person = house.visitor(), house.visitor("10.1.1.2")
+    await first.join()
+    ticket = (await person.join())["token"]
+    head, body, signature = ticket.split(".")
+    said = json.loads(base64.urlsafe_b64decode(body + "=="))
+    for change in ({"seq": 1}, {"jti": "x"}, {"lane": 3}, {"iat": 1}, {"epoch": 99}):
+        edited = base64.urlsafe_b64encode(json.dumps({**said, **change}).encode()).rstrip(b"=")
+        bearer = {"authorization": f"Bearer {head}.{edited.decode()}.{signature}"}
+        stranger = house.visitor("10.1.1.3")
+        assert (await stranger.ask("GET", "status", headers=bearer)).status_code == 401
+    assert (await person.ask("POST", "enqueue", {"seq": 1})).status_code == 400
+    assert (await person.status())["people_ahead"] == 1
+
+
+async def test_16_a_turn_cannot_be_taken_before_it_came(house: House) -> None:
+    person = house.visitor()
+    await person.join()
+    assert (await person.claim()).status_code == 202
+    assert (await house.room.pulse()).inside == 0
+
+
+async def test_17_a_ticket_without_its_secret_opens_nothing(house: House) -> None:
+    person, thief = house.visitor(), house.visitor("10.8.8.8")
+    ticket = (await person.join())["token"]
+    await thief.arrive()
+    await house.admission.admit_now(1)
+    bearer = {"authorization": f"Bearer {ticket}"}
+    for method, verb in (("POST", "claim"), ("DELETE", "position"), ("POST", "recover")):
+        assert (await thief.ask(method, verb, {}, headers=bearer)).status_code == 403
+    assert (await house.room.pulse()).inside == 0
+    assert (await person.claim()).status_code == 200
+
+
+async def test_18_a_hundred_claims_are_one_session(house: House) -> None:
+    person = house.visitor()
+    await person.join()
+    await house.admission.admit_now(1)
+    answers = await asyncio.gather(*(person.claim() for _ in range(100)))
+    assert {answer.json()["session_id"] for answer in answers if answer.status_code == 200} == {
+        (await person.status())["position_id"]
+    }
+    assert (await house.room.pulse()).inside == 1
+
+
+async def test_19_joining_again_and_again_is_one_place(house: House) -> None:
+    person = house.visitor()
+    first = await person.join()
+    answers = [await person.ask("POST", "enqueue", {}) for _ in range(50)]
+    assert {answer.json()["position_id"] for answer in answers} == {first["position_id"]}
+
+
+async def test_19_and_44_many_keys_from_one_network_are_limited(house: House) -> None:
+    await house.room.write({"newcomers_per_minute": "5"})
+    codes: list[int] = []
+    for number in range(8):
+        person = house.visitor(f"2001:db8:0:1::{number + 1:x}")
+        await person.arrive()
+        codes.append((await person.ask("POST", "enqueue", {})).status_code)
+    assert codes == [201] * 5 + [429] * 3
+
+
+async def test_20_whoever_left_stands_at_the_back(house: House) -> None:
+    first, second = house.visitor(), house.visitor("10.1.1.2")
+    await first.join()
+    await second.join()
+    assert (await first.ask("DELETE", "position", {})).status_code == 200
+    assert (await first.join())["people_ahead"] == 1
+    assert (await second.status())["people_ahead"] == 0
+
+
+async def test_21_the_clock_of_the_doors_does_not_move_anybody(redis_url: str) -> None:
+    async with hands.house(redis_url) as house:
+        first = house.visitor()
+        await first.join()
+        slow = hands.House(house.store, hands.OPTIONS, None)
+        slow.desk.clock = HandClock(now_ms=1_000_000_000_000)
+        late = slow.visitor("10.1.1.3")
+        assert (await late.join())["people_ahead"] == 1
+        await slow.close()
+
+
+async def test_22_one_idempotency_key_means_one_request(house: House) -> None:
+    person = house.visitor()
+    await person.arrive()
+    key = {"idempotency-key": "abc"}
+    assert (await person.ask("POST", "enqueue", {}, headers=key)).status_code == 201
+    assert (await person.ask("POST", "enqueue", {}, headers=key)).status_code == 200
+    other = await person.ask("POST", "enqueue", {"target": "/x"}, headers=key)
+    assert (other.status_code, other.json()["code"]) == (409, "IDEMPOTENCY_CONFLICT")
+
+
+async def test_26_a_forged_address_is_ignored_and_a_proxy_s_word_believed(redis_url: str) -> None:
+    """F30: only what a proxy of ours says about a visitor counts."""
+    options = DeskOptions(poll_floor_ms=0, trusted_proxies=["10.0.0.0/8"])
+    async with hands.house(redis_url, options, newcomers_per_minute=1) as house:
+        codes: list[int] = []
+        for peer, said in (
+            ("192.0.2.1", "1.1.1.1"),
+            ("192.0.2.1", "2.2.2.2"),
+            ("10.0.0.1", "9.9.9.9, 3.3.3.3, 10.0.0.7"),
+            ("10.0.0.1", "8.8.8.8, 3.3.3.3"),
+        ):
+            person = house.visitor(peer)
+            await person.arrive()
+            headers = {"x-forwarded-for": said}
+            codes.append((await person.ask("POST", "enqueue", {}, headers=headers)).status_code)
+        assert codes == [201, 429, 201, 429]
+
+
+async def test_45_asking_too_often_is_answered_without_the_store(redis_url: str) -> None:
+    clock = HandClock()
+    async with hands.house(redis_url, DeskOptions(), clock=clock) as house:
+        person = house.visitor()
+        await person.join()
+        codes = [(await person.ask("GET", "status")).status_code for _ in range(20)]
+        assert codes[:10] == [200] * 10
+        assert codes[-1] == 429
+        late = await person.ask("GET", "status")
+        assert int(late.headers["retry-after"]) >= 1
+        await clock.advance(30)
+        assert (await person.ask("GET", "status")).status_code == 200
+
+
+async def test_46_a_challenge_is_solved_once_by_whom_it_was_set_for(house: House) -> None:
+    await house.room.write({"pow_bits": "8"})
+    person = house.visitor()
+    await person.arrive()
+    assert (await person.ask("POST", "enqueue", {})).json()["code"] == "CHALLENGE_REQUIRED"
+    told = (await person.ask("GET", "challenge")).json()
+    solution = _solve(told["challenge"], told["difficulty"])
+    thief = house.visitor("10.8.8.8")
+    await thief.arrive()
+    assert (await thief.ask("POST", "enqueue", {"pow": solution})).status_code == 403
+    assert (await person.ask("POST", "enqueue", {"pow": solution})).status_code == 201
+    again = await person.ask("POST", "enqueue", {"pow": solution})
+    assert again.json()["code"] == "CHALLENGE_USED"
+    for forged in ("", ":", "1.8.x.y:0", "a" * 5000):
+        answer = await person.ask("POST", "enqueue", {"pow": forged[:3000]})
+        assert answer.status_code in (403, 413)
+
+
+async def test_47_large_and_deep_bodies_are_refused(house: House) -> None:
+    person = house.visitor()
+    await person.arrive()
+    deep = b'{"metadata":' + b"[" * 1500 + b"]" * 1500 + b"}"
+    kind = {"content-type": "application/json"}
+    path = f"/api/v1/queues/{QUEUE}/enqueue"
+    assert (await person.http.post(path, content=deep, headers=kind)).status_code == 400
+    assert (await person.ask("POST", "enqueue", {"locale": "x" * 5000})).status_code == 413
+    large = {"metadata": {"note": "x" * 2000}}
+    assert (await person.ask("POST", "enqueue", large)).status_code == 400
+    plain = {"content-type": "text/plain"}
+    assert (await person.http.post(path, content=b"{}", headers=plain)).status_code == 415
+
+
+async def test_48_streams_are_few(redis_url: str) -> None:
+    async with hands.house(redis_url, DeskOptions(poll_floor_ms=0, streams=0)) as house:
+        person = house.visitor()
+        await person.join()
+        answer = await person.ask("GET", "events")
+        assert (answer.status_code, answer.headers["retry-after"]) == (204, "30")
+
+
+async def test_49_ghosts_and_ended_sessions_hold_up_no_call(redis_url: str) -> None:
+    clock = HandClock()
+    async with hands.house(redis_url, clock=clock, newcomers_per_minute=0, session_s=60) as house:
+        operator = await house.operator("operator")
+        redis: Any = house.store.redis
+        for number in range(600):
+            await redis.zadd(house.room.keys.sessions_expiry, {f"{{shop}}:old{number}": 1})
+            await redis.sadd(house.room.keys.sessions, f"{{shop}}:old{number}")
+        for _ in range(10):
+            await redis.rpush(house.room.keys.normal_list, *("{shop}:ghost",) * 10_000)
+        person = house.visitor()
+        await person.join()
+        path, asked = f"/api/v1/admin/queues/{QUEUE}/admit", {"count": 1}
+        left: list[int] = []
+        while not left or left[-1]:
+            left.append((await operator.post(path, asked)).json()["waiting"])
+            assert len(left) < 40
+        # Each call did a bounded part of the work, and the one alive person was found.
+        assert len(left) > 2
+        assert (await person.status())["status"] == "admitted"
+        assert (await house.room.pulse()).inside == 0
+
+
+@pytest.mark.parametrize("name", ["x" * 65, "a:b", "a b", "{shop}", "..", "sh\u00f6p"])
+async def test_51_strange_names_are_nobody_s(house: House, name: str) -> None:
+    answer = await house.visitor().get(f"/api/v1/queues/{name}/snapshot")
+    assert answer.status_code in (404, 400)
+
+
+def _solve(challenge: str, bits: int) -> str:
+    tried = 0
+    while True:
+        digest = hashlib.sha256(f"{challenge}:{tried}".encode()).digest()
+        if int.from_bytes(digest) >> (256 - bits) == 0:
+            return f"{challenge}:{tried}"
+        tried += 1

@@ -1,0 +1,281 @@
+"""What attacks on browsers and operators achieve: nothing. Numbers are the reference's."""
+
+from typing import Any
+
+import pytest
+
+from tests.waitingroom.http import hands
+from tests.waitingroom.http.hands import QUEUE, House
+from waystation.core.errors import InvalidInput
+from waystation.waitingroom.http.desk import DeskOptions
+from waystation.waitingroom.http.returns import safe_path
+from waystation.waitingroom.http.visitors.line import seal_target
+from waystation.waitingroom.http.visitors.telling import instant
+
+ELSEWHERE = [
+    "//e.test",
+    "/\\e.test",
+    "/%5ce.test",
+    "/%2fe.test",
+    "/%252fe.test",
+    "https:e.test",
+    "https://e.test",
+    "\t//e.test",
+    "/\t/e.test",
+    "//e.test%00",
+    "/x%00",
+    "http://shop.test@e.test",
+    "javascript:alert(1)",
+    "/a\r\nSet-Cookie: x=1",
+    "/a b",
+    " //e.test",
+    "/%0d%0aSet-Cookie:x",
+    "",
+    "e.test",
+]
+
+
+@pytest.mark.parametrize("target", ELSEWHERE)
+async def test_35_and_43_nobody_is_sent_elsewhere(house: House, target: str) -> None:
+    """F34: where to go on is checked wherever it is said."""
+    with pytest.raises(InvalidInput):
+        safe_path(target)
+    if not target:
+        return
+    person = house.visitor()
+    page = await person.get(f"/wait/{QUEUE}", params={"target": target})
+    assert page.status_code == 400
+    await person.arrive()
+    assert (await person.ask("POST", "enqueue", {"target": target})).status_code == 400
+    sent = await person.get(f"/v1/verify?queue={QUEUE}", headers={"x-original-uri": "/ok"})
+    assert sent.headers["wr-location"].startswith(f"/wait/{QUEUE}?r=")
+
+
+async def test_35_a_room_goes_back_only_to_hosts_that_its_operator_named(house: House) -> None:
+    admin = await house.operator()
+    path = f"/api/v1/admin/queues/{QUEUE}"
+    hosts = {"return_hosts": "shop.test,localhost:8000"}
+    assert (await admin.http.patch(path, json=hosts)).status_code == 200
+    await house.room.pulse()
+    person = house.visitor()
+    page = await person.get(f"/wait/{QUEUE}?target=http://localhost:8000/checkout?seat=4")
+    assert "//localhost:8000/checkout?seat=4" in page.text
+    assert "form-action 'self' localhost:8000" in page.headers["content-security-policy"]
+    for evil in (
+        "https://evil.test/", "https://shop.test@evil.test/", "https://shop.test.evil.test/",
+        "https://shop.test//evil.test", "ftp://shop.test/", "https://shop.test\\@evil.test/",
+        "https://SHOP.test:99999/", "https:///evil.test",
+    ):  # fmt: skip
+        answer = await person.get(f"/wait/{QUEUE}", params={"target": evil})
+        assert answer.status_code == 400, evil
+    for wrong in ("a b,c", ["a b"], ["https://shop.test"], [["shop.test"]], {"a": 1}, 7):
+        told = await admin.http.patch(path, json={"return_hosts": wrong})
+        assert told.status_code == 422, wrong
+        assert "hosts such as shop.example" in told.json()["detail"]
+
+
+async def test_the_hosts_to_go_back_to_are_written_as_a_list_or_with_commas(house: House) -> None:
+    admin = await house.operator()
+    path = f"/api/v1/admin/queues/{QUEUE}"
+    for written in (["shop.test", "localhost:8000"], "shop.test, localhost:8000"):
+        told = await admin.http.patch(path, json={"return_hosts": written})
+        assert told.json()["settings"]["return_hosts"] == "shop.test,localhost:8000"
+    for none in (list[str](), ""):
+        told = await admin.http.patch(path, json={"return_hosts": none})
+        assert "return_hosts" not in told.json()["settings"]
+
+
+async def test_a_host_that_was_taken_off_the_list_is_left_out_of_the_way_back(house: House) -> None:
+    await house.room.write({"return_hosts": "localhost:8000"})
+    await house.room.pulse()
+    sealed = seal_target(house.desk, house.room, "localhost:8000", "/checkout")
+    page = f"/wait/{QUEUE}?r={sealed}"
+    assert '"target":"//localhost:8000/checkout"' in (await house.visitor().get(page)).text
+    await house.room.write({"return_hosts": ""})
+    await house.room.pulse()
+    assert '"target":"/checkout"' in (await house.visitor().get(page)).text
+
+
+async def test_only_a_proxy_that_is_believed_says_which_host_was_asked_for(redis_url: str) -> None:
+    options = DeskOptions(trusted_proxies=["10.7.0.0/16"])
+    async with hands.house(redis_url, options) as house:
+        await house.room.write({"return_hosts": "shop.example,other.example"})
+        for name in ("x-original-host", "x-forwarded-host"):
+            for address, target in (("10.7.0.1", "//other.example/x"), ("10.1.1.1", "/x")):
+                headers = {"x-original-uri": "/x", name: "other.example"}
+                person = house.visitor(address)
+                told = await person.get(f"/v1/verify?queue={QUEUE}", headers=headers)
+                page = await person.get(told.headers["wr-location"])
+                assert f'"target":"{target}"' in page.text
+
+
+async def test_36_and_37_nothing_becomes_markup(house: House) -> None:
+    evil = "</script><script>alert(1)</script>${nonce}{{7*7}}"
+    await house.room.write({"name": evil})
+    await house.control.tell({"en": evil})
+    person = house.visitor()
+    await person.join()
+    page = await person.get(f"/wait/{QUEUE}", params={"lang": evil, "target": "/x?<script>"})
+    assert page.status_code == 200
+    assert "<script>alert" not in page.text
+    assert "49" not in page.text.partition("alert")[2][:40]
+    assert page.text.count("</script>") == 2
+
+
+async def test_38_another_site_can_do_nothing_in_a_visitor_s_name(house: House) -> None:
+    person = house.visitor()
+    await person.join()
+    for headers in ({"sec-fetch-site": "cross-site"}, {"origin": "https://evil.test"}):
+        for method, verb in (
+            ("POST", "enqueue"), ("POST", "claim"), ("DELETE", "position"), ("POST", "heartbeat"),
+        ):  # fmt: skip
+            answer = await person.ask(method, verb, {}, headers=headers)
+            assert (answer.status_code, answer.json()["code"]) == (403, "CROSS_SITE")
+        form = await person.http.post(f"/wait/{QUEUE}/leave", headers=headers)
+        assert form.status_code == 403
+    assert (await house.room.pulse()).waiting == 1
+
+
+async def test_39_and_40_no_frames_no_foreign_readers(house: House) -> None:
+    """F32, F35: a link from a mail keeps the place, and no other site reads anything."""
+    person = house.visitor()
+    page = await person.get(f"/wait/{QUEUE}", headers={"origin": "https://evil.test"})
+    assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+    assert "unsafe" not in page.headers["content-security-policy"]
+    assert page.headers["x-frame-options"] == "DENY"
+    assert "access-control-allow-origin" not in page.headers
+    for cookie in page.headers.get_list("set-cookie"):
+        assert cookie.startswith("__Host-")
+        assert all(each in cookie for each in ("Secure", "HttpOnly", "SameSite=Lax", "Path=/"))
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1/", "https://user@e.test/", "file:///etc/passwd", "https://a\\b"]
+)
+async def test_41_a_target_url_is_https_and_plain(house: House, url: str) -> None:
+    admin = await house.operator()
+    path = f"/api/v1/admin/queues/{QUEUE}"
+    answer = await admin.http.patch(path, json={"target_url": url})
+    assert answer.status_code == 422
+
+
+async def test_52_a_key_allows_its_role_and_its_rooms(house: House) -> None:
+    """F35: no key opens everything."""
+    viewer = await house.operator("viewer")
+    operator = await house.operator("operator")
+    elsewhere = await house.operator("admin", ["other"])
+    path = f"/api/v1/admin/queues/{QUEUE}"
+    assert (await viewer.get(f"{path}/stats")).status_code == 200
+    assert (await viewer.post(f"{path}/pause")).status_code == 403
+    assert (await operator.post(f"{path}/pause")).status_code == 200
+    assert (await operator.http.patch(path, json={"max_active": 5})).status_code == 403
+    assert (await elsewhere.get(f"{path}/stats")).status_code == 403
+    assert (await house.visitor().get(f"{path}/stats")).status_code == 401
+
+
+async def test_52_a_connector_s_key_only_connects(house: House) -> None:
+    connector = await house.operator("connector")
+    assert (await connector.get(f"/api/v1/admin/queues/{QUEUE}/stats")).status_code == 403
+    sample = [{"queue": QUEUE, "latency_ms": 12.5, "status": 200}]
+    assert (await connector.post("/v1/origin-metrics", sample)).status_code == 202
+    assert (await house.visitor().post("/v1/origin-metrics", sample)).status_code == 401
+    made_up = [{**sample[0], "queue": "made up"}]
+    assert (await connector.post("/v1/origin-metrics", made_up)).status_code == 404
+    for queue, status in ((QUEUE, 202), ("other", 403)):
+        limited = await house.operator("connector", [queue])
+        assert (await limited.post("/v1/origin-metrics", sample)).status_code == status
+
+
+async def test_53_and_57_keys_and_addresses_are_kept_nowhere(house: House) -> None:
+    admin = await house.operator()
+    key = admin.http.headers["authorization"].partition(" ")[2]
+    agent = "Mozilla/5.0 (a very telling agent)"
+    person = house.visitor("203.0.113.77", **{"user-agent": agent})
+    begun = await person.enter()
+    await admin.post(f"/api/v1/admin/queues/{QUEUE}/pause")
+    kept = b""
+    redis: Any = house.store.redis
+    async for name in redis.scan_iter():
+        kept += name + b" " + await redis.dump(name) + b"\n"
+    for secret in (key, "203.0.113.77", agent, person.cookie("v"), begun["session_token"]):
+        assert secret.encode() not in kept
+
+
+async def test_54_guessing_keys_is_slow(house: House) -> None:
+    guesser = house.visitor("10.8.8.8")
+    path = f"/api/v1/admin/queues/{QUEUE}/stats"
+    codes = [
+        (await guesser.get(path, headers={"authorization": f"Bearer wrk_{n}"})).status_code
+        for n in range(15)
+    ]
+    assert codes[0] == 401
+    assert codes[-1] == 429
+    admin = await house.operator()
+    assert (await admin.get(path)).status_code == 200
+
+
+async def test_55_everything_an_operator_does_is_written_down(house: House) -> None:
+    admin = await house.operator()
+    path = f"/api/v1/admin/queues/{QUEUE}"
+    await admin.post(f"{path}/rate", {"new_users_per_minute": 120})
+    entries = (await admin.get("/api/v1/admin/audit")).json()["entries"]
+    assert entries[0]["who"] == "a admin"
+    assert (
+        entries[0]["before"] == '{"admission_rate":"0","version":"1"}'
+        or "0" in (entries[0]["before"])
+    )
+    assert '"admission_rate":"2"' in entries[0]["after"]
+
+
+async def test_58_numbers_are_not_for_everybody(house: House) -> None:
+    assert (await house.visitor("203.0.113.7").get("/metrics")).status_code == 401
+    assert (await house.visitor("127.0.0.1").get("/metrics")).status_code == 200
+
+
+async def test_prometheus_on_this_machine_needs_no_key_where_proxies_are_believed(
+    redis_url: str,
+) -> None:
+    options = DeskOptions(trusted_proxies=["127.0.0.1/32"])
+    async with hands.house(redis_url, options) as house:
+        here = house.visitor("127.0.0.1")
+        assert (await here.get("/metrics")).status_code == 200
+        for name, value in (
+            ("x-forwarded-for", "203.0.113.7"), ("x-forwarded-for", "127.0.0.1"),
+            ("forwarded", "for=203.0.113.7"), ("x-real-ip", "203.0.113.7"), ("via", "1.1 proxy"),
+            ("x-forwarded-proto", "https"), ("x-forwarded-host", "shop.test"),
+        ):  # fmt: skip
+            through = await here.get("/metrics", headers={name: value})
+            assert through.status_code == 401, name
+        assert (await house.visitor("203.0.113.7").get("/metrics")).status_code == 401
+
+
+async def test_60_the_seed_of_a_draw_is_secret_until_it_is_over(house: House) -> None:
+    from waystation.waitingroom.lottery import Lottery, Proof, verify
+
+    admin = await house.operator()
+    now_ms = (await house.room.pulse()).now_ms
+    root = f"/api/v1/admin/queues/{QUEUE}"
+    planned = await admin.post(
+        f"{root}/events",
+        {
+            "prequeue_start_time": instant(now_ms - 1000), "shuffle_at_event_start": True,
+            "event_start_time": instant(now_ms + 60_000),
+            "event_end_time": instant(now_ms + 3_600_000),
+        },
+    )  # fmt: skip
+    assert planned.json()["status"] == "gathering"
+    commit = (await admin.get(root)).json()["commit"]
+    people = [house.visitor(f"10.7.0.{number}") for number in range(5)]
+    for person in people:
+        assert (await person.join())["status"] == "prequeued"
+    before = (await people[0].ask("GET", "fairness")).json()
+    assert before == {"method": "lottery", "commit": commit}
+    await Lottery(house.room).draw(beacon="noon")
+    await house.room.pulse()
+    told = (await people[0].ask("GET", "fairness")).json()
+    order = (await people[0].ask("GET", "fairness/order")).json()["ids"]
+    proof = Proof(
+        commitment=before["commit"], seed=told["seed"], beacon=told["beacon"], count=told["n"],
+        opened_us=told["opened_us"], digest=told["digest"],
+    )  # fmt: skip
+    verify(proof, order)

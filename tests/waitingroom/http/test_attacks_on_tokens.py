@@ -1,0 +1,225 @@
+"""What forged, stolen or bent tokens achieve: nothing. Numbers are the reference's."""
+
+import base64
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from joserfc import jws
+from joserfc.jwk import OctKey
+
+from tests.support.forgery import forged
+from tests.waitingroom.http import hands
+from tests.waitingroom.http.hands import QUEUE, House, Person
+from waystation.core.clock import HandClock
+from waystation.waitingroom.options import RoomOptions
+from waystation.waitingroom.tokens import Kind
+
+
+async def _verify(person: Person, token: str, queue: str = QUEUE) -> int:
+    name = f"__Host-wr_s_{queue}"
+    answer = await person.get(f"/v1/verify?queue={queue}", headers={"cookie": f"{name}={token}"})
+    return answer.status_code
+
+
+async def _session(house: House) -> tuple[Person, str]:
+    person = house.visitor()
+    begun = await person.enter()
+    return house.visitor("10.9.9.9"), begun["session_token"]
+
+
+def _part(value: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+
+def _read(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    head, body, _ = token.split(".")
+    return tuple(json.loads(base64.urlsafe_b64decode(each + "==")) for each in (head, body))  # pyright: ignore
+
+
+async def test_a_real_session_passes(house: House) -> None:
+    person, token = await _session(house)
+    assert await _verify(person, token) == 204
+
+
+async def test_1_a_token_that_names_no_algorithm_does_not_count(house: House) -> None:
+    person, token = await _session(house)
+    head, body = _read(token)
+    assert await _verify(person, f"{_part({**head, 'alg': 'none'})}.{_part(body)}.") == 401
+
+
+async def test_2_a_token_signed_with_the_public_key_does_not_count(house: House) -> None:
+    person, token = await _session(house)
+    head, body = _read(token)
+    public = house.keyring.jwks()["keys"][0]
+    key = OctKey.import_key(public["x"])
+    forged = jws.serialize_compact(
+        {**head, "alg": "HS256"}, json.dumps(body), key, algorithms=["HS256"]
+    )
+    assert await _verify(person, forged) == 401
+
+
+async def test_3_a_ticket_is_no_session_and_a_session_no_ticket(house: House) -> None:
+    stranger, session = await _session(house)
+    ticket = (await house.visitor("10.3.3.3").join())["token"]
+    assert await _verify(stranger, ticket) == 401
+    bearer = {"authorization": f"Bearer {session}"}
+    assert (await stranger.ask("GET", "status", headers=bearer)).status_code == 401
+
+
+async def test_4_a_session_of_another_room_does_not_count(house: House) -> None:
+    person, token = await _session(house)
+    await house.rooms.of("{other}").open(RoomOptions())
+    house.rooms.forget()
+    assert await _verify(person, token, "other") == 401
+
+
+async def test_5_an_old_session_is_only_renewed_while_it_lasts(redis_url: str) -> None:
+    clock = HandClock()
+    async with hands.house(redis_url, clock=clock, session_s=300) as house:
+        person, token = await _session(house)
+        await clock.advance(119)
+        assert await _verify(person, token) == 204
+        await clock.advance(400)
+        assert await _verify(person, token) == 401
+
+
+async def test_5_a_token_from_the_future_does_not_count(house: House) -> None:
+    person, token = await _session(house)
+    claims = house.desk.check_session(token, QUEUE)
+    for ahead, status in ((20, 204), (60, 401)):
+        later = msgspec.structs.replace(claims, nbf=int(house.desk.now_s()) + ahead)
+        assert await _verify(person, house.keyring.sign(later)) == status
+
+
+@pytest.mark.parametrize("kid", ["unknown", "../../etc/passwd", "x" * 3000, "' OR 1=1 --", ""])
+async def test_6_a_strange_key_id_does_not_count(house: House, kid: str) -> None:
+    person, token = await _session(house)
+    head, _ = _read(token)
+    _, body, signature = token.split(".")
+    assert await _verify(person, f"{_part({**head, 'kid': kid})}.{body}.{signature}") == 401
+
+
+@pytest.mark.parametrize("name", ["jwk", "jku", "x5u", "crit"])
+async def test_6_a_token_does_not_bring_its_own_key(house: House, name: str) -> None:
+    person, token = await _session(house)
+    head, _ = _read(token)
+    _, body, signature = token.split(".")
+    own = {**head, name: {"kty": "OKP", "crv": "Ed25519", "x": "AAAA"}}
+    assert await _verify(person, f"{_part(own)}.{body}.{signature}") == 401
+
+
+async def test_7_nothing_of_an_earlier_epoch_counts(house: House) -> None:
+    person, token = await _session(house)
+    waiting = house.visitor("10.3.3.3")
+    await waiting.join()
+    await house.control.revoke_everything()
+    await house.room.pulse()
+    assert await _verify(person, token) == 401
+    assert (await waiting.ask("GET", "status")).status_code == 401
+
+
+async def test_8_a_retired_key_does_not_count_and_the_one_before_does(house: House) -> None:
+    person, token = await _session(house)
+    house.keyring.rotate(Kind.SESSION, house.desk.bits)
+    fresh = house.visitor("10.7.7.7")
+    assert await _verify(fresh, token) == 204
+    house.keyring.retire(Kind.SESSION)
+    house.desk._checked.clear()  # pyright: ignore[reportPrivateUsage]
+    assert await _verify(person, token) == 401
+
+
+async def test_9_and_10_a_token_is_written_in_one_way_only(house: House) -> None:
+    person, token = await _session(house)
+    head, body, signature = token.split(".")
+    for bent in (
+        f"{head}=.{body}.{signature}",
+        f"{head}.{body}.{signature}=",
+        f"{head}.{body}.{signature[:-4]}",
+        f"{head}.{body}",
+        f"{token}.{signature}",
+        token.replace(".", "..", 1),
+        f"{token}%C3%A9",
+    ):
+        assert await _verify(person, bent) == 401
+    twice = base64.urlsafe_b64encode(b'{"aud":"shop","aud":"other"}').rstrip(b"=").decode()
+    assert await _verify(person, f"{head}.{twice}.{signature}") == 401
+
+
+async def test_11_eight_kilobytes_of_cookie_do_not_count(house: House) -> None:
+    person, token = await _session(house)
+    assert await _verify(person, token + "A" * 8192) == 401
+
+
+async def test_12_two_answers_to_one_question_are_refused(house: House) -> None:
+    person, token = await _session(house)
+    name = f"__Host-wr_s_{QUEUE}"
+    path = f"/v1/verify?queue={QUEUE}"
+    twice = await person.get(path, headers={"cookie": f"{name}={token}; {name}=other"})
+    assert twice.status_code == 401
+    headers = {"cookie": f"{name}={token}", "wr-session": "other"}
+    assert (await person.get(path, headers=headers)).status_code == 400
+
+
+async def test_30_and_33_a_copied_session_dies_with_its_owner_s(house: House) -> None:
+    person = house.visitor()
+    begun = await person.enter()
+    thief = house.visitor("10.8.8.8")
+    assert await _verify(thief, begun["session_token"]) == 204
+    path = f"/api/v1/sessions/{begun['session_id']}"
+    assert (await person.post(f"{path}/complete")).status_code == 200
+    assert await _verify(thief, begun["session_token"]) == 401
+    sent = await thief.get(
+        f"/v1/verify/envoy/{QUEUE}/checkout", headers={"wr-session": begun["session_token"]}
+    )
+    assert sent.status_code == 429
+
+
+async def test_a_session_that_an_operator_ends_stops_passing_at_once(house: House) -> None:
+    person, token = await _session(house)
+    other, another = await _session(house)
+    assert await _verify(person, token) == 204
+    kicked = house.desk.check_session(token, QUEUE).sub
+    operator = await house.operator("operator")
+    path = f"/api/v1/admin/queues/{QUEUE}/sessions/{kicked}"
+    assert (await operator.http.delete(path)).status_code == 204
+    assert await _verify(person, token) == 401
+    assert await _verify(other, another) == 204
+
+
+async def test_31_and_34_a_session_is_not_renewed_once_it_is_complete(house: House) -> None:
+    person = house.visitor()
+    begun = await person.enter()
+    headers = {"wr-session": begun["session_token"]}
+    path = f"/api/v1/sessions/{begun['session_id']}"
+    assert (await person.post(f"{path}/renew", headers=headers)).status_code == 200
+    headers = {"wr-session": person.cookie(f"s_{QUEUE}")}
+    assert (await person.post(f"{path}/complete", headers=headers)).status_code == 200
+    assert (await person.post(f"{path}/renew", headers=headers)).status_code == 410
+    assert (await house.room.pulse()).inside == 0
+
+
+async def test_32_a_sealed_return_is_for_one_room_and_one_host(house: House) -> None:
+    await house.rooms.of("{other}").open(RoomOptions())
+    house.rooms.forget()
+    person = house.visitor()
+    sent = await person.get(
+        f"/v1/verify?queue={QUEUE}",
+        headers={"x-original-uri": "/checkout", "x-original-host": "shop.test"},
+    )
+    sealed = sent.headers["wr-location"].partition("r=")[2]
+    assert (await person.get(f"/wait/{QUEUE}?r={sealed}")).status_code == 200
+    assert (await person.get(f"/wait/other?r={sealed}")).status_code == 400
+    assert (await person.get(f"/wait/{QUEUE}?r={forged(sealed)}")).status_code == 400
+
+
+async def test_56_ids_alone_open_nothing(house: House) -> None:
+    person = house.visitor()
+    begun = await person.enter()
+    stranger = house.visitor("10.8.8.8")
+    mine = await stranger.enter()
+    path = f"/api/v1/sessions/{begun['session_id']}"
+    assert (await stranger.get(path)).status_code == 401
+    headers = {"wr-session": mine["session_token"]}
+    assert (await stranger.get(path, headers=headers)).status_code == 404

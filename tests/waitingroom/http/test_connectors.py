@@ -1,0 +1,72 @@
+"""What proxies are told."""
+
+from tests.waitingroom.http.hands import QUEUE, House
+
+PAGE = {"accept": "text/html"}
+
+
+async def test_nginx_is_told_in_the_statuses_that_it_knows(house: House) -> None:
+    person = house.visitor()
+    headers = {"x-original-uri": "/checkout", "x-original-host": "shop.test"}
+    told = await person.get(f"/v1/verify?queue={QUEUE}", headers=headers)
+    assert told.status_code == 401
+    assert told.headers["wr-location"].startswith("/wait/shop?r=")
+    assert told.json()["code"] == "WAITING_ROOM_REQUIRED"
+    await person.enter()
+    passed = await person.get(f"/v1/verify?queue={QUEUE}")
+    assert (passed.status_code, passed.headers["wr-queue"]) == (204, "shop")
+
+
+async def test_traefik_s_visitors_are_redirected_or_told(house: House) -> None:
+    person = house.visitor()
+    path = f"/v1/verify?queue={QUEUE}&mode=redirect"
+    headers = {"x-forwarded-uri": "/checkout?a=1", "x-forwarded-method": "GET"}
+    sent = await person.get(path, headers={**PAGE, **headers})
+    assert sent.status_code == 303
+    page = await person.get(sent.headers["location"])
+    assert "/checkout?a=1" in page.text
+    post = await person.get(path, headers={**PAGE, **headers, "x-forwarded-method": "POST"})
+    assert (post.status_code, post.headers["retry-after"]) == (429, "5")
+
+
+async def test_envoy_asks_with_the_visitor_s_own_method_and_path(house: House) -> None:
+    person = house.visitor()
+    path = f"/v1/verify/envoy/{QUEUE}/checkout/seats?row=4"
+    sent = await person.get(path, headers=PAGE)
+    assert sent.status_code == 303
+    assert "/checkout/seats?row=4" in (await person.get(sent.headers["location"])).text
+    assert (await person.post(path, headers=PAGE)).status_code == 429
+    await person.enter()
+    assert (await person.post(path)).status_code == 200
+
+
+async def test_fail_open_lets_everybody_through_and_is_seen(house: House) -> None:
+    await house.control.fail_open(60)
+    await house.room.pulse()
+    assert (await house.visitor().get(f"/v1/verify?queue={QUEUE}")).status_code == 204
+    config = (await house.visitor().get("/v1/connector-config")).json()
+    assert config["queues"][0]["fail_open"] is True
+
+
+async def test_connectors_get_the_keys_to_come_as_well(house: House) -> None:
+    told = (await house.visitor().get("/.well-known/jwks.json")).json()
+    assert len(told["keys"]) == 2
+    assert all("d" not in key for key in told["keys"])
+
+
+async def test_rules_are_checked_kept_and_handed_out(house: House) -> None:
+    admin = await house.operator()
+    path = f"/api/v1/admin/queues/{QUEUE}/rules"
+    rules = [{"path": "/checkout*", "methods": ["POST"]}]
+    dry = await admin.http.put(f"{path}?dry_run=true", json=rules)
+    assert dry.status_code == 200
+    assert (await admin.get(path)).json()["rules"] == []
+    assert (await admin.http.put(f"{path}?dry_run=perhaps", json=rules)).status_code == 400
+    assert (await house.visitor().get(f"/v1/verify?queue={QUEUE}&mode=x")).status_code == 400
+    assert (await admin.http.put(path, json=[{"path": "x"}])).status_code == 422
+    await admin.http.put(path, json=rules)
+    await house.room.pulse()
+    config = await house.visitor().get("/v1/connector-config")
+    assert config.json()["queues"][0]["rules"][0]["path"] == "/checkout*"
+    same = {"if-none-match": config.headers["etag"]}
+    assert (await house.visitor().get("/v1/connector-config", headers=same)).status_code == 304

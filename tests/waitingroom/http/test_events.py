@@ -1,0 +1,76 @@
+"""Events over HTTP: planned, looked at as if they were on, called off."""
+
+from typing import Any
+
+from tests.waitingroom.http.hands import QUEUE, House
+from waystation.waitingroom.http.care import Care
+from waystation.waitingroom.http.visitors.telling import instant
+
+ROOT = f"/api/v1/admin/queues/{QUEUE}"
+
+
+async def _times(house: House, first_s: int, last_s: int) -> dict[str, Any]:
+    now_ms = (await house.room.pulse()).now_ms
+    return {
+        "event_start_time": instant(now_ms + first_s * 1000),
+        "event_end_time": instant(now_ms + last_s * 1000),
+    }
+
+
+async def test_an_event_is_planned_looked_at_and_called_off(house: House) -> None:
+    admin = await house.operator()
+    settings = {"new_users_per_minute": 600, "total_active_users": 70}
+    asked = {"name": "Gala", "settings": settings, **await _times(house, 600, 1200)}
+    planned = await admin.post(f"{ROOT}/events", asked)
+    assert planned.status_code == 201
+    found = await admin.get(f"{ROOT}/events/{planned.json()['id']}")
+    assert (found.json()["status"], found.json()["settings"]["max_active"]) == ("planned", 70)
+    assert found.json()["settings"]["admission_rate"] == 10
+    assert (await admin.get(ROOT)).json()["settings"]["max_active"] == 1000
+    [listed] = (await admin.get(f"{ROOT}/events")).json()["events"]
+    assert listed == found.json()
+    overlaps = await admin.post(f"{ROOT}/events", asked)
+    assert (overlaps.status_code, overlaps.json()["code"]) == (409, "WRONG_STATE")
+    path = f"{ROOT}/events/{planned.json()['id']}"
+    assert (await admin.http.delete(path)).status_code == 204
+    assert (await admin.http.delete(path)).status_code == 404
+
+
+async def test_what_is_due_begins_and_its_line_says_so(house: House) -> None:
+    admin = await house.operator()
+    asked = {**await _times(house, 0, 600), "settings": {"queueing_method": "reject"}}
+    planned = await admin.post(f"{ROOT}/events", asked)
+    assert planned.json()["status"] == "running"
+    status = (await admin.get(f"{ROOT}/status")).json()
+    assert status["event_id"] == planned.json()["id"]
+    person = house.visitor()
+    await person.arrive()
+    assert (await person.ask("POST", "enqueue", {})).json()["code"] == "REJECTED"
+    await admin.http.delete(f"{ROOT}/events/{planned.json()['id']}")
+    assert (await person.ask("POST", "enqueue", {})).status_code == 201
+
+
+async def test_the_duties_of_the_room_keep_its_plan(house: House) -> None:
+    admin = await house.operator()
+    care = Care(house.rooms, house.desk.metrics)
+    now_ms = (await house.room.pulse()).now_ms
+    asked = {"prequeue_start_time": instant(now_ms - 1000), **await _times(house, 0, 600)}
+    assert (await admin.post(f"{ROOT}/events", asked)).json()["status"] == "gathering"
+    await care.open_due()
+    [event] = (await admin.get(f"{ROOT}/events")).json()["events"]
+    assert event["status"] == "running"
+
+
+async def test_an_event_that_cannot_be_is_refused(house: House) -> None:
+    admin = await house.operator()
+    good = await _times(house, 600, 1200)
+    for wrong, status in (
+        ({"event_end_time": good["event_start_time"]}, 422),
+        ({"event_start_time": "2030-01-01T10:00:00"}, 400),
+        ({"settings": {"speed": 1}}, 422),
+        ({"shuffle_at_event_start": True}, 422),
+        ({"event_end_time": "9999-12-31T23:59:59Z"}, 422),
+    ):
+        assert (await admin.post(f"{ROOT}/events", {**good, **wrong})).status_code == status
+    operator = await house.operator("operator")
+    assert (await operator.post(f"{ROOT}/events", good)).status_code == 403

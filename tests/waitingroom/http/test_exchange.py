@@ -1,0 +1,78 @@
+"""How a request's body is read: to its end, and not a step further."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from waystation.waitingroom.http.framework import exchange
+from waystation.waitingroom.http.framework.exchange import MOST_BODY, Message, Request, Scope
+from waystation.waitingroom.http.framework.problems import Problem
+
+
+def _asked(*parts: bytes, end: bool = True, told: dict[str, str] | None = None) -> Request:
+    """A request whose body comes in parts; asking beyond the last one is a failure."""
+    scope: Scope = {
+        "method": "POST",
+        "path": "/",
+        "headers": [(n.encode(), v.encode()) for n, v in (told or {}).items()],
+    }
+    messages: Iterator[Message] = iter(
+        {"type": "http.request", "body": part, "more_body": not (end and at == len(parts))}
+        for at, part in enumerate(parts, start=1)
+    )
+
+    async def receive() -> Message:
+        for message in messages:
+            return message
+        raise AssertionError("all of it was here already")
+
+    return Request(scope, receive, "")
+
+
+async def test_a_body_whose_length_was_told_is_not_asked_for_again_when_it_is_here() -> None:
+    assert await _asked(b"{", b"}", end=False, told={"content-length": "2"}).body() == b"{}"
+
+
+async def test_nothing_is_asked_for_where_nothing_was_told() -> None:
+    assert await _asked(told={"content-length": "0"}).body() == b""
+
+
+async def test_a_body_of_unknown_length_is_read_to_its_end() -> None:
+    assert await _asked(b"{", b"}", b"").body() == b"{}"
+
+
+async def test_the_end_counts_where_the_told_length_does_not() -> None:
+    both = {"content-length": "1", "transfer-encoding": "chunked"}
+    assert await _asked(b"{", b"}", told=both).body() == b"{}"
+
+
+async def test_a_body_that_stops_short_is_what_came() -> None:
+    assert await _asked(b"{", told={"content-length": "2"}).body() == b"{"
+
+
+@pytest.mark.parametrize("told", [{"content-length": "5000"}, {}])
+async def test_a_body_that_is_too_long_is_refused(told: dict[str, str]) -> None:
+    with pytest.raises(Problem, match="4096"):
+        await _asked(b"x" * MOST_BODY, b"x", told=told).body()
+
+
+@pytest.mark.parametrize("told", [{"content-length": "10"}, {}])
+async def test_a_body_that_does_not_come_is_not_waited_for(
+    told: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "PATIENCE_S", 0.05)
+    scope: Scope = {
+        "method": "POST",
+        "path": "/",
+        "headers": [(n.encode(), v.encode()) for n, v in told.items()],
+    }
+
+    async def drip() -> Message:
+        await asyncio.sleep(0.02)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    with pytest.raises(Problem) as refused:
+        await Request(scope, drip, "").body(most=1_000_000 if told else MOST_BODY)
+    assert (refused.value.status, refused.value.code) == (408, "BODY_TOO_SLOW")
+    assert refused.value.headers["connection"] == "close"

@@ -1,0 +1,245 @@
+"""Webhooks: what a site is told, signed, in order, and again until it has taken it."""
+
+import hashlib
+import hmac
+import socket
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.ports import free_port
+from tests.waitingroom.http import hands
+from tests.waitingroom.http.hands import QUEUE, House, Person
+from waystation.core.clock import HandClock
+from waystation.core.errors import InvalidOption
+from waystation.waitingroom.http.desk import DeskOptions
+from waystation.waitingroom.http.framework.addresses import networks
+from waystation.waitingroom.http.hooks import outside
+from waystation.waitingroom.http.hooks.courier import Courier, courier_of
+from waystation.waitingroom.http.server import serving
+
+HOOKS = f"/api/v1/admin/queues/{QUEUE}/webhooks"
+INSIDE = ("127.0.0.0/8",)
+
+
+class Listener:
+    """A site that wants to know."""
+
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}/heard?shop=1"
+        self.answer = 204
+        self.heard: list[tuple[dict[str, str], bytes]] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        body = (await receive())["body"]
+        self.heard.append(({n.decode(): v.decode() for n, v in scope["headers"]}, body))
+        headers = [(b"location", b"http://127.0.0.1:1/")]
+        await send({"type": "http.response.start", "status": self.answer, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+    def events(self) -> list[dict[str, Any]]:
+        return [each for _, body in self.heard for each in msgspec.json.decode(body)["events"]]
+
+
+@pytest.fixture
+async def listener() -> AsyncGenerator[Listener]:
+    port = free_port()
+    built = Listener(port)
+    async with serving(built, host="127.0.0.1", port=port):
+        yield built
+
+
+@pytest.fixture
+async def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+async def house(redis_url: str, clock: HandClock) -> AsyncGenerator[House]:
+    options = DeskOptions(poll_floor_ms=0, webhook_networks=INSIDE)
+    async with hands.house(redis_url, options, clock=clock) as built:
+        yield built
+
+
+async def _hooked(house: House, listener: Listener, *events: str) -> tuple[Person, dict[str, Any]]:
+    admin = await house.operator()
+    made = await admin.post(HOOKS, {"url": listener.url, "events": list(events)})
+    assert made.status_code == 201, made.text
+    return admin, made.json()
+
+
+async def test_a_site_hears_what_it_asked_for_in_order_and_signed(
+    house: House, listener: Listener
+) -> None:
+    _, hook = await _hooked(house, listener, "waiting", "admitted")
+    courier = courier_of(house.desk)
+    place = await house.visitor().join()
+    await house.admission.admit_now(1)
+    await courier.carry()
+    await courier.carry()
+    assert [each["event"] for each in listener.events()] == ["waiting", "admitted"]
+    assert {each["subject"] for each in listener.events()} == {place["position_id"]}
+    assert "network" not in listener.events()[0]
+    headers, body = listener.heard[0]
+    stamp, _, mac = headers["wr-signature"].partition(",v1=")
+    said = stamp.removeprefix("t=").encode() + b"." + body
+    assert mac == hmac.new(hook["secret"].encode(), said, hashlib.sha256).hexdigest()
+    assert headers["wr-delivery"] == listener.events()[-1]["id"]
+
+
+async def test_what_was_not_taken_comes_again_later_and_nothing_is_skipped(
+    house: House, listener: Listener, clock: HandClock
+) -> None:
+    admin, _ = await _hooked(house, listener, "waiting")
+    courier = courier_of(house.desk)
+    listener.answer = 500
+    await house.visitor().join()
+    await courier.carry()
+    await courier.carry()
+    assert len(listener.heard) == 1
+    [told] = (await admin.get(HOOKS)).json()["webhooks"]
+    assert (told["failures"], told["last_error"]) == (1, "the answer was 500")
+    listener.answer = 200
+    await house.visitor("10.1.1.2").join()
+    await clock.advance(3)
+    await courier.carry()
+    assert len(listener.heard) == 2
+    assert len(msgspec.json.decode(listener.heard[1][1])["events"]) == 2
+    [told] = (await admin.get(HOOKS)).json()["webhooks"]
+    assert (told["failures"], told["delivered"]) == (0, 2)
+
+
+async def test_of_several_processes_one_carries(house: House, listener: Listener) -> None:
+    await _hooked(house, listener, "waiting")
+    couriers = [
+        Courier(house.store, house.rooms, owner=name, inside=networks(INSIDE), clock=house.clock)
+        for name in ("one", "two")
+    ]
+    await house.visitor().join()
+    for courier in couriers:
+        await courier.carry()
+    assert len(listener.heard) == 1
+
+
+async def test_whoever_asked_for_it_is_told_by_the_site_that_it_is_their_turn(
+    house: House, listener: Listener
+) -> None:
+    await _hooked(house, listener, "admitted")
+    person, other = house.visitor(), house.visitor("10.1.1.2")
+    await person.join()
+    await other.join()
+    assert (await person.ask("POST", "notify", {"handle": "order-17"})).status_code == 201
+    assert (await other.ask("POST", "notify", {"handle": "order-18"})).status_code == 201
+    assert (await other.ask("DELETE", "notify")).status_code == 204
+    assert (await person.ask("POST", "notify", {"handle": "a b<c>"})).status_code == 400
+    await house.admission.admit_now(2)
+    await courier_of(house.desk).carry()
+    assert [each.get("notify") for each in listener.events()] == ["order-17", None]
+
+
+async def test_a_handle_of_somebody_gone_is_not_kept(house: House) -> None:
+    person = house.visitor()
+    place = await person.join()
+    position = house.room.keys.of(place["position_id"]).position
+    await house.store.redis.delete(position)
+    assert (await person.ask("POST", "notify", {"handle": "x"})).status_code == 410
+    assert await house.store.redis.exists(position) == 0
+
+
+async def test_a_webhook_is_tried_out_and_taken_away(house: House, listener: Listener) -> None:
+    admin, hook = await _hooked(house, listener)
+    tried = await admin.post(f"{HOOKS}/{hook['id']}/test")
+    assert tried.json() == {"taken": True, "error": ""}
+    assert listener.events()[0]["event"] == "ping"
+    listener.answer = 302
+    assert (await admin.post(f"{HOOKS}/{hook['id']}/test")).json()["taken"] is False
+    assert hook["secret"] not in (await admin.get(HOOKS)).text
+    assert (await admin.http.delete(f"{HOOKS}/{hook['id']}")).status_code == 204
+    assert (await admin.http.delete(f"{HOOKS}/{hook['id']}")).status_code == 404
+    assert (await admin.post(HOOKS, {"url": listener.url, "events": ["x"]})).status_code == 422
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.org/", "ftp://example.org/", "https://user@example.org/",
+        "https://", "https://e.test\\@127.0.0.1/", "https://a b/", "https://e.test:99999/",
+        "https://" + "x" * 600,
+    ],
+)  # fmt: skip
+def test_41_a_webhook_s_address_is_plain_and_public(url: str) -> None:
+    with pytest.raises(InvalidOption):
+        outside.checked(url, ())
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "localhost", "10.0.0.1", "169.254.169.254", "[::1]", "[::ffff:127.0.0.1]",
+     "0.0.0.0", "2130706433", "[fe80::1]", "[fd00::1]", "224.0.0.1"],
+)  # fmt: skip
+def test_41_a_webhook_does_not_lead_inside(host: str) -> None:
+    with pytest.raises(outside.Unreachable, match=r"inside|nobody knows"):
+        outside.post(f"https://{host}/", b"", {}, ())
+
+
+def test_41_a_name_is_asked_for_once_so_that_it_cannot_change_its_mind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    reached: list[str] = []
+    real = socket.getaddrinfo
+
+    def rebinding(host: str, port: int, *rest: Any, **more: Any) -> Any:
+        asked.append(host)
+        return real("127.0.0.1" if len(asked) > 1 else "8.8.8.8", port, *rest, **more)
+
+    def connect(address: tuple[str, int], timeout: float) -> socket.socket:
+        reached.append(address[0])
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket, "getaddrinfo", rebinding)
+    monkeypatch.setattr(socket, "create_connection", connect)
+    with pytest.raises(outside.Unreachable, match=r"rebinding\.test does not answer"):
+        outside.post("https://rebinding.test/", b"", {}, ())
+    assert (asked, reached) == (["rebinding.test"], ["8.8.8.8"])
+
+
+INSIDE_LITERALS = (
+    "127.0.0.1", "127.1", "2130706433", "0x7f000001", "10.0.0.1", "169.254.169.254", "[::1]",
+    "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]", "[64:ff9b:1::1]", "[2002:7f00:1::]", "localhost",
+    "shop.localhost", "localhost.",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("host", INSIDE_LITERALS)
+async def test_an_address_inside_is_refused_when_the_webhook_is_made(
+    house: House, host: str
+) -> None:
+    house.desk.inside = ()
+    admin = await house.operator()
+    path = f"/api/v1/admin/queues/{QUEUE}/webhooks"
+    told = await admin.post(path, {"url": f"https://{host}/room"})
+    assert (told.status_code, told.json()["code"]) == (422, "INVALID_OPTION")
+    assert "leads inside, where no webhook may go" in told.json()["detail"]
+
+
+def test_an_address_inside_that_was_named_is_allowed() -> None:
+    for url in ("http://127.0.0.1:9/x", "https://127.0.0.1/", "https://[64:ff9b::7f00:1]/"):
+        assert outside.checked(url, networks(INSIDE)) == url
+    for url in ("https://8.8.8.8/", "https://[64:ff9b::808:808]/", "https://shop.example/"):
+        assert outside.checked(url, ()) == url
+
+
+async def test_a_site_that_is_away_is_told_later(house: House) -> None:
+    admin = await house.operator()
+    away = f"http://127.0.0.1:{free_port()}/"
+    hook = (await admin.post(HOOKS, {"url": away})).json()
+    tried = await admin.post(f"{HOOKS}/{hook['id']}/test")
+    assert tried.json() == {
+        "taken": False,
+        "error": "127.0.0.1 does not answer: ConnectionRefusedError",
+    }

@@ -1,0 +1,136 @@
+"""Invitations and access codes, from the operator's hand to a place in line."""
+
+import asyncio
+from typing import Any
+
+from tests.waitingroom.http import hands
+from tests.waitingroom.http.hands import QUEUE, House, Person
+from waystation.core.clock import HandClock
+
+ROOT = f"/api/v1/admin/queues/{QUEUE}"
+
+
+async def _codes(admin: Person, **more: Any) -> list[str]:
+    made = await admin.post(f"{ROOT}/codes", {"batch": "press", "count": 1, "lane": 2, **more})
+    assert made.status_code == 201, made.text
+    return made.json()["codes"]
+
+
+async def test_whoever_was_invited_comes_with_a_link(house: House) -> None:
+    admin = await house.operator()
+    await house.room.write({"invite_only": "1"})
+    made = await admin.post(f"{ROOT}/invites", {"keys": ["ada", "bob"], "lane": 3})
+    assert made.status_code == 201
+    ada, bob = made.json()["invites"]
+    guest = house.visitor()
+    page = await guest.get(ada["url"])
+    assert 'data-status="new"' in page.text
+    joined = await guest.ask("POST", "enqueue", {"ticket": ada["ticket"]})
+    assert (joined.status_code, joined.json()["lane"]) == (201, 3)
+
+    gone = await admin.http.delete(f"{ROOT}/invites/{bob['jti']}")
+    assert gone.status_code == 204
+    other = house.visitor("10.2.2.2")
+    await other.arrive()
+    refused = await other.ask("POST", "enqueue", {"ticket": bob["ticket"]})
+    assert (refused.status_code, refused.json()["code"]) == (401, "INVALID_TOKEN")
+
+
+async def test_a_line_for_the_invited_asks_for_a_code_with_or_without_script(house: House) -> None:
+    admin = await house.operator()
+    await house.room.write({"invite_only": "1"})
+    [code] = await _codes(admin)
+    person = house.visitor()
+    page = await person.get(f"/wait/{QUEUE}")
+    assert 'data-status="invite"' in page.text
+    assert (await person.ask("POST", "enqueue", {})).json()["code"] == "INVITE_REQUIRED"
+    wrong = await person.http.post(f"/wait/{QUEUE}/join", data={"code": "WRONG"})
+    assert wrong.headers["location"].endswith("&trouble=code")
+    page = await person.get(wrong.headers["location"])
+    assert "does not count, or is used up" in page.text
+    joined = await person.http.post(f"/wait/{QUEUE}/join", data={"code": code})
+    page = await person.get(joined.headers["location"])
+    assert 'data-status="waiting"' in page.text
+    assert (await house.room.pulse()).lanes == (0, 0, 1, 0)
+
+
+async def test_14_a_hundred_uses_of_one_code_at_once_are_one_place(house: House) -> None:
+    [code] = await _codes(await house.operator())
+    people = [house.visitor(f"10.5.1.{number}") for number in range(100)]
+    await asyncio.gather(*(person.arrive() for person in people))
+    answers = await asyncio.gather(
+        *(person.ask("POST", "enqueue", {"code": code}) for person in people)
+    )
+    assert sorted(answer.status_code for answer in answers) == [201] + [403] * 99
+    assert (await house.room.pulse()).waiting == 1
+
+
+async def test_59_a_guesser_learns_nothing_from_a_code_that_is_nearly_right(redis_url: str) -> None:
+    async with hands.house(redis_url, clock=HandClock()) as house:
+        right, used = await _codes(await house.operator(), count=2)
+        first = house.visitor("10.6.0.1")
+        await first.arrive()
+        assert (await first.ask("POST", "enqueue", {"code": used})).status_code == 201
+        wrong = right[:-1] + ("0" if right[-1] != "0" else "1")
+        told: set[str] = set()
+        for number, code in enumerate([wrong, right[:4], used, "0000-0000-0000", "x"]):
+            guesser = house.visitor(f"10.6.1.{number}")
+            await guesser.arrive()
+            before = await _calls(house)
+            answer = await guesser.ask("POST", "enqueue", {"code": code})
+            assert await _calls(house) - before == 1
+            body = answer.json()
+            del body["request_id"]
+            told.add(f"{answer.status_code} {body} {sorted(answer.headers)}")
+        assert len(told) == 1
+        assert "CODE_INVALID" in told.pop()
+
+
+async def test_59_guessing_codes_is_slow(house: House) -> None:
+    guesser = house.visitor("10.8.8.8")
+    await guesser.arrive()
+    codes = [
+        (await guesser.ask("POST", "enqueue", {"code": f"{n}"})).status_code for n in range(15)
+    ]
+    assert codes[0] == 403
+    assert codes[-1] == 429
+
+
+async def test_codes_are_seen_once_counted_and_taken_back(house: House) -> None:
+    admin = await house.operator()
+    [code] = await _codes(admin, uses=3)
+    person = house.visitor()
+    await person.arrive()
+    await person.ask("POST", "enqueue", {"code": code})
+    [batch] = (await admin.get(f"{ROOT}/codes")).json()["batches"]
+    assert (batch["batch"], batch["codes"], batch["used"], batch["uses"]) == ("press", 1, 1, 3)
+    assert (await admin.http.delete(f"{ROOT}/codes/press")).status_code == 204
+    assert (await admin.http.delete(f"{ROOT}/codes/press")).status_code == 404
+    assert code not in (await admin.get("/api/v1/admin/audit")).text
+    operator = await house.operator("operator")
+    assert (await operator.post(f"{ROOT}/codes", {"batch": "b", "count": 1})).status_code == 403
+    wrongs: list[dict[str, Any]] = [{"keys": []}, {"keys": [""]}, {"keys": ["a"], "minutes": 0}]
+    for wrong in wrongs:
+        assert (await admin.post(f"{ROOT}/invites", wrong)).status_code == 422
+
+
+async def _calls(house: House) -> int:
+    """Script calls that the store has answered, which is what a wrong guess costs."""
+    raw: Any = await house.store.redis.info("commandstats")
+    return raw.get("cmdstat_evalsha", {}).get("calls", 0)
+
+
+async def test_a_revocation_is_kept_as_long_as_its_invitation_counts(house: House) -> None:
+    admin = await house.operator()
+    asked = {"keys": ["ada"], "minutes": 10}
+    (made,) = (await admin.post(f"{ROOT}/invites", asked)).json()["invites"]
+    assert (await admin.http.delete(f"{ROOT}/invites/{made['jti']}")).status_code == 204
+    left_s = await house.store.redis.ttl(house.room.keys.revocation_of(made["jti"]))
+    assert 540 < left_s <= 660
+    person = house.visitor()
+    await person.arrive()
+    refused = await person.ask("POST", "enqueue", {"ticket": made["ticket"]})
+    assert refused.status_code == 401
+    # What somebody else has signed says nothing about itself.
+    await admin.http.delete(f"{ROOT}/invites/somebody-else-s")
+    assert await house.store.redis.ttl(house.room.keys.revocation_of("somebody-else-s")) > 86_400

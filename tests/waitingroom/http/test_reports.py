@@ -1,0 +1,66 @@
+"""What happened, for people and for spreadsheets."""
+
+import csv
+import io
+
+import pytest
+
+from tests.waitingroom.http import hands
+from tests.waitingroom.http.hands import QUEUE, House
+from waystation.core.clock import HandClock
+from waystation.waitingroom.hours import percentile
+from waystation.waitingroom.http.operators.operators import Role
+
+ROOT = f"/api/v1/admin/queues/{QUEUE}"
+
+
+async def test_a_day_is_told_hour_by_hour(redis_url: str) -> None:
+    clock = HandClock()
+    async with hands.house(redis_url, clock=clock) as house:
+        viewer = await house.operator("viewer")
+        await house.visitor("10.0.0.1").join()
+        await clock.advance(90)
+        await house.admission.admit_now(1)
+        await clock.advance(3600)
+        await house.visitor("10.0.0.2").join()
+        told = (await viewer.get(f"{ROOT}/analytics?hours=2")).json()["hours"]
+        assert [hour["enqueued"] for hour in told] == [1, 1]
+        assert (told[0]["admitted"], told[0]["wait_p50_s"]) == (1, 91)
+        assert len((await viewer.get(f"{ROOT}/analytics")).json()["hours"]) == 24
+        for wrong in ("0", "25", "x", "1e3", "-1", "\u0663"):
+            answer = await viewer.get(f"{ROOT}/analytics", params={"hours": wrong})
+            assert answer.status_code == 422
+
+
+async def test_the_same_is_a_file_for_a_spreadsheet(house: House) -> None:
+    viewer = await house.operator("viewer")
+    await house.visitor().join()
+    saved = await viewer.get(f"{ROOT}/export?hours=1")
+    assert saved.headers["content-type"].startswith("text/csv")
+    assert saved.headers["content-disposition"] == 'attachment; filename="shop-hours.csv"'
+    [row] = csv.DictReader(io.StringIO(saved.text))
+    assert (row["enqueued"], row["wait_p50_s"]) == ("1", "")
+
+
+@pytest.mark.parametrize(
+    "evil", ['=HYPERLINK("https://evil.test")', "+1", "-1+1", "@SUM(A1)", "\t=1", "a\r\nb,c"]
+)
+async def test_42_nothing_in_an_export_is_run_or_breaks_out_of_its_cell(
+    house: House, evil: str
+) -> None:
+    admin = await house.operator()
+    printable = evil.strip() if evil.isprintable() else f"@{evil.strip()[:1]}"
+    key = await house.app.operators.issue(printable, Role.ADMIN)
+    other = house.visitor(authorization=f"Bearer {key}")
+    await other.post(f"{ROOT}/message", {"text": {"en": evil}})
+    saved = await admin.get("/api/v1/admin/audit/export")
+    rows = list(csv.DictReader(io.StringIO(saved.text, newline="")))
+    assert [row["action"] for row in rows] == ["message"]
+    assert not rows[0]["who"].startswith(("=", "+", "-", "@", "\t", "\r"))
+    assert len(saved.text.splitlines()) == 2
+
+
+def test_percentiles_are_those_of_the_buckets() -> None:
+    kept = {"wait_le_2": 50, "wait_le_91": 45, "wait_le_1024": 5, "total_left": 9}
+    assert [percentile(kept, share) for share in (0.5, 0.9, 0.99)] == [2, 91, 1024]
+    assert percentile({}, 0.5) is None

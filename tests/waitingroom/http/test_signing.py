@@ -1,0 +1,114 @@
+"""Keys change while people wait and shop, and nobody notices."""
+
+import asyncio
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.waitingroom.http import hands
+from tests.waitingroom.http.hands import QUEUE, House
+from waystation.core.clock import HandClock
+from waystation.core.errors import WrongState
+from waystation.waitingroom.http.app import App
+from waystation.waitingroom.http.keyfile import ANNOUNCED_S, LIFE_S, KeyFile
+from waystation.waitingroom.tokens import Kind
+
+KEYS = "/api/v1/admin/keys"
+
+
+def test_keys_are_made_once_and_for_the_owner_s_eyes_only(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "keys.json"
+    first, second = KeyFile(path).read(), KeyFile(path).read()
+    assert first.to_json() == second.to_json()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [each.name for each in path.parent.iterdir()] == ["keys.json"]
+
+
+def test_a_key_is_announced_before_it_signs_and_counts_after(tmp_path: Path) -> None:
+    file, other = KeyFile(tmp_path / "keys.json"), KeyFile(tmp_path / "keys.json")
+    before = file.read().ids(Kind.SESSION)
+    other.read()
+    now_s = 1_700_000_000
+    after = file.rotate(Kind.SESSION, now_s=now_s).ids(Kind.SESSION)
+    assert after[1:] == (before[0], before[1])
+    with pytest.raises(WrongState, match=f"may be {ANNOUNCED_S} s after"):
+        file.rotate(Kind.SESSION, now_s=now_s + ANNOUNCED_S - 1)
+    with pytest.raises(WrongState):
+        file.retire(Kind.SESSION, now_s=now_s + LIFE_S[Kind.SESSION] - 1)
+    changed = other.changed()
+    assert changed is not None
+    assert changed.ids(Kind.SESSION) == after
+    assert other.changed() is None
+    last = file.retire(Kind.SESSION, now_s=now_s + LIFE_S[Kind.SESSION])
+    assert last.ids(Kind.SESSION)[2] is None
+    assert last.ids(Kind.QUEUE) == changed.ids(Kind.QUEUE)
+
+
+async def test_many_changes_at_once_are_made_one_after_the_other(tmp_path: Path) -> None:
+    file = KeyFile(tmp_path / "keys.json")
+    file.read()
+    rotate = [
+        asyncio.to_thread(KeyFile(file.path).rotate, kind, now_s=1_700_000_000, emergency=True)
+        for kind in Kind
+    ]
+    await asyncio.gather(*rotate)
+    assert all(file.read().ids(kind)[2] for kind in Kind)
+
+
+async def test_whoever_waits_shops_or_is_invited_notices_no_change(
+    redis_url: str, tmp_path: Path
+) -> None:
+    clock = HandClock()
+    async with hands.house(redis_url, clock=clock) as house:
+        house, file = _with_file(house, tmp_path)
+        admin = await house.operator()
+        shopper, waiting = house.visitor(), house.visitor("10.1.1.2")
+        begun = await shopper.enter()
+        await waiting.join()
+        sent = await house.visitor().get(f"/v1/verify?queue={QUEUE}")
+        for kind in ("sessions", "tickets", "invitations"):
+            assert (await admin.post(f"{KEYS}/rotate", {"kind": kind})).status_code == 200
+        again = await admin.post(f"{KEYS}/rotate", {"kind": "sessions"})
+        assert (again.status_code, again.json()["code"]) == (409, "WRONG_STATE")
+        assert (await waiting.ask("GET", "status")).status_code == 200
+        assert (await shopper.get(f"/v1/verify?queue={QUEUE}")).status_code == 204
+        assert (await shopper.get(sent.headers["wr-location"])).status_code == 200
+        assert len((await waiting.get("/.well-known/jwks.json")).json()["keys"]) == 3
+
+        told = await admin.get(KEYS)
+        assert {each["kind"] for each in told.json()["keys"]} == {
+            "sessions", "tickets", "invitations",
+        }  # fmt: skip
+        assert "d" not in told.json()["keys"][0]
+        gone = await admin.post(f"{KEYS}/retire", {"kind": "sessions", "emergency": True})
+        assert gone.status_code == 200
+        thief = house.visitor("10.9.9.9")
+        headers = {"wr-session": begun["session_token"]}
+        assert (await thief.get(f"/v1/verify?queue={QUEUE}", headers=headers)).status_code == 401
+        assert file.changed() is None
+
+
+async def test_a_challenge_outlives_a_change_of_keys(redis_url: str, tmp_path: Path) -> None:
+    async with hands.house(redis_url, clock=HandClock()) as house:
+        house, file = _with_file(house, tmp_path)
+        mark = house.desk.seal.stamp("text")
+        house.desk.adopt(file.rotate(Kind.QUEUE, now_s=1_700_000_000))
+        assert house.desk.seal.stamped("text", mark)
+        assert not house.desk.seal.stamped("other", mark)
+
+
+async def test_keys_of_a_setting_are_changed_there(house: House) -> None:
+    admin = await house.operator()
+    answer = await admin.post(f"{KEYS}/rotate", {"kind": "sessions"})
+    assert (answer.status_code, answer.json()["code"]) == (409, "KEYS_ELSEWHERE")
+    assert (await admin.post(f"{KEYS}/rotate", {"kind": "x"})).status_code == 400
+    operator = await house.operator("operator")
+    assert (await operator.get(KEYS)).status_code == 403
+
+
+def _with_file(house: House, folder: Path) -> tuple[House, KeyFile]:
+    file = KeyFile(folder / "keys.json")
+    house.desk.adopt(file.read())
+    house.app = App(house.desk, keys=file)
+    return house, file

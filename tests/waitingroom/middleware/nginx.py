@@ -1,0 +1,66 @@
+"""Debian's nginx with the recipe of the example, in front of a room and a site."""
+
+import asyncio
+import getpass
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tests.support.ports import free_port
+from tests.support.programs import require_program
+
+RECIPE = Path(__file__).parents[3] / "examples" / "shop" / "nginx.conf"
+
+_MAIN = """
+{user} daemon off; worker_processes 1; pid nginx.pid; error_log error.log warn;
+events {{ worker_connections 64; }}
+http {{
+  access_log off;
+  client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
+  uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+  upstream room {{ server 127.0.0.1:{room}; }}
+  upstream origin {{ server 127.0.0.1:{origin}; }}
+{recipe}
+}}
+"""
+# A worker of root's nginx would become somebody who may not look into the test's folder.
+_USER = f"user {getpass.getuser()};" if os.geteuid() == 0 else ""
+STRIP = RECIPE.with_name("strip.conf")
+
+
+@asynccontextmanager
+async def nginx(folder: Path, *, room: int, origin: int) -> AsyncGenerator[int]:
+    """Run nginx; the port that it listens on."""
+    program = require_program("nginx", package="nginx")
+    port = free_port()
+    recipe = RECIPE.read_text().replace("$listen_port", str(port))
+    recipe = recipe.replace("$site_name", "shop.test")
+    (folder / "strip.conf").write_text(STRIP.read_text())
+    (folder / "nginx.conf").write_text(
+        _MAIN.format(user=_USER, room=room, origin=origin, recipe=recipe)
+    )
+    process = await asyncio.create_subprocess_exec(
+        program, "-p", str(folder), "-c", "nginx.conf", "-e", "error.log"
+    )
+    try:
+        await _listening(port, process, folder)
+        yield port
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def _listening(port: int, process: asyncio.subprocess.Process, folder: Path) -> None:
+    for _ in range(500):
+        if process.returncode is not None:
+            raise AssertionError((folder / "error.log").read_text())
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            await asyncio.sleep(0.02)
+        else:
+            writer.close()
+            await writer.wait_closed()
+            return
+    raise AssertionError("nginx does not listen")

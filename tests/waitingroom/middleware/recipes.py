@@ -1,0 +1,90 @@
+"""Envoy and Traefik as their pages tell to run them, in front of a room and a site."""
+
+import asyncio
+import re
+import sys
+from asyncio.subprocess import DEVNULL, STDOUT
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tests.support.patience import LIMIT_S
+from tests.support.ports import free_port
+from tests.support.programs import require_program
+
+PAGES = Path(__file__).parents[3] / "docs" / "how-to"
+_RECIPE = re.compile(r"^```yaml\n(.+?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@asynccontextmanager
+async def envoy(folder: Path, *, room: int, origin: int) -> AsyncGenerator[int]:
+    """Run Envoy; the port that it listens on."""
+    port = free_port()
+    recipe = _recipe("envoy", {"8080": room, "8000": origin, "8088": port})
+    file = folder / "envoy.yaml"
+    file.write_text(recipe)
+    options = ("--disable-hot-restart", "--concurrency", "1", "--log-level", "error")
+    async with _running(folder, port, "envoy", "-c", str(file), *options):
+        yield port
+
+
+@asynccontextmanager
+async def traefik(folder: Path, *, room: int, origin: int) -> AsyncGenerator[int]:
+    """Run Traefik; the port that it listens on."""
+    port = free_port()
+    file = folder / "shop.yaml"
+    file.write_text(_recipe("traefik", {"8080": room, "8000": origin}))
+    options = (
+        f"--entrypoints.web.address=127.0.0.1:{port}",
+        f"--providers.file.filename={file}",
+        "--global.checknewversion=false",
+        "--global.sendanonymoususage=false",
+    )
+    async with _running(folder, port, "traefik", *options):
+        yield port
+
+
+def _recipe(page: str, ports: dict[str, int]) -> str:
+    """What the page tells to save, on ports that are free here."""
+    (recipe,) = _RECIPE.findall((PAGES / f"{page}.md").read_text())
+    return re.sub(r"\b(8080|8000|8088)\b", lambda found: str(ports[found[0]]), recipe)
+
+
+@asynccontextmanager
+async def _running(folder: Path, port: int, name: str, *args: str) -> AsyncGenerator[None]:
+    log = folder / "log"
+    with log.open("wb") as told:
+        process = await asyncio.create_subprocess_exec(
+            _program(name), *args, cwd=folder, stdin=DEVNULL, stdout=told, stderr=STDOUT
+        )
+    try:
+        await _listening(port, process, log)
+        yield
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+def _program(name: str) -> str:
+    here = Path(sys.executable).with_name(name)
+    return str(here) if here.exists() else require_program(name, package=name)
+
+
+async def _listening(port: int, process: asyncio.subprocess.Process, log: Path) -> None:
+    """Wait until requests get somewhere; a proxy may listen before it has read its routes."""
+    async with asyncio.timeout(LIMIT_S):
+        while process.returncode is None:
+            try:
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                await asyncio.sleep(0.05)
+                continue
+            writer.write(b"GET / HTTP/1.1\r\nHost: shop.test\r\nConnection: close\r\n\r\n")
+            answer = await reader.read()
+            writer.close()
+            await writer.wait_closed()
+            if answer.startswith(b"HTTP/1.1 200"):
+                return
+            await asyncio.sleep(0.05)
+    raise AssertionError(await asyncio.to_thread(log.read_text))

@@ -1,0 +1,77 @@
+"""Whatever host somebody claims to ask for, no link of the room leads there."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from tests.waitingroom.middleware import recipes
+from tests.waitingroom.middleware.block import Block, Got
+from tests.waitingroom.middleware.conftest import block_behind
+from tests.waitingroom.middleware.nginx import nginx
+
+PAGE = "Accept: text/html"
+EVIL = "evil.example"
+PROXIES = {"nginx": nginx, "envoy": recipes.envoy, "traefik": recipes.traefik}
+CLAIMED = ("X-Original-Host", "X-Forwarded-Host", "X-Host", "Forwarded", "X-Forwarded-Server")
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(params=PROXIES)
+async def behind(
+    request: pytest.FixtureRequest, redis_url: str, tmp_path: Path
+) -> AsyncGenerator[Block]:
+    async with block_behind(PROXIES[request.param], redis_url, tmp_path) as built:
+        yield built
+
+
+async def test_no_proxy_lets_a_foreign_host_into_a_link(behind: Block) -> None:
+    await _leads_nowhere(behind, await behind.send("GET /checkout", PAGE, host=EVIL))
+    await _leads_nowhere(
+        behind, await behind.send("GET http://shop.test/checkout", PAGE, host=EVIL)
+    )
+    for name in CLAIMED:
+        value = f"host={EVIL}" if name == "Forwarded" else EVIL
+        await _leads_nowhere(behind, await behind.send("GET /checkout", PAGE, f"{name}: {value}"))
+    assert behind.seen == []
+
+
+async def test_a_host_is_believed_from_a_proxy_and_only_if_the_operator_named_it(
+    behind: Block,
+) -> None:
+    await behind.house.room.write({"return_hosts": "shop.test"})
+    await behind.house.room.pulse()
+    sent = await behind.send("GET /checkout?seat=4", PAGE)
+    page = await behind.send(f"GET {sent.headers['location']}", PAGE)
+    assert "//shop.test/checkout?seat=4" in page.body
+
+
+async def test_the_middleware_lets_no_foreign_host_into_a_link(block: Block) -> None:
+    async with block.guarded() as port:
+        asked = [await block.send("GET /checkout", PAGE, port=port, host=EVIL)]
+        for name in CLAIMED:
+            asked.append(await block.send("GET /checkout", PAGE, f"{name}: {EVIL}", port=port))
+        for each in asked:
+            await _leads_nowhere(block, each)
+
+
+async def test_the_room_seals_no_foreign_host_whoever_asks(block: Block) -> None:
+    path = "/v1/verify?queue=shop"
+    for name in ("Host", *CLAIMED):
+        host = EVIL if name == "Host" else "shop.test"
+        claims = [] if name == "Host" else [f"{name}: {EVIL}"]
+        told = await block.send(f"GET {path}", *claims, port=block.room, host=host)
+        assert told.status == 401
+        page = await block.send(f"GET {told.headers['wr-location']}", PAGE)
+        assert EVIL not in page.body + page.headers["content-security-policy"]
+
+
+async def _leads_nowhere(block: Block, sent: Got) -> None:
+    """Follow a link on the real host, as the one would whom it was sent to."""
+    assert EVIL not in sent.headers.get("location", "")
+    if sent.status != 303:
+        assert sent.status in (400, 404, 421)
+        return
+    page = await block.send(f"GET {sent.headers['location']}", PAGE)
+    assert page.status == 200
+    assert EVIL not in page.body + page.headers["content-security-policy"]

@@ -1,0 +1,166 @@
+"""What a connector does while the room is away: what its operator wants, and not for ever."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.support.ports import free_port
+from tests.waitingroom.http.hands import QUEUE
+from tests.waitingroom.middleware.shop import OPTIONS, PAGE, Shop
+from waystation.core.clock import HandClock
+from waystation.core.errors import InvalidOption, StoreUnreachable
+from waystation.waitingroom.http.server import serving
+from waystation.waitingroom.middleware import WaitingRoomWsgi
+from waystation.waitingroom.middleware.gate import Gate, GateOptions
+from waystation.waitingroom.middleware.link import AGAIN_S, AWAY_AFTER, FRESH_S, Link, http_fetch
+from waystation.waitingroom.middleware.signed import CONFIG, SESSION
+
+OPEN = GateOptions(rules=OPTIONS.rules, fail="open", open_at_most_s=60, grace_s=120)
+ROOM = f"/api/v1/admin/queues/{QUEUE}"
+
+
+async def _away(shop: Shop) -> None:
+    shop.away = True
+    for _ in range(AWAY_AFTER):
+        await shop.look_again()
+
+
+async def test_a_room_that_never_answered_lets_in_whom_the_policy_lets(
+    shop: Shop, clock: HandClock
+) -> None:
+    shop.away = True
+    closed = await shop.http.get("/checkout", headers=PAGE)
+    assert (closed.status_code, closed.headers["retry-after"]) == (503, "5")
+    other = Shop(shop.house, clock, OPEN)
+    other.away = True
+    assert (await other.http.get("/checkout", headers=PAGE)).status_code == 200
+    await other.http.aclose()
+
+
+async def test_28_one_silence_changes_nothing_and_several_do(shop: Shop) -> None:
+    await shop.look_again()
+    shop.away = True
+    await shop.look_again()
+    assert (await shop.http.get("/checkout", headers=PAGE)).status_code == 303
+    await _away(shop)
+    assert (await shop.http.get("/checkout", headers=PAGE)).status_code == 503
+    assert (await shop.http.get("/", headers=PAGE)).status_code == 200
+    shop.away = False
+    await shop.look_again()
+    assert (await shop.http.get("/checkout", headers=PAGE)).status_code == 303
+
+
+async def test_28_letting_everybody_in_ends_by_itself(shop: Shop, clock: HandClock) -> None:
+    other = Shop(shop.house, clock, OPEN)
+    await other.look_again()
+    await _away(other)
+    assert (await other.http.post("/checkout")).status_code == 200
+    await clock.advance(61)
+    assert (await other.http.post("/checkout")).status_code == 503
+    await other.http.aclose()
+
+
+async def test_those_inside_stay_inside_for_a_while(shop: Shop, clock: HandClock) -> None:
+    other = Shop(shop.house, clock, GateOptions(rules=OPTIONS.rules, grace_s=600))
+    headers = await other.session()
+    await other.look_again()
+    await _away(other)
+    await clock.advance(300)
+    assert (await other.http.get("/checkout", headers=headers)).status_code == 200
+    await clock.advance(600)
+    assert (await other.http.get("/checkout", headers=headers)).status_code == 503
+    await other.http.aclose()
+
+
+async def test_what_the_operator_says_counts_more_than_an_option(shop: Shop) -> None:
+    admin = await shop.house.operator()
+    assert (await admin.http.patch(ROOM, json={"fail_policy": "open"})).status_code == 200
+    await shop.look_again()
+    await _away(shop)
+    assert (await shop.http.get("/checkout", headers=PAGE)).status_code == 200
+    assert (await admin.http.patch(ROOM, json={"fail_policy": "ajar"})).status_code == 422
+
+
+async def test_an_operator_opens_the_doors_of_the_middleware_too(
+    shop: Shop, clock: HandClock
+) -> None:
+    await shop.house.control.fail_open(60)
+    await shop.look_again()
+    assert (await shop.http.post("/checkout")).status_code == 200
+    await clock.advance(61)
+    assert (await shop.http.post("/checkout")).status_code == 429
+
+
+async def test_rules_come_from_the_room_where_the_site_brings_none(
+    shop: Shop, clock: HandClock
+) -> None:
+    admin = await shop.house.operator()
+    rules: list[dict[str, Any]] = [
+        {"path": "/checkout/health", "action": "bypass"},
+        {"path": "/checkout*", "agent": "BadBot", "action": "block"},
+        {"path": "/checkout*", "methods": ["GET"]},
+    ]
+    await admin.http.put(f"{ROOM}/rules", json=rules)
+    other = Shop(shop.house, clock, GateOptions())
+    await other.look_again()
+    assert (await other.http.get("/checkout", headers=PAGE)).status_code == 303
+    assert (await other.http.get("/checkout/health", headers=PAGE)).status_code == 200
+    bad = {**PAGE, "user-agent": "BadBot/1.0"}
+    assert (await other.http.get("/checkout", headers=bad)).status_code == 403
+    assert (await other.http.post("/checkout", headers=PAGE)).status_code == 200
+    await other.http.aclose()
+
+
+async def test_a_room_that_was_started_anew_is_asked_over_a_new_connection(shop: Shop) -> None:
+    port = free_port()
+    fetch = http_fetch(f"http://127.0.0.1:{port}")
+    for _ in range(2):
+        async with serving(shop.house.app, host="127.0.0.1", port=port):
+            for _ in range(2):
+                status, body = await asyncio.to_thread(fetch, "GET", "/health/live", {})
+                assert (status, body) == (200, b'{"status":"alive"}')
+    with pytest.raises(StoreUnreachable, match="does not answer"):
+        await asyncio.to_thread(fetch, "GET", "/health/live", {})
+
+
+async def test_only_what_the_room_has_signed_is_believed(shop: Shop) -> None:
+    await shop.look_again()
+    signed = await shop.house.visitor().get(
+        "/v1/connector-config", headers={"accept": "application/jose"}
+    )
+    keys = shop.middleware.gate.keys
+    assert keys is not None
+    assert keys.read(signed.text, CONFIG) is not None
+    assert keys.read(signed.text, SESSION) is None
+    head, payload, signature = signed.text.split(".")
+    assert keys.read(f"{head}.{payload[:-2]}AA.{signature}", CONFIG) is None
+    answers = {"/.well-known/jwks.json": shop.house.keyring.jwks(), "/v1/connector-config": {}}
+    gate = Gate(OPTIONS)
+    link = Link(gate, lambda _, path, __: (200, str(answers[path]).replace("'", '"').encode()))
+    assert [link.refresh(), gate.keys] == [AGAIN_S, None]
+
+
+async def test_a_threaded_site_does_the_same(shop: Shop) -> None:
+    def flask_like(environ: dict[str, Any], start: Any) -> list[bytes]:
+        start("200 OK", [])
+        return []
+
+    fetch = shop.fetch_from(asyncio.get_running_loop())
+    wrapped = WaitingRoomWsgi(flask_like, room="", options=OPTIONS, fetch=fetch)
+    assert await asyncio.to_thread(wrapped._link.refresh) == FRESH_S  # pyright: ignore
+    shop.away = True
+    for _ in range(AWAY_AFTER):
+        await asyncio.to_thread(wrapped._link.refresh)  # pyright: ignore
+    told: list[str] = []
+    environ: dict[str, Any] = {"REQUEST_METHOD": "GET", "PATH_INFO": "/checkout"}
+    await asyncio.to_thread(
+        lambda: list(wrapped(environ, lambda status, *_: told.append(status)))  # pyright: ignore
+    )
+    assert told == ["503 Service Unavailable"]
+
+
+@pytest.mark.parametrize("wrong", [{"open_at_most_s": -1}, {"recheck_s": -1}, {"grace_s": -1}])
+def test_a_patience_below_nothing_is_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(InvalidOption, match="at least 0"):
+        GateOptions(**wrong)  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,69 @@
+"""Access codes: what they open, to how many, and for how long."""
+
+import random
+
+import pytest
+
+from tests.waitingroom.hands import Hands
+from waystation.core.errors import InvalidOption
+from waystation.waitingroom.codes import Batch, Codes, plain
+from waystation.waitingroom.visitor import Lane
+
+BITS = random.Random(5)
+
+
+async def test_a_code_opens_its_lane_to_as_many_as_it_says(hands: Hands) -> None:
+    await hands.open()
+    codes = Codes(hands.room)
+    [code] = await codes.make("press", 1, bits=BITS, lane=Lane.VIP, uses=2)
+    assert await codes.redeem(code, "ann") is Lane.VIP
+    assert await codes.redeem(code, "ann") is Lane.VIP
+    assert await codes.redeem(code, "bob") is Lane.VIP
+    assert await codes.redeem(code, "eve") is None
+    assert await codes.redeem(code, "ann") is Lane.VIP
+
+
+async def test_a_code_counts_however_it_is_typed(hands: Hands) -> None:
+    await hands.open()
+    codes = Codes(hands.room)
+    [code] = await codes.make("press", 1, bits=BITS)
+    typed = code.lower().replace("0", "o").replace("1", "l").replace("-", " ")
+    assert plain(typed) == plain(code)
+    assert await codes.redeem(typed, "ann") is Lane.NORMAL
+
+
+async def test_a_code_runs_out_and_can_be_taken_back(hands: Hands) -> None:
+    await hands.open()
+    codes = Codes(hands.room)
+    ends = hands.clock.now_ms() // 1000 + 60
+    [short] = await codes.make("short", 1, bits=BITS, uses=9, expires_s=ends)
+    [long] = await codes.make("long", 1, bits=BITS, uses=9)
+    await hands.clock.advance(61)
+    assert await codes.redeem(short, "ann") is None
+    assert await codes.redeem(long, "ann") is Lane.NORMAL
+    assert await codes.batches() == [
+        Batch(batch="long", lane=Lane.NORMAL, uses=9, codes=1, used=1, expires_s=0),
+        Batch(batch="short", lane=Lane.NORMAL, uses=9, codes=1, used=0, expires_s=ends),
+    ]
+    assert await codes.revoke("long") == 1
+    assert await codes.redeem(long, "ann") is None
+
+
+async def test_no_code_is_kept_as_it_is(hands: Hands) -> None:
+    await hands.open()
+    made = await Codes(hands.room).make("press", 50, bits=BITS)
+    kept = await hands.redis.dump(hands.keys.codes) or b""
+    assert kept
+    assert not any(plain(code).encode() in kept or code.encode() in kept for code in made)
+    assert len(set(made)) == 50
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"batch": "a:b"}, {"batch": ""}, {"count": 0}, {"uses": 0}, {"expires_s": -1}]
+)
+async def test_codes_that_cannot_be_are_refused(hands: Hands, wrong: dict[str, object]) -> None:
+    await hands.open()
+    asked: dict[str, object] = {"batch": "b", "count": 1, "bits": BITS, **wrong}
+    with pytest.raises(InvalidOption):
+        await Codes(hands.room).make(**asked)  # pyright: ignore[reportArgumentType]
+    assert await Codes(hands.room).batches() == []

@@ -1,0 +1,276 @@
+"""What an operator can do, and what nobody else can."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.waitingroom.hands import Hands
+from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WrongState
+from waystation.waitingroom.options import Method, RoomOptions, Status
+from waystation.waitingroom.room import Begun, Forbidden, Joined, Passed, Refused, Room
+from waystation.waitingroom.visitor import Called, Gone, Inside, Lane, Newcomer, Waiting, network_of
+
+
+async def entry(hands: Hands, name: str) -> object:
+    return await hands.room.join(Newcomer(key=name, secret=name))
+
+
+@pytest.mark.parametrize("word", ["pause", "queue_all", "maintain", "shut"])
+async def test_while_the_room_stands_still_nobody_comes_in(hands: Hands, word: str) -> None:
+    """F39: and everybody keeps their place."""
+    await hands.open()
+    await hands.join("ann")
+    await getattr(hands.control, word)()
+    assert await hands.admit() == []
+    assert isinstance(await hands.status("ann"), Waiting)
+    await hands.control.resume()
+    assert await hands.admit() == ["ann"]
+
+
+async def test_a_room_that_drains_lets_its_line_in_and_nobody_else(hands: Hands) -> None:
+    """F39."""
+    await hands.open()
+    await hands.join("ann")
+    await hands.control.drain()
+    assert await entry(hands, "bob") == Refused("draining")
+    assert await hands.admit() == ["ann"]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"queueing_method": Method.REJECT}, "rejected"),
+        ({"status": Status.MAINTENANCE}, "maintenance"),
+        ({"status": Status.CLOSED}, "closed"),
+    ],
+)
+async def test_a_room_that_takes_nobody_says_why(
+    hands: Hands, options: dict[str, Any], reason: str
+) -> None:
+    """F12, F39."""
+    await hands.open(**options)
+    assert await entry(hands, "ann") == Refused(reason)
+    assert (await hands.events())[-1]["event"] == "refused"
+
+
+async def test_passing_through_gives_everybody_a_session_at_once(hands: Hands) -> None:
+    """F39: nobody waits, but everybody is counted."""
+    await hands.open(queueing_method=Method.PASSTHROUGH, max_active=1)
+    for name in ("a", "b"):
+        passed = await entry(hands, name)
+        assert isinstance(passed, Passed)
+        assert isinstance(await hands.room.status(passed.place), Inside)
+    assert (await hands.room.pulse()).inside == 2
+
+
+async def test_failing_open_ends_by_itself(hands: Hands) -> None:
+    """F39: never for good by accident."""
+    await hands.open()
+    await hands.control.fail_open(60)
+    assert isinstance(await entry(hands, "a"), Passed)
+    assert (await hands.room.pulse()).fail_open
+    await hands.clock.advance(61)
+    await hands.join("b")
+    assert not (await hands.room.pulse()).fail_open
+    for wrong in (0, 86_401):
+        with pytest.raises(InvalidOption, match="seconds must be"):
+            await hands.control.fail_open(wrong)
+
+
+async def test_by_chance_everybody_may_be_next(hands: Hands) -> None:
+    """F39: the random method; each is called once, from the own lane."""
+    await hands.open(queueing_method=Method.RANDOM, admission_rate=30, max_active=1000)
+    names = [f"v{each}" for each in range(60)]
+    await hands.join_all(*names)
+    await hands.join_all("p1", "p2", lane=3)
+    called = await hands.admit()
+    await hands.clock.advance(10)
+    called += await hands.admit()
+    await hands.clock.advance(10)
+    called += await hands.admit()
+    assert sorted(called) == sorted([*names, "p1", "p2"])
+    assert [name for name in called if name in names] != names
+
+
+async def test_a_change_of_rate_can_be_spread_over_time(hands: Hands) -> None:
+    """F39: from ten to thirty a second in a minute, twelve hundred on the way."""
+    await hands.open(admission_rate=10, max_active=100_000, max_queue_size=0)
+    await hands.join_all(*(f"v{each}" for each in range(1400)))
+    await hands.admit()
+    await hands.control.set_rate(30, ramp_s=60)
+    called = 0
+    for _ in range(240):
+        await hands.clock.advance(0.25)
+        called += len(await hands.admit())
+    assert called == pytest.approx(1200, abs=3)
+    assert (await hands.room.pulse()).rate == 30
+    await hands.control.set_rate(5)
+    assert (await hands.room.pulse()).rate == 5
+    await hands.redis.flushdb()
+
+
+async def test_an_operator_calls_people_in_at_once(hands: Hands) -> None:
+    """F39: whatever the rate, but never more than there are seats."""
+    await hands.open(admission_rate=0, max_active=3)
+    await hands.join_all("a", "b")
+    await hands.join_all("v1", "v2", lane=2)
+    await hands.admit()
+    called = await hands.admission.admit_now(1, lane=Lane.VIP)
+    assert hands.names(called.called) == ["v1"]
+    assert len((await hands.admission.admit_now(100)).called) == 2
+    with pytest.raises(InvalidOption, match="count must be"):
+        await hands.admission.admit_now(0)
+
+
+async def test_a_message_is_one_write_for_everybody(hands: Hands) -> None:
+    """F39."""
+    await hands.open()
+    await hands.control.tell({"en": "Back at noon", "de": "Um zwölf"}, level="warning")
+    assert "zwölf" in (await hands.room.pulse()).message
+    await hands.control.tell({})
+    assert (await hands.room.pulse()).message == ""
+    with pytest.raises(InvalidOption, match="level"):
+        await hands.control.tell({"en": "x"}, level="shout")
+
+
+async def test_two_operators_do_not_overwrite_each_other(hands: Hands) -> None:
+    """F39: a change says which version it is a change of."""
+    await hands.open()
+    version = (await hands.room.pulse()).version
+    await hands.room.open(RoomOptions(max_active=5), version=version)
+    with pytest.raises(WrongState, match="version"):
+        await hands.room.open(RoomOptions(max_active=6), version=version)
+    assert (await hands.room.pulse()).options.max_active == 5
+
+
+async def test_nobody_comes_in_before_their_turn(hands: Hands) -> None:
+    """F11: attack 16."""
+    await hands.open()
+    await hands.join_all("a", "b")
+    assert isinstance(await hands.claim("b"), Waiting)
+    assert (await hands.room.pulse()).inside == 0
+
+
+async def test_a_place_is_useless_without_its_secret(hands: Hands) -> None:
+    """F-W17: attacks 17 and 56; its id is no proof, and trying changes nothing."""
+    await hands.open()
+    place = await hands.join("ann")
+    await hands.admit()
+    for step in (hands.room.claim, hands.room.recover, hands.room.leave):
+        assert await step(place, "guess") == Forbidden()
+    assert isinstance(await hands.status("ann"), Called)
+    await hands.come_in("ann")
+
+
+async def test_an_invitation_is_one_place_however_many_use_it_at_once(hands: Hands) -> None:
+    """F7, F29: attack 14; its key is the visitor."""
+    await hands.open()
+    entries = await asyncio.gather(
+        *(hands.room.join(Newcomer(key="invite-7", secret=f"s{each}")) for each in range(100))
+    )
+    places = {entry.place.id for entry in entries if not isinstance(entry, Refused)}
+    assert len(places) == 1
+    first = entries[0]
+    assert isinstance(first, Joined)
+    place = first.place
+    await hands.admission.admit()
+    claims = [await hands.room.claim(place, f"s{each}") for each in range(5)]
+    assert [isinstance(claim, Begun) for claim in claims].count(True) == 1
+
+
+async def test_an_operator_takes_somebody_out(hands: Hands) -> None:
+    """F24: from the line by id, from the shop by session; both with a reason."""
+    await hands.open(max_active=1)
+    await hands.join_all("a", "b")
+    await hands.admit()
+    await hands.come_in("a")
+    assert await hands.room.terminate(hands.places["a"], "abuse_detected")
+    found = await hands.room.place(hands.places["b"].id)
+    assert await hands.room.remove(found, "abuse_detected")
+    assert await hands.status("b") == Gone()
+    events = await hands.events()
+    assert [each["event"] for each in events[-2:]] == ["cancelled", "removed"]
+    with pytest.raises(InvalidInput, match="reason"):
+        await hands.room.remove(found, "")
+
+
+async def test_what_does_not_exist_is_not_found(hands: Hands) -> None:
+    """F23."""
+    with pytest.raises(NotFound, match="no room"):
+        await hands.join("ann")
+    await hands.open()
+    with pytest.raises(NotFound, match="no session"):
+        await hands.room.session("x")
+    with pytest.raises(NotFound, match="no place"):
+        await hands.room.place("x")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"max_active": -1}, "max_active must be 0"),
+        ({"admission_rate": -0.1}, "admission_rate must be"),
+        ({"admission_rate": float("nan")}, "admission_rate must be"),
+        ({"lane_weights": (0, 1, 2, 3)}, "lane_weights"),
+        ({"target_url": "javascript:alert(1)"}, "https"),
+        ({"session_s": 600, "session_max_s": 500}, "session_max_s"),
+        ({"idle_s": 1}, "idle_s must be"),
+    ],
+)
+def test_a_room_that_cannot_be_is_refused_before_anything_is_written(
+    options: dict[str, Any], why: str
+) -> None:
+    """F12: says what was wanted and what came."""
+    with pytest.raises(InvalidOption, match=why):
+        RoomOptions(**options)
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+    ],
+)
+def test_a_network_is_what_one_household_has(address: str, network: str) -> None:
+    """F7: an IPv6 household has more addresses than the old Internet."""
+    assert network_of(address) == network
+    with pytest.raises(InvalidInput, match="IPv4 or IPv6"):
+        network_of("not an address")
+
+
+@pytest.mark.parametrize("metadata", ["x" * 1025, "ü" * 600])
+def test_long_metadata_is_refused(metadata: str) -> None:
+    """F26: attack 47; everybody in line carries it."""
+    with pytest.raises(InvalidInput, match="1024 bytes"):
+        Newcomer(key="k", secret="s", metadata=metadata)
+
+
+async def test_a_room_is_the_same_with_and_without_braces(redis_url: str) -> None:
+    """F20: its keys lie on one node of a cluster, whoever leaves the braces out."""
+    async with Room(redis_url, "plain") as room, Room(redis_url, "{plain}") as same:
+        await room.open(RoomOptions(max_active=7))
+        entry = await same.join(Newcomer(key="k", secret="s"))
+        assert not isinstance(entry, Refused)
+        assert (await room.pulse()).waiting == 1
+        assert (await same.pulse()).options.max_active == 7
+        assert room.queue_id == same.queue_id == "{plain}"
+
+
+async def test_the_curve_tells_everybody_their_place_without_asking(hands: Hands) -> None:
+    """F36: exact where the points are, and never off by more than between two."""
+    await hands.open()
+    await hands.join_all(*(f"n{each}" for each in range(150)))
+    await hands.join_all("v1", "v2", lane=2)
+    await hands.join_all(*(f"m{each}" for each in range(50)))
+    lanes = await hands.room.curve(points=20)
+    assert [len(lane) > 0 for lane in lanes] == [True, False, True, False]
+    for name in ("n0", "n77", "m49", "v2"):
+        standing = await hands.status(name)
+        assert isinstance(standing, Waiting)
+        curve = lanes[standing.lane]
+        below = max(ahead for seq, ahead in curve if seq <= standing.seq)
+        above = min((ahead for seq, ahead in curve if seq >= standing.seq), default=below)
+        assert below <= standing.ahead <= max(above, below)

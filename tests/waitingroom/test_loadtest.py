@@ -1,0 +1,67 @@
+"""The crowd at the real doors: it comes in, and sees what a room does wrong."""
+
+import pytest
+
+from tests.support.ports import free_port
+from tests.waitingroom.http import hands
+from waystation.core.errors import InvalidOption
+from waystation.waitingroom.http.care import Care
+from waystation.waitingroom.http.server import serving
+from waystation.waitingroom.loadtest import Visits
+from waystation.waitingroom.options import RoomOptions
+from waystation.waitingroom.simulator import Crowd, Mood
+
+SMALL = Crowd(
+    visitors=300,
+    hours=3 / 3600,
+    patience_s=1e6,
+    no_show=0.1,
+    session_median_s=0.01,
+    bots=0,
+    hidden=0,
+)
+SHOP = "api/v1/queues/shop"
+
+
+async def test_a_crowd_comes_in_through_the_doors(redis_url: str) -> None:
+    port = free_port()
+    seen: list[tuple[int, int]] = []
+    async with hands.house(redis_url) as house:
+        await house.room.open(
+            RoomOptions(admission_rate=25, max_active=500, newcomers_per_minute=0, idle_s=10)
+        )
+        async with (
+            Care(house.rooms, house.desk.metrics),
+            serving(house.app, host="127.0.0.1", port=port),
+        ):
+            visits = Visits(
+                f"http://127.0.0.1:{port}/{SHOP}",
+                SMALL,
+                connections=32,
+                progress=lambda came, here: seen.append((came, here)),
+            )
+            verdicts = {each.name: each for each in await visits.run()}
+    assert visits.outcomes[Mood.DONE] + visits.outcomes[Mood.MISSED] == SMALL.visitors
+    assert visits.outcomes[Mood.DONE] > SMALL.visitors // 2
+    assert verdicts["broken promises"].holds, verdicts["broken promises"]
+    assert verdicts["places that moved back"].holds
+    overtaken = verdicts["people overtaken"]
+    assert overtaken.holds, overtaken
+    assert overtaken.seen == f"0 of {SMALL.visitors}"
+    assert "the crowd itself was late by" in verdicts
+    assert any(name.endswith("times beat") for name in verdicts)
+    assert seen[-1] == (SMALL.visitors, 0)
+
+
+async def test_a_room_that_is_not_there_is_told_as_such() -> None:
+    crowd = Crowd(visitors=3, hours=1 / 3600)
+    visits = Visits(f"http://127.0.0.1:{free_port()}/{SHOP}", crowd, connections=2)
+    verdicts = {each.name: each for each in await visits.run()}
+    assert visits.outcomes == {Mood.REFUSED: 3}
+    assert "does not answer" in verdicts["broken promises"].seen
+
+
+@pytest.mark.parametrize("url", ["shop", "https://host/api/v1/queues/x", "http://host/elsewhere"])
+def test_what_is_no_address_of_a_room_is_refused(url: str) -> None:
+    with pytest.raises(InvalidOption, match="wanted http://"):
+        Visits(url, SMALL)

@@ -1,0 +1,167 @@
+"""The draw at the start of a sale, and how anybody checks it."""
+
+import math
+
+import msgspec
+import pytest
+
+from tests.waitingroom.hands import Hands
+from waystation.core.errors import InvalidInput, WrongState
+from waystation.waitingroom import lottery, scripts
+from waystation.waitingroom.lottery import Proof
+from waystation.waitingroom.visitor import Prequeued, Waiting
+
+SEED = "ab" * 32
+
+
+async def gathered(hands: Hands, *names: str) -> None:
+    await hands.open(admission_rate=1000, max_active=10_000)
+    await hands.control.schedule(hands.clock.now_ms() + 600_000)
+    await hands.lottery.announce(SEED)
+    await hands.join_all(*names)
+
+
+async def test_people_gather_before_the_room_opens(hands: Hands) -> None:
+    """F39: nobody is called, nobody expires, and everybody is told when it starts."""
+    await gathered(hands, "a", "b")
+    standing = await hands.status("a")
+    assert standing == Prequeued(
+        lane=standing.lane,  # pyright: ignore
+        starts_ms=hands.clock.now_ms() + 600_000,
+        early=2,
+    )
+    assert await hands.admit() == []
+    await hands.clock.advance(599)
+    assert await hands.expire() == []
+    place = hands.places["a"]
+    assert await hands.redis.ttl(hands.keys.of(place.id).position) > 1800
+
+
+async def test_the_draw_can_be_checked_by_anybody(hands: Hands) -> None:
+    """F39: attack 60; commitment before, seed after, and the order follows from both."""
+    names = [f"v{each}" for each in range(300)]
+    await gathered(hands, *names)
+    commitment = await hands.lottery.commitment()
+    with pytest.raises(WrongState, match="no draw"):
+        await hands.lottery.proof()
+    assert await hands.lottery.draw(beacon="block 1234") == 300
+    proof, drawn = await hands.lottery.proof(), await hands.lottery.drawn()
+    assert proof.commitment == commitment == lottery.commit(SEED)
+    lottery.verify(proof, drawn)
+    order = hands.names(drawn)
+    assert sorted(order) == sorted(names)
+    assert order != names
+    assert (await hands.admit()) == order
+
+
+async def test_a_draw_that_was_tampered_with_does_not_check(hands: Hands) -> None:
+    """Attack 60: another seed, another number of people, another order."""
+    await gathered(hands, *(f"v{each}" for each in range(20)))
+    await hands.lottery.draw()
+    proof, drawn = await hands.lottery.proof(), await hands.lottery.drawn()
+    swapped = [drawn[1], drawn[0], *drawn[2:]]
+    other = lottery.commit("cd" * 32)
+    cases: list[tuple[Proof, list[str], str]] = [
+        (proof, swapped, "order"),
+        (proof, drawn[:-1], "among 20"),
+        (changed(proof, commitment=other), drawn, "committed"),
+        (changed(proof, digest="0"), drawn, "digest"),
+    ]
+    for told, ids, why in cases:
+        with pytest.raises(InvalidInput, match=why):
+            lottery.verify(told, ids)
+
+
+def changed(proof: Proof, **changes: str) -> Proof:
+    return msgspec.structs.replace(proof, **changes)
+
+
+async def test_the_seed_cannot_be_chosen_after_people_came(hands: Hands) -> None:
+    """Attack 60: whoever knows who came could try seeds until friends are first."""
+    await gathered(hands, "a")
+    with pytest.raises(WrongState, match="before anybody"):
+        await hands.lottery.announce("cd" * 32)
+
+
+async def test_a_seed_once_announced_stays(hands: Hands) -> None:
+    """Attack 60."""
+    await gathered(hands)
+    assert await hands.lottery.announce("cd" * 32) == lottery.commit(SEED)
+
+
+async def test_nobody_sees_half_a_draw_and_a_crash_changes_nothing(hands: Hands) -> None:
+    """F39: everybody still waits for the start until the last one has a place."""
+    names = [f"v{each}" for each in range(30)]
+    await gathered(hands, *names)
+    client = await hands.room.client()
+    seed, beacon, count, opened = await scripts.begin_draw(
+        client, hands.keys, beacon="b", now=hands.room.now()
+    )
+    key = lottery.draw_key(seed, count=int(count), beacon=beacon)
+    ids = {place.id for place in hands.places.values()}
+    placed = lottery.order(key, ids)
+    first = int(opened) - 2**lottery.SCORE_BITS
+    worst = [part for number, id in reversed(placed[-7:]) for part in (id, first + number)]
+    await scripts.draw(client, hands.keys, now=hands.room.now(), people=worst)
+    await hands.join("late")
+    assert isinstance(await hands.status("v0"), Prequeued)
+    assert isinstance(await hands.status("late"), Prequeued)
+    assert await hands.admit() == []
+
+    await hands.lottery.draw(beacon="another")
+    proof = await hands.lottery.proof()
+    assert proof.beacon == "b"
+    lottery.verify(proof, await hands.lottery.drawn())
+    assert (await hands.admit())[-1] == "late"
+
+
+async def test_nobody_slips_out_of_a_draw_that_has_counted_them(hands: Hands) -> None:
+    """F39: a proof is about everybody who took part; they may leave as soon as it is made."""
+    await gathered(hands, "ann", "bob", "eve")
+    client = await hands.room.client()
+    await scripts.begin_draw(client, hands.keys, beacon="", now=hands.room.now())
+    with pytest.raises(WrongState, match="lots are being drawn"):
+        await hands.room.leave(hands.places["bob"], "bob")
+    await hands.lottery.draw()
+    lottery.verify(await hands.lottery.proof(), await hands.lottery.drawn())
+    assert await hands.room.leave(hands.places["bob"], "bob") is True
+    assert set(await hands.admit()) == {"ann", "eve"}
+
+
+async def test_lanes_are_drawn_each_for_itself(hands: Hands) -> None:
+    """F39: a premium visitor stays one."""
+    await gathered(hands, *(f"n{each}" for each in range(20)))
+    await hands.join_all(*(f"p{each}" for each in range(20)), lane=3)
+    await hands.lottery.draw()
+    standing = await hands.status("p3")
+    assert isinstance(standing, Waiting)
+    assert standing.lane == 3
+    assert standing.length == 20
+
+
+async def test_without_a_seed_the_first_to_come_is_the_first_in(hands: Hands) -> None:
+    """F39: a lottery is a choice."""
+    await hands.open(admission_rate=100)
+    await hands.control.schedule(hands.clock.now_ms() + 60_000)
+    await hands.join_all("a", "b", "c")
+    await hands.clock.advance(60)
+    await hands.lottery.draw()
+    assert await hands.admit() == ["a", "b", "c"]
+
+
+def test_numbers_are_spread_evenly_and_know_nothing_of_the_order_of_arrival() -> None:
+    """F39: deciles by chi square, and no correlation with who came first."""
+    count = 20_000
+    key = lottery.draw_key(SEED, count=count, beacon="b")
+    ids = [f"{{q}}:{each:016d}" for each in range(count)]
+    rank = {id: place for place, (_, id) in enumerate(lottery.order(key, ids))}
+    tenths = [0] * 10
+    for id in ids[: count // 2]:
+        tenths[rank[id] * 10 // count] += 1
+    expected = count / 2 / 10
+    chi = sum((seen - expected) ** 2 / (expected / 2) for seen in tenths)
+    assert chi < 21.67  # p > 0.01 with nine degrees of freedom
+    mean = (count - 1) / 2
+    covariance = sum((at - mean) * (rank[id] - mean) for at, id in enumerate(ids))
+    variance = sum((at - mean) ** 2 for at in range(count))
+    assert abs(covariance / variance) < 3 / math.sqrt(count)

@@ -1,0 +1,231 @@
+"""Whatever people and operators do, in whatever order, the room keeps its promises."""
+
+import asyncio
+import random
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from tests.waitingroom.hands import Hands
+from waystation.core.store.connection import connect
+from waystation.waitingroom.room import Begun, Joined
+from waystation.waitingroom.visitor import (
+    Called,
+    Gone,
+    Inside,
+    Lane,
+    Late,
+    Newcomer,
+    Returned,
+    Waiting,
+)
+
+T = TypeVar("T")
+MAX_ACTIVE = 4
+
+
+class Rooms(RuleBasedStateMachine):
+    """A room next to what a person with paper and pencil would write down."""
+
+    url = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.people = 0
+        self.order: dict[str, tuple[int, int]] = {}
+        """Lane and number of everybody who ever joined."""
+        self.called: dict[str, int] = {}
+        self.ahead: dict[str, int] = {}
+        self.returned: set[str] = set()
+        self.gone: set[str] = set()
+        self.dice = random.Random(0)
+
+    def do(self, work: Awaitable[T]) -> T:
+        async def awaited() -> T:
+            return await work
+
+        return self.loop.run_until_complete(awaited())
+
+    @initialize()
+    def open(self) -> None:
+        self.store = self.do(connect(self.url))
+        self.do(self.store.redis.flushdb())
+        self.hands = Hands(self.store)
+        self.do(
+            self.hands.open(
+                max_active=MAX_ACTIVE,
+                admission_rate=1,
+                burst=2,
+                claim_window_s=20,
+                missed_s=40,
+                idle_s=60,
+                paused_idle_s=90,
+                session_s=30,
+                session_max_s=90,
+                max_queue_size=12,
+            )
+        )
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.do(self.store.close())
+        self.loop.close()
+
+    def somebody(self, number: int) -> str | None:
+        names = sorted(self.hands.places)
+        return names[number % len(names)] if names else None
+
+    @rule(lane=st.sampled_from(list(Lane)))
+    def join(self, lane: Lane) -> None:
+        name = f"v{self.people}"
+        entry = self.do(self.hands.room.join(Newcomer(key=name, secret=name, lane=lane)))
+        if isinstance(entry, Joined):
+            self.hands.places[name] = entry.place
+            self.order[name] = (lane, self.people)
+            self.people += 1
+
+    @rule(number=st.integers(0, 50))
+    def join_again(self, number: int) -> None:
+        if (name := self.somebody(number)) is None or name in self.gone:
+            return
+        before = self.do(self.hands.status(name))
+        entry = self.do(self.hands.room.join(Newcomer(key=name, secret=name)))
+        if not isinstance(before, Gone):
+            assert entry.place == self.hands.places[name]  # pyright: ignore
+        else:
+            self.gone.add(name)
+            if isinstance(entry, Joined):
+                again = f"v{self.people}"
+                self.hands.places[again] = entry.place
+                self.order[again] = (Lane.NORMAL, self.people)
+                self.people += 1
+                # Whoever joins anew under an old key answers to the old secret.
+                self.gone.add(again)
+                self.do(self.hands.room.leave(entry.place, name))
+
+    @rule(number=st.integers(0, 50))
+    def beat(self, number: int) -> None:
+        if name := self.somebody(number):
+            self.do(self.hands.beat(name))
+
+    @rule()
+    def admit(self) -> None:
+        waited = {name: self.do(self.hands.status(name)) for name in self.hands.places}
+        for name in self.do(self.hands.admit()):
+            standing = waited[name]
+            # Nobody who left or fell silent is called, and nobody twice without a missed turn.
+            assert isinstance(standing, Waiting | Returned)
+            assert name not in self.called or name in self.returned
+            self.returned.discard(name)
+            lane, number = self.order[name]
+            for other, standing in waited.items():
+                if isinstance(standing, Waiting) and self.order[other][0] == lane:
+                    still = isinstance(self.do(self.hands.status(other)), Waiting)
+                    assert not (still and self.order[other][1] < number), "overtaken in a lane"
+            self.called[name] = self.called.get(name, 0) + 1
+
+    @rule(number=st.integers(0, 50))
+    def claim(self, number: int) -> None:
+        if (name := self.somebody(number)) is None:
+            return
+        before = self.do(self.hands.status(name))
+        after = self.do(self.hands.claim(name))
+        assert isinstance(after, Begun) == isinstance(before, Called | Inside)
+
+    @rule(number=st.integers(0, 50))
+    def recover(self, number: int) -> None:
+        if (name := self.somebody(number)) is None:
+            return
+        before = self.do(self.hands.status(name))
+        after = self.do(self.hands.room.recover(self.hands.places[name], name))
+        if isinstance(before, Late):
+            assert isinstance(after, Returned)
+            self.returned.add(name)
+
+    @rule(number=st.integers(0, 50))
+    def leave(self, number: int) -> None:
+        if (name := self.somebody(number)) is None or name in self.gone:
+            return
+        before = self.do(self.hands.status(name))
+        assert self.do(self.hands.room.leave(self.hands.places[name], name)) == (
+            not isinstance(before, Gone | Inside)
+        )
+
+    @rule(number=st.integers(0, 50))
+    def complete(self, number: int) -> None:
+        if (name := self.somebody(number)) is not None:
+            self.do(self.hands.room.complete(self.hands.places[name]))
+
+    @rule()
+    def expire(self) -> None:
+        for name in self.do(self.hands.expire()):
+            assert isinstance(self.do(self.hands.status(name)), Gone)
+
+    @rule(seconds=st.sampled_from([0.2, 1, 5, 21, 41, 61]))
+    def time_passes(self, seconds: float) -> None:
+        self.do(self.hands.clock.advance(seconds))
+
+    @rule(stands=st.booleans())
+    def pause_or_resume(self, stands: bool) -> None:
+        self.do(self.hands.control.pause() if stands else self.hands.control.resume())
+
+    @rule()
+    def lose_the_list(self) -> None:
+        self.do(self.store.redis.delete(self.hands.keys.normal_list))
+
+    @precondition(lambda self: hasattr(self, "store"))
+    @invariant()
+    def never_more_inside_than_there_are_seats(self) -> None:
+        seen = self.do(self.hands.room.pulse())
+        assert seen.inside + seen.called <= MAX_ACTIVE
+
+    @precondition(lambda self: hasattr(self, "store"))
+    @invariant()
+    def everybody_is_in_one_place_only(self) -> None:
+        keys = self.hands.keys
+        redis: Any = self.store.redis
+        sets: list[set[bytes]] = [
+            set(self.do(redis.zrange(key, 0, -1)))
+            for key in (keys.positions, keys.recovered, keys.admitted, keys.missed)
+        ]
+        assert sum(map(len, sets)) == len(set[bytes]().union(*sets))
+        beats = set(self.do(redis.zrange(keys.heartbeat, 0, -1)))
+        assert beats == sets[0] | sets[1]
+        for lane in (keys.elevated, keys.vip, keys.premium):
+            assert set(self.do(redis.zrange(lane, 0, -1))) <= sets[0]
+        inside: Any = self.do(redis.smembers(keys.sessions))
+        ends: Any = self.do(redis.zrange(keys.sessions_expiry, 0, -1))
+        assert inside == set(ends)
+
+    @precondition(lambda self: hasattr(self, "store"))
+    @invariant()
+    def no_number_ever_rises(self) -> None:
+        for name in self.hands.places:
+            standing = self.do(self.hands.status(name))
+            if isinstance(standing, Waiting):
+                assert standing.ahead <= self.ahead.get(name, standing.ahead)
+                self.ahead[name] = standing.ahead
+
+
+# A failure is made small for up to five minutes, and must be told after that.
+@pytest.mark.hypothesis
+@pytest.mark.timeout(600)
+def test_the_room_keeps_its_promises(redis_url: str) -> None:
+    """F3, F11, F12, F16: no inversion, no ghost, no seat too many, nobody called twice."""
+    Rooms.url = redis_url
+    run_state_machine_as_test(  # pyright: ignore[reportUnknownMemberType]
+        Rooms,
+        settings=settings(max_examples=25, stateful_step_count=30, deadline=None, database=None),
+    )
