@@ -12,9 +12,9 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
+from tests.support.census import strays
 from tests.support.patience import limit
 from waystation.core.store import embedded
-from waystation.core.store.census import strays
 from waystation.core.store.embedded import Ephemeral
 from waystation.core.store.keyspace import Keyspace
 from waystation.core.telemetry import logs

@@ -13,7 +13,7 @@ from waystation.bullmq import Backoff, scripts, upkeep
 from waystation.core import codec
 from waystation.core.errors import LeaseLost, Unrecoverable
 from waystation.core.outcome import Failed
-from waystation.core.store.script import Door
+from waystation.core.store.script import LuaScript
 
 # --- completion ----------------------------------------------------------------------------------
 
@@ -220,7 +220,7 @@ async def test_progress_may_come_with_a_message(hands: Hands) -> None:
 
 def test_every_contract_is_one_script() -> None:
     """P-53, P-54: under our names, because each client sends its own scripts."""
-    doors = {door.name for door in Door.every if "bullmq" in door.script.package}
+    doors = {door.name for door in LuaScript.every if "bullmq" in door.script.package}
     assert {"add", "settle", "extend_locks", "recover_stalled", "update_progress"} <= doors
     kinds = ("completed", "failed", "retry", "returned")
     assert all(kind in scripts.settle.source for kind in kinds)

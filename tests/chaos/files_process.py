@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from waystation.core.background import Shift
+from waystation.core.line.background import WorkerRuntime
 from waystation.core.runtime.claim import Refused
 from waystation.core.store.connection import Store
 from waystation.files.claims import FileSource
@@ -106,8 +106,8 @@ class MortalWorker(Worker):
         self._ledger = ledger
         self._step = step
 
-    def _shift_at(self, store: Store) -> Shift[Job]:
-        shift = super()._shift_at(store)
+    def _runtime_at(self, store: Store) -> WorkerRuntime[Job]:
+        shift = super()._runtime_at(store)
         assert isinstance(shift.presence, FileSource)
         shift.presence._client = Mortal(store.hot, self._step)  # pyright: ignore[reportPrivateUsage]
         listener = shift.worker._listener  # pyright: ignore[reportPrivateUsage]

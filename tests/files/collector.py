@@ -29,7 +29,7 @@ def attributes(thing: Any) -> dict[str, str]:
 
 @contextmanager
 def collecting() -> Generator[Collector]:
-    class Door(BaseHTTPRequestHandler):
+    class LuaScript(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             if self.path == "/v1/traces":
@@ -41,7 +41,7 @@ def collecting() -> Generator[Collector]:
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), LuaScript) as server:
         collector = Collector(f"http://127.0.0.1:{server.server_port}")
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()

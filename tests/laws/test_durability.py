@@ -14,7 +14,7 @@ from waystation.bullmq.flows import FlowNode, FlowProducer
 from waystation.core.errors import InvalidOption, InvalidSetting, NotReplicated, WrongType
 from waystation.core.store import embedded
 from waystation.core.store.address import parse
-from waystation.core.store.attached import DURABILITY
+from waystation.core.store.client import DURABILITY
 from waystation.core.store.connection import Store, StoreOptions, connect
 from waystation.core.store.durable import Durability
 from waystation.core.store.embedded import Ephemeral

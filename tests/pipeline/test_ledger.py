@@ -12,8 +12,8 @@ from redis import Redis
 
 from tests.pipeline.streams import tell
 from waystation.bullmq import Backoff, JobOptions, Queue
-from waystation.core.store import advice
-from waystation.core.store.advice import AdviceKeys, DesiredWorkers, FailureLabels, Slo
+from waystation.core.line import forecasts
+from waystation.core.line.forecasts import DesiredWorkers, FailureLabels, RecommendationKeys, Slo
 from waystation.pipeline.gold.missing import missing
 from waystation.pipeline.history import History
 from waystation.pipeline.look import look
@@ -81,12 +81,12 @@ def test_the_ledger_is_clean_after_chaos_and_names_what_is_trimmed_or_deleted_by
     # From now on the stream is followed, and may get longer.
     assert int(store.hget("bull:sms:meta", "opts.maxLenEvents") or 0) == ROOM
 
-    said = json.loads(store.hget(AdviceKeys("mail").slo, "bullmq") or b"")
+    said = json.loads(store.hget(RecommendationKeys("mail").slo, "bullmq") or b"")
     assert said["failed_part"] == 0
     now = said["made_at"] + 1
     for kind in (Slo, FailureLabels, DesiredWorkers):
-        key = getattr(AdviceKeys("mail"), kind.key)
-        assert advice.read(store.hget(key, "bullmq"), kind, now_ms=now)
+        key = getattr(RecommendationKeys("mail"), kind.key)
+        assert forecasts.read(store.hget(key, "bullmq"), kind, now_ms=now)
         assert 0 < store.pttl(key) <= 15 * 60 * 1000
 
     victim = str(JOBS + 7)

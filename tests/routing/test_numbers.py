@@ -5,8 +5,8 @@ import time
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.routing.hands import Hands
-from waystation.core.store import advice
-from waystation.core.store.advice import DesiredWorkers
+from waystation.core.line import forecasts
+from waystation.core.line.forecasts import DesiredWorkers
 from waystation.routing import Schedule, registry
 from waystation.routing.registry import Profile
 
@@ -43,8 +43,8 @@ async def test_a_type_is_advised_about_when_it_waits_or_somebody_alive_takes_it(
     now = time.time_ns() // 1_000_000
     piece = DesiredWorkers(workers=3, target_wait_ms=1_000, made_at=now, until=now + 60_000)
     for type in ("waits", "taken", "gone"):
-        key = advice.key_of(DesiredWorkers, type)
-        await hands.redis.hset(key, "routing", advice.written(piece).decode())
+        key = forecasts.key_of(DesiredWorkers, type)
+        await hands.redis.hset(key, "routing", forecasts.written(piece).decode())
         await hands.redis.pexpireat(key, piece.until)
     await hands.add("waits")
     for id, type in (("w1", "taken"), ("w2", "gone")):

@@ -12,7 +12,7 @@ from redis import Redis
 from redis.exceptions import ResponseError
 
 from waystation.core.store.keyspace import Keyspace, Row
-from waystation.core.store.script import Door
+from waystation.core.store.script import LuaScript
 
 KINDS: dict[str, Sequence[str]] = {
     "string": ("SET", "spoiled"),
@@ -84,7 +84,7 @@ _PART = re.compile(r"<\w+>")
 class Call(NamedTuple):
     """One call as it was made."""
 
-    door: "Door[Any, Any]"
+    door: "LuaScript[Any, Any]"
     keys: int
     """How many of the slots are keys."""
     slots: tuple[Any, ...]
@@ -130,7 +130,7 @@ def recorded(redis: Redis, patch: pytest.MonkeyPatch) -> Generator[list[Call]]:
     """Write down every call that is made inside, one after the other."""
     calls: list[Call] = []
     turn = asyncio.Lock()
-    make: Any = vars(Door)["_call"]
+    make: Any = vars(LuaScript)["_call"]
 
     async def record(door: Any, args: Any, client: Any, keys: Any = None) -> Any:
         async with turn:
@@ -139,7 +139,7 @@ def recorded(redis: Redis, patch: pytest.MonkeyPatch) -> Generator[list[Call]]:
             return await make(door, args, client, keys)
 
     with patch.context() as patched:
-        patched.setattr(Door, "_call", record)
+        patched.setattr(LuaScript, "_call", record)
         yield calls
 
 

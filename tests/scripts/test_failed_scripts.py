@@ -17,9 +17,9 @@ from redis import Redis
 import waystation
 from tests.scripts.calls import KINDS, Call, Replay, place_of, recorded, row_of
 from tests.scripts.walks import bullmq, core, files, pipeline, routing, waitingroom
-from waystation.core.store import lua_words
+from waystation.core.store import lua_tokens as lua_words
 from waystation.core.store.embedded import Ephemeral
-from waystation.core.store.script import Door
+from waystation.core.store.script import LuaScript
 
 ROOT = Path(waystation.__file__).parent
 WALKS: dict[str, Callable[[str], Awaitable[None]]] = {
@@ -91,9 +91,9 @@ def played(
     assert unseen == set(), "the walk does not lead past these scripts"
 
 
-def doors_of(package: str) -> list[Door[Any, Any]]:
-    return [door for door in Door.every if door.script.package == package]
+def doors_of(package: str) -> list[LuaScript[Any, Any]]:
+    return [door for door in LuaScript.every if door.script.package == package]
 
 
-def writes(door: Door[Any, Any]) -> bool:
+def writes(door: LuaScript[Any, Any]) -> bool:
     return not lua_words.only_reads(door.source)

@@ -7,7 +7,7 @@ import pytest
 from tests.waitingroom.hands import QUEUE, Hands
 from waystation.core.errors import NotFound
 from waystation.core.store.keyspace import Keyspace
-from waystation.core.store.script import Door
+from waystation.core.store.script import LuaScript
 from waystation.waitingroom.keys import RoomKeys, hour_of
 from waystation.waitingroom.options import RoomOptions, Status
 from waystation.waitingroom.visitor import Called, Gone, Lane, Waiting
@@ -280,7 +280,7 @@ async def test_leaving_frees_everything_and_joining_again_goes_to_the_back(hands
 
 def test_scripts_name_every_key_they_touch() -> None:
     """F19, F-W15, W-36: Dragonfly refuses a script that builds keys of its own."""
-    doors = [door for door in Door.every if "waitingroom" in door.script.where]
+    doors = [door for door in LuaScript.every if "waitingroom" in door.script.where]
     assert len(doors) >= 15
     for door in doors:
         for command in ("'queue:", "'position:", "'session:", "'ipmap:", "'stats:"):
@@ -289,7 +289,7 @@ def test_scripts_name_every_key_they_touch() -> None:
 
 def test_scripts_keep_to_what_both_versions_of_lua_know() -> None:
     """F-W20: no 5.1-only functions, and whole numbers are written as such."""
-    for door in Door.every:
+    for door in LuaScript.every:
         if "waitingroom" in door.script.where:
             for word in ("math.pow", "table.getn", "loadstring", "setfenv", "math.mod("):
                 assert word not in door.source

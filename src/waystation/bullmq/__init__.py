@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from waystation.bullmq.schedule import Schedule, Scheduler
     from waystation.bullmq.sync_job import SyncJob
     from waystation.bullmq.worker import Worker
-    from waystation.core.store.attached import open_store
+    from waystation.core.store.client import open_store
     from waystation.core.store.connection import Store, StoreOptions
 
 __all__ = [
@@ -99,6 +99,6 @@ __getattr__ = names_of(
         "WaitingChildrenError": "errors",
         "WaitingError": "errors",
         "Worker": "worker",
-        "open_store": "waystation.core.store.attached",
+        "open_store": "waystation.core.store.client",
     },
 )

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias, cast
 
 from waystation.bullmq import admin_scripts
 from waystation.bullmq.admin_scripts import Sweep
-from waystation.bullmq.attached import AttachedToQueue
+from waystation.bullmq.attached import QueueClient
 from waystation.bullmq.job_steps import remove_job
 from waystation.bullmq.plain import ask
 from waystation.bullmq.states import known
@@ -26,7 +26,7 @@ Cleanable: TypeAlias = Literal[
 Retryable: TypeAlias = Literal["failed", "completed"]
 
 
-class Administration(AttachedToQueue):
+class Administration(QueueClient):
     """What changes many jobs at once, in steps that let workers go on in between."""
 
     async def drain(self, delayed: bool = False) -> int:
@@ -158,7 +158,7 @@ class Administration(AttachedToQueue):
 
     async def _suspects(self, count: int) -> AsyncGenerator[list[str]]:
         """What may be ids of jobs that no list holds; the script then looks whether it is true."""
-        store, base = await self._opened(), self.keys.base
+        store, base = await self._connected(), self.keys.base
         # Looking an id up in a list takes the longer the longer the list is, so it is done rarely.
         listed = await self._listed()
         pattern = re.sub(r"([\\*?\[\]])", r"\\\1", base) + "*"
@@ -166,7 +166,7 @@ class Administration(AttachedToQueue):
             AsyncIterator[bytes], store.redis.scan_iter(match=pattern, count=count, _type="HASH")
         )
         found: list[str] = []
-        with faults.told():
+        with faults.translated():
             async for key in keys:
                 name = key.removeprefix(base.encode())
                 if name not in listed:

@@ -1,12 +1,12 @@
 """How everything that belongs to a queue gets to the store, and leaves it."""
 
 from waystation.bullmq.keys import PREFIX, QueueKeys
-from waystation.core.store.attached import Attached
+from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 
 
-class AttachedToQueue(Attached):
+class QueueClient(StoreClient):
     """Something that works on one queue."""
 
     def __init__(self, name: str, url: str | Store | None = None, *, prefix: str = PREFIX) -> None:
@@ -15,7 +15,7 @@ class AttachedToQueue(Attached):
 
     async def _at_hand(self) -> tuple[Client, QueueKeys]:
         """What every step takes: a client, and the keys."""
-        return (await self._opened()).hot, self.keys
+        return (await self._connected()).hot, self.keys
 
     @property
     def name(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from waystation.bullmq.attached import AttachedToQueue
+from waystation.bullmq.attached import QueueClient
 from waystation.bullmq.event import QueueEvent, read_event
 from waystation.bullmq.finishes import Finishes
 from waystation.bullmq.gaps import BEGINNING, Extent, Gap, Trail, extent, order
@@ -36,7 +36,7 @@ _Entry: TypeAlias = tuple[bytes, dict[bytes, bytes]]
 _OF_THE_QUEUE = frozenset(str(name) for name in EventName)
 
 
-class QueueEvents(AttachedToQueue):
+class QueueEvents(QueueClient):
     """Listens to a queue; iterating over it tells everything since it was opened."""
 
     def __init__(self, name: str, url: str | Store | None = None, *, prefix: str = PREFIX) -> None:
@@ -106,7 +106,7 @@ class QueueEvents(AttachedToQueue):
                     yield read_event(self.name, id, entry)
 
     async def _read(self, client: Client, trail: Trail) -> tuple[Gap | None, Sequence[_Entry]]:
-        with faults.told():
+        with faults.translated():
             answer = await client.execute_command(
                 *("XREAD", "COUNT", _AT_ONCE, "BLOCK", int(_BLOCK_S * 1000)),
                 *("STREAMS", self.keys.events, trail.at),
@@ -118,13 +118,13 @@ class QueueEvents(AttachedToQueue):
         return trail.follow([id.decode() for id, _ in entries], found), entries
 
     async def _listening(self) -> Store:
-        store = await self._opened()
+        store = await self._connected()
         # Dashboards count listeners by this name, so nothing but listening happens under it.
         name = client_name(self.keys, ":qe")
         return Store(store.address, msgspec.structs.replace(store.options, client_name=name))
 
     async def _client(self) -> Client:
-        return (await self._opened()).hot
+        return (await self._connected()).hot
 
     async def _came_before_the_end(self, reading: "asyncio.Future[Any]") -> bool:
         ending = asyncio.ensure_future(self._ending.wait())
@@ -140,7 +140,7 @@ class QueueEvents(AttachedToQueue):
         return came
 
 
-class QueueEventsProducer(AttachedToQueue):
+class QueueEventsProducer(QueueClient):
     """Tells events of one's own to everybody who listens to a queue."""
 
     async def publish(
@@ -159,8 +159,8 @@ class QueueEventsProducer(AttachedToQueue):
         if "event" in own:
             raise InvalidOption("the field 'event' holds the event's name; call this one otherwise")
         pairs = [part for name, value in own.items() for part in (name, _wire(value))]
-        client = (await self._opened()).hot
-        with faults.told():
+        client = (await self._connected()).hot
+        with faults.translated():
             id = await client.execute_command(
                 *("XADD", self.keys.events, "MAXLEN", "~", max_len, "*", "event", event, *pairs)
             )

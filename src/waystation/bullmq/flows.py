@@ -18,7 +18,7 @@ from waystation.bullmq.wants import Wants, wants_of
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WrongState
 from waystation.core.store.address import Kind
-from waystation.core.store.attached import Attached
+from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 
@@ -45,7 +45,7 @@ class FlowJob(msgspec.Struct, frozen=True):
     children: list["FlowJob"]
 
 
-class FlowProducer(Attached):
+class FlowProducer(StoreClient):
     """Adds trees of jobs over any queues of one store, and reads them back."""
 
     def __init__(self, url: str | Store | None = None, *, prefix: str = PREFIX) -> None:
@@ -62,7 +62,7 @@ class FlowProducer(Attached):
         _check(planned)
         if not planned:
             return []
-        store = await self._opened()
+        store = await self._connected()
         if store.address.kind is Kind.CLUSTER:
             _check_slot(planned)
         jobs = [part for each in planned for part in each.arguments()]
@@ -84,7 +84,7 @@ class FlowProducer(Attached):
         for what, value in (("depth", depth), ("max_children", max_children)):
             if value < 1:
                 raise InvalidOption(f"{what} must be at least 1, got {value}")
-        store = await self._opened()
+        store = await self._connected()
         place = dependencies.JobPlace(QueueKeys(queue, prefix=prefix or self.prefix), job_id)
         return await _read(store.hot, place, depth, max_children)
 

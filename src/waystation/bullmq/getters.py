@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from waystation.bullmq import admin_scripts
-from waystation.bullmq.attached import AttachedToQueue
+from waystation.bullmq.attached import QueueClient
 from waystation.bullmq.job import Job, QueueRef
 from waystation.bullmq.job_steps import Logs, read_logs
 from waystation.bullmq.marker import client_name
@@ -12,13 +12,14 @@ from waystation.bullmq.metrics import Kind, Metrics, as_text, read_metrics
 from waystation.bullmq.plain import ask
 from waystation.bullmq.states import STATES, JobState, State, known
 from waystation.core.events import Line
-from waystation.core.store import advice, faults
-from waystation.core.store.advice import Outlook
+from waystation.core.line import forecasts
+from waystation.core.line.forecasts import Forecast
+from waystation.core.store import faults
 
 READ_AT_ONCE = 250
 
 
-class Getters(AttachedToQueue):
+class Getters(QueueClient):
     """The questions; none of them changes anything."""
 
     async def get_job(self, job_id: str) -> Job | None:
@@ -56,13 +57,13 @@ class Getters(AttachedToQueue):
         waiting = ("waiting", "prioritized", "delayed", "waiting-children")
         return sum((await self.counts(*waiting)).values())
 
-    async def outlook(self) -> Outlook:
+    async def forecast(self) -> Forecast:
         """What history says of the queue: how it did, when it is empty, how many it asks for.
 
         `waystation pipeline run` works it out; what is not fresh is None.
         """
         client, _ = await self._at_hand()
-        return await advice.outlook(client, self.name, line=Line.BULLMQ)
+        return await forecasts.forecast(client, self.name, line=Line.BULLMQ)
 
     async def counts_per_priority(self, priorities: Sequence[int]) -> dict[int, int]:
         """How many jobs wait with each of the priorities."""
@@ -83,9 +84,9 @@ class Getters(AttachedToQueue):
 
     async def workers(self) -> list[dict[str, str]]:
         """The workers of this queue, as the server sees their connections."""
-        store = await self._opened()
+        store = await self._connected()
         name = client_name(self.keys)
-        with faults.told():
+        with faults.translated():
             found = await store.redis.client_list()
         return [
             {**client, "name": self.name, "rawname": client["name"]}
@@ -103,8 +104,8 @@ class Getters(AttachedToQueue):
         client, keys = await self._at_hand()
         completed = await read_metrics(client, keys, "completed", 0, 0)
         failed = await read_metrics(client, keys, "failed", 0, 0)
-        outlook = await self.outlook()
-        return as_text(self.name, await self.counts(), completed, failed, outlook)
+        forecast = await self.forecast()
+        return as_text(self.name, await self.counts(), completed, failed, forecast)
 
     async def meta(self) -> dict[str, str]:
         """What is written down about the queue as a whole."""

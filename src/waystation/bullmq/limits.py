@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from waystation.bullmq import admin_scripts
-from waystation.bullmq.attached import AttachedToQueue
+from waystation.bullmq.attached import QueueClient
 from waystation.bullmq.job_steps import hold_back
 from waystation.bullmq.plain import ask, ask_all
 from waystation.core.options import at_least
@@ -22,7 +22,7 @@ class Limit(msgspec.Struct, frozen=True):
     """Milliseconds."""
 
 
-class Limits(AttachedToQueue):
+class Limits(QueueClient):
     """The limits of a queue; they bind workers of every kind, wherever they run."""
 
     async def pause(self) -> None:

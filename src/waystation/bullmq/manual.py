@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from waystation.bullmq import upkeep
-from waystation.bullmq.attached import AttachedToQueue
+from waystation.bullmq.attached import QueueClient
 from waystation.bullmq.claim_options import ClaimOptions, Strategy
 from waystation.bullmq.claims import BullSource
 from waystation.bullmq.job import Job
@@ -23,13 +23,13 @@ from waystation.core import identity
 from waystation.core.errors import LeaseLost
 from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Claim, Settled
-from waystation.core.runtime.keeper import Keeper
+from waystation.core.runtime.lease_keeper import LeaseKeeper
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.tasks import end
 from waystation.core.store.connection import Store
 
 
-class ManualWorker(AttachedToQueue):
+class ManualWorker(QueueClient):
     """Takes jobs of one queue for code that runs them itself.
 
     Each ends with `complete`, `fail` or `give_back`; closing gives back what has not been ended.
@@ -69,7 +69,7 @@ class ManualWorker(AttachedToQueue):
 
     async def get_next_job(self, wait: float = 0) -> Job | None:
         """Take the next job, waiting up to so many seconds for one; None when none came."""
-        source = await self._opened_source()
+        source = await self._connected_source()
         until = asyncio.get_running_loop().time() + wait
         while True:
             for claim in (await source.settle([], claim=1)).claims:
@@ -102,7 +102,7 @@ class ManualWorker(AttachedToQueue):
         return True
 
     async def _end(self, job: Job, outcome: Outcome) -> None:
-        source = await self._opened_source()
+        source = await self._connected_source()
         claim = self._held.get(job.id)
         if claim is None or claim.token != job.token:
             raise LeaseLost(f"job {job.id} is not held by this {type(self).__name__}")
@@ -111,16 +111,16 @@ class ManualWorker(AttachedToQueue):
         if reply.refused:
             raise reply.refused[0].reason
 
-    async def _opened_source(self) -> BullSource:
-        await self._opened()
+    async def _connected_source(self) -> BullSource:
+        await self._connected()
         assert self._source is not None  # noqa: S101
         return self._source
 
-    async def _arrived(self, store: Store) -> None:
+    async def _on_connect(self, store: Store) -> None:
         source = BullSource(store, self.keys, self._options)
         await source.open()
         self._closers.push_async_callback(source.close)
-        keeper = Keeper(
+        keeper = LeaseKeeper(
             source,
             held=lambda: list(self._held.values()),
             lost=self._lost,

@@ -44,7 +44,7 @@ class Marker:
 
     async def open(self) -> None:
         """Connect, so that dashboards see the worker before it has to wait."""
-        with faults.told():
+        with faults.translated():
             await self._client.execute_command("PING")
 
     def expect(self, due_in_ms: float) -> None:
@@ -97,7 +97,7 @@ class Marker:
         await self._store.close()
 
     async def _block(self, seconds: float) -> float | None:
-        with faults.told():
+        with faults.translated():
             popped = await self._client.execute_command("BZPOPMIN", self._key, seconds)
         return float(popped[2]) if popped else None
 

@@ -8,8 +8,8 @@ from waystation.bullmq.plain import ask_all
 from waystation.bullmq.states import State
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
-from waystation.core.store import numbers
-from waystation.core.store.advice import Outlook
+from waystation.core.line import prometheus
+from waystation.core.line.forecasts import Forecast
 from waystation.core.store.script import Client
 
 Kind: TypeAlias = Literal["completed", "failed"]
@@ -56,7 +56,7 @@ def as_text(
     counts: Mapping[State, int],
     completed: Metrics,
     failed: Metrics,
-    outlook: Outlook,
+    forecast: Forecast,
 ) -> str:
     """The numbers of a queue in Prometheus' text format, under the names BullMQ gives them.
 
@@ -64,10 +64,12 @@ def as_text(
     """
     jobs = [({"queue": queue, "state": state}, count) for state, count in counts.items()]
     lines = [
-        *numbers.family("bullmq_job_count", "gauge", "Number of jobs in the queue by state", jobs)
+        *prometheus.family(
+            "bullmq_job_count", "gauge", "Number of jobs in the queue by state", jobs
+        )
     ]
     for kind, ended in (("completed", completed), ("failed", failed)):
         name, meaning = f"bullmq_job_{kind}_total", f"Total number of {kind} jobs"
-        lines += numbers.family(name, "counter", meaning, [({"queue": queue}, ended.total)])
-    lines += numbers.advised(Line.BULLMQ, {queue: outlook})
-    return numbers.joined(lines)
+        lines += prometheus.family(name, "counter", meaning, [({"queue": queue}, ended.total)])
+    lines += prometheus.recommended(Line.BULLMQ, {queue: forecast})
+    return prometheus.joined(lines)

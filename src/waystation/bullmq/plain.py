@@ -9,7 +9,7 @@ from waystation.core.store.script import Client
 
 async def ask(client: Client, *command: str | int) -> Any:
     """Send one command; what goes wrong is told in our words."""
-    with faults.told():
+    with faults.translated():
         return await client.execute_command(*command)
 
 

@@ -66,7 +66,7 @@ class Queue(Getters, Administration, Limits, Scheduling):
         """
         chosen = adding.merged(options, given, self._defaults)
         packed = self._packer.pack([NewJob(name, data, chosen)])
-        [added] = await self._send(await self._opened(), packed)
+        [added] = await self._send(await self._connected(), packed)
         if isinstance(added, WaystationError):
             raise added
         return added
@@ -78,7 +78,7 @@ class Queue(Getters, Administration, Limits, Scheduling):
         none after a lot that the store has refused.
         """
         packed = self._packer.pack(jobs)
-        store = await self._opened()
+        store = await self._connected()
         sent: list[Added] = []
         try:
             await self._send_lots(store, adding.chunks(packed), sent)
@@ -125,7 +125,7 @@ class Queue(Getters, Administration, Limits, Scheduling):
             for id, each in zip(ids, packed, strict=True)
         ]
 
-    async def _arrived(self, store: Store) -> None:
+    async def _on_connect(self, store: Store) -> None:
         # A store that is full, or a replica, can still be looked at and cleared.
         with contextlib.suppress(StoreBusy):
             await ask_all(

@@ -3,12 +3,12 @@
 from typing import Any
 
 from waystation.bullmq import schedulers
-from waystation.bullmq.attached import AttachedToQueue
+from waystation.bullmq.attached import QueueClient
 from waystation.bullmq.options import JobOptions
 from waystation.bullmq.schedule import RepeatStrategy, Schedule, Scheduler
 
 
-class Scheduling(AttachedToQueue):
+class Scheduling(QueueClient):
     """What makes the queue's jobs come again and again."""
 
     _defaults = JobOptions()

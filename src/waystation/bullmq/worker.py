@@ -6,7 +6,7 @@ from typing import Any, TypeAlias, cast
 import msgspec
 
 from waystation.bullmq import upkeep
-from waystation.bullmq.attached import AttachedToQueue
+from waystation.bullmq.attached import QueueClient
 from waystation.bullmq.callbacks import Callbacks, WorkerEvent
 from waystation.bullmq.claim_options import ClaimOptions, Strategy
 from waystation.bullmq.claims import BullSource
@@ -17,10 +17,10 @@ from waystation.bullmq.options import Retention, check_retention
 from waystation.bullmq.preparing import prepare
 from waystation.bullmq.schedule import RepeatStrategy
 from waystation.core import identity
-from waystation.core.background import BackgroundWorker, Shift
 from waystation.core.backoff import HOUR_MS
 from waystation.core.codec import PAYLOAD_LIMIT
 from waystation.core.errors import InvalidOption, WorkError
+from waystation.core.line.background import BackgroundWorker, WorkerRuntime
 from waystation.core.options import at_least
 from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.handlers import Handler, handler_of
@@ -35,7 +35,7 @@ JobHandler: TypeAlias = Callable[[Any], Any]
 """Takes the job, or a list of them, and returns a JSON value, or one for each."""
 
 
-class Worker(BackgroundWorker[Job], AttachedToQueue):
+class Worker(BackgroundWorker[Job], QueueClient):
     """Runs jobs of one queue; entering starts it, leaving lets it finish what it has begun.
 
     The handler takes a job, or there is one for each name; it runs on the loop, in a thread when it
@@ -147,8 +147,8 @@ class Worker(BackgroundWorker[Job], AttachedToQueue):
     @concurrency.setter
     def concurrency(self, many: int) -> None:
         self._options = msgspec.structs.replace(self._options, concurrency=many)
-        if self._shift:
-            self._shift.worker.resize(many)
+        if self._runtime:
+            self._runtime.worker.resize(many)
         else:
             self._handler.resize(many)
 
@@ -165,11 +165,11 @@ class Worker(BackgroundWorker[Job], AttachedToQueue):
     def stop(self) -> None:
         """Finish what was begun and end; `run` returns when it is done."""
         super().stop()
-        if self._shift and not self._is_closing:
+        if self._runtime and not self._is_closing:
             self._is_closing = True
             self._callbacks.emit("closing")
 
-    def _shift_at(self, store: Store) -> Shift[Job]:
+    def _runtime_at(self, store: Store) -> WorkerRuntime[Job]:
         async def recover_stalled() -> None:
             stalled = await upkeep.recover_stalled(
                 store.hot,
@@ -192,7 +192,7 @@ class Worker(BackgroundWorker[Job], AttachedToQueue):
         )
         worker = CoreWorker(source, self._handler, self._options, listener=callbacks, log=log)
         self._is_closing = False
-        return Shift(worker, _Presence(source, callbacks), beside=[duty.run])
+        return WorkerRuntime(worker, _Presence(source, callbacks), beside=[duty.run])
 
     def _wrapped(
         self,

@@ -52,8 +52,8 @@ MOUNTS = (
         "Watching",
     ),
     Mount(
-        "outlook",
-        "waystation.cli.outlook",
+        "forecast",
+        "waystation.cli.forecast",
         "Hear what history says about a queue.",
         "History",
     ),

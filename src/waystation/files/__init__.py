@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from waystation.core.lazy import names_of
 
 if TYPE_CHECKING:
-    from waystation.core.store.attached import open_store
+    from waystation.core.store.client import open_store
     from waystation.core.store.connection import Store, StoreOptions
     from waystation.files.handlers import Handlers, handler, is_cancelled
     from waystation.files.job import Job
@@ -60,6 +60,6 @@ __getattr__ = names_of(
         "Worker": "worker",
         "handler": "handlers",
         "is_cancelled": "handlers",
-        "open_store": "waystation.core.store.attached",
+        "open_store": "waystation.core.store.client",
     },
 )

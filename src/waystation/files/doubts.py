@@ -79,7 +79,7 @@ async def _is_plain(client: Client, keys: FileKeys, record: Record) -> bool:
     kind, raw = record[:2]
     if kind != "completed":
         return kind == "returned"
-    with faults.told():
+    with faults.translated():
         return await client.execute_command("LPOS", keys.completed, raw) is not None
 
 

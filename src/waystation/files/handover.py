@@ -122,7 +122,7 @@ async def read(
     client: Client, keys: FileKeys, *, after: str = START, until: str = "+"
 ) -> list[Entry]:
     """The next entries behind one, the oldest first."""
-    with faults.told():
+    with faults.translated():
         page: list[Any] = await client.execute_command(
             "XRANGE", keys.handover, f"({after}", until, "COUNT", PAGE
         )

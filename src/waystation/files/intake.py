@@ -59,9 +59,9 @@ class Intake:
     """Puts entries in line; for producers, which have looked at the files themselves."""
 
     def __init__(
-        self, opened: Callable[[], Awaitable[Store]], keys: FileKeys, options: QueueOptions
+        self, connected: Callable[[], Awaitable[Store]], keys: FileKeys, options: QueueOptions
     ) -> None:
-        self._opened = opened
+        self._connected = connected
         self._keys = keys
         self._options = options
 
@@ -73,7 +73,7 @@ class Intake:
             if type(each) is not Entry:
                 raise InvalidInput(f"files are put in line as what entry() makes, got {each!r}")
         return await scripts.add(
-            (await self._opened()).durable,
+            (await self._connected()).durable,
             self._keys,
             now=SERVER_TIME,
             events_cap=self._options.events_max_len,
@@ -89,8 +89,8 @@ class Intake:
         Not after the memory was thrown away or turned to a new page, nor at another server, which
         may lack what the last one had.
         """
-        store = await self._opened()
-        with faults.told():
+        store = await self._connected()
+        with faults.translated():
             server = await _run_id(store.redis)
         return await scripts.mark(
             store.durable,
@@ -105,7 +105,7 @@ class Intake:
             return []
         digests = [jobs.digest(*file) for file in files]
         known = await scripts.recall(
-            (await self._opened()).hot,
+            (await self._connected()).hot,
             self._keys,
             remember_ms=self._options.remember_ms,
             digests=digests,

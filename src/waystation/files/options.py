@@ -129,7 +129,7 @@ class WorkOptions(msgspec.Struct, frozen=True, kw_only=True):
         if not self.backoff_base_ms or not self.backoff_max_ms:
             return 0
         rule = Backoff(Growth.EXPONENTIAL, self.backoff_base_ms, cap_ms=self.backoff_max_ms)
-        return rule.pause_ms(retries, _NO_DICE)
+        return rule.pause_ms(retries, _NO_RNG)
 
 
 class ReaperOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,4 +154,4 @@ class _NoDice:
         return 0.0
 
 
-_NO_DICE = _NoDice()
+_NO_RNG = _NoDice()

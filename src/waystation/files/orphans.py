@@ -46,7 +46,7 @@ class Orphans:
     async def _is_our_turn(self) -> bool:
         # Whoever has begun a round goes on with it; the others wait until its mark lapses.
         begins = () if self._cursor else ("NX",)
-        with faults.told():
+        with faults.translated():
             return bool(
                 await self._client.execute_command(
                     "SET", self._keys.orphans, "1", "EX", ROUND_S, *begins
@@ -55,7 +55,7 @@ class Orphans:
 
     async def _register(self, worker: str) -> bool:
         keys = self._keys.of(worker)
-        with faults.told():
+        with faults.translated():
             oldest: list[bytes] = await self._client.execute_command(
                 "LRANGE", keys.processing, -1, -1
             )
@@ -96,7 +96,7 @@ async def _scan(
     # On a cluster all keys of a line lie on one node, and only that one is asked.
     node_of = getattr(client, "get_node_from_key", None)
     options = {"target_nodes": node_of(keys.workers)} if node_of else {}
-    with faults.told():
+    with faults.translated():
         answer = await cast(Any, client).execute_command(
             "SCAN", cursor, "MATCH", pattern, "COUNT", KEYS_A_STEP, "TYPE", "list", **options
         )

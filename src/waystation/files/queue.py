@@ -11,10 +11,11 @@ import msgspec
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, InvalidOption, Malformed
 from waystation.core.events import Line
+from waystation.core.line import forecasts, prometheus
+from waystation.core.line.forecasts import Forecast
 from waystation.core.options import at_least
-from waystation.core.store import advice, faults, numbers
-from waystation.core.store.advice import Outlook
-from waystation.core.store.attached import Attached
+from waystation.core.store import faults
+from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
 from waystation.files import handover, orphans, scripts
 from waystation.files import job as jobs
@@ -40,7 +41,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
     payload: bytes
 
 
-class Queue(Attached):
+class Queue(StoreClient):
     """The queues of one line of files, one for each priority."""
 
     def __init__(
@@ -53,7 +54,7 @@ class Queue(Attached):
         super().__init__(url)
         self.keys = FileKeys(layout)
         self._options = options = options or QueueOptions()
-        self.intake = Intake(self._opened, self.keys, options)
+        self.intake = Intake(self._connected, self.keys, options)
         """The way in for producers, which look at the files themselves."""
 
     async def add(
@@ -104,8 +105,8 @@ class Queue(Attached):
     async def stats(self) -> dict[str, int]:
         """How much is where, by the name of the list."""
         keys, counts = self.keys, dict[str, int]()
-        redis: Any = (await self._opened()).redis
-        with faults.told():
+        redis: Any = (await self._connected()).redis
+        with faults.translated():
             for queue, scheduled in zip(keys.lanes[::2], keys.lanes[1::2], strict=True):
                 counts[queue] = await redis.llen(queue)
                 counts[scheduled] = await redis.zcard(scheduled)
@@ -122,16 +123,16 @@ class Queue(Attached):
 
         The reaper of a running worker finds them, too, and takes back what is in them.
         """
-        redis: Any = (await self._opened()).redis
+        redis: Any = (await self._connected()).redis
         counts: dict[str, int] = {}
         async for worker in orphans.everywhere(redis, self.keys):
-            with faults.told():
+            with faults.translated():
                 if not await redis.sismember(self.keys.workers, worker):
                     processing = self.keys.of(worker).processing
                     counts[processing] = await redis.llen(processing)
         return counts
 
-    async def outlook(self, priority: str) -> Outlook:
+    async def forecast(self, priority: str) -> Forecast:
         """What history says of a priority: how it did, when it is done, how many it asks for.
 
         `waystation pipeline run` works it out; what is not fresh is None.
@@ -139,19 +140,19 @@ class Queue(Attached):
         queues = self.keys.layout.queues
         if priority not in queues:
             raise InvalidOption(f"wanted one of {', '.join(queues)}, got {priority!r}")
-        client = (await self._opened()).hot
-        return await advice.outlook(client, queues[priority], line=Line.FILES)
+        client = (await self._connected()).hot
+        return await forecasts.forecast(client, queues[priority], line=Line.FILES)
 
     async def prometheus_text(self) -> str:
         """The line in numbers, as Prometheus reads them, and what history advises beside them."""
         queues = self.keys.layout.queues
-        outlooks = {queues[priority]: await self.outlook(priority) for priority in queues}
+        each_forecast = {queues[priority]: await self.forecast(priority) for priority in queues}
         counts = await self.stats()
         shared = (*self.keys.lanes, self.keys.handover, self.keys.completed, self.keys.dead_letter)
         places = {name: counts.pop(name) for name in shared}
         # Workers come and go, and each would leave a series behind.
         places["processing"] = sum(counts.values())
-        return numbers.as_text(Line.FILES, places, outlooks)
+        return prometheus.as_text(Line.FILES, places, each_forecast)
 
     async def peek(self, queue: str, count: int = 10) -> list[Job | bytes]:
         """The next jobs of a list, the next to run first; bytes where something is no job."""
@@ -161,22 +162,22 @@ class Queue(Attached):
         """The same as they are in Redis, byte for byte."""
         at_least("count", count, 1)
         if queue in ("handover", self.keys.handover):
-            page = await handover.read((await self._opened()).redis, self.keys)
+            page = await handover.read((await self._connected()).redis, self.keys)
             return [entry.raw for entry in page[:count]]
         lists = self._lists()
         key = lists.get(queue, queue)
         if key not in lists.values():
             wanted = ", ".join((*lists, "handover"))
             raise InvalidOption(f"wanted one of {wanted}, or its key, got {queue!r}")
-        redis: Any = (await self._opened()).redis
-        with faults.told():
+        redis: Any = (await self._connected()).redis
+        with faults.translated():
             raws: list[bytes] = await redis.lrange(key, -count, -1)
         return raws[::-1]
 
     async def dead_letters(self, count: int = 100) -> list[DeadLetter]:
         """What is set aside, the oldest first."""
-        redis: Any = (await self._opened()).redis
-        with faults.told():
+        redis: Any = (await self._connected()).redis
+        with faults.translated():
             raws: list[bytes] = await redis.lrange(self.keys.dead_letter, -count, -1)
             if not raws:
                 return []
@@ -190,11 +191,11 @@ class Queue(Attached):
         if most is not None:
             at_least("most", most, 0)
         moved, skipped = 0, 0
-        store = await self._opened()
+        store = await self._connected()
         redis: Any = store.redis
         while most is None or moved < most:
             want = 100 if most is None else min(100, most - moved)
-            with faults.told():
+            with faults.translated():
                 last = -1 - skipped
                 raws: list[bytes] = await redis.lrange(self.keys.dead_letter, last - want + 1, last)
             if not raws:
@@ -215,7 +216,7 @@ class Queue(Attached):
     async def purge_dead_letters(self) -> int:
         """Throw everything away that is set aside; how many."""
         thrown = 0
-        store = await self._opened()
+        store = await self._connected()
         while True:
             count = await scripts.purge(
                 store.hot,

@@ -69,12 +69,12 @@ class Unhandled:
         return await self._bury(self._hopeless(page))
 
     async def _exists(self) -> bool:
-        with faults.told():
+        with faults.translated():
             return bool(await self._client.execute_command("EXISTS", self._keys.handover))
 
     async def _ask_who_handles_what(self) -> None:
         """Learn what live workers have handlers for; whoever is missed may come back."""
-        with faults.told():
+        with faults.translated():
             workers = list(await self._client.execute_command("SMEMBERS", self._keys.workers))
             patterns: set[str] = set()
             for first in range(0, len(workers), handover.PAGE):
@@ -92,7 +92,7 @@ class Unhandled:
         return self._timer() - since >= self._options.no_handler_s
 
     async def _oldest_to_leave(self) -> str:
-        with faults.told():
+        with faults.translated():
             seconds, micros = await self._client.execute_command("TIME")
         now_ms = int(seconds) * 1000 + int(micros) // 1000
         return str(max(0, now_ms - round(self._options.no_handler_s * 1000)))

@@ -67,7 +67,7 @@ class Reaper:
         return moved
 
     async def _page(self) -> list[str]:
-        with faults.told():
+        with faults.translated():
             self._cursor, page = _scanned(
                 await self._client.execute_command(
                     "SSCAN", self._keys.workers, self._cursor, "COUNT", self._options.count
@@ -77,11 +77,11 @@ class Reaper:
 
     async def _reap_one(self, worker: str, deadline: float) -> int:
         keys, moved = self._keys.of(worker), 0
-        with faults.told():
+        with faults.translated():
             if await self._client.execute_command("EXISTS", keys.heartbeat):
                 return 0
         while True:
-            with faults.told():
+            with faults.translated():
                 held: list[bytes] = await self._client.execute_command(
                     "LRANGE", keys.processing, -self._options.count, -1
                 )
@@ -152,7 +152,7 @@ async def promote_due(
 async def sample_lengths(client: Client, keys: FileKeys, metrics: Metrics) -> None:
     """Show how long the queues are."""
     lists = (*keys.queues, keys.completed, keys.dead_letter)
-    with faults.told():
+    with faults.translated():
         for key in lists:
             metrics.queue_length.of(key).set(await client.execute_command("LLEN", key))
         handed_over = await client.execute_command("XLEN", keys.handover)

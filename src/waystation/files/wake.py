@@ -51,5 +51,5 @@ class Wake:
         await self._store.close()
 
     async def _block(self) -> None:
-        with faults.told():
+        with faults.translated():
             await self._redis.execute_command("BLPOP", self._key, LONGEST_BLOCK_S)

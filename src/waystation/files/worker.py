@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import msgspec
 
 from waystation.core import identity
-from waystation.core.background import BackgroundWorker, Shift
 from waystation.core.breaker import BreakerOptions, State
 from waystation.core.errors import InvalidOption, StoreError
+from waystation.core.line.background import BackgroundWorker, WorkerRuntime
 from waystation.core.options import of_kind
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.worker import Worker as CoreWorker
@@ -80,8 +80,8 @@ class Worker(BackgroundWorker[Job]):
     async def readiness(self) -> dict[str, bool]:
         """What has to be well before work should be sent here."""
         try:
-            with faults.told():
-                redis = (await self._opened()).redis
+            with faults.translated():
+                redis = (await self._connected()).redis
                 beats = await redis.exists(self.keys.of(self.id).heartbeat)
             reachable = True
         except StoreError:
@@ -93,7 +93,7 @@ class Worker(BackgroundWorker[Job]):
             "breakers": all(each.state is not State.OPEN for each in breakers),
         }
 
-    def _shift_at(self, store: Store) -> Shift[Job]:
+    def _runtime_at(self, store: Store) -> WorkerRuntime[Job]:
         options = self._options
         meter = Meter(self._metrics, self.keys.queues)
         source = FileSource(
@@ -119,7 +119,7 @@ class Worker(BackgroundWorker[Job]):
             listener=meter,
             log=WorkLog(source.about, server=str(store.address), line="files", worker_id=self.id),
         )
-        return Shift(worker, source, beside=[duty.run for duty in self._duties(store)])
+        return WorkerRuntime(worker, source, beside=[duty.run for duty in self._duties(store)])
 
     def _duties(self, store: Store) -> Sequence[Loop]:
         client, keys, options = store.redis, self.keys, self._options

@@ -74,7 +74,7 @@ def look(spark: SparkSession, options: EventOptions, *, is_first: bool = False) 
     Whoever looks for the first time has nothing that the store could have forgotten.
     """
     streams = Streams(options)
-    with faults.told():
+    with faults.translated():
         at = now(streams.store)
         told = streams.now()
         # Counted now, while the instant is right; whoever uses it later must not look again.

@@ -70,8 +70,8 @@ class Ran(msgspec.Struct, frozen=True):
 
     events: int
     """Rows that bronze has gained."""
-    advice: int
-    """Pieces of advice that were put back."""
+    recommendations: int
+    """Pieces of recommendations that were put back."""
     seconds: float
     ill: tuple[str, ...] = ()
     """Checks of the tables that failed, each in a line."""
@@ -90,8 +90,8 @@ def once(history: History, options: RunOptions, watch: Watch | None = None) -> R
         while reading.goes_on():
             watch.reach(reading.events)
             reading.wait(1)
-    advice = _answered(history, options, seen, watch)
-    return _ran(history, reading.events, advice, began)
+    recommendations = _answered(history, options, seen, watch)
+    return _ran(history, reading.events, recommendations, began)
 
 
 @in_our_words()
@@ -122,8 +122,8 @@ def follow(
             _until_read(history, seen, reading, stop, watch)
             if stop.is_set():
                 break
-            advice = _answered(history, options, seen, watch)
-            told(_ran(history, reading.events - told_of, advice, began))
+            recommendations = _answered(history, options, seen, watch)
+            told(_ran(history, reading.events - told_of, recommendations, began))
             told_of = reading.events
             stop.wait(max(0.0, options.answer_every_s - (time.monotonic() - began)))
         watch.begin("ending the batch under way")
@@ -179,10 +179,10 @@ def _answered(history: History, options: RunOptions, seen: Look, watch: Watch) -
     return writeback.advise(fresh, store, seen.at) + rooms.advise(fresh, store, seen.at)
 
 
-def _ran(history: History, events: int, advice: int, began: float) -> Ran:
+def _ran(history: History, events: int, recommendations: int, began: float) -> Ran:
     fresh = History(history.spark, history.root)
     ill = tuple(str(check) for check in checked(fresh) if not check.well)
-    return Ran(events, advice, time.monotonic() - began, ill)
+    return Ran(events, recommendations, time.monotonic() - began, ill)
 
 
 @contextmanager

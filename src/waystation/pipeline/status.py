@@ -58,7 +58,7 @@ def _behind(root: str, options: EventOptions) -> Iterator[Behind]:
     noted = delta.last_notes(EVENTS.place(root), intake.PLACES)
     here = places.read(noted) if noted else {}
     streams = Streams(options)
-    with faults.told():
+    with faults.translated():
         for told in streams.now():
             end = walking.end_of(streams.store.at(told.stream), told.stream)
             if end is not None:

@@ -6,13 +6,13 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
-from waystation.core.store.advice import (
+from waystation.core.line.forecasts import (
     MOST_LABELS,
-    Advice,
     DesiredWorkers,
     Drain,
     FailureLabel,
     FailureLabels,
+    Recommendation,
     Slo,
     key_of,
     written,
@@ -30,7 +30,7 @@ from waystation.pipeline.tables import CAPACITY, FAILURES, HOURLY
 HOURS = 24
 """What counts as lately."""
 FRESH_S = 15 * 60
-"""How long advice counts after it was worked out."""
+"""How long recommendations counts after it was worked out."""
 SLOT_S = 10
 LONGEST_LABEL = 120
 
@@ -61,8 +61,8 @@ def advise(history: History, store: Store, now: dt.datetime) -> int:
     return len(pieces)
 
 
-def put(store: Store, pieces: Iterable[tuple[Place, Advice]]) -> None:
-    """Put advice where its queue reads it; the same again changes nothing."""
+def put(store: Store, pieces: Iterable[tuple[Place, Recommendation]]) -> None:
+    """Put recommendations where its queue reads it; the same again changes nothing."""
     for (line, queue), piece in pieces:
         key = key_of(type(piece), queue)
         pipe = store.at(key).pipeline(transaction=True)
@@ -71,7 +71,7 @@ def put(store: Store, pieces: Iterable[tuple[Place, Advice]]) -> None:
         pipe.execute()
 
 
-def _slo(history: History, now: dt.datetime) -> Iterator[tuple[Place, Advice]]:
+def _slo(history: History, now: dt.datetime) -> Iterator[tuple[Place, Recommendation]]:
     """How each queue did lately: hours merged, without another look at what they came from."""
     since = now - dt.timedelta(hours=HOURS)
     lately = history.read(HOURLY).where(F.col("hour") > F.lit(since))
@@ -97,7 +97,7 @@ def _slo(history: History, now: dt.datetime) -> Iterator[tuple[Place, Advice]]:
         )
 
 
-def _drains(history: History, now: dt.datetime) -> Iterator[tuple[Place, Advice]]:
+def _drains(history: History, now: dt.datetime) -> Iterator[tuple[Place, Recommendation]]:
     for place, series in slot_series(history, now).items():
         found = forecast(series, seconds=SLOT_S)
         if found is not None:
@@ -133,7 +133,7 @@ def slot_series(history: History, now: dt.datetime) -> Mapping[Place, list[Slot]
     }
 
 
-def _labels(history: History, now: dt.datetime) -> Iterator[tuple[Place, Advice]]:
+def _labels(history: History, now: dt.datetime) -> Iterator[tuple[Place, Recommendation]]:
     since = now - dt.timedelta(hours=HOURS)
     rows = delta.read_here(history.root, FAILURES, _LABELLED)
     found: dict[Place, list[FailureLabel]] = {}
@@ -146,7 +146,7 @@ def _labels(history: History, now: dt.datetime) -> Iterator[tuple[Place, Advice]
         yield place, FailureLabels(labels=tuple(labels), **_life(now))
 
 
-def _workers(history: History, now: dt.datetime) -> Iterator[tuple[Place, Advice]]:
+def _workers(history: History, now: dt.datetime) -> Iterator[tuple[Place, Recommendation]]:
     since = now - dt.timedelta(hours=2)
     columns = ("line", "queue", "hour", "workers_needed", "target_wait_ms")
     rows = delta.read_here(history.root, CAPACITY, columns)

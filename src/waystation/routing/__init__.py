@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from waystation.core.lazy import names_of
 
 if TYPE_CHECKING:
-    from waystation.core.store.attached import open_store
+    from waystation.core.store.client import open_store
     from waystation.core.store.connection import Store, StoreOptions
     from waystation.routing.coverage import Covered
     from waystation.routing.job import Job, JobOptions, SyncJob
@@ -63,6 +63,6 @@ __getattr__ = names_of(
         "Why": "reasons",
         "Worker": "worker",
         "WorkerOptions": "worker",
-        "open_store": "waystation.core.store.attached",
+        "open_store": "waystation.core.store.client",
     },
 )

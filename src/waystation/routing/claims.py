@@ -158,7 +158,7 @@ class RoutingSource:
         if record[0] == "returned":
             return True
         result = record[3 if record[0] == "completed" else 4]
-        with faults.told():
+        with faults.translated():
             key = self._keys.of(str(record[1])).result
             return await self._client.execute_command("GET", key) == result
 

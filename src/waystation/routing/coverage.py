@@ -98,7 +98,7 @@ async def _held_for_good(client: Client, keys: RoutingKeys) -> AsyncIterator[Cov
 async def _parents_that_ended(client: Client, keys: RoutingKeys) -> AsyncIterator[tuple[str, str]]:
     async for names in _members(client, keys.awaited):
         ids = [name.decode() for name in names]
-        with faults.told():
+        with faults.translated():
             states = await client.execute_command("MGET", *(keys.of(id).status for id in ids))
             routes = await client.execute_command("HMGET", keys.routes, *ids)
         for id, state, route in zip(ids, states, routes, strict=True):
@@ -115,7 +115,7 @@ async def _descendants(
     open, seen = [parent], {parent}
     while open:
         async for names in _members(client, keys.of(open.pop()).dependents):
-            with faults.told():
+            with faults.translated():
                 held = await client.execute_command("HMGET", keys.held, *names)
                 routes = await client.execute_command("HMGET", keys.routes, *names)
             for name, waits, route in zip(names, held, routes, strict=True):
@@ -129,7 +129,7 @@ async def _descendants(
 async def _members(client: Client, key: str) -> AsyncIterator[list[bytes]]:
     cursor = 0
     while True:
-        with faults.told():
+        with faults.translated():
             cursor, names = await client.execute_command("SSCAN", key, cursor, "COUNT", PER_CALL)
         if names:
             yield names

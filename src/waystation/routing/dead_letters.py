@@ -28,7 +28,7 @@ class DeadLetters:
         """Every dead job with its reason, the newest first."""
         first = 0
         while ids := await self._ids(first):
-            with faults.told():
+            with faults.translated():
                 found = await self._client.execute_command("HMGET", self._keys.meta, *ids)
             for id, meta in zip(texts(ids), found, strict=True):
                 yield _letter(id, meta)
@@ -65,13 +65,13 @@ class DeadLetters:
         return await self.purge(*wanted)
 
     async def _ids(self, first: int) -> list[bytes]:
-        with faults.told():
+        with faults.translated():
             return await self._client.execute_command(
                 "LRANGE", self._keys.deadletter, first, first + PER_CALL - 1
             )
 
     async def _requeue(self, ids: Sequence[str]) -> int:
-        with faults.told():
+        with faults.translated():
             found = await self._client.execute_command(
                 "MGET", *(self._keys.of(id).data for id in ids)
             )

@@ -277,7 +277,7 @@ class Hub:
             self._blocking = self._store.blocking(LONGEST_BLOCK_S)
         after = "{}-{}".format(*self._heard)
         blocked_ms = int(LONGEST_BLOCK_S * 1000)
-        with faults.told():
+        with faults.translated():
             found: Any = await self._blocking.execute_command(
                 "XREAD", "COUNT", 1000, "BLOCK", blocked_ms, "STREAMS", self._keys.wake, after
             )

@@ -16,7 +16,7 @@ async def knows(client: Client, keys: RoutingKeys, type: str) -> bool:
         return True
     cursor = 0
     while True:
-        with faults.told():
+        with faults.translated():
             cursor, found = await client.execute_command(
                 "HSCAN", keys.routes, cursor, "COUNT", PER_CALL
             )

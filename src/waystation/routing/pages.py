@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from waystation.core.store.script import Door
+from waystation.core.store.script import LuaScript
 from waystation.routing import admin_scripts, bridge_scripts, scripts
 from waystation.routing.keys import RoutingKeys
 
@@ -107,11 +107,11 @@ def sources() -> dict[str, Source]:
     return {door.name: Source(door.header.summary, door.source) for door in doors}
 
 
-def _doors(module: Any) -> list[Door[Any, Any]]:
-    return [door for door in Door.every if door.__wrapped__.__module__ == module.__name__]
+def _doors(module: Any) -> list[LuaScript[Any, Any]]:
+    return [door for door in LuaScript.every if door.__wrapped__.__module__ == module.__name__]
 
 
-def _sections(doors: Iterable[Door[Any, Any]]) -> Iterable[str]:
+def _sections(doors: Iterable[LuaScript[Any, Any]]) -> Iterable[str]:
     keys = RoutingKeys().of("<job>", type="<type>")
     for door in doors:
         rows = ["| place | name | is |", "| --- | --- | --- |"]

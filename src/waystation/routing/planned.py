@@ -26,13 +26,13 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
 
 async def planned(client: Client, keys: RoutingKeys) -> list[Planned]:
     """Every schedule, the next to fire first."""
-    with faults.told():
+    with faults.translated():
         found: Any = await client.execute_command("ZRANGE", keys.cron, 0, -1, "WITHSCORES")
     pairs = [(found[at].decode(), float(found[at + 1])) for at in range(0, len(found), 2)]
     schedules: list[Planned] = []
     for first in range(0, len(pairs), PER_CALL):
         page = pairs[first : first + PER_CALL]
-        with faults.told():
+        with faults.translated():
             texts = await client.execute_command("MGET", *(keys.of(id).data for id, _ in page))
         for (id, next_ms), raw in zip(page, texts, strict=True):
             schedules.append(_read(Planned(id=id, next_ms=next_ms), raw))

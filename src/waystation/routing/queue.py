@@ -8,10 +8,11 @@ from waystation.core.clock import Clock, SystemClock
 from waystation.core.codec import PAYLOAD_LIMIT, check_size
 from waystation.core.errors import InvalidInput, InvalidOption, WaystationError
 from waystation.core.events import Line
+from waystation.core.line import forecasts, prometheus
+from waystation.core.line.forecasts import Forecast
 from waystation.core.options import of_kind
-from waystation.core.store import advice, faults, numbers
-from waystation.core.store.advice import Outlook
-from waystation.core.store.attached import Attached
+from waystation.core.store import faults
+from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
 from waystation.routing import admin_scripts, scripts
 from waystation.routing.coverage import Covered, coverage
@@ -69,7 +70,7 @@ def record(job: NewJob, *, now_ms: int, payload_limit: int = PAYLOAD_LIMIT) -> R
     return (kind, id, data, where, due, options.idempotency_key or "", KEPT_S, waits_for)
 
 
-class Queue(Attached):
+class Queue(StoreClient):
     """The line as producers and operators see it."""
 
     def __init__(
@@ -102,7 +103,7 @@ class Queue(Attached):
         """
         now_ms = (self._clock or SystemClock()).now_ms()
         records = [record(job, now_ms=now_ms, payload_limit=self._payload_limit) for job in jobs]
-        client = (await self._opened()).durable
+        client = (await self._connected()).durable
         ids: list[str] = []
         for first in range(0, len(records), PER_CALL):
             some = records[first : first + PER_CALL]
@@ -131,7 +132,7 @@ class Queue(Attached):
 
     async def why(self, id: str) -> list[Reason]:
         """Every reason why a job does not run now, runs or ended; none when it is not known."""
-        return await why((await self._opened()).hot, self.keys, id, now=self._now())
+        return await why((await self._connected()).hot, self.keys, id, now=self._now())
 
     async def result(self, id: str) -> Result | None:
         """How the last attempt at a job ended; None when none has, or more than a day ago."""
@@ -157,7 +158,7 @@ class Queue(Attached):
             return 0
         error = CancelledByCaller("somebody stopped the job")
         stopped = await admin_scripts.cancel(
-            (await self._opened()).hot,
+            (await self._connected()).hot,
             self.keys,
             namespace=self.keys.namespace,
             now=self._now(),
@@ -171,12 +172,12 @@ class Queue(Attached):
 
     async def dead_letters(self) -> DeadLetters:
         """The jobs that failed for good, to look at, try again or remove."""
-        return DeadLetters((await self._opened()).hot, self.keys, now=self._now)
+        return DeadLetters((await self._connected()).hot, self.keys, now=self._now)
 
     async def pause(self, type: str) -> bool:
         """Hand out no more jobs of a type; False when it was paused already."""
         return await admin_scripts.pause(
-            (await self._opened()).hot,
+            (await self._connected()).hot,
             self.keys,
             namespace=self.keys.namespace,
             now=self._now(),
@@ -186,7 +187,7 @@ class Queue(Attached):
     async def resume(self, type: str) -> bool:
         """Hand out jobs of a type again; False when it was not paused."""
         return await admin_scripts.resume(
-            (await self._opened()).hot,
+            (await self._connected()).hot,
             self.keys,
             namespace=self.keys.namespace,
             now=self._now(),
@@ -199,7 +200,7 @@ class Queue(Attached):
             of_kind("limit", limit, Limit)
         config = codec.encode(limit) if limit else ""
         await admin_scripts.set_limit(
-            (await self._opened()).hot,
+            (await self._connected()).hot,
             self.keys,
             namespace=self.keys.namespace,
             queue=checked_type(type),
@@ -208,23 +209,23 @@ class Queue(Attached):
 
     async def limits(self) -> dict[str, Limit]:
         """The limits of every type that has some; what cannot be read limits nothing."""
-        with faults.told():
-            found = await (await self._opened()).hot.execute_command("HGETALL", self.keys.limits)
+        with faults.translated():
+            found = await (await self._connected()).hot.execute_command("HGETALL", self.keys.limits)
         pairs = zip(found[::2], found[1::2], strict=True)
         read = {type.decode(): _limit(config) for type, config in pairs}
         return {type: limit for type, limit in read.items() if limit is not None}
 
     async def stats(self) -> Stats:
         """How much is where, and who works."""
-        return await stats((await self._opened()).hot, self.keys)
+        return await stats((await self._connected()).hot, self.keys)
 
-    async def outlook(self, type: str) -> Outlook:
+    async def forecast(self, type: str) -> Forecast:
         """What history says of a type: how it did, when it is done, how many it asks for.
 
         `waystation pipeline run` works it out; what is not fresh is None.
         """
-        client = (await self._opened()).hot
-        return await advice.outlook(client, checked_type(type), line=Line.ROUTING)
+        client = (await self._connected()).hot
+        return await forecasts.forecast(client, checked_type(type), line=Line.ROUTING)
 
     async def prometheus_text(self) -> str:
         """The line in numbers, as Prometheus reads them.
@@ -233,28 +234,28 @@ class Queue(Attached):
         """
         types = {each.type for each in await self.coverage()}
         types |= {type for worker in await self.workers() if worker.alive for type in worker.types}
-        outlooks = {type: await self.outlook(type) for type in sorted(types)}
-        return numbers.as_text(Line.ROUTING, (await self.stats()).places, outlooks)
+        each_forecast = {type: await self.forecast(type) for type in sorted(types)}
+        return prometheus.as_text(Line.ROUTING, (await self.stats()).places, each_forecast)
 
     async def workers(self) -> list[RegisteredWorker]:
         """Every worker in the registry."""
-        return await registered((await self._opened()).hot, self.keys)
+        return await registered((await self._connected()).hot, self.keys)
 
     async def schedules(self) -> list[Planned]:
         """Every schedule, the next to fire first; `cancel` ends one."""
-        return await planned((await self._opened()).hot, self.keys)
+        return await planned((await self._connected()).hot, self.keys)
 
     async def coverage(self) -> list[Covered]:
         """What waits, who could do it, and why nobody does: paused, limited, held, nobody fits."""
-        return await coverage((await self._opened()).hot, self.keys, now=self._now())
+        return await coverage((await self._connected()).hot, self.keys, now=self._now())
 
     async def knows(self, type: str) -> bool:
         """Whether a worker handles jobs of a type, or a job of it has not ended."""
-        return await knows((await self._opened()).hot, self.keys, checked_type(type))
+        return await knows((await self._connected()).hot, self.keys, checked_type(type))
 
     async def _get(self, key: str) -> bytes | None:
-        client = (await self._opened()).hot
-        with faults.told():
+        client = (await self._connected()).hot
+        with faults.translated():
             found: Any = await client.execute_command("GET", key)
         return found
 

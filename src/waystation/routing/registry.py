@@ -118,7 +118,7 @@ async def leave(
 
 async def registered(client: Client, keys: RoutingKeys) -> list[RegisteredWorker]:
     """Every worker in the registry; one whose entry cannot be read has only its id."""
-    with faults.told():
+    with faults.translated():
         found = await client.execute_command("SMEMBERS", keys.registered)
         ids = sorted(each.decode() for each in found)
         if not ids:

@@ -10,7 +10,7 @@ from waystation.core.errors import NotLeader, StoreError
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.tasks import end, leave_if_cancelled
 from waystation.core.shared import Shared
-from waystation.core.store.attached import Attached
+from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
 from waystation.core.store.leader import Election, Term
 from waystation.core.store.script import Client
@@ -35,7 +35,7 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
     upkeep: UpkeepOptions = UpkeepOptions()
 
 
-class Scheduler(Attached):
+class Scheduler(StoreClient):
     """One candidate; any number may run, and one of them leads."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Scheduler(Attached):
 
     async def run(self) -> None:
         """Stand for election until cancelled, and do the duties whenever elected."""
-        client = (await self._opened()).hot
+        client = (await self._connected()).hot
         election = Election(
             client,
             SchedulerKeys(self.keys.namespace),

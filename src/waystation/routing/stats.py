@@ -35,7 +35,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
 async def stats(client: Client, keys: RoutingKeys) -> Stats:
     """Ask for everything at once."""
     ask = client.execute_command
-    with faults.told():
+    with faults.translated():
         counts = await asyncio.gather(
             ask("LLEN", keys.waiting),
             ask("SCARD", keys.active),

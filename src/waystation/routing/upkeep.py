@@ -65,14 +65,14 @@ class Upkeep:
     async def fire_schedules(self) -> list[str]:
         """Make the jobs of every slot whose time has come; their ids."""
         now_ms = await self._now_ms()
-        with faults.told():
+        with faults.translated():
             found = await self._client.execute_command(
                 "ZRANGEBYSCORE", self._keys.cron, 0, now_ms, "WITHSCORES", "LIMIT", 0, BATCH
             )
         if not found:
             return []
         ids, scores = found[::2], found[1::2]
-        with faults.told():
+        with faults.translated():
             datas = await self._client.execute_command(
                 "MGET", *(self._keys.data_prefix.encode() + id for id in ids)
             )
@@ -158,7 +158,7 @@ class Upkeep:
 
     async def reconcile(self) -> list[str]:
         """Put right the counts of running jobs; the types that were wrong."""
-        with faults.told():
+        with faults.translated():
             limited = await self._client.execute_command("HKEYS", self._keys.limits)
         types = {type.decode() for type in limited} | await self._limited_by_their_jobs()
         # The script adds the types of the jobs that run under a limit.
@@ -174,7 +174,7 @@ class Upkeep:
         # A count that is wrong hurts only where jobs wait for it.
         types: set[str] = set()
         for first in itertools.count(0, 1000):
-            with faults.told():
+            with faults.translated():
                 signatures = await self._client.execute_command(
                     "ZRANGE", self._keys.heads, first, first + 999
                 )
@@ -206,7 +206,7 @@ class Upkeep:
     async def reindex(self) -> int:
         """Mend the index when others have changed the list with plain commands; how much it was."""
         ask = self._client.execute_command
-        with faults.told():
+        with faults.translated():
             listed = await ask("LLEN", self._keys.waiting)
             placed = await ask("ZCARD", self._keys.places)
         if listed == placed:
@@ -230,6 +230,6 @@ class Upkeep:
     async def _now_ms(self) -> int:
         if self._clock:
             return self._clock.now_ms()
-        with faults.told():
+        with faults.translated():
             seconds, micros = await self._client.execute_command("TIME")
         return int(seconds) * 1000 + int(micros) // 1000

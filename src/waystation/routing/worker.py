@@ -7,16 +7,16 @@ from typing import Any, TypeAlias
 import msgspec
 
 from waystation.core import identity
-from waystation.core.background import BackgroundWorker, Shift
 from waystation.core.codec import PAYLOAD_LIMIT
 from waystation.core.errors import InvalidOption, Unrecoverable
+from waystation.core.line.background import BackgroundWorker, WorkerRuntime
 from waystation.core.options import at_least, listed, of_kind
 from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.worker import Listener, WorkerOptions
 from waystation.core.runtime.worker import Worker as CoreWorker
 from waystation.core.runtime.worklog import WorkLog
-from waystation.core.store.attached import place_of, stores
+from waystation.core.store.client import place_of, stores
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.traces import Traces
 from waystation.routing.claims import ClaimOptions, RoutingSource
@@ -84,16 +84,16 @@ class Worker(BackgroundWorker[Job]):
         """The name under which the worker is known."""
         return self.profile.server_id
 
-    def _shift_at(self, store: Store) -> Shift[Job]:
+    def _runtime_at(self, store: Store) -> WorkerRuntime[Job]:
         lease_ms = round(self._options.lease_s * 1000)
         claims = ClaimOptions(lease_ms=lease_ms, result_limit=self._result_limit)
         source = RoutingSource(store, self.keys, self.profile, claims)
         log = WorkLog(_about, server=str(store.address), line="routing", worker_id=self.server_id)
         worker = CoreWorker(source, self._handler, self._options, listener=self._listener, log=log)
         if self._scheduling is None:
-            return Shift(worker, source)
+            return WorkerRuntime(worker, source)
         share = partial(share_scheduler, store, self.keys.namespace, self._scheduling)
-        return Shift(worker, source, beside=[share])
+        return WorkerRuntime(worker, source, beside=[share])
 
     async def _connect(self) -> Store:
         self._place = place_of(self._url)

@@ -113,12 +113,12 @@ class Codes:
         return len(gone)
 
     async def _ask(self, verb: str, *parts: str) -> None:
-        with faults.told():
+        with faults.translated():
             client = await self._room.client()
             await client.execute_command(verb, self._room.keys.codes, *parts)
 
     async def _pairs(self, key: str) -> Sequence[tuple[str, str]]:
-        with faults.told():
+        with faults.translated():
             raw = await (await self._room.client()).execute_command("HGETALL", key)
         texts = [each.decode() for each in raw]
         return list(zip(texts[::2], texts[1::2], strict=True))

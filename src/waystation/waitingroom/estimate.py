@@ -36,7 +36,7 @@ def lane_pace(pulse: Pulse, lane: int) -> float:
     return pace(pulse) * options.lane_weights[lane] / shares
 
 
-class Outlook(NamedTuple):
+class Forecast(NamedTuple):
     """What there is to know about one lane to tell each of its people how long they will wait."""
 
     spread: Spread
@@ -47,7 +47,7 @@ class Outlook(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def outlook(pulse: Pulse, lane: int) -> Outlook | None:
+def forecast(pulse: Pulse, lane: int) -> Forecast | None:
     """How it looks for one lane; None while nobody is called in."""
     rate = lane_pace(pulse, lane)
     if not pulse.runs or rate <= 0:
@@ -59,14 +59,14 @@ def outlook(pulse: Pulse, lane: int) -> Outlook | None:
     if pulse.options.queueing_method is Method.RANDOM:
         by_lot = _any_place(pulse.lanes[lane], rate, pulse.model.theta)
     # They take turns of the whole room, of which the lane has only a share.
-    return Outlook(Spread.of(pulse.model, rate), before * rate / pace(pulse), by_lot)
+    return Forecast(Spread.of(pulse.model, rate), before * rate / pace(pulse), by_lot)
 
 
 def wait(pulse: Pulse, standing: Standing) -> Wait | None:
     """How long somebody will wait; None when nobody can say."""
     match standing:
         case Waiting(lane=lane, ahead=ahead):
-            seen = outlook(pulse, lane)
+            seen = forecast(pulse, lane)
             if seen is None:
                 return None
             return seen.by_lot or seen.spread.wait(ahead + 1 + seen.before)

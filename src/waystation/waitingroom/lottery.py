@@ -163,5 +163,5 @@ class Lottery:
         return digest_of(ids)
 
     async def _ask(self, *command: Any) -> Any:
-        with faults.told():
+        with faults.translated():
             return await (await self._room.client()).execute_command(*command)

@@ -10,10 +10,10 @@ from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import InvalidInput, NotFound
 from waystation.core.identity import Bits
 from waystation.core.store import faults
-from waystation.core.store.attached import Attached
+from waystation.core.store.batcher import Batcher
+from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
-from waystation.core.store.together import Together
 from waystation.waitingroom import estimate, pulse, scripts
 from waystation.waitingroom.keys import RoomKeys, RoomsKeys
 from waystation.waitingroom.options import RoomOptions
@@ -94,7 +94,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 Entry: TypeAlias = Joined | Kept | Passed | Refused
 
 
-class Room(Attached):
+class Room(StoreClient):
     """One waiting room; many processes may work on the same one."""
 
     def __init__(
@@ -115,9 +115,9 @@ class Room(Attached):
         self._hour = -1
         self._keys_now = self.keys
         self._pulse: tuple[float, Pulse] | None = None
-        self._joining = Together(self._join)
-        self._looking = Together(self._status)
-        self._beating = Together(self._beat)
+        self._joining = Batcher(self._join)
+        self._looking = Batcher(self._status)
+        self._beating = Batcher(self._beat)
 
     async def open(self, options: RoomOptions | None = None, *, version: int | None = None) -> int:
         """Set the room up, or anew; its version. With `version`, only if it is still at that."""
@@ -125,7 +125,7 @@ class Room(Attached):
         changed = await self.write(
             fields, event="paused" if fields["status"] == "paused" else "resumed", version=version
         )
-        with faults.told():
+        with faults.translated():
             await (await self._client()).execute_command("SADD", RoomsKeys().every, self.queue_id)
         return changed
 
@@ -367,7 +367,7 @@ class Room(Attached):
         return self.keys_now().of(place.id, visitor=place.owner, network=network)
 
     async def _client(self) -> Client:
-        store = self._store or await self._opened()
+        store = self._store or await self._connected()
         return store.hot
 
     async def _hash(self, key: str) -> dict[str, str]:
@@ -376,7 +376,7 @@ class Room(Attached):
         return dict(zip(texts[::2], texts[1::2], strict=True))
 
     async def _ask(self, *command: Any) -> Any:
-        with faults.told():
+        with faults.translated():
             return await (await self._client()).execute_command(*command)
 
 

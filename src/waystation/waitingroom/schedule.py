@@ -138,7 +138,7 @@ class Schedule:
         await self._ask("HDEL", id)
 
     async def _ask(self, verb: str, *parts: Any) -> Any:
-        with faults.told():
+        with faults.translated():
             client = await self._room.client()
             return await client.execute_command(verb, self._room.keys.schedule, *parts)
 

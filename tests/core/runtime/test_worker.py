@@ -143,7 +143,7 @@ async def test_a_script_that_fails_is_asked_again_after_growing_pauses(
             pauses.append(tries)
             return 1
 
-    monkeypatch.setattr(worker_module, "_PATIENCE", Patience())
+    monkeypatch.setattr(worker_module, "_RETRY_BACKOFF", Patience())
     told: list[str] = []
 
     class Listening:

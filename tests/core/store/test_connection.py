@@ -56,7 +56,7 @@ async def test_a_wrong_password_is_not_mistaken_for_an_absent_server(
 async def test_a_server_that_does_not_answer_is_unreachable(own_server: Ephemeral) -> None:
     async with await connect(own_server.url, QUICK) as store:
         own_server.freeze()
-        with pytest.raises(StoreUnreachable, match="in time"), faults.told():
+        with pytest.raises(StoreUnreachable, match="in time"), faults.translated():
             await store.redis.execute_command("PING")
 
 
@@ -66,7 +66,7 @@ async def test_a_lost_call_is_not_repeated_behind_our_back(own_server: Ephemeral
         call = asyncio.ensure_future(store.redis.incr("count"))
         await asyncio.sleep(1.5 * QUICK.call_timeout)
         own_server.thaw()
-        with pytest.raises(StoreUnreachable), faults.told():
+        with pytest.raises(StoreUnreachable), faults.translated():
             await call
         async with await connect(own_server.url) as other:
             assert await other.redis.execute_command("GET", "count") == b"1"
@@ -107,7 +107,7 @@ async def test_a_cluster_is_reached_through_any_node() -> None:
 async def test_a_cluster_without_slots_is_busy_or_unreachable() -> None:
     with embedded.cluster_node() as node:
         async with await connect(node.url) as store:
-            with pytest.raises(StoreBusy, match="Hash slot not served"), faults.told():
+            with pytest.raises(StoreBusy, match="Hash slot not served"), faults.translated():
                 await store.redis.execute_command("GET", "a")
         with pytest.raises((StoreUnreachable, StoreBusy)):
             await connect(node.url.replace("redis:", "redis+cluster:"))
@@ -199,5 +199,5 @@ async def test_errors_keep_their_meaning(redis: Redis) -> None:
         "LOADING dataset": StoreBusy,
         "NOPERM no": StoreUnsuitable,
     }.items():
-        with pytest.raises(kind), faults.told():
+        with pytest.raises(kind), faults.translated():
             await redis.execute_command("EVAL", f'return redis.error_reply("{reply}")', 0)

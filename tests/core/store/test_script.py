@@ -20,8 +20,8 @@ from waystation.core.errors import (
 )
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
-from waystation.core.store.script import Door
-from waystation.core.store.source import parse_header
+from waystation.core.store.script import LuaScript
+from waystation.core.store.script_text import parse_header
 
 Written = Callable[..., Any]
 
@@ -275,7 +275,7 @@ async def test_missing_and_unknown_arguments_are_named(redis: Redis, written: Wr
     ("lua", "args", "complaint"),
     [
         ("return 1", "", "must start with a sentence"),
-        ("--- Do it.\n--- uses nothing_there\nreturn 1", "", "no lua/shared/nothing_there.lua"),
+        ("--- Do it.\n--- uses nothing_there\nreturn 1", "", "no file in lua/shared has"),
         ("--- Do it.\n--- args a a\nreturn 1", "a: str", "names a twice"),
         ("--- Do it.\n--- args a... b\nreturn 1", "a: str, b: str", "cannot be the name of a slot"),
         ("--- Do it.\n--- args end\nreturn 1", "", "'end' cannot be the name of a slot"),
@@ -305,18 +305,46 @@ async def test_a_slip_is_caught_before_the_server_sees_it(
 
 
 @pytest.mark.parametrize(
-    "helper",
+    ("helper", "complaint"),
     [
-        "--- Other name.\nlocal function other() return 1 end",
-        "--- Two.\nlocal function help() return 1 end\nlocal function more() return 2 end",
-        "--- Not local.\nfunction help() return 1 end",
-        "--- A loose end.\nlocal function help() if true then return 1 end end\nreturn 2",
+        ("--- Other name.\nlocal function other() return 1 end", "no file in lua/shared has"),
+        (
+            "--- Two.\nlocal function help() return 1 end\nlocal function more() return 2 end",
+            "under a header of its own",
+        ),
+        ("--- Not local.\nfunction help() return 1 end", "must hold local functions"),
+        (
+            "--- Twice.\nlocal function help() end\n\n--- Twice.\nlocal function help() end",
+            "each once",
+        ),
+        (
+            "--- A loose end.\nlocal function help() if true then return 1 end end\nreturn 2",
+            "must be one `local function help",
+        ),
     ],
 )
-def test_a_helper_is_one_local_function_named_like_its_file(written: Written, helper: str) -> None:
+def test_a_helper_is_one_local_function_under_its_header(
+    written: Written, helper: str, complaint: str
+) -> None:
     lua = {"use": "--- Use.\n--- uses help\nreturn help()", "shared/help": helper}
-    with pytest.raises(ValueError, match="must be one `local function help"):
+    with pytest.raises(ValueError, match=complaint):
         written(lua).use.script.check()
+
+
+async def test_a_file_may_hold_a_family_of_helpers(redis: Redis, written: Written) -> None:
+    family = """--- One.
+local function one() return 1 end
+
+--- Two, which needs one.
+--- uses one
+local function two() return one() + 1 end
+
+--- Nobody uses this.
+local function three() return 3 end
+"""
+    doors = written({"use": "--- Use.\n--- uses two\nreturn two()", "shared/numbers": family})
+    assert await doors.use(redis, doors.keys) == 2
+    assert "three" not in doors.use.source
 
 
 def test_helpers_in_a_circle_are_refused(written: Written) -> None:
@@ -351,9 +379,9 @@ return count .. ('x'):rep(2) .. tostring(time[1] ~= nil)
 
 def test_every_door_is_known(written: Written) -> None:
     doors = written({"push": PUSH}, args="value: str")
-    assert doors.push in Door.every
+    assert doors.push in LuaScript.every
     assert doors.push.header.summary == "Put a value in line, and say how many there are."
-    Door.every.remove(doors.push)
+    LuaScript.every.remove(doors.push)
 
 
 def test_a_header_may_take_several_lines() -> None:

@@ -6,7 +6,7 @@
 --- args  base now jobs...
 --- unchecked  all
 --- uses  now_ms store_job
---- rarely  check_wants insert_job waiting_list
+--- lazy  check_wants insert_job waiting_list
 local queue = {
   base = base, meta = meta, wait = wait, active = active, prioritized = prioritized,
   delayed = delayed, marker = marker, events = events, pc = pc, paused = paused,
@@ -40,10 +40,10 @@ for nth = 1, many do
     else
       takes_turn = true
     end
-    if want.deduplication or want.parent_key then rarely().check_wants(queue, want, seen) end
+    if want.deduplication or want.parent_key then lazy().check_wants(queue, want, seen) end
   end
 end
-local list = rules[2] and rarely().waiting_list(queue) or wait
+local list = rules[2] and lazy().waiting_list(queue) or wait
 if takes_turn then redis.call('LLEN', list) end
 
 local first_number = redis.call('INCRBY', id, many) - many
@@ -67,7 +67,7 @@ for nth = 1, many do
     else
       -- What came before stays before.
       push_ready()
-      local added, before = rarely().insert_job(queue, number, ARGV[at], ARGV[at + 1], ARGV[at + 2],
+      local added, before = lazy().insert_job(queue, number, ARGV[at], ARGV[at + 1], ARGV[at + 2],
         wants[nth], now, false)
       ids[nth] = before and { added, before } or added
     end

@@ -7,8 +7,8 @@
 --- args  base now token lease_ms want worker max duration metrics outcomes...
 --- unchecked  all
 --- uses  claim_jobs
---- rarely  check_ties take_back file_finished finish_failed try_again hand_back promote_due
---- rarely  record_metrics set_aside
+--- lazy  check_ties take_back file_finished finish_failed try_again hand_back promote_due
+--- lazy  record_metrics set_aside
 local queue = {
   base = base, wait = wait, active = active, prioritized = prioritized, delayed = delayed,
   marker = marker, meta = meta, events = events, pc = pc, stalled = stalled, limiter = limiter,
@@ -56,7 +56,7 @@ while at <= #ARGV do
   holders[#known] = redis.call('GET', job .. ':lock')
   if fields[2] or fields[3] then
     has_ties = true
-    rarely().check_ties(queue, fields[2], redis.call('HGET', job, 'parent'), fields[3], seen,
+    lazy().check_ties(queue, fields[2], redis.call('HGET', job, 'parent'), fields[3], seen,
       kind == 'completed' and #ARGV - outcomes)
   end
   if kind == 'completed' then
@@ -113,8 +113,8 @@ while at <= #ARGV do
         -- What is kept of earlier jobs may depend on those gathered so far.
         if #scores > 0 then redis.call('ZADD', completed, unpack(scores)) end
         scores = {}
-        code = rarely().take_back(queue, id, lease, held)
-        if code == 0 then rarely().file_finished(queue, id, 'completed', result, keep, now) end
+        code = lazy().take_back(queue, id, lease, held)
+        if code == 0 then lazy().file_finished(queue, id, 'completed', result, keep, now) end
       end
       if code == 0 then
         completions = completions + 1
@@ -122,16 +122,16 @@ while at <= #ARGV do
       end
     end
   elseif kind == 'failed' then
-    code = rarely().finish_failed(queue, id, lease, ARGV[at + 3], ARGV[at + 4], ARGV[at + 5],
+    code = lazy().finish_failed(queue, id, lease, ARGV[at + 3], ARGV[at + 4], ARGV[at + 5],
       tonumber(ARGV[at + 6]), now, held)
     if code == 0 then failures = failures + 1 end
     at = at + 7
   elseif kind == 'retry' then
-    code = rarely().try_again(queue, id, lease, ARGV[at + 3], ARGV[at + 4],
+    code = lazy().try_again(queue, id, lease, ARGV[at + 3], ARGV[at + 4],
       tonumber(ARGV[at + 5]), ARGV[at + 6] == '1', now, held)
     at = at + 7
   else
-    code = rarely().hand_back(queue, id, lease, held)
+    code = lazy().hand_back(queue, id, lease, held)
     if kind == 'limited' then held_ms = math.max(redis.call('PTTL', limiter), 0) end
     at = at + 3
   end
@@ -157,8 +157,8 @@ for nth, each in ipairs(told) do
 end
 if metrics ~= '' then
   local size = tonumber(metrics)
-  if completions > 0 then rarely().record_metrics(metrics_completed, completions, now, size) end
-  if failures > 0 then rarely().record_metrics(metrics_failed, failures, now, size) end
+  if completions > 0 then lazy().record_metrics(metrics_completed, completions, now, size) end
+  if failures > 0 then lazy().record_metrics(metrics_failed, failures, now, size) end
 end
 if #codes > #told then redis.call('XTRIM', events, 'MAXLEN', '~', cap) end
 
@@ -166,11 +166,11 @@ local claims, limited_ms, due_in = {}, held_ms, 0
 if want > 0 and held_ms == 0 then
   -- A job that was taken off it has shown that this is a list.
   if not any then redis.call('LLEN', active) end
-  if is_due then rarely().promote_due(queue, now) end
+  if is_due then lazy().promote_due(queue, now) end
   if goes_back or has_ties then first = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES') end
   claims, limited_ms = claim_jobs(queue, rules, want, token, lease_ms, worker, max, duration, now)
   -- BullMQ 5 may have come after somebody else has paused the queue.
-  if rules[1] and rules[6] then rarely().set_aside(queue, rules[6]) end
+  if rules[1] and rules[6] then lazy().set_aside(queue, rules[6]) end
   -- How long, not when: a worker's clock may be another.
   if #claims == 0 and limited_ms == 0 and first[2] then
     due_in = math.max(math.floor(first[2] / 4096) - now, 1)

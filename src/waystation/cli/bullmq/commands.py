@@ -323,7 +323,7 @@ def _on_known(
     """Take a step on a queue that has seen a job; a name that is mistyped has not."""
 
     async def checked(store: Store, queue: Queue) -> T:
-        with faults.told():
+        with faults.translated():
             seen = await store.redis.exists(queue.keys.id, queue.keys.events)
         if not seen and not any((await queue.counts()).values()):
             raise NotFound(f"there is no queue {queue.keys.qualified}; is the name right?")

@@ -303,7 +303,8 @@ def _asked(kept: History, query: str, most: int, tables: list[str]) -> tuple[lis
 
 def _tell_round(ran: runs.Ran) -> None:
     typer.echo(
-        f"{ran.events:,} rows read, {ran.advice} pieces of advice given, {ran.seconds:.0f} s",
+        f"{ran.events:,} rows read, {ran.recommendations} recommendations written, "
+        f"{ran.seconds:.0f} s",
         err=True,
     )
     for each in ran.ill:

@@ -25,7 +25,7 @@ from waystation.core.options import at_least
 from waystation.core.outcome import Failed, Outcome, Returned
 from waystation.core.runtime.claim import Claim, Refused, Reply, Settled, Source
 from waystation.core.runtime.handlers import Handler
-from waystation.core.runtime.keeper import Keeper
+from waystation.core.runtime.lease_keeper import LeaseKeeper
 from waystation.core.runtime.listeners import Calls
 from waystation.core.runtime.slots import Slots
 from waystation.core.runtime.tasks import end
@@ -35,9 +35,9 @@ from waystation.core.telemetry.logs import get_logger
 W = TypeVar("W")
 _log = get_logger(__name__)
 
-_PATIENCE = Backoff(Growth.EXPONENTIAL, delay_ms=50, cap_ms=5_000, jitter=0.5)
+_RETRY_BACKOFF = Backoff(Growth.EXPONENTIAL, delay_ms=50, cap_ms=5_000, jitter=0.5)
 """Between tries while the store is away; jittered, so that a fleet does not return together."""
-_DICE = random.Random()
+_RNG = random.Random()
 
 
 class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,7 +138,7 @@ class Worker(Generic[W]):
     async def run(self) -> None:
         """Work until told to stop, then finish or hand back what was begun."""
         options = self._options
-        keeper = Keeper(
+        keeper = LeaseKeeper(
             self._source,
             held=lambda: list(self._held),
             lost=self._lost,
@@ -274,7 +274,7 @@ class Worker(Generic[W]):
                         return Reply()
                     room = 0
                 tries += 1
-                await asyncio.sleep(_PATIENCE.pause_ms(tries, _DICE) / 1000)
+                await asyncio.sleep(_RETRY_BACKOFF.pause_ms(tries, _RNG) / 1000)
 
     async def _call_apart(
         self, settled: Sequence[Settled[W]], room: int, error: ScriptFailed
@@ -385,7 +385,7 @@ class Worker(Generic[W]):
             except StoreError as error:
                 self._trouble(error)
                 tries += 1
-                await asyncio.sleep(_PATIENCE.pause_ms(tries, _DICE) / 1000)
+                await asyncio.sleep(_RETRY_BACKOFF.pause_ms(tries, _RNG) / 1000)
             self._maybe_work = True
             self._wake_lane()
 

@@ -121,13 +121,13 @@ class Store:
 
     async def ask(self, *command: Any) -> Any:
         """Send one command; whatever goes wrong is told in our words."""
-        with faults.told():
+        with faults.translated():
             return await self.hot.execute_command(*command)
 
     async def check(self) -> None:
         """Make sure that the store answers."""
         try:
-            with faults.told():
+            with faults.translated():
                 await self.redis.execute_command("PING")
         except StoreUnreachable as error:
             raise StoreUnreachable(f"no store answers at {self.address}: {error}") from error

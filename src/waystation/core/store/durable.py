@@ -5,8 +5,8 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from waystation.core.errors import NotReplicated
+from waystation.core.store.batcher import Batcher
 from waystation.core.store.pipe import Pipe
-from waystation.core.store.together import Together
 
 Command: TypeAlias = tuple[Any, ...]
 
@@ -28,7 +28,7 @@ class Replicated:
     def __init__(self, pipe: Pipe, *, timeout: float) -> None:
         self._pipe = pipe
         self._timeout_ms = max(1, round(timeout * 1000))
-        self._together: Together[Command, tuple[Any, Any]] = Together(self._confirmed)
+        self._together: Batcher[Command, tuple[Any, Any]] = Batcher(self._confirmed)
 
     async def execute_command(self, *args: Any) -> Any:
         """Send one command and give back its answer once a replica has confirmed it."""

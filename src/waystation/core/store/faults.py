@@ -51,16 +51,16 @@ _SCRIPT_TEXT = re.compile(r"user_script|[Ss]cript")
 
 
 @contextmanager
-def told() -> Generator[None]:
-    """Let whatever the store says inside be told in our words."""
+def translated() -> Generator[None]:
+    """Raise errors of the store inside the block as ours."""
     try:
         yield
     except FAULTS as error:
-        raise meaning(error) from error
+        raise to_waystation_error(error) from error
 
 
-def meaning(error: Exception) -> WaystationError:
-    """The one error of ours that says the same."""
+def to_waystation_error(error: Exception) -> WaystationError:
+    """Translate an error of the client into the one of ours that says the same."""
     text = str(error)
     match error:
         case WaystationError():

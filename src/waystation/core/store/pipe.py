@@ -92,7 +92,7 @@ class Pipe:
     async def _connect(self) -> "_Line":
         connection = self._connection()
         try:
-            with faults.told():
+            with faults.translated():
                 await connection.connect()
         except BaseException:
             # Whoever gives up half-way leaves no socket behind.

@@ -28,7 +28,7 @@ from waystation.core.errors import (
 )
 from waystation.core.store import faults
 from waystation.core.store.keyspace import Keyspace
-from waystation.core.store.source import Source
+from waystation.core.store.script_text import Source
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -54,11 +54,11 @@ class SyncClient(Protocol):
 
 def script(
     *, reply: Callable[[Any], R]
-) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], "Door[P, R]"]:
+) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], "LuaScript[P, R]"]:
     """Turn a declaration into the door to `lua/<its name>.lua` beside its module."""
 
-    def door(declaration: Callable[P, Coroutine[Any, Any, R]]) -> "Door[P, R]":
-        return Door(declaration, reply)
+    def door(declaration: Callable[P, Coroutine[Any, Any, R]]) -> "LuaScript[P, R]":
+        return LuaScript(declaration, reply)
 
     return door
 
@@ -73,10 +73,10 @@ def texts(answer: Any) -> list[str]:
     return [each.decode("utf-8", "replace") for each in answer]
 
 
-class Door(Generic[P, R]):
+class LuaScript(Generic[P, R]):
     """The way to one script: checks when declared, cheap when called."""
 
-    every: ClassVar["list[Door[Any, Any]]"] = []
+    every: ClassVar["list[LuaScript[Any, Any]]"] = []
 
     def __init__(
         self, declaration: Callable[P, Coroutine[Any, Any, R]], reply: Callable[[Any], R]
@@ -93,7 +93,7 @@ class Door(Generic[P, R]):
         self._pick_keys = _several(attrgetter, self.header.keys)
         self._pick_args = _several(itemgetter, self.header.args)
         _check_signature(self)
-        Door.every.append(self)
+        LuaScript.every.append(self)
 
     @property
     def source(self) -> str:
@@ -175,7 +175,7 @@ class Door(Generic[P, R]):
         return [(key, self._types[name]) for name, key in named if name in self._types]
 
     def _failure(self, error: Exception) -> WaystationError:
-        failure = faults.meaning(error)
+        failure = faults.to_waystation_error(error)
         if isinstance(failure, ScriptFailed) and (line := self._line(str(error))):
             return ScriptFailed(f"{self.script.where} line {line}: {failure}")
         return failure
@@ -204,7 +204,7 @@ def _spread(name: str, values: Any) -> Any:
     return values
 
 
-def _refuse_unsendable(door: Door[Any, Any], count: int, slots: list[Any]) -> None:
+def _refuse_unsendable(door: LuaScript[Any, Any], count: int, slots: list[Any]) -> None:
     header = door.header
     more = count - len(header.keys)
     names = [*header.keys, *[header.rest_keys] * more, *header.args]
@@ -223,7 +223,7 @@ async def _type_of(client: Client, key: str) -> Any:
         # A client that waits for replicas does so for questions, too.
         return unconfirmed.stored
     except faults.FAULTS as error:
-        raise faults.meaning(error) from error
+        raise faults.to_waystation_error(error) from error
 
 
 def _mistaken(key: str, wanted: str, found: Any) -> WrongType | None:
@@ -257,7 +257,7 @@ def _defaults(declaration: Callable[..., Any]) -> dict[str, Any]:
     }
 
 
-def _check_signature(door: Door[Any, Any]) -> None:
+def _check_signature(door: LuaScript[Any, Any]) -> None:
     declaration, header = door.__wrapped__, door.header
     if not inspect.iscoroutinefunction(declaration) or not declaration.__doc__:
         raise TypeError(f"the door {door.name} must be an async def with a docstring")
@@ -276,7 +276,7 @@ def _check_signature(door: Door[Any, Any]) -> None:
         _check_keys(door)
 
 
-def _check_keys(door: Door[Any, Any]) -> None:
+def _check_keys(door: LuaScript[Any, Any]) -> None:
     kind = _keyspace(door.__wrapped__)
     declared = {*dir(kind), *(inspect.get_annotations(kind) if inspect.isclass(kind) else ())}
     wanted = [*door.header.keys, *filter(None, [door.header.rest_keys])]

@@ -47,7 +47,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 async def facts(redis: Redis, *, clock: Clock | None = None) -> Facts:
     """Ask the server about itself."""
     clock = clock or SystemClock()
-    with faults.told():
+    with faults.translated():
         about = await _info(redis)
         before, started = clock.now_ms(), clock.monotonic()
         seconds, micros = await redis.time()
@@ -74,7 +74,7 @@ async def require_suitable(redis: Redis) -> Facts:
     if complaint := unsuitable(found):
         raise StoreUnsuitable(complaint)
     try:
-        with faults.told():
+        with faults.translated():
             await redis.execute_command("EVAL", "return 1", 0)
     except (StoreUnsuitable, StoreUnreachable, StoreBusy):
         # Away or still loading: that says nothing about what the server can do.
@@ -108,7 +108,7 @@ async def _info(redis: Redis) -> dict[str, Any]:
 
 async def _snapshots(redis: Redis) -> bool:
     try:
-        with faults.told():
+        with faults.translated():
             return bool((await redis.config_get("save")).get("save"))
     except (StoreUnreachable, StoreBusy):
         raise

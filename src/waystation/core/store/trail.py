@@ -17,7 +17,7 @@ async def newest_first(
     """The ids and fields of a stream's events, from the newest back."""
     end = "+"
     for _ in range(_MOST // _PAGE):
-        with faults.told():
+        with faults.translated():
             page: list[Any] = await client.execute_command(
                 "XREVRANGE", stream, end, "-", "COUNT", _PAGE
             )

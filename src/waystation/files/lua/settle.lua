@@ -8,7 +8,7 @@
 --- keys  lanes...
 --- args  now worker ttl_ms completed_cap events_cap want plan picks cursor outcomes...
 --- uses  instant_ms check_lanes tell name_and_tries newest_id
---- rarely  rouse promote_due try_again bury makes_room pick
+--- lazy  rouse promote_due try_again bury makes_room pick
 check_lanes(lanes)
 now, want, completed_cap = instant_ms(now), tonumber(want), tonumber(completed_cap)
 local scene = {
@@ -38,20 +38,20 @@ while at <= #ARGV do
       if cursor == newest then cursor = id_there end
       newest = id_there
       tell(scene, queue, 'returned', id, attempt, worker)
-      rarely().rouse(wake)
+      lazy().rouse(wake)
     end
     at = at + 5
   elseif kind == 'returned' then
     if ours then
       redis.call('RPUSH', queue, raw)
       tell(scene, queue, 'returned', id, attempt, worker)
-      rarely().rouse(wake)
+      lazy().rouse(wake)
     end
     at = at + 5
   else
     local step = kind == 'retry' and 'try_again' or 'bury'
     if ours then
-      rarely()[step](scene, now, worker, at + 2)
+      lazy()[step](scene, now, worker, at + 2)
       is_retried = is_retried or kind == 'retry'
     end
     at = at + 8
@@ -63,13 +63,13 @@ if #done > 0 and completed_cap > 0
 end
 if want == 0 then
   -- We have no room for a retry, so somebody idle has to know when it is due.
-  if is_retried then rarely().rouse(wake) end
+  if is_retried then lazy().rouse(wake) end
   return { codes, {}, '0', {}, newest, cursor }
 end
 
 -- Before anything is fetched: an entry without a heartbeat is one that the reaper may take.
 if redis.call('PTTL', heartbeat) < ttl_ms / 2 then
-  rarely().makes_room('SREM', workers)
+  lazy().makes_room('SREM', workers)
   -- What the worker has handlers for is told when it renews the heartbeat itself.
   local known = redis.pcall('GET', heartbeat)
   local handlers = type(known) == 'string' and string.match(known, ',"handlers":.*') or '}'
@@ -94,7 +94,7 @@ local function fetch(lane, most)
   local jobs, handed = {}, 0
   while tried[lane] < #picked[lane] and handed < most do
     tried[lane] = tried[lane] + 1
-    jobs[#jobs + 1] = rarely().pick(handover, picked[lane][tried[lane]])
+    jobs[#jobs + 1] = lazy().pick(handover, picked[lane][tried[lane]])
     handed = #jobs
   end
   if handed < most then
@@ -119,7 +119,7 @@ fetch_the_rest()
 if left > 0 then
   -- A duty sees to the retries; who has room for them need not wait for it.
   for lane = 1, #shares do
-    if limits[lane] > 0 and rarely().promote_due(scene, lanes + 2 * (lane - 1), now, 100) > 0 then
+    if limits[lane] > 0 and lazy().promote_due(scene, lanes + 2 * (lane - 1), now, 100) > 0 then
       drained[lane] = false
     end
   end
@@ -138,6 +138,6 @@ elseif redis.call('LLEN', wake) == 0 then
   for lane = 1, #shares do
     is_more = is_more or redis.call('LLEN', KEYS[lanes + 2 * (lane - 1)]) > 0
   end
-  if is_more then rarely().rouse(wake) end
+  if is_more then lazy().rouse(wake) end
 end
 return { codes, fetched, string.format('%.0f', due_in), tried, newest, cursor }

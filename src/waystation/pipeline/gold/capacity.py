@@ -34,8 +34,8 @@ def capacity(
         .withColumn("seen_workers", F.coalesce("seen_workers", F.lit(0)))
         .withColumn("busy_workers", F.col("arrivals_per_s") * F.col("service_mean_ms") / 1000.0)
         .withColumn("target_wait_ms", F.lit(target_ms).cast("bigint"))
-        .withColumn("advice", advise("slots", "service_mean_ms", "spread"))
-        .select("*", "advice.*")
+        .withColumn("recommendations", advise("slots", "service_mean_ms", "spread"))
+        .select("*", "recommendations.*")
         .select(*CAPACITY.names)
     )
 

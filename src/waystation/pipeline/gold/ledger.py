@@ -17,7 +17,7 @@ OF = ("line", "queue", "hour")
 
 def ledger(items: DataFrame, gaps: DataFrame, missing: DataFrame | None) -> DataFrame:
     """One row for each queue and hour of arrival; `missing` is None when nobody has looked."""
-    accounts = _arrived(items).join(_gone(gaps), list(OF), "full")
+    accounts = _on_connect(items).join(_gone(gaps), list(OF), "full")
     if missing is None:
         unknown = F.lit(None)
         told = accounts.withColumns(
@@ -43,7 +43,7 @@ def ledger(items: DataFrame, gaps: DataFrame, missing: DataFrame | None) -> Data
     )
 
 
-def _arrived(items: DataFrame) -> DataFrame:
+def _on_connect(items: DataFrame) -> DataFrame:
     state = F.col("state")
     return items.groupBy("line", "queue", arrival().alias("hour")).agg(
         F.count("*").alias("acknowledged"),

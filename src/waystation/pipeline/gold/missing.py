@@ -71,7 +71,7 @@ def _fates(look: Look, subjects: Iterator[Who]) -> Iterator[tuple[Who, str]]:
 
 def _have_data(look: Look, page: Sequence[Who]) -> list[bool]:
     keys = [_item_key(look, who) for who in page]
-    with faults.told():
+    with faults.translated():
         if len({look.store.at(key).connection_pool for key in keys}) > 1:
             return [bool(look.store.at(key).exists(key)) for key in keys]
         asking = look.store.at(keys[0]).pipeline(transaction=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from waystation.core.events import Entry, Event, Line, from_entry
-from waystation.core.store.script import Door
+from waystation.core.store.script import LuaScript
 from waystation.pipeline.tables import Table
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Entrance(Protocol):
     """How rows become work of a line, by the line's own script."""
 
     @property
-    def add(self) -> Door[Any, Any]:
+    def add(self) -> LuaScript[Any, Any]:
         """The script that adds; it is run inside the one that remembers keys."""
         ...
 

@@ -69,12 +69,12 @@ class BatchAdding:
 
     def add(self, client: Redis, rows: Iterable[Mapping[str, Any]], *, chunk: int) -> Added:
         """Send rows, so many in a call; those whose keys are known are left out by the server."""
-        with faults.told():
+        with faults.translated():
             connection: AbstractConnection = client.connection_pool.get_connection()
         under_way: deque[list[Any]] = deque()
         added = Added()
         try:
-            with faults.told():
+            with faults.translated():
                 connection.send_command("SCRIPT", "LOAD", self._text)
                 connection.read_response()
                 for arguments in self._calls(rows, chunk):
@@ -137,7 +137,7 @@ def receipt_of(client: Redis, queue: str, prefix: str, batch: str) -> Receipt | 
     try:
         found = cast(Any, client.hgetall(batch_keys(queue, prefix, batch).receipt))
     except RedisError as error:
-        raise faults.meaning(error) from error
+        raise faults.to_waystation_error(error) from error
     if not found:
         return None
     numbers = {name.decode(): int(value) for name, value in found.items()}

@@ -65,7 +65,7 @@ def _pages(client: Redis, stretch: Stretch, most: int) -> Iterator[list[RawEntry
     stream, until = stretch.told.stream, stretch.until.id
     after, count = stretch.after.id.encode(), min(FIRST_PAGE, most)
     try:
-        with faults.told():
+        with faults.translated():
             connection.send_command("XRANGE", stream, b"(" + after, until, "COUNT", count)
             while page := cast(list[RawEntry], connection.read_response()):
                 asked, count = count, _next_count(page, count, most)

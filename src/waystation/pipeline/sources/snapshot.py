@@ -88,7 +88,7 @@ class JobsReader(DataSourceReader):
         try:
             for first in range(partition.first, partition.last + 1, PAGE):
                 last = min(first + PAGE - 1, partition.last)
-                with faults.told():
+                with faults.translated():
                     yield self._page(client, connection, partition, first, last)
         finally:
             connection.disconnect()
@@ -126,7 +126,7 @@ class JobsReader(DataSourceReader):
 
     def _size(self, queue: str, state: State) -> int:
         key = self._key(queue, state)
-        with faults.told():
+        with faults.translated():
             command = "LLEN" if state.type == "list" else "ZCARD"
             return int(cast(Any, self._store.at(key).execute_command(command, key)))
 

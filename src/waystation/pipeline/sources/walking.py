@@ -18,7 +18,7 @@ def end_of(client: Redis, stream: str) -> Place | None:
     except ResponseError as error:
         if "no such key" in str(error).lower():
             return None
-        raise faults.meaning(error) from error
+        raise faults.to_waystation_error(error) from error
     added = told.get("entries-added")
     return Place(_text(told["last-generated-id"]), None if added is None else int(added))
 

@@ -87,7 +87,7 @@ def _put_in_line(spark: SparkSession, rules: Rules, rows: Any, watch: Watch) -> 
     began = time.monotonic()
     prefix, batch = rules.keys.prefix, f"scan-{uuid.uuid4()}"
     store = Store(rules.url)
-    with faults.told():
+    with faults.translated():
         store.at(prefix).ping()
     # Told by the tasks that count, so a task that is done again is not counted twice.
     seen = Observation("scan")

@@ -5,7 +5,7 @@
 --- args  namespace now jobs...
 --- unchecked  serial
 --- uses  line_at instant_ms whole tell push_waiting queue_of text_of check_serial must_hold wake_for
---- rarely  adopt
+--- lazy  adopt
 local line = line_at(namespace)
 now = instant_ms(now)
 
@@ -48,7 +48,7 @@ local function hold(id, waits_for)
 end
 
 line.now = now
-if redis.call('LLEN', waiting) > redis.call('ZCARD', places) then rarely().adopt(line, now) end
+if redis.call('LLEN', waiting) > redis.call('ZCARD', places) then lazy().adopt(line, now) end
 local ids = {}
 for at = jobs, #ARGV, 8 do
   local kind, id, data, route, due = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]

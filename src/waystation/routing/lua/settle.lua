@@ -6,14 +6,14 @@
 --- args  namespace now token lease_ms want profile worker keep_s outcomes...
 --- unchecked  serial
 --- uses  line_at instant_ms check_serial makes_room whole tell claim_jobs claim_of queue_of
---- rarely  adopt promote_due uncount push_waiting put_back bury release_dependents route_of
---- rarely  bury_unreadable
+--- lazy  adopt promote_due uncount push_waiting put_back bury release_dependents route_of
+--- lazy  bury_unreadable
 local line = line_at(namespace)
 now = instant_ms(now)
 check_serial(line)
 makes_room('ZREM', leases)
 line.now = now
-if redis.call('LLEN', waiting) > redis.call('ZCARD', places) then rarely().adopt(line, now) end
+if redis.call('LLEN', waiting) > redis.call('ZCARD', places) then lazy().adopt(line, now) end
 
 local sizes = { completed = 3, retry = 6, dead = 4, returned = 0 }
 local asked, at = {}, outcomes
@@ -36,7 +36,7 @@ local function free(id, claim)
   records[id] = false
   freed[#freed + 1] = id
   locks[#locks + 1] = line.lock .. id
-  if claim.counted then rarely().uncount(line, claim.queue) end
+  if claim.counted then lazy().uncount(line, claim.queue) end
 end
 
 local function do_what_was_gathered()
@@ -72,7 +72,7 @@ function steps.retry(id, claim, first)
   if route ~= '' then
     redis.call('HSET', routes, id, route)
   else
-    route = rarely().route_of(line, id)
+    route = lazy().route_of(line, id)
   end
   tell(line, now, 'retry', claim.queue, id, 'worker', claim.worker, 'attempt', ARGV[first + 5],
     'delay', ARGV[first + 2], 'reason', ARGV[first + 4], 'took', whole(now - claim.since))
@@ -81,8 +81,8 @@ function steps.retry(id, claim, first)
     redis.call('SET', line.status .. id, 'delayed')
     tell(line, now, 'delayed', claim.queue, id, 'due', whole(now + delay), 'kind', 'retry')
   elseif not route then
-    rarely().bury_unreadable(line, now, id, 'malformed', claim.queue)
-  elseif rarely().push_waiting(line, id, route) then
+    lazy().bury_unreadable(line, now, id, 'malformed', claim.queue)
+  elseif lazy().push_waiting(line, id, route) then
     tell(line, now, 'waiting', claim.queue, id, 'prev', 'active')
   end
 end
@@ -92,15 +92,15 @@ function steps.dead(id, claim, first)
   redis.call('SET', line.result .. id, ARGV[first + 1], 'EX', keep_s)
   tell(line, now, 'failed', claim.queue, id, 'worker', claim.worker, 'attempt', ARGV[first + 3],
     'took', whole(now - claim.since))
-  rarely().bury(line, now, id, claim.queue, ARGV[first + 2], claim.worker, ARGV[first + 3])
+  lazy().bury(line, now, id, claim.queue, ARGV[first + 2], claim.worker, ARGV[first + 3])
   redis.call('HDEL', stalls, id)
 end
 
 function steps.returned(id, claim)
-  local route, why = rarely().route_of(line, id)
+  local route, why = lazy().route_of(line, id)
   tell(line, now, 'returned', claim.queue, id, 'worker', claim.worker)
-  if not route then return rarely().bury_unreadable(line, now, id, why, claim.queue) end
-  rarely().put_back(line, id, route, claim.turn)
+  if not route then return lazy().bury_unreadable(line, now, id, why, claim.queue) end
+  lazy().put_back(line, id, route, claim.turn)
 end
 
 local codes = {}
@@ -121,7 +121,7 @@ end
 do_what_was_gathered()
 if #over > 0 then
   for place, is_awaited in ipairs(redis.call('SMISMEMBER', awaited, unpack(over))) do
-    if is_awaited == 1 then rarely().release_dependents(line, now, over[place]) end
+    if is_awaited == 1 then lazy().release_dependents(line, now, over[place]) end
   end
 end
 
@@ -129,7 +129,7 @@ want = math.min(tonumber(want), 1000)
 local claimed, limited_ms, unread = {}, 0, false
 if want > 0 then
   local first = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
-  if first[2] and tonumber(first[2]) <= now then rarely().promote_due(line, now, 100) end
+  if first[2] and tonumber(first[2]) <= now then lazy().promote_due(line, now, 100) end
   claimed, limited_ms, unread = claim_jobs(line, now, profile, worker, want, token, lease_ms)
 end
 local due_in, woken = '', '0-0'

@@ -4,7 +4,7 @@
 --- keys  sessions sessions_expiry events stats theirs...
 --- args  queue now model newcomers...
 --- uses  instant_us must_hold whole tell count lane_lengths
---- rarely  standing begin_session
+--- lazy  standing begin_session
 local set = redis.call('HMGET', meta, 'status', 'queueing_method', 'max_queue_size', 'phase',
   'starts_us', 'position_ttl_s', 'fail_open_us', 'newcomers_per_minute', 'missed_s', 'session_s',
   'events_cap', 'strict_lanes')
@@ -86,7 +86,7 @@ local function admit_to_line(one)
   local kept = redis.call('GET', one.owner)
   if kept then
     put_in_line()
-    local found = rarely().standing(room, kept)
+    local found = lazy().standing(room, kept)
     if found[1] ~= 'gone' then return { 'kept', kept, unpack(found) } end
   end
   if method == 'reject' then return refuse(one, 'rejected') end
@@ -96,7 +96,7 @@ local function admit_to_line(one)
   if open_to_all then
     describe(one, 'active', tonumber(set[10]) or 3600)
     room.session = one.session
-    local ends = rarely().begin_session(room, one.id)
+    local ends = lazy().begin_session(room, one.id)
     count(stats, 'total_passed', 1)
     tell(room, 'claimed', one.id, 'lane', one.lane, 'reason', 'passed', 'network', one.network)
     return { 'passed', one.id, whole(ends / 1000) }

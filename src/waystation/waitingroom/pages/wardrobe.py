@@ -33,7 +33,7 @@ class Wardrobe:
     async def put(self, room: Room, looks: Looks) -> None:
         """Let a room's page look like this."""
         raw = codec.encode(looks)
-        with faults.told():
+        with faults.translated():
             client = await room.client()
             await client.execute_command("SET", DoorKeys(room.queue_id).looks, raw)
         await room.write({FIELD: hashlib.sha256(raw).hexdigest()[:16]})
@@ -41,12 +41,12 @@ class Wardrobe:
     async def clear(self, room: Room) -> None:
         """Let a room's page look as it comes."""
         await room.write({FIELD: ""})
-        with faults.told():
+        with faults.translated():
             client = await room.client()
             await client.execute_command("DEL", DoorKeys(room.queue_id).looks)
 
     async def _kept(self, room: Room) -> Looks:
-        with faults.told():
+        with faults.translated():
             client = await room.client()
             raw = await client.execute_command("GET", DoorKeys(room.queue_id).looks)
         try:

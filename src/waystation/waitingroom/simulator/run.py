@@ -245,7 +245,7 @@ class Simulation:
         model = fit(recent, version=f"simulated-{now:.0f}", base=no_show)
         fields: dict[str, Any] = model.to_fields(trained_at=self._clock.now_ms() // 1000)
         key = RoomKeys(self.room.queue_id).model
-        with faults.told():
+        with faults.translated():
             await self._store.redis.hset(key, mapping=fields)  # pyright: ignore
             await self._store.redis.expire(key, 6 * 3600)
 

@@ -87,7 +87,7 @@ class Overview:
     async def sessions(self, request: Request) -> Answer:
         """Those inside, the next to run out first; a hundred at most."""
         room, _ = await self._office.allowed(request, "viewer")
-        with faults.told():
+        with faults.translated():
             client = await room.client()
             key = room.keys.sessions_expiry
             ids = await client.execute_command("ZRANGE", key, 0, MOST_LISTED - 1)

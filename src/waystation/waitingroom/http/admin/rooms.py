@@ -96,7 +96,7 @@ class RoomAdmin:
         pulse = await room.pulse()
         if pulse.waiting or pulse.inside:
             raise Problem(409, "NOT_EMPTY", "close the room and let it empty first")
-        with faults.told():
+        with faults.translated():
             client = await room.client()
             await client.execute_command("SREM", RoomsKeys().every, room.queue_id)
             own = (room.keys.codes, room.keys.redeemed, room.keys.schedule)

@@ -155,5 +155,5 @@ def _through(inside: Sequence[Network]) -> Post:
 
 
 async def _ask(room: Room, *command: Any) -> Any:
-    with faults.told():
+    with faults.translated():
         return await (await room.client()).execute_command(*command)

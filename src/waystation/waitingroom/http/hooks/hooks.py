@@ -92,7 +92,7 @@ class Hooks:
         await self._ask("HSET", self._keys.hook_states, id, codec.encode(state))
 
     async def _ask(self, *command: Any) -> Any:
-        with faults.told():
+        with faults.translated():
             return await (await self._room.client()).execute_command(*command)
 
 

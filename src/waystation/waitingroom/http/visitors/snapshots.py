@@ -127,7 +127,7 @@ def snapshot_of(room: Room, pulse: Pulse, curve: list[list[tuple[int, int]]]) ->
 def eta_model_of(pulse: Pulse) -> EtaModel:
     """What it takes to tell everybody in line the wait that their status would tell them."""
     model = pulse.model
-    lanes = [estimate.outlook(pulse, lane) for lane in Lane]
+    lanes = [estimate.forecast(pulse, lane) for lane in Lane]
     return EtaModel(
         mu=[_brief(each.spread.rate) if each else 0.0 for each in lanes],
         before=[_brief(each.before) if each else 0.0 for each in lanes],

@@ -1,17 +1,19 @@
-"""A script's text: its header, the helpers it uses, and the whole as the server gets it.
+"""The text of a Lua script: its header, the helpers it uses, and the whole as the server gets it.
 
     --- File a finished job away.
     --- keys  active completed job
     --- args  id result others...
     --- uses  release
-    --- rarely  release_parent
+    --- lazy  release_parent
 
 The slots become locals of the same names. A last argument with dots stands for any number of
 values, and its local is the place of the first: `for i = others, #ARGV do local other = ARGV[i]`.
 A last key with dots does the same in KEYS, for keys whose number only the caller knows.
 
-Each call makes every helper anew, half a microsecond apiece. Those behind `rarely` are made when
-first asked for, as `rarely().release_parent(…)`, so that the common path does not pay for them.
+Helpers are local functions in `lua/shared`, a family to a file (`parents.lua`, `events.lua`), each
+under a header of its own; a script gets those that it names and no others. Each call makes every
+helper anew, half a microsecond apiece, so those behind `lazy` are made when first asked for, as
+`lazy().release_parent(…)`.
 
 A script that writes starts by asking each of its keys for its size: a key of another type than the
 keyspace declares stops it there, with nothing moved. A script that rather looks itself, because it
@@ -19,13 +21,14 @@ runs often or only deletes the key, names that key behind `unchecked`, or `all` 
 """
 
 import hashlib
+import re
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
-from waystation.core.store import lua_words
+from waystation.core.store import lua_tokens as lua_words
 
 SHARED = "waystation.core.store"
 
@@ -51,8 +54,8 @@ class Header(NamedTuple):
     uses: tuple[str, ...] = ()
     rest_keys: str | None = None
     """The key that stands for any number of keys, behind the others."""
-    rarely: tuple[str, ...] = ()
-    """Helpers that are only made when the script asks for them by `rarely()`."""
+    lazy: tuple[str, ...] = ()
+    """Helpers that are only made when the script asks for them by `lazy()`."""
     unchecked: tuple[str, ...] = ()
     """Keys whose type the script looks after itself."""
 
@@ -67,9 +70,9 @@ class Source:
         self._body = _read(_lua(package) / f"{name}.lua")
         self.header = parse_header(self._body, where=self.where)
         helpers = _helpers(package, self.header.uses, where=self.where)
-        rare = _helpers(package, self.header.rarely, where=self.where)
-        self._made = [*helpers.values(), *_rarely(self.header.rarely, rare), _prelude(self.header)]
-        self._helpers = {**helpers, **rare}
+        lazy = _helpers(package, self.header.lazy, where=self.where)
+        self._made = [*helpers.values(), *_lazily(self.header.lazy, lazy), _prelude(self.header)]
+        self._helpers = {**helpers, **lazy}
         self._checked = False
 
     @property
@@ -114,7 +117,7 @@ class Source:
         return reported - starts if reported > starts else None
 
 
-_SLOTS = ("keys", "args", "uses", "rarely", "unchecked")
+_SLOTS = ("keys", "args", "uses", "lazy", "unchecked")
 
 
 def parse_header(text: str, *, where: str) -> Header:
@@ -139,9 +142,9 @@ def parse_header(text: str, *, where: str) -> Header:
 def _header(summary: str, slots: dict[str, list[str]], where: str) -> Header:
     keys, rest_keys = _without_rest(tuple(slots["keys"]))
     args, rest = _without_rest(tuple(slots["args"]))
-    uses, rarely = tuple(slots["uses"]), tuple(slots["rarely"])
+    uses, lazy = tuple(slots["uses"]), tuple(slots["lazy"])
     names = [*keys, *args, *filter(None, (rest_keys, rest))]
-    for name in [*names, *uses, *rarely]:
+    for name in [*names, *uses, *lazy]:
         if not name.isidentifier() or name in lua_words.KEYWORDS or name in lua_words.OFFERED:
             raise ValueError(f"{where}: {name!r} cannot be the name of a slot")
     if twice := {name for name in names if names.count(name) > 1}:
@@ -149,7 +152,7 @@ def _header(summary: str, slots: dict[str, list[str]], where: str) -> Header:
     unchecked = keys if slots["unchecked"] == ["all"] else tuple(slots["unchecked"])
     if unknown := [name for name in unchecked if name not in keys]:
         raise ValueError(f"{where} leaves {', '.join(unknown)} unchecked, but has no such keys")
-    return Header(summary, keys, args, rest, uses, rest_keys, rarely, unchecked)
+    return Header(summary, keys, args, rest, uses, rest_keys, lazy, unchecked)
 
 
 def _without_rest(names: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
@@ -193,25 +196,39 @@ def _helpers(package: str, names: tuple[str, ...], *, where: str) -> dict[str, s
     return texts
 
 
-def _rarely(names: tuple[str, ...], helpers: dict[str, str]) -> list[str]:
+def _lazily(names: tuple[str, ...], helpers: dict[str, str]) -> list[str]:
     """A function that makes these helpers when it is first called, and hands them out."""
     if not names:
         return []
     handed_out = ", ".join(f"{name} = {name}" for name in names)
     return [
-        "local rarely\ndo\nlocal made\nrarely = function()\nif made then return made end",
+        "local lazy\ndo\nlocal made\nlazy = function()\nif made then return made end",
         *helpers.values(),
         f"made = {{ {handed_out} }}\nreturn made\nend\nend",
     ]
 
 
-@lru_cache
 def _helper(package: str, name: str, where: str) -> str:
     for home in (package, SHARED):
-        file = _lua(home) / "shared" / f"{name}.lua"
-        if file.is_file():
-            return _read(file)
-    raise ValueError(f"{where} uses {name}, but there is no lua/shared/{name}.lua")
+        if text := _shared(home).get(name):
+            return text
+    raise ValueError(f"{where} uses {name}, but no file in lua/shared has `local function {name}`")
+
+
+@lru_cache
+def _shared(package: str) -> dict[str, str]:
+    """Every helper of a package by its name, with its header."""
+    folder = _lua(package) / "shared"
+    texts: dict[str, str] = {}
+    for file in folder.iterdir() if folder.is_dir() else ():
+        for text in _read(file).split("\n\n---"):
+            names = re.findall(r"^local function (\w+)", text, re.MULTILINE)
+            if len(names) != 1 or names[0] in texts:
+                raise ValueError(
+                    f"{file} must hold local functions, each once and under a header of its own"
+                )
+            texts[names[0]] = text if text.startswith("---") else f"---{text}"
+    return texts
 
 
 def _lua(package: str) -> Traversable:

@@ -1,4 +1,4 @@
-"""`waystation outlook`: what history says about a queue, without asking Spark."""
+"""`waystation forecast`: what history says about a queue, without asking Spark."""
 
 import asyncio
 from collections.abc import Iterator
@@ -11,14 +11,14 @@ from waystation.cli import compose
 from waystation.cli.loading import loaded
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
-from waystation.core.store import advice
-from waystation.core.store.advice import Outlook
+from waystation.core.line import forecasts
+from waystation.core.line.forecasts import Forecast
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
-def outlook(
+def forecast(
     context: typer.Context,
     queue: Annotated[str, typer.Argument(help="The queue; for routing, the type of job.")],
     line: Annotated[str, typer.Option(help="Which line it belongs to.")] = Line.BULLMQ.value,
@@ -29,9 +29,9 @@ def outlook(
         raise InvalidOption(f"line must be one of {', '.join(Line)}, got {line!r}")
     settings = loaded(context).settings
 
-    async def ask() -> Outlook:
+    async def ask() -> Forecast:
         async with compose.store(settings) as store:
-            return await advice.outlook(store.redis, queue, line=line)
+            return await forecasts.forecast(store.redis, queue, line=line)
 
     found = asyncio.run(ask())
     if as_json:
@@ -47,25 +47,25 @@ def outlook(
         )
 
 
-def said(outlook: Outlook) -> Iterator[str]:
+def said(forecast: Forecast) -> Iterator[str]:
     """The same in sentences; none where nothing fresh is known."""
-    if slo := outlook.slo:
+    if slo := forecast.slo:
         yield (
             f"in {slo.hours} h: half waited {_ms(slo.wait_p50_ms)}, "
             f"19 of 20 waited {_ms(slo.wait_p95_ms)} and ran {_ms(slo.run_p95_ms)}; "
             f"{slo.failed_part:.1%} failed"
         )
-    if drain := outlook.drain:
+    if drain := forecast.drain:
         yield (
             f"the {drain.waiting:,} that wait will be done in {_ms(drain.low_s * 1000)} to "
             f"{_ms(drain.high_s * 1000)}; {drain.band:.0%} of such forecasts held"
         )
-    if workers := outlook.workers:
+    if workers := forecast.workers:
         yield (
             f"with {workers.workers:,} in hand at a time, 19 of 20 wait less than "
             f"{_ms(workers.target_wait_ms)} when work comes as it did in the last hour"
         )
-    for label in outlook.failures.labels[:5] if outlook.failures else ():
+    for label in forecast.failures.labels[:5] if forecast.failures else ():
         helps = label.retry_helps
         again = "" if helps is None else f"; trying again helped {helps:.0%}"
         yield f"{label.attempts:,} failed with {label.label}{again}"

@@ -1,6 +1,6 @@
 from redis.asyncio import Redis
 
-from waystation.core.store.census import strays
+from tests.support.census import strays
 from waystation.core.store.keyspace import Keyspace, List, String
 
 

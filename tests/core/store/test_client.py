@@ -2,15 +2,15 @@ import asyncio
 
 import pytest
 
-from waystation.bullmq.attached import AttachedToQueue
+from waystation.bullmq.attached import QueueClient
 from waystation.core.errors import StoreUnreachable
-from waystation.core.store.attached import CONFIGURED
+from waystation.core.store.client import CONFIGURED
 from waystation.core.store.connection import Store, connect
 
 
-class Thing(AttachedToQueue):
+class Thing(QueueClient):
     async def store(self) -> Store:
-        return await self._opened()
+        return await self._connected()
 
 
 async def test_nothing_is_opened_before_it_is_needed() -> None:

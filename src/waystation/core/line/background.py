@@ -13,7 +13,7 @@ from waystation.core.runtime.signals import calling_on_signals
 from waystation.core.runtime.tasks import end
 from waystation.core.runtime.worker import Worker
 from waystation.core.shared import Shared
-from waystation.core.store.attached import Attached
+from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
 from waystation.core.store.reconnect import waiting
 from waystation.core.store.server import Facts, require_suitable
@@ -33,7 +33,7 @@ class Presence(Protocol):
         """Leave."""
 
 
-class Shift(Generic[W]):
+class WorkerRuntime(Generic[W]):
     """What a line brings along to have its work done."""
 
     __slots__ = ("beside", "presence", "worker")
@@ -51,16 +51,16 @@ class Shift(Generic[W]):
         """What goes on until the worker ends."""
 
 
-class BackgroundWorker(Attached, ABC, Generic[W]):
+class BackgroundWorker(StoreClient, ABC, Generic[W]):
     """A worker as its users hold it; entering starts it, leaving lets it finish."""
 
     # Here and not in `__init__`, because a line's worker may be attached in a way of its own.
-    _shift: Shift[W] | None = None
+    _runtime: WorkerRuntime[W] | None = None
     _running: asyncio.Task[None] | None = None
     _waiting: asyncio.Timeout | None = None
 
     @abstractmethod
-    def _shift_at(self, store: Store) -> Shift[W]:
+    def _runtime_at(self, store: Store) -> WorkerRuntime[W]:
         """What is to be done at a store."""
 
     async def run(self, *, signals: bool = True, wait_s: float = 300.0) -> None:
@@ -103,26 +103,26 @@ class BackgroundWorker(Attached, ABC, Generic[W]):
 
     async def _start(self) -> None:
         try:
-            store = await self._opened()
+            store = await self._connected()
             # Those who start at the same time ask once.
             async with _suitable.using(store):
                 pass
-            shift = self._shift_at(store)
+            shift = self._runtime_at(store)
             try:
                 await shift.presence.open()
             except BaseException:
                 await shift.presence.close()
                 raise
         except BaseException:
-            await self._let_go()
+            await self._release()
             raise
-        self._shift = shift
+        self._runtime = shift
         self._running = asyncio.create_task(_work(shift))
 
     def stop(self) -> None:
         """Finish what was begun and end; `run` returns when it is done."""
-        if self._shift:
-            self._shift.worker.stop()
+        if self._runtime:
+            self._runtime.worker.stop()
         elif self._waiting:
             self._waiting.reschedule(0)
 
@@ -156,12 +156,12 @@ class BackgroundWorker(Attached, ABC, Generic[W]):
     @property
     def held(self) -> Collection[Claim[W]]:
         """What it works on at this moment."""
-        return self._shift.worker.held if self._shift else ()
+        return self._runtime.worker.held if self._runtime else ()
 
     @property
     def is_paused(self) -> bool:
         """Whether the worker takes no jobs for now."""
-        return self._shift is not None and self._shift.worker.paused
+        return self._runtime is not None and self._runtime.worker.paused
 
     @property
     def is_running(self) -> bool:
@@ -186,9 +186,9 @@ class BackgroundWorker(Attached, ABC, Generic[W]):
 
     @property
     def _started(self) -> Worker[W]:
-        if self._shift is None:
+        if self._runtime is None:
             raise WorkError(f"the worker {self!r} has not been started")
-        return self._shift.worker
+        return self._runtime.worker
 
 
 async def _forget(facts: Facts) -> None: ...
@@ -201,7 +201,7 @@ async def _ask(store: Store) -> Facts:
 _suitable = Shared(_ask, _forget)
 
 
-async def _work(shift: Shift[Any]) -> None:
+async def _work(shift: WorkerRuntime[Any]) -> None:
     beside = [asyncio.create_task(each()) for each in shift.beside]
     try:
         await shift.worker.run()

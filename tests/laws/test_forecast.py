@@ -11,8 +11,8 @@ from redis.asyncio import Redis
 
 from waystation import bullmq, files, routing
 from waystation.core.errors import InvalidOption
-from waystation.core.store import advice
-from waystation.core.store.advice import Advice, DesiredWorkers, Drain, Outlook
+from waystation.core.line import forecasts
+from waystation.core.line.forecasts import DesiredWorkers, Drain, Forecast, Recommendation
 from waystation.core.store.connection import Store, connect
 
 
@@ -21,7 +21,7 @@ class Asked(NamedTuple):
 
     line: str
     queue: str
-    outlook: Callable[[], Awaitable[Outlook]]
+    forecast: Callable[[], Awaitable[Forecast]]
     text: Callable[[], Awaitable[str]]
 
     async def numbers(self) -> dict[tuple[str, str], float]:
@@ -36,19 +36,19 @@ class Asked(NamedTuple):
 
 async def in_bullmq(store: Store) -> Asked:
     queue = bullmq.Queue("mail", store)
-    return Asked("bullmq", "mail", queue.outlook, queue.prometheus_text)
+    return Asked("bullmq", "mail", queue.forecast, queue.prometheus_text)
 
 
 async def in_routing(store: Store) -> Asked:
     queue = routing.Queue(store)
     await queue.dispatch("mail")
-    return Asked("routing", "mail", lambda: queue.outlook("mail"), queue.prometheus_text)
+    return Asked("routing", "mail", lambda: queue.forecast("mail"), queue.prometheus_text)
 
 
 async def in_files(store: Store) -> Asked:
     queue = files.Queue(store)
     low = queue.keys.layout.queues["low"]
-    return Asked("files", low, lambda: queue.outlook("low"), queue.prometheus_text)
+    return Asked("files", low, lambda: queue.forecast("low"), queue.prometheus_text)
 
 
 @pytest.mark.parametrize("opened", [in_bullmq, in_routing, in_files])
@@ -60,16 +60,16 @@ async def test_what_history_advises_counts_while_it_is_fresh(
     wanted = DesiredWorkers(workers=7, target_wait_ms=1_000, **life)
     drain = Drain(waiting=9, low_s=1, likely_s=2.5, high_s=4, band=0.8, **life)
 
-    async def put(asked: Asked, *pieces: Advice) -> None:
+    async def put(asked: Asked, *pieces: Recommendation) -> None:
         for piece in pieces:
-            key = advice.key_of(type(piece), asked.queue)
-            await redis.hset(key, asked.line, advice.written(piece).decode())
+            key = forecasts.key_of(type(piece), asked.queue)
+            await redis.hset(key, asked.line, forecasts.written(piece).decode())
 
     async with await connect(redis_url) as store:
         asked = await opened(store)
-        assert await asked.outlook() == Outlook()
+        assert await asked.forecast() == Forecast()
         await put(asked, wanted, drain)
-        assert await asked.outlook() == Outlook(workers=wanted, drain=drain)
+        assert await asked.forecast() == Forecast(workers=wanted, drain=drain)
         assert await asked.numbers() == {
             ("waystation_workers_wanted", ""): 7,
             ("waystation_drain_seconds", "low"): 1,
@@ -83,4 +83,4 @@ async def test_what_history_advises_counts_while_it_is_fresh(
 async def test_a_priority_that_no_file_can_have_is_refused(redis_url: str) -> None:
     async with files.Queue(redis_url) as queue:
         with pytest.raises(InvalidOption, match="wanted one of high, low, got 'urgent'"):
-            await queue.outlook("urgent")
+            await queue.forecast("urgent")

@@ -8,7 +8,7 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 
-class Together(Generic[Q, A]):
+class Batcher(Generic[Q, A]):
     """Asks for everybody who wants to know the same kind of thing.
 
     A lone question leaves in the next turn of the loop. Those that come while an answer is under

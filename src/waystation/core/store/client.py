@@ -31,7 +31,7 @@ def place_of(
     return url or _configured_url(), options or _configured_options()
 
 
-class Attached:
+class StoreClient:
     """Something that works on a store: opened when first needed, closed by whoever opened it."""
 
     def __init__(self, url: str | Store | None = None) -> None:
@@ -55,9 +55,9 @@ class Attached:
 
     async def _close(self) -> None:
         """What has to happen once, whoever closes and however often."""
-        await self._let_go()
+        await self._release()
 
-    async def _let_go(self) -> None:
+    async def _release(self) -> None:
         """Leave the store; it is reached anew when it is needed."""
         self._store = None
         if self._opening is None:
@@ -77,18 +77,18 @@ class Attached:
             await self._enter()
         except BaseException:
             # Nobody leaves what was never entered.
-            await self._let_go()
+            await self._release()
             raise
         return self
 
     async def _enter(self) -> None:
         """What has to happen before one is inside."""
-        await self._opened()
+        await self._connected()
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _opened(self) -> Store:
+    async def _connected(self) -> Store:
         """The store, reached once whoever asks."""
         if self._store is not None:
             return self._store
@@ -105,7 +105,7 @@ class Attached:
     async def _open(self) -> Store:
         store = self._given or await self._connect()
         try:
-            await self._arrived(store)
+            await self._on_connect(store)
         except BaseException:
             if self._given is None:
                 await self._disconnect(store)
@@ -120,7 +120,7 @@ class Attached:
         """Leave such a store."""
         await store.close()
 
-    async def _arrived(self, store: Store) -> None:
+    async def _on_connect(self, store: Store) -> None:
         """What is to be done when the store is first reached, for those who leave a mark there."""
 
 

@@ -4,22 +4,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, TypeAlias
 
 from waystation.core.events import Line
-from waystation.core.store.advice import Outlook
+from waystation.core.line.forecasts import Forecast
 
 Sample: TypeAlias = tuple[Mapping[str, str], float]
 """Labels, and the value they have now."""
 
 
-def as_text(line: Line, places: Mapping[str, int], outlooks: Mapping[str, Outlook]) -> str:
+def as_text(line: Line, places: Mapping[str, int], each_forecast: Mapping[str, Forecast]) -> str:
     """How many jobs are at each place of a line, and what history says of its queues."""
     samples = [({"line": line.value, "place": place}, many) for place, many in places.items()]
     jobs = family("waystation_jobs", "gauge", "Jobs by where they are", samples)
-    return joined([*jobs, *advised(line, outlooks)])
+    return joined([*jobs, *recommended(line, each_forecast)])
 
 
-def advised(line: Line, outlooks: Mapping[str, Outlook]) -> Iterator[str]:
+def recommended(line: Line, each_forecast: Mapping[str, Forecast]) -> Iterator[str]:
     """What history advises for some queues, as far as it is fresh: a scaler reads it there."""
-    queues = [({"line": line.value, "queue": queue}, each) for queue, each in outlooks.items()]
+    queues = [({"line": line.value, "queue": queue}, each) for queue, each in each_forecast.items()]
     yield from family(
         "waystation_workers_wanted",
         "gauge",

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.support.patience import LIMIT_S
 from waystation.core.runtime.claim import Claim
-from waystation.core.runtime.keeper import Keeper
+from waystation.core.runtime.lease_keeper import LeaseKeeper
 from waystation.core.runtime.memory import MemorySource
 
 
@@ -18,9 +18,9 @@ def threads() -> list[threading.Thread]:
     return [each for each in threading.enumerate() if each.name == "lease-keeper"]
 
 
-async def keeping(source: MemorySource, lost: list[Any]) -> Keeper[Any]:
+async def keeping(source: MemorySource, lost: list[Any]) -> LeaseKeeper[Any]:
     held = (await source.settle([], claim=1)).claims
-    return Keeper(source, held=lambda: held, lost=lost.extend, every=0.01)
+    return LeaseKeeper(source, held=lambda: held, lost=lost.extend, every=0.01)
 
 
 async def until(condition: Any) -> None:
@@ -53,7 +53,7 @@ async def test_all_keepers_of_a_process_share_one_thread_that_ends_with_the_last
 
 FORKED = """
 import asyncio, os, threading
-from waystation.core.runtime.keeper import Keeper
+from waystation.core.runtime.lease_keeper import LeaseKeeper
 from waystation.core.runtime.memory import MemorySource
 
 async def keep():
@@ -65,7 +65,7 @@ async def keep():
     source = Source()
     source.add("job")
     held = (await source.settle([], claim=1)).claims
-    keeper = Keeper(source, held=lambda: held, lost=print, every=0.01)
+    keeper = LeaseKeeper(source, held=lambda: held, lost=print, every=0.01)
     await keeper.__aenter__()
     await asyncio.to_thread(renewed.wait, 60)
 

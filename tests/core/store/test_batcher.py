@@ -2,7 +2,7 @@ import asyncio
 from collections.abc import Sequence
 
 from waystation.core.errors import StoreUnreachable
-from waystation.core.store.together import Together
+from waystation.core.store.batcher import Batcher
 
 
 class Office:
@@ -23,7 +23,7 @@ class Office:
 
 async def test_what_is_asked_while_an_answer_is_under_way_leaves_in_one_call() -> None:
     office = Office()
-    together = Together(office.answer)
+    together = Batcher(office.answer)
     first = together.ask(1)
     while not office.asked:
         await asyncio.sleep(0)
@@ -36,7 +36,7 @@ async def test_what_is_asked_while_an_answer_is_under_way_leaves_in_one_call() -
 async def test_no_call_carries_more_than_it_may() -> None:
     office = Office()
     office.may_answer.set()
-    together = Together(office.answer, most=2)
+    together = Batcher(office.answer, most=2)
     assert await asyncio.gather(*(together.ask(each) for each in range(5))) == [0, 2, 4, 6, 8]
     assert office.asked == [[0, 1], [2, 3], [4]]
 
@@ -45,7 +45,7 @@ async def test_everybody_in_a_call_that_fails_is_told_and_the_next_is_asked() ->
     office = Office()
     office.may_answer.set()
     office.fails = True
-    together = Together(office.answer)
+    together = Batcher(office.answer)
     told = await asyncio.gather(together.ask(1), together.ask(2), return_exceptions=True)
     assert [type(each) for each in told] == [StoreUnreachable, StoreUnreachable]
     office.fails = False
@@ -54,7 +54,7 @@ async def test_everybody_in_a_call_that_fails_is_told_and_the_next_is_asked() ->
 
 async def test_whoever_gives_up_takes_nobody_along() -> None:
     office = Office()
-    together = Together(office.answer)
+    together = Batcher(office.answer)
     gone, stays = together.ask(1), together.ask(2)
     gone.cancel()
     office.may_answer.set()

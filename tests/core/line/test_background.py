@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
-from waystation.core.background import BackgroundWorker, Shift
 from waystation.core.errors import StoreUnreachable, StoreUnsuitable, WorkError
+from waystation.core.line.background import BackgroundWorker, WorkerRuntime
 from waystation.core.runtime.claim import Reply, Settled
 from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.memory import MemorySource
@@ -57,10 +57,10 @@ class LineWorker(BackgroundWorker[Any]):
         self.begun = asyncio.Event()
         self.beside: list[str] = []
 
-    def _shift_at(self, store: Store) -> Shift[Any]:
+    def _runtime_at(self, store: Store) -> WorkerRuntime[Any]:
         handler = handler_of(self._handle, concurrency=5)
         worker = Worker(self.source, handler, WorkerOptions(concurrency=5, wait_s=0.05))
-        return Shift(worker, self.presence, beside=[self._go_on_beside])
+        return WorkerRuntime(worker, self.presence, beside=[self._go_on_beside])
 
     async def _handle(self, work: str) -> str:
         self.begun.set()

@@ -1,4 +1,4 @@
-"""Advice: what history has to say to a queue, read when it is fresh and done without otherwise.
+"""Forecasts and recommendations that the pipeline writes back for a queue, while they are fresh.
 
 Each piece is a small JSON document with a version and an end; it lies in a hash by line, because
 queues of two lines may have one name. Whoever reads gets what suits, or the default that was given.
@@ -17,13 +17,13 @@ from waystation.core.store.script import Client
 
 VERSION = 1
 MOST_BYTES = 4096
-"""A piece of advice is small: it is read where every millisecond counts."""
+"""Most bytes of a recommendation: it is read where every millisecond counts."""
 MOST_LABELS = 20
 
 _TTL = "until it is out of date"
 
 
-class AdviceKeys(Keyspace, root=""):
+class RecommendationKeys(Keyspace, root=""):
     """What history says about one queue, a field for each line that has a queue of that name."""
 
     slo = Hash("slo:<name>", "how long waits and runs are, and what part fails", ttl=_TTL)
@@ -32,7 +32,7 @@ class AdviceKeys(Keyspace, root=""):
     workers = Hash("workers:<name>", "how many workers the arrivals ask for", ttl=_TTL)
 
 
-class Advice(msgspec.Struct, frozen=True, kw_only=True):
+class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     """What every piece says about itself."""
 
     key: ClassVar[str]
@@ -44,7 +44,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     v: int = VERSION
 
 
-class Slo(Advice, frozen=True, kw_only=True):
+class Slo(Recommendation, frozen=True, kw_only=True):
     """How a queue did lately."""
 
     key: ClassVar[str] = "slo"
@@ -59,7 +59,7 @@ class Slo(Advice, frozen=True, kw_only=True):
     """Of what ended, the part that failed for good."""
 
 
-class Drain(Advice, frozen=True, kw_only=True):
+class Drain(Recommendation, frozen=True, kw_only=True):
     """When what waits now will be done."""
 
     key: ClassVar[str] = "forecast"
@@ -80,14 +80,14 @@ class FailureLabel(msgspec.Struct, frozen=True):
     retry_helps: float | None
 
 
-class FailureLabels(Advice, frozen=True, kw_only=True):
+class FailureLabels(Recommendation, frozen=True, kw_only=True):
     """The failures that show most often."""
 
     key: ClassVar[str] = "failures"
     labels: tuple[FailureLabel, ...]
 
 
-class DesiredWorkers(Advice, frozen=True, kw_only=True):
+class DesiredWorkers(Recommendation, frozen=True, kw_only=True):
     """How many pieces of work should be in hand at a time."""
 
     key: ClassVar[str] = "workers"
@@ -95,14 +95,14 @@ class DesiredWorkers(Advice, frozen=True, kw_only=True):
     target_wait_ms: int
 
 
-A = TypeVar("A", bound=Advice)
+A = TypeVar("A", bound=Recommendation)
 
 
-def written(advice: Advice) -> bytes:
+def written(recommendation: Recommendation) -> bytes:
     """A piece as it lies in the store; refused when it is not small."""
-    text = msgspec.json.encode(advice)
+    text = msgspec.json.encode(recommendation)
     if len(text) > MOST_BYTES:
-        raise InvalidInput(f"advice must have at most {MOST_BYTES} bytes, got {len(text)}")
+        raise InvalidInput(f"a recommendation may have {MOST_BYTES} bytes, got {len(text)}")
     return text
 
 
@@ -118,7 +118,7 @@ def read(text: str | bytes | None, kind: type[A], *, now_ms: int) -> A | None:
     return found if fresh else None
 
 
-class Outlook(msgspec.Struct, frozen=True, kw_only=True):
+class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that history says about a queue; None where nothing fresh is known."""
 
     slo: Slo | None = None
@@ -127,26 +127,26 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     workers: DesiredWorkers | None = None
 
 
-async def outlook(client: Client, queue: str, *, line: str, now_ms: int | None = None) -> Outlook:
+async def forecast(client: Client, queue: str, *, line: str, now_ms: int | None = None) -> Forecast:
     """What history says about a queue, as far as it is fresh by now."""
     now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     asked = (client.execute_command("HGET", key_of(kind, queue), line) for kind in _KINDS.values())
-    with faults.told():
+    with faults.translated():
         texts = await asyncio.gather(*asked)
     told = {
         name: read(text, kind, now_ms=now_ms)
         for (name, kind), text in zip(_KINDS.items(), texts, strict=True)
     }
-    return Outlook(**cast(Any, told))
+    return Forecast(**cast(Any, told))
 
 
-def key_of(kind: type[Advice], queue: str) -> str:
-    """Where a kind of advice about a queue lies."""
+def key_of(kind: type[Recommendation], queue: str) -> str:
+    """The key of one kind of recommendation about a queue."""
     # Files are put into queues whose names are whole keys.
-    return cast(str, getattr(AdviceKeys(queue.replace(":", ".")), kind.key))
+    return cast(str, getattr(RecommendationKeys(queue.replace(":", ".")), kind.key))
 
 
-_KINDS: dict[str, type[Advice]] = {
+_KINDS: dict[str, type[Recommendation]] = {
     "slo": Slo,
     "drain": Drain,
     "failures": FailureLabels,

@@ -17,7 +17,7 @@ _log = get_logger(__name__)
 _END_WITHIN_S = 5.0
 
 
-class Keeper(Generic[W]):
+class LeaseKeeper(Generic[W]):
     """Keeps all held leases alive while it is entered.
 
     It works on a thread with its own loop: an `async` handler that computes for a minute blocks the
@@ -38,7 +38,7 @@ class Keeper(Generic[W]):
         self._lost = lost
         self._every = every
 
-    async def __aenter__(self) -> "Keeper[W]":
+    async def __aenter__(self) -> "LeaseKeeper[W]":
         self._home = asyncio.get_running_loop()
         self._thread = _thread
         self._loop = self._thread.enter()

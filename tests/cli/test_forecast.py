@@ -1,4 +1,4 @@
-"""`waystation outlook`: what history says, while it is fresh."""
+"""`waystation forecast`: what history says, while it is fresh."""
 
 import json
 import time
@@ -8,12 +8,12 @@ import pytest
 from redis import Redis
 
 from waystation.cli import root
-from waystation.core.store.advice import (
-    Advice,
+from waystation.core.line.forecasts import (
     DesiredWorkers,
     Drain,
     FailureLabel,
     FailureLabels,
+    Recommendation,
     Slo,
     key_of,
     written,
@@ -30,11 +30,11 @@ def store(redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "R
 
 def called(*words: str) -> int:
     with pytest.raises(SystemExit) as ended:
-        root.run(["outlook", *words])
+        root.run(["forecast", *words])
     return int(ended.value.code or 0)
 
 
-def put(store: Redis, piece: Advice, *, queue: str = "mail", line: str = "bullmq") -> None:
+def put(store: Redis, piece: Recommendation, *, queue: str = "mail", line: str = "bullmq") -> None:
     store.hset(key_of(type(piece), queue), line, written(piece))
 
 

@@ -1,0 +1,1 @@
+"""What every job queue solves alike: the worker in the background, forecasts, metrics as text."""
