@@ -33,7 +33,7 @@ SILENT = 0.08
 REFUSED = 0.02
 """The part of all cards that the bank refuses; asking again does not."""
 
-OPTIONS = WorkerOptions(concurrency=40, grace_s=0.02, wait_s=0.2)
+OPTIONS = WorkerOptions(concurrency=40, grace=0.02, poll=0.2)
 RETRY = Backoff(Growth.EXPONENTIAL, delay_ms=50, jitter=0.5, cap_ms=1_000)
 
 

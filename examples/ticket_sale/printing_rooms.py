@@ -19,7 +19,7 @@ PART: str = "queues.routing: jobs that ask for a kind of worker"
 
 TICKETS = 6_000
 NEEDS = ("paper", "foil", "braille")
-OPTIONS = WorkerOptions(concurrency=40, lease_s=5.0)
+OPTIONS = WorkerOptions(concurrency=40, lease=5.0)
 UPKEEP = SchedulerOptions(tick_s=0.2, recover_s=0.5)
 
 Print = Callable[[Job], Coroutine[Any, Any, str]]

@@ -248,7 +248,7 @@ class Cut:
     "interval_s",
     [
         pytest.param(LEASE_MS / 1000 / 2, marks=TAKEN_LITERALLY),
-        WorkerOptions().renew_s or WorkerOptions().lease_s / 3,
+        WorkerOptions().renew or WorkerOptions().lease / 3,
     ],
 )
 async def test_one_missed_heartbeat_does_not_cost_the_lock(interval_s: float) -> None:

@@ -217,7 +217,7 @@ async def test_locks_are_renewed_while_a_job_runs_and_not_after(
     hands: Hands, redis_url: str
 ) -> None:
     """P-25: by decision for all held jobs in one call, at a third of the lock."""
-    assert WorkerOptions().renew_s == 0
+    assert WorkerOptions().renew == 0
     renewed = asyncio.Event()
     id = await hands.add()
     lock = hands.keys.of(id).lock

@@ -11,7 +11,7 @@ from waystation.core.runtime.worker import WorkerOptions
 from waystation.routing import Job, SchedulerOptions, Worker
 from waystation.routing.upkeep import UpkeepOptions
 
-OPTIONS = WorkerOptions(concurrency=20, lease_s=1.5, wait_s=0.2, grace_s=2.0)
+OPTIONS = WorkerOptions(concurrency=20, lease=1.5, poll=0.2, grace=2.0)
 
 
 async def handle(job: Job) -> str:

@@ -27,7 +27,7 @@ worker = Worker("laws", handle, url, grace=round(grace_s * 1000))
     "routing": """
 from waystation.core.runtime.worker import WorkerOptions
 from waystation.routing import Worker
-worker = Worker({"email": handle}, url, options=WorkerOptions(grace_s=grace_s))
+worker = Worker({"email": handle}, url, options=WorkerOptions(grace=grace_s))
 """,
     "files": """
 from waystation.files import (FileWorkerOptions, Handlers, Worker)

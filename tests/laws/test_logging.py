@@ -14,7 +14,7 @@ from waystation.core.runtime.worker import Worker, WorkerOptions
 
 
 async def work_until(line: Line, handler: Callable[[Any], Any], ends: Callable[[], bool]) -> None:
-    options = WorkerOptions(wait_s=0.01)
+    options = WorkerOptions(poll=0.01)
     worker = Worker(line.source(), handler_of(handler, concurrency=1), options)
     running = asyncio.create_task(worker.run())
     async with asyncio.timeout(LIMIT_S):
@@ -80,7 +80,7 @@ async def test_a_job_that_is_handed_back_is_mentioned(
         begun.set()
         await asyncio.sleep(3600)
 
-    options = WorkerOptions(wait_s=0.01, grace_s=0)
+    options = WorkerOptions(poll=0.01, grace=0)
     worker = Worker(line.source(), handler_of(hang, concurrency=1), options)
     running = asyncio.create_task(worker.run())
     await begun.wait()
@@ -100,7 +100,7 @@ async def test_a_lost_lease_is_a_warning(line: Line, caplog: pytest.LogCaptureFi
         begun.set()
         await asyncio.sleep(3600)
 
-    options = WorkerOptions(wait_s=0.01, renew_s=0.02)
+    options = WorkerOptions(poll=0.01, renew=0.02)
     worker = Worker(line.source(), handler_of(slow, concurrency=1), options)
     running = asyncio.create_task(worker.run())
     await begun.wait()

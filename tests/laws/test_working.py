@@ -39,7 +39,7 @@ class Notes:
 async def working(
     line: Line, handler: Callable[[Any], Any], notes: Notes | None = None, **options: Any
 ) -> AsyncGenerator[Worker[Any]]:
-    options = {"concurrency": 4, "wait_s": 0.05} | options
+    options = {"concurrency": 4, "poll": 0.05} | options
     settings = WorkerOptions(**options)
     worker = Worker(
         line.source(),
@@ -126,13 +126,13 @@ async def test_work_that_arrives_later_is_found(line: Line) -> None:
 async def test_a_paused_worker_leaves_to_others_what_wakes_it(line: Line) -> None:
     """It was the first to wait, so it is the first to be woken."""
     sleepy = Blocked()
-    async with working(line, sleepy, wait_s=3600) as paused:
+    async with working(line, sleepy, poll=3600) as paused:
         await asyncio.sleep(0.1)
         paused.pause()
 
         async def handle(work: Any) -> None: ...
 
-        async with working(line, handle, wait_s=3600):
+        async with working(line, handle, poll=3600):
             await asyncio.sleep(0.1)
             async with asyncio.timeout(LIMIT_S):
                 await until(line, [await line.add()], "completed")
@@ -153,7 +153,7 @@ async def test_a_stopped_worker_finishes_what_it_has_begun(line: Line) -> None:
 async def test_a_stopped_worker_hands_back_what_outlasts_its_grace(line: Line) -> None:
     ids = [await line.add(attempts=1) for _ in range(3)]
     handler = Blocked()
-    async with working(line, handler, concurrency=2, grace_s=0.01):
+    async with working(line, handler, concurrency=2, grace=0.01):
         await handler.begun.wait()
 
     assert handler.interrupted == 2
@@ -164,7 +164,7 @@ async def test_a_stopped_worker_hands_back_what_outlasts_its_grace(line: Line) -
 async def test_a_handler_that_takes_too_long_is_stopped_and_fails(line: Line) -> None:
     id = await line.add(attempts=1)
     handler = Blocked()
-    async with working(line, handler, timeout_s=0.01):
+    async with working(line, handler, timeout=0.01):
         await until(line, [id], "failed")
 
     assert handler.interrupted == 1
@@ -185,7 +185,7 @@ async def test_a_cancelled_handler_is_stopped_and_fails(line: Line) -> None:
 async def test_a_lost_lease_stops_the_handler_and_its_result_does_not_count(line: Line) -> None:
     id = await line.add()
     handler, notes = Blocked(), Notes()
-    async with working(line, handler, notes, concurrency=1, renew_s=0.2) as worker:
+    async with working(line, handler, notes, concurrency=1, renew=0.2) as worker:
         await handler.begun.wait()
         worker.pause()
         await line.lapse_leases()
@@ -204,7 +204,7 @@ async def test_a_lost_lease_stops_the_handler_and_its_result_does_not_count(line
 async def test_a_paused_worker_takes_nothing_until_resumed(line: Line) -> None:
     async def handle(work: Any) -> None: ...
 
-    async with working(line, handle, wait_s=0.01) as worker:
+    async with working(line, handle, poll=0.01) as worker:
         worker.pause()
         await asyncio.sleep(0.02)
         id = await line.add()

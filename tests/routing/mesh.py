@@ -11,7 +11,7 @@ from waystation.core.store.connection import Store
 from waystation.routing import Job, SchedulerOptions, Worker, WorkerOptions, bridge_scripts, scripts
 
 QUICK = SchedulerOptions(tick_s=0.05, recover_s=0.1, mend_s=0.2, term_ms=60_000)
-PATIENT = WorkerOptions(wait_s=3_600)
+PATIENT = WorkerOptions(poll=3_600)
 WATCHED = (
     (scripts, "settle"),
     (scripts, "look"),

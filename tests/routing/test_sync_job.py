@@ -48,7 +48,7 @@ async def test_a_thread_sees_that_it_should_stop(hands: Hands) -> None:
             refused.append(error)
         ended.set()
 
-    worker = Worker({"render": render}, hands.store, options=WorkerOptions(grace_s=0))
+    worker = Worker({"render": render}, hands.store, options=WorkerOptions(grace=0))
     async with worker:
         id = await Queue(hands.store).dispatch("render", {})
         await asyncio.to_thread(begun.wait, LIMIT_S)

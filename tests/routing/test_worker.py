@@ -71,7 +71,7 @@ async def test_a_worker_runs_the_handler_of_each_type_and_leaves_when_it_ends(
     assert (await queue.stats()).workers == {}
 
 
-@pytest.mark.parametrize("options", [None, WorkerOptions(concurrency=1, lease_s=20)])
+@pytest.mark.parametrize("options", [None, WorkerOptions(concurrency=1, lease=20)])
 async def test_a_worker_runs_as_many_jobs_at_once_as_it_is_asked_to(
     hands: Hands, queue: Queue, options: WorkerOptions | None
 ) -> None:
@@ -153,7 +153,7 @@ async def test_the_upkeep_of_a_worker_that_died_goes_on_elsewhere(
             await asyncio.sleep(3600)
         return "done"
 
-    options = WorkerOptions(lease_s=0.6, wait_s=0.1)
+    options = WorkerOptions(lease=0.6, poll=0.1)
     dying = Worker({"t": hang}, hands.store, server_id="dying", options=options, scheduler=QUICK)
     await dying.start()
     id = await queue.dispatch("t")
@@ -175,7 +175,7 @@ async def test_a_cancelled_job_stops_running(hands: Hands, queue: Queue) -> None
             stopped.set()
             raise
 
-    options = WorkerOptions(lease_s=0.6)
+    options = WorkerOptions(lease=0.6)
     async with Worker({"t": endless}, hands.store, options=options):
         id = await queue.dispatch("t")
         await begun.wait()

@@ -90,7 +90,7 @@ async def test_a_worker_that_is_stopped_hands_back_what_it_cannot_finish() -> No
         begun.set()
         await asyncio.sleep(3600)
 
-    worker = Worker(line, handler_of(write, concurrency=1), WorkerOptions(grace_s=0.01))
+    worker = Worker(line, handler_of(write, concurrency=1), WorkerOptions(grace=0.01))
     running = asyncio.create_task(worker.run())
     await begun.wait()
     worker.stop()

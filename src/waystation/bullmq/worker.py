@@ -113,11 +113,11 @@ class Worker(BackgroundWorker[Job], QueueClient):
         )
         self._options = WorkerOptions(
             concurrency=concurrency,
-            lease_s=lock_duration / 1000,
-            renew_s=(lock_renew_time or 0) / 1000,
-            timeout_s=None if timeout is None else timeout / 1000,
-            grace_s=grace / 1000,
-            wait_s=drain_delay / 1000,
+            lease=lock_duration / 1000,
+            renew=(lock_renew_time or 0) / 1000,
+            timeout=None if timeout is None else timeout / 1000,
+            grace=grace / 1000,
+            poll=drain_delay / 1000,
         )
         self._handler = self._wrapped(
             handler, concurrency=concurrency, process=process, batch=batch

@@ -131,7 +131,7 @@ def store_options(settings: StoreSettings) -> StoreOptions:
 def worker_options(settings: WorkerSettings) -> WorkerOptions:
     """How a worker works when nobody says otherwise."""
     return WorkerOptions(
-        concurrency=settings.concurrency, lease_s=settings.lease, grace_s=settings.grace
+        concurrency=settings.concurrency, lease=settings.lease, grace=settings.grace
     )
 
 

@@ -2,14 +2,36 @@
 
 import re
 from datetime import timedelta
+from typing import TypeAlias
 
 import durationpy
 
 from waystation.core.errors import InvalidOption
 
+Duration: TypeAlias = timedelta | float
+"""A `timedelta`, or a number of seconds."""
+
 # Checked before durationpy reads it, which skips over what it does not know ("1h, 2m") and
 # takes "mm" for a month.
 _GRAMMAR = re.compile(r"(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+")
+
+
+def seconds(duration: Duration, name: str = "a duration", *, above: float | None = None) -> float:
+    """The duration in seconds, not negative; with `above`, more than that many."""
+    value = duration.total_seconds() if isinstance(duration, timedelta) else duration
+    # bool is a number to Python, and NaN is neither above nor below anything.
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidOption(f"{name} must be a timedelta or seconds, at least 0, got {duration!r}")
+    if above is not None and not value > above:
+        raise InvalidOption(f"{name} must be more than {above:g} seconds, got {value:g}")
+    return value
+
+
+def milliseconds(
+    duration: Duration, name: str = "a duration", *, above: float | None = None
+) -> int:
+    """The duration in whole milliseconds, as the wires have it."""
+    return round(seconds(duration, name, above=above) * 1000)
 
 
 def parse_duration(text: str) -> float:

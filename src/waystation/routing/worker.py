@@ -8,6 +8,7 @@ import msgspec
 
 from waystation.core import identity
 from waystation.core.codec import PAYLOAD_LIMIT
+from waystation.core.durations import milliseconds
 from waystation.core.errors import InvalidOption, Unrecoverable
 from waystation.core.line.background import BackgroundWorker, WorkerRuntime
 from waystation.core.options import at_least, listed, of_kind
@@ -85,7 +86,7 @@ class Worker(BackgroundWorker[Job]):
         return self.profile.server_id
 
     def _runtime_at(self, store: Store) -> WorkerRuntime[Job]:
-        lease_ms = round(self._options.lease_s * 1000)
+        lease_ms = milliseconds(self._options.lease)
         claims = ClaimOptions(lease_ms=lease_ms, result_limit=self._result_limit)
         source = RoutingSource(store, self.keys, self.profile, claims)
         log = WorkLog(_about, server=str(store.address), line="routing", worker_id=self.server_id)

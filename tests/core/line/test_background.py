@@ -59,7 +59,7 @@ class LineWorker(BackgroundWorker[Any]):
 
     def _runtime_at(self, store: Store) -> WorkerRuntime[Any]:
         handler = handler_of(self._handle, concurrency=5)
-        worker = Worker(self.source, handler, WorkerOptions(concurrency=5, wait_s=0.05))
+        worker = Worker(self.source, handler, WorkerOptions(concurrency=5, poll=0.05))
         return WorkerRuntime(worker, self.presence, beside=[self._go_on_beside])
 
     async def _handle(self, work: str) -> str:

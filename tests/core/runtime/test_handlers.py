@@ -36,7 +36,7 @@ async def outcomes(
     source = MemorySource()
     for work in works:
         source.add(work)
-    options = {"concurrency": 2, "wait_s": 0.05} | options
+    options = {"concurrency": 2, "poll": 0.05} | options
     settings = WorkerOptions(**options)
     runs = handler_of(handler, concurrency=settings.concurrency, process=process, batch=batch)
     worker = Worker(source, runs, settings)
@@ -87,7 +87,7 @@ async def main():
 
     source = MemorySource()
     source.add("work")
-    worker = Worker(source, handler_of(endless, concurrency=1), WorkerOptions(grace_s=0))
+    worker = Worker(source, handler_of(endless, concurrency=1), WorkerOptions(grace=0))
     running = asyncio.create_task(worker.run())
     await begun.wait()
     worker.stop()
@@ -206,7 +206,7 @@ async def test_a_process_that_dies_with_nothing_to_do_fails_no_work() -> None:
 
 
 async def test_a_process_that_takes_too_long_is_killed() -> None:
-    (entry,) = await outcomes(sleep_long, "work", process=True, timeout_s=0.5)
+    (entry,) = await outcomes(sleep_long, "work", process=True, timeout=0.5)
 
     assert isinstance(entry.error, TimedOut)
 
@@ -301,7 +301,7 @@ async def test_a_timeout_raised_by_the_handler_itself_is_its_own_error() -> None
     async def handle(work: object) -> None:
         raise TimeoutError("the mail server did not answer")
 
-    (entry,) = await outcomes(handle, "work", timeout_s=30)
+    (entry,) = await outcomes(handle, "work", timeout=30)
 
     assert str(entry.error) == "the mail server did not answer"
 

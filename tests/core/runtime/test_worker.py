@@ -51,7 +51,7 @@ class Recorded(MemorySource):
 async def working(
     source: MemorySource, handle: Any, *, batch: int = 0, listener: Any = None, **options: Any
 ) -> AsyncGenerator[Worker[Any]]:
-    options = {"wait_s": 0.05} | options
+    options = {"poll": 0.05} | options
     settings = WorkerOptions(**options)
     handler = handler_of(handle, concurrency=settings.concurrency, batch=batch)
     worker = Worker(source, handler, settings, listener=listener)
@@ -176,7 +176,7 @@ async def test_what_cannot_be_claimed_keeps_no_outcome_from_being_filed() -> Non
 async def test_a_worker_whose_script_fails_stops_when_told_to() -> None:
     source = Recorded()
     source.locked = True
-    async with asyncio.timeout(LIMIT_S), working(source, no_op, grace_s=10 * LIMIT_S):
+    async with asyncio.timeout(LIMIT_S), working(source, no_op, grace=10 * LIMIT_S):
         await asyncio.sleep(0)
 
 
@@ -226,7 +226,7 @@ async def test_leases_are_renewed_while_a_handler_blocks_the_loop() -> None:
         while entry.deadline == deadline:
             assert time.monotonic() < until, "the lease was never renewed"
 
-    async with working(source, compute, renew_s=0.05):
+    async with working(source, compute, renew=0.05):
         await until_all(source)
 
     assert entry.attempts_made == 1
@@ -247,7 +247,7 @@ async def test_a_handler_that_ignores_cancellation_does_not_keep_the_worker_aliv
             with contextlib.suppress(asyncio.CancelledError):
                 await end.wait()
 
-    async with working(source, stubborn, grace_s=0.01):
+    async with working(source, stubborn, grace=0.01):
         await begun.wait()
     end.set()
 
@@ -260,7 +260,7 @@ async def test_a_batch_that_outlasts_the_grace_is_handed_back() -> None:
         begun.set()
         await asyncio.sleep(3600)
 
-    async with working(source, endless, batch=3, grace_s=0.01):
+    async with working(source, endless, batch=3, grace=0.01):
         await begun.wait()
 
     assert [source.entries[id].state for id in ids] == ["waiting"] * 3
@@ -335,7 +335,7 @@ async def test_a_keeper_that_breaks_is_mended() -> None:
             while entry.deadline == deadline:
                 await asyncio.sleep(0.01)
 
-    async with working(source, handle, renew_s=0.05):
+    async with working(source, handle, renew=0.05):
         await until_all(source)
 
     assert source.breaks == 0
@@ -347,11 +347,11 @@ async def test_a_keeper_that_breaks_is_mended() -> None:
         ("concurrency", 0),
         ("batch_limit", 0),
         ("calls", -1),
-        ("lease_s", 0),
-        ("wait_s", -1),
-        ("grace_s", -0.1),
-        ("timeout_s", 0),
-        ("lease_s", float("nan")),
+        ("lease", 0),
+        ("poll", -1),
+        ("grace", -0.1),
+        ("timeout", 0),
+        ("lease", float("nan")),
     ],
 )
 def test_an_option_outside_its_range_is_refused_by_name(name: str, value: float) -> None:

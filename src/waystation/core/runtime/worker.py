@@ -13,9 +13,9 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from waystation.core.backoff import Backoff, Growth
+from waystation.core.durations import Duration, seconds
 from waystation.core.errors import (
     Cancelled,
-    InvalidOption,
     ScriptFailed,
     StoreError,
     WrongType,
@@ -49,28 +49,26 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Most work settled, and most claimed, in one call."""
     calls: int = 2
     """Calls to the source under way at once."""
-    lease_s: float = 30.0
+    lease: Duration = 30.0
     """How long a claim is ours without renewal."""
-    renew_s: float = 0.0
+    renew: Duration = 0.0
     """How often leases are renewed; 0 means at a third of the lease."""
-    timeout_s: float | None = None
+    timeout: Duration | None = None
     """How long one handler may take."""
-    grace_s: float = 30.0
+    grace: Duration = 30.0
     """How long running handlers may go on after the worker was told to stop."""
-    wait_s: float = 5.0
+    poll: Duration = 5.0
     """Longest wait for work before looking again; heals a lost wake-up."""
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "batch_limit", "calls"):
             at_least(name, getattr(self, name), 1)
-        for name in ("lease_s", "wait_s"):
-            if not getattr(self, name) > 0:
-                raise InvalidOption(f"{name} must be more than 0, got {getattr(self, name)}")
-        for name in ("grace_s", "renew_s"):
-            if not getattr(self, name) >= 0:
-                raise InvalidOption(f"{name} must be at least 0, got {getattr(self, name)}")
-        if self.timeout_s is not None and not self.timeout_s > 0:
-            raise InvalidOption(f"timeout_s must be more than 0, got {self.timeout_s}")
+        seconds(self.lease, "lease", above=0)
+        seconds(self.poll, "poll", above=0)
+        seconds(self.grace, "grace")
+        seconds(self.renew, "renew")
+        if self.timeout is not None:
+            seconds(self.timeout, "timeout", above=0)
 
 
 class Listener(Protocol[W]):
@@ -116,7 +114,7 @@ class Worker(Generic[W]):
         self._slots = Slots(
             handler,
             concurrency=options.concurrency,
-            timeout_s=options.timeout_s,
+            timeout_s=None if options.timeout is None else seconds(options.timeout),
             finished=self._finished,
         )
         self._concurrency = options.concurrency
@@ -142,7 +140,7 @@ class Worker(Generic[W]):
             self._source,
             held=lambda: list(self._held),
             lost=self._lost,
-            every=options.renew_s or options.lease_s / 3,
+            every=seconds(options.renew) or seconds(options.lease) / 3,
         )
         async with keeper:
             self._log.started()
@@ -224,7 +222,7 @@ class Worker(Generic[W]):
     async def _drain(self) -> None:
         self._slots.give_back_ready()
         self._wake_lane()
-        for within, verdict in ((self._options.grace_s, Returned()), (_LAST_CALL_S, None)):
+        for within, verdict in ((seconds(self._options.grace), Returned()), (_LAST_CALL_S, None)):
             try:
                 await asyncio.wait_for(self.until_idle(), within)
                 return
@@ -377,7 +375,7 @@ class Worker(Generic[W]):
             await self._quiet.wait()
             self._quiet.clear()
             try:
-                await self._source.wait(self._options.wait_s)
+                await self._source.wait(seconds(self._options.poll))
                 self._log.answered()
                 if self._paused:
                     await self._source.settle((), claim=0)
