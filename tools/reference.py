@@ -16,13 +16,13 @@ from waystation.core.errors import WaystationError
 from waystation.core.store.keyspace import Keyspace
 from waystation.core.telemetry import metrics
 from waystation.pipeline import tables
-from waystation.pipeline.lines import LINES, tables_of_all_lines
+from waystation.pipeline.products import LINES, tables_of_all_lines
 from waystation.pipeline.silver.steps import STEPS
 from waystation.pipeline.sources.columns import ROWS as EVENT_ROWS
 from waystation.pipeline.sources.jobs import ReadOptions, WriteOptions
-from waystation.pipeline.sources.snapshot import SCHEMA as JOB_ROWS
+from waystation.pipeline.sources.jobs_reader import SCHEMA as JOB_ROWS
 from waystation.pipeline.sources.streams import EventOptions
-from waystation.pipeline.storage.sink import SinkOptions
+from waystation.pipeline.storage.delta_sink import SinkOptions
 from waystation.routing import pages as routing_scripts
 from waystation.waitingroom.http import reference as http
 from waystation.waitingroom.http.metrics import RoomMetrics

@@ -3,8 +3,8 @@
 from benchmarks.pipeline import enqueue, events
 from benchmarks.report import Report
 from waystation.core.store import embedded
-from waystation.pipeline.spark.quiet import started
 from waystation.pipeline.spark.session import SessionOptions
+from waystation.pipeline.spark.startup import started
 
 
 def run() -> list[Report]:

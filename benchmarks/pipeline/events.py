@@ -13,9 +13,9 @@ from benchmarks.pipeline.memory import PeakMemory
 from benchmarks.pipeline.told import QUEUES, fill
 from benchmarks.report import Report, Row
 from benchmarks.turns import TIMES, medians
-from waystation.pipeline.bronze import intake
-from waystation.pipeline.sources.places import Place, Stretch, Told
-from waystation.pipeline.sources.reading import rows_of
+from waystation.pipeline.bronze import ingest
+from waystation.pipeline.sources.offsets import Place, Stretch, Told
+from waystation.pipeline.sources.redis_streams import rows_of
 from waystation.pipeline.sources.walking import end_of
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pq
@@ -69,7 +69,7 @@ def reports(spark: SparkSession, url: str) -> list[Report]:
 def _spark(spark: SparkSession, url: str, many: int) -> float:
     with tempfile.TemporaryDirectory() as root:
         began = time.perf_counter()
-        intake.follow(spark, root, url=url).finish()
+        ingest.follow(spark, root, url=url).finish()
         took = time.perf_counter() - began
         assert delta.read(spark, root, EVENTS).count() == many
     return many / took

@@ -24,8 +24,8 @@ from benchmarks.turns import TIMES
 from waystation.pipeline.gold.hourly import hourly
 from waystation.pipeline.silver.attempts import attempts, rows
 from waystation.pipeline.silver.steps import lived, steps
-from waystation.pipeline.spark.quiet import started
 from waystation.pipeline.spark.session import PREFERRED, SessionOptions
+from waystation.pipeline.spark.startup import started
 from waystation.pipeline.tables import EVENTS
 
 SIZES = tuple(int(size) for size in os.environ.get("FOLD_EVENTS", "1000000,10000000").split(","))

@@ -12,7 +12,7 @@ import duckdb
 import msgspec
 
 from waystation.pipeline.silver.attempts import OUTCOMES
-from waystation.pipeline.silver.failing import BLANKS, LONGEST, NAMES_A_CLASS
+from waystation.pipeline.silver.fingerprints import BLANKS, LONGEST, NAMES_A_CLASS
 from waystation.pipeline.silver.steps import MOVES, READY
 from waystation.pipeline.tables import ATTEMPTS, HOURLY
 

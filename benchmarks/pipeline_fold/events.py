@@ -3,8 +3,8 @@
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from waystation.pipeline.spark.quiet import started
 from waystation.pipeline.spark.session import SessionOptions
+from waystation.pipeline.spark.startup import started
 from waystation.pipeline.tables import EVENTS
 
 EVENTS_A_JOB = 5

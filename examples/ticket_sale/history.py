@@ -17,7 +17,7 @@ from waystation.pipeline.report.facts import Facts, QueueFacts, gather
 from waystation.pipeline.report.page import page
 from waystation.pipeline.run import RunOptions, make_room, once
 from waystation.pipeline.sources.streams import EventOptions
-from waystation.pipeline.spark import quiet, session
+from waystation.pipeline.spark import session, startup
 
 TITLE: str = "The history"
 PART: str = "pipeline: events turned into history, with Spark"
@@ -33,7 +33,7 @@ async def run(stage: Stage) -> Account:
         await asyncio.to_thread(make_room, EventOptions(url=server.url, queues=QUEUE))
         stage.say(f"{PURCHASES:,} more purchases; one of the two cashiers is killed again.")
         stage.say("Meanwhile Spark starts; a Java machine takes its time.")
-        starting = asyncio.create_task(asyncio.to_thread(quiet.started, _session()))
+        starting = asyncio.create_task(asyncio.to_thread(startup.started, _session()))
         await _sell(stage, server.url)
         spark = await starting
         try:

@@ -21,12 +21,12 @@ from pyspark.sql.types import StructType
 from tests.pipeline.conftest import SMALL
 from waystation.files.producer import ProducerOptions
 from waystation.files.scan import ScanOptions
-from waystation.pipeline.bronze import intake
+from waystation.pipeline.bronze import ingest
 from waystation.pipeline.bronze.sink import BronzeOptions, BronzeSink, BronzeStream
-from waystation.pipeline.sources.options import parse
+from waystation.pipeline.file_scan import scan
+from waystation.pipeline.file_scan.listing import Rules
+from waystation.pipeline.options import parse
 from waystation.pipeline.spark.session import SessionOptions, build
-from waystation.pipeline.tree import scan
-from waystation.pipeline.tree.listing import Rules
 
 PROJECT = Path(__file__).parents[2]
 URL = "WAYSTATION_STORE__URL"
@@ -142,7 +142,7 @@ def session() -> SparkSession:
 
 def follow(root: str) -> None:
     """Keep what is told, in small batches, for as long as it lives."""
-    intake.follow(session(), root, every="0 seconds", perTrigger="1000").finish()
+    ingest.follow(session(), root, every="0 seconds", perTrigger="1000").finish()
 
 
 def plant(tree: Path) -> int:

@@ -11,18 +11,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import count
 from redis import Redis
 
-from tests.pipeline.streams import tell
+from tests.pipeline.raw_streams import tell
 from tests.wire.conftest import LATEST, started
 from tests.wire.node import NodePeer
 from waystation.core.events import from_bullmq
-from waystation.pipeline.bronze import checkpoint, intake
+from waystation.pipeline.bronze import checkpoint, ingest
 from waystation.pipeline.errors import CheckpointDamaged
 from waystation.pipeline.storage import delta
 from waystation.pipeline.tables import EVENTS, GAPS
 
 
 def keep_all(spark: SparkSession, root: str, url: str, **asked: str) -> None:
-    intake.follow(spark, root, url=url, **asked).finish()
+    ingest.follow(spark, root, url=url, **asked).finish()
 
 
 def events(spark: SparkSession, root: str) -> DataFrame:
@@ -71,7 +71,7 @@ def test_a_run_goes_on_where_the_last_one_stopped_with_or_without_its_checkpoint
     keep_all(spark, root, redis_url, trim="true")
     told += tell(store, 50)
     keep_all(spark, root, redis_url, trim="true")
-    shutil.rmtree(intake.checkpoint_of(root))
+    shutil.rmtree(ingest.checkpoint_of(root))
     told += tell(store, 50)
 
     keep_all(spark, root, redis_url, trim="true")
@@ -149,7 +149,7 @@ def test_a_damaged_checkpoint_is_refused_with_instructions_that_work(
 ) -> None:
     told = tell(store, 60)
     keep_all(spark, root, redis_url, perTrigger="20")
-    folder, whole = Path(intake.checkpoint_of(root)), tmp_path / "whole"
+    folder, whole = Path(ingest.checkpoint_of(root)), tmp_path / "whole"
     shutil.copytree(folder, whole)
     told += tell(store, 10)
     damages: list[Callable[[Path], None]] = [
@@ -171,7 +171,7 @@ def test_a_damaged_checkpoint_is_refused_with_instructions_that_work(
         shutil.copytree(whole, folder)
         damage(folder)
         with pytest.raises(CheckpointDamaged, match="Remove that folder and start again"):
-            intake.follow(spark, root, url=redis_url)
+            ingest.follow(spark, root, url=redis_url)
 
     # A driver that dies before it notes that its batch is in leaves as much: no damage.
     shutil.rmtree(folder)
@@ -194,9 +194,9 @@ def test_tables_that_are_gone_are_not_taken_for_read(
     keep_all(spark, root, redis_url)
     shutil.rmtree(EVENTS.place(root))
     with pytest.raises(CheckpointDamaged, match="of its batches the tables hold none"):
-        intake.follow(spark, root, url=redis_url)
+        ingest.follow(spark, root, url=redis_url)
 
-    shutil.rmtree(intake.checkpoint_of(root))
+    shutil.rmtree(ingest.checkpoint_of(root))
     keep_all(spark, root, redis_url)
 
     assert ids(spark, root) == sorted(told)

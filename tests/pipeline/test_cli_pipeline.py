@@ -14,9 +14,9 @@ from redis import Redis
 
 from tests.pipeline.conftest import JAVA
 from tests.pipeline.drill import command_line, descendants
-from tests.pipeline.streams import tell
+from tests.pipeline.raw_streams import tell
 from waystation.cli import root
-from waystation.pipeline import tidying
+from waystation.pipeline.maintenance import compaction
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pq
 
@@ -140,7 +140,7 @@ def test_a_history_is_kept_asked_made_smaller_reported_and_forgets_whom_it_must(
 
     # And the run goes on where it was, and tidies up after itself.
     add(store, "4")
-    monkeypatch.setattr(tidying, "MANY", 1)
+    monkeypatch.setattr(compaction, "MANY", 1)
     assert called("run", "--once") == 0
     days = {Path(file).parent.name for file in delta.files_of(str(history / "bronze/events"))}
     assert len(delta.files_of(str(history / "bronze/events"))) == len(days)

@@ -15,7 +15,7 @@ import pytest
 from redis import Redis
 
 from tests.pipeline.conftest import JAVA, SMALL
-from tests.pipeline.streams import tell
+from tests.pipeline.raw_streams import tell
 from tests.support.ports import free_port
 from waystation.pipeline.spark.java import java_home
 

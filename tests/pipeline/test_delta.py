@@ -12,7 +12,7 @@ from deltalake.exceptions import CommitFailedError
 from redis import Redis
 
 from tests.pipeline.disk import small_disk
-from tests.pipeline.streams import ALL, tell
+from tests.pipeline.raw_streams import ALL, tell
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.bronze.archive import ArchiveOptions, ArchiveStream
 from waystation.pipeline.bronze.sink import BronzeOptions, BronzeStream, Kept
@@ -20,8 +20,8 @@ from waystation.pipeline.errors import WrongSchema
 from waystation.pipeline.storage import delta, parts
 from waystation.pipeline.storage.arrow import pa, pq, schema_of
 from waystation.pipeline.storage.delta import Identity
+from waystation.pipeline.storage.delta_sink import DeltaWriter, SinkOptions, Written
 from waystation.pipeline.storage.parts import Part, PartWriter
-from waystation.pipeline.storage.sink import DeltaWriter, SinkOptions, Written
 from waystation.pipeline.tables import DAY, EVENTS, FIELDS, INSTANT, INT, TEXT, Column, Layer, Table
 
 DATE = Column("date", DAY, "on which day")

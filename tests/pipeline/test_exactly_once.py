@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from redis import Redis
 
 from tests.pipeline.drill import PROJECT, ROWS, URL, Driver, enqueue
-from tests.pipeline.last_words import GOODS
-from waystation.pipeline.bronze import intake
+from tests.pipeline.kill_points import GOODS
+from waystation.pipeline.bronze import ingest
 from waystation.pipeline.sources.jobs import receipt
 from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.tables import EVENTS, GAPS
@@ -114,7 +114,7 @@ def test_killed_drivers_and_workers_lose_nothing_and_repeat_nothing(
         # All of them died while there was more to come.
         assert len(teller.told) < many
     for place in (root, unbroken):
-        intake.follow(spark, place, url=redis_url).finish()
+        ingest.follow(spark, place, url=redis_url).finish()
 
     table = kept(root)
     ids = list(zip(table["stream"].to_pylist(), table["entry_id"].to_pylist(), strict=True))
@@ -145,7 +145,7 @@ def test_an_enqueue_whose_drivers_were_killed_adds_each_key_once(
 def test_an_enqueue_killed_at_any_word_with_the_store_adds_each_key_once(redis_url: str) -> None:
     keys, chunk = (20_000, 1_000) if IS_FULL else (24, 4)
     done = subprocess.run(
-        [sys.executable, "-m", "tests.pipeline.last_words", str(keys), str(chunk)],
+        [sys.executable, "-m", "tests.pipeline.kill_points", str(keys), str(chunk)],
         cwd=PROJECT,
         env={**os.environ, URL: redis_url},
         capture_output=True,

@@ -10,9 +10,9 @@ from redis import Redis
 
 from waystation.core.errors import InvalidInput
 from waystation.files.keys import FileKeys
-from waystation.pipeline.lines import line_named
-from waystation.pipeline.lines.files import FACTS, FILES, Entering, by_kind
-from waystation.pipeline.sources.adding import BatchAdding
+from waystation.pipeline.products import line_named
+from waystation.pipeline.products.files import FACTS, FILES, Entering, by_kind
+from waystation.pipeline.sources.batch_writer import BatchAdding
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 

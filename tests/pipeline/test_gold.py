@@ -9,14 +9,14 @@ from pyspark.sql import functions as F
 
 from tests.pipeline import oracle, stories
 from tests.pipeline.stories import Told
-from waystation.pipeline import upkeep
 from waystation.pipeline.errors import TablesDisagree
-from waystation.pipeline.gold import answers, quality
 from waystation.pipeline.gold.capacity import capacity
 from waystation.pipeline.gold.failures import failures
+from waystation.pipeline.gold.sketches import merged, percentile, sketch
 from waystation.pipeline.history import History, utc
-from waystation.pipeline.silver.fold import fold
-from waystation.pipeline.sketches import merged, percentile, sketch
+from waystation.pipeline.maintenance import rebuild as upkeep
+from waystation.pipeline.refresh import checks, gold_tables
+from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.delta import Identity
 from waystation.pipeline.tables import CAPACITY, EVENTS, FAILURES, HOURLY, LEDGER, WORKERS
@@ -40,7 +40,7 @@ def history(
         events = stories.frame(spark, part)
         delta.append(events, root, EVENTS, Identity("bronze-test", batch))
         fold(History(spark, root))
-        answers.refresh(History(spark, root))
+        gold_tables.refresh(History(spark, root))
     return History(spark, root)
 
 
@@ -123,7 +123,7 @@ def test_a_ledger_without_a_look_does_not_pretend_to_know(history: History) -> N
 
 
 def test_every_table_passes_its_count(history: History) -> None:
-    found = quality.checked(history)
+    found = checks.checked(history)
     assert {check.table for check in found} >= {"attempts", "items", "workers", "hourly"}
     assert [check for check in found if not check.well] == []
 
@@ -136,13 +136,13 @@ def test_a_count_that_is_off_is_named(
     delta.append(stories.frame(spark, told), root, EVENTS, Identity("bronze-test", 0))
     folded = fold(History(spark, root))
     assert folded is not None
-    rows = quality.quality(History(spark, root), folded.hours).collect()
-    found = {row["table"]: quality.Check(*row[:4]) for row in rows}
+    rows = checks.quality(History(spark, root), folded.hours).collect()
+    found = {row["table"]: checks.Check(*row[:4]) for row in rows}
     assert found["attempts"].well
     assert (found["hourly"].wanted, found["hourly"].found) == (1, 0)
     assert not found["hourly"].well
     with pytest.raises(TablesDisagree, match=r"hourly: as many started.*rebuild"):
-        quality.require_none([str(check) for check in found.values() if not check.well])
+        checks.require_none([str(check) for check in found.values() if not check.well])
 
 
 def test_workers_and_capacity_have_a_row_for_each_hour_worked(history: History) -> None:

@@ -10,13 +10,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from redis import Redis
 
-from tests.pipeline.streams import tell
+from tests.pipeline.raw_streams import tell
 from waystation.bullmq import Backoff, JobOptions, Queue
 from waystation.core.line import forecasts
 from waystation.core.line.forecasts import DesiredWorkers, FailureLabels, RecommendationKeys, Slo
-from waystation.pipeline.gold.missing import missing
 from waystation.pipeline.history import History
-from waystation.pipeline.look import look
+from waystation.pipeline.refresh.missing import missing
+from waystation.pipeline.refresh.snapshot import look
 from waystation.pipeline.run import ROOM, RunOptions, once
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.tables import GAPS, LEDGER

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from tests.support.project import ROOT, tracked
 from waystation.pipeline.history import History
-from waystation.pipeline.look import present
+from waystation.pipeline.refresh.snapshot import present
 from waystation.pipeline.sources.streams import EventOptions
 
 QUESTION = re.compile(r"```sql\n(.*?)```", re.DOTALL)

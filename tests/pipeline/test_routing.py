@@ -9,11 +9,11 @@ from pyspark.sql import SparkSession
 from redis import Redis
 
 from tests.pipeline import stories
-from tests.pipeline.streams import told
+from tests.pipeline.raw_streams import told
 from tests.routing.hands import hands_on
 from waystation.core.errors import InvalidInput
-from waystation.pipeline.lines import line_named
-from waystation.pipeline.lines.routing import (
+from waystation.pipeline.products import line_named
+from waystation.pipeline.products.routing import (
     CRON_SLOTS,
     ROUTES,
     Dispatching,
@@ -21,7 +21,7 @@ from waystation.pipeline.lines.routing import (
     expected_slots,
     routes,
 )
-from waystation.pipeline.sources.adding import BatchAdding
+from waystation.pipeline.sources.batch_writer import BatchAdding
 from waystation.routing import Schedule, Target
 from waystation.routing.keys import RoutingKeys
 from waystation.routing.schedule import next_slots

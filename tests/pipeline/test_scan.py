@@ -15,10 +15,10 @@ from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.files.options import Layout
 from waystation.files.producer import ProducerOptions
 from waystation.files.scan import ScanOptions
-from waystation.pipeline.lines.files import Entering, Setup
-from waystation.pipeline.sources.adding import BatchAdding
-from waystation.pipeline.tree import scan
-from waystation.pipeline.tree.listing import Rules, Share, shares
+from waystation.pipeline.file_scan import scan
+from waystation.pipeline.file_scan.listing import Rules, Share, shares
+from waystation.pipeline.products.files import Entering, Setup
+from waystation.pipeline.sources.batch_writer import BatchAdding
 
 LONG_AGO = 1_700_000_000
 

@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.pipeline import oracle, stories
 from tests.pipeline.stories import Told
-from waystation.pipeline import upkeep
 from waystation.pipeline.history import History
+from waystation.pipeline.maintenance import rebuild as upkeep
+from waystation.pipeline.refresh import fold
 from waystation.pipeline.silver import attempts as attempts_fold
-from waystation.pipeline.silver import fold
 from waystation.pipeline.silver import items as items_fold
 from waystation.pipeline.silver.steps import lived, steps
 from waystation.pipeline.storage import delta

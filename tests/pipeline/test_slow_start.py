@@ -11,8 +11,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from redis import Redis
 
-from tests.pipeline.streams import tell
-from waystation.pipeline.bronze import intake
+from tests.pipeline.raw_streams import tell
+from waystation.pipeline.bronze import ingest
 from waystation.pipeline.spark.session import register
 
 SLOW = """#!/bin/sh
@@ -45,7 +45,7 @@ def test_a_python_that_started_too_slowly_is_started_again(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:
     tell(store, 10)
-    assert intake.follow(spark, root, url=redis_url).finish() == 10
+    assert ingest.follow(spark, root, url=redis_url).finish() == 10
 
 
 class Ended:
@@ -72,12 +72,12 @@ def test_a_python_that_is_always_too_slow_is_started_a_few_times_and_no_more() -
         return Ended("[STREAM_FAILED] Query terminated: Python worker failed to connect back.")
 
     with pytest.raises(StreamingQueryException, match="failed to connect back"):
-        intake.Intake(too_slow, starts=3).finish()
+        ingest.Intake(too_slow, starts=3).finish()
     assert next(starts) == 3
 
 
 def test_whatever_else_ends_a_query_ends_the_intake() -> None:
     queries: list[Any] = [Ended("[STREAM_FAILED] no such luck"), Ended()]
     with pytest.raises(StreamingQueryException, match="no such luck"):
-        intake.Intake(lambda: queries.pop(0)).finish()
-    assert intake.Intake(lambda: queries.pop(0)).finish() == 0
+        ingest.Intake(lambda: queries.pop(0)).finish()
+    assert ingest.Intake(lambda: queries.pop(0)).finish() == 0

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waystation.core.events import VERSION, EventName, Line, from_bullmq
-from waystation.pipeline.lines.facts import LineFacts
+from waystation.pipeline.products.facts import LineFacts
 from waystation.pipeline.sources.columns import MOST_SKEW_MS, batch_of
-from waystation.pipeline.sources.places import Told
+from waystation.pipeline.sources.offsets import Told
 
 MAIL = Told("bullmq", "mail", "bull:mail:events")
 
@@ -106,7 +106,7 @@ class TestTheEnvelopeOfOurOwnLines:
     @pytest.fixture(autouse=True)
     def routing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         facts = LineFacts(line=Line.ROUTING, prefix="r", stream=lambda _, queue: queue)
-        monkeypatch.setattr("waystation.pipeline.lines.LINES", {"routing": facts})
+        monkeypatch.setattr("waystation.pipeline.products.LINES", {"routing": facts})
 
     def row(self, **fields: str) -> dict[str, Any]:
         told = {"v": "1", "line": "routing", "queue": "gpu", "event": "active", **fields}

@@ -6,11 +6,11 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual, In
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from redis import Redis
 
-from tests.pipeline.streams import ALL, Following, tell
+from tests.pipeline.raw_streams import ALL, Following, tell
 from waystation.core.errors import InvalidOption, Malformed
-from waystation.pipeline.sources.options import parse
+from waystation.pipeline.options import parse
 from waystation.pipeline.sources.present import EventsReader
-from waystation.pipeline.sources.reading import PAGE_BYTES
+from waystation.pipeline.sources.redis_streams import PAGE_BYTES
 from waystation.pipeline.sources.streams import EventOptions, Streams
 
 EVENTS = "bull:mail:events"

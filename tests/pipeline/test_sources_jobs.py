@@ -8,11 +8,11 @@ import pytest
 from redis import Redis
 
 from waystation.core.errors import InvalidInput, InvalidOption
-from waystation.pipeline.lines import line_named
-from waystation.pipeline.sources.adding import BatchAdding
+from waystation.pipeline.options import parse
+from waystation.pipeline.products import line_named
+from waystation.pipeline.sources.batch_writer import BatchAdding
 from waystation.pipeline.sources.jobs import Jobs, WriteOptions, entrance_of, receipt
-from waystation.pipeline.sources.options import parse
-from waystation.pipeline.sources.snapshot import JobsReader, Slice
+from waystation.pipeline.sources.jobs_reader import JobsReader, Slice
 from waystation.pipeline.sources.store import Store
 
 ROWS = 25

@@ -12,13 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.pipeline import stories
-from tests.pipeline.streams import told
+from tests.pipeline.raw_streams import told
 from tests.waitingroom.hands import Hands, hands_on
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
-from waystation.pipeline import rooms
-from waystation.pipeline.lines import line_named
-from waystation.pipeline.lines.waitingroom import (
+from waystation.pipeline.feedback import wait_models
+from waystation.pipeline.products import line_named
+from waystation.pipeline.products.waitingroom import (
     ABANDONMENT,
     ETA_CALIBRATION,
     FAIRNESS,
@@ -139,8 +139,8 @@ async def test_what_spark_has_learnt_makes_better_estimates_of_visits_it_has_not
     # Learn from what was told before half-time, write it back, and read it as the room does.
     now = half.astimezone(dt.UTC)
     seen = evening.events.where(F.col("at") <= F.lit(half))
-    ((queue, learnt),) = rooms.models(seen, now)
-    rooms.write(Store(redis_url), queue, learnt, now)
+    ((queue, learnt),) = wait_models.models(seen, now)
+    wait_models.write(Store(redis_url), queue, learnt, now)
     fields: Any = Store(redis_url).client.hgetall(RoomKeys(queue).model)
     texts = {name.decode(): value.decode() for name, value in fields.items()}
     model = Model.from_fields(texts, now_ms=int(now.timestamp() * 1000))
@@ -208,7 +208,7 @@ def judged(rows: list[Any], model: Model) -> Judged:
 
 def test_too_few_visits_teach_nothing(spark: SparkSession) -> None:
     empty = stories.frame(spark, [])
-    assert list(rooms.models(empty, dt.datetime(2026, 1, 1, tzinfo=dt.UTC))) == []
+    assert list(wait_models.models(empty, dt.datetime(2026, 1, 1, tzinfo=dt.UTC))) == []
 
 
 def test_the_line_says_where_its_stream_is() -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from waystation.core.errors import InvalidOption
-from waystation.pipeline.lines import tables_of_all_lines
+from waystation.pipeline.products import tables_of_all_lines
 from waystation.pipeline.silver import attempts as attempts_fold
 from waystation.pipeline.silver import items as items_fold
 from waystation.pipeline.silver.steps import STEPS, lived

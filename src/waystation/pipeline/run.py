@@ -8,20 +8,21 @@ from typing import Any, Protocol
 
 import msgspec
 
-from waystation.pipeline import rooms, tidying, writeback
-from waystation.pipeline.bronze import found_out, intake
-from waystation.pipeline.bronze.intake import Intake
-from waystation.pipeline.gold import answers
+from waystation.pipeline.bronze import ingest, reconciled_events
+from waystation.pipeline.bronze.ingest import Intake
+from waystation.pipeline.feedback import recommendations, wait_models
 from waystation.pipeline.gold.capacity import TARGET_WAIT_MS
-from waystation.pipeline.gold.quality import checked
 from waystation.pipeline.history import History
-from waystation.pipeline.lines import line_named
-from waystation.pipeline.look import Look, look
-from waystation.pipeline.silver.fold import fold
-from waystation.pipeline.sources import places
+from waystation.pipeline.maintenance import compaction
+from waystation.pipeline.products import line_named
+from waystation.pipeline.refresh import gold_tables
+from waystation.pipeline.refresh.checks import checked
+from waystation.pipeline.refresh.fold import fold
+from waystation.pipeline.refresh.snapshot import Look, look
+from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.store import Store, url_of, url_options
 from waystation.pipeline.sources.streams import EventOptions, Streams
-from waystation.pipeline.spark.complaints import in_our_words
+from waystation.pipeline.spark.errors import in_our_words
 from waystation.pipeline.storage import changes, delta
 from waystation.pipeline.tables import EVENTS
 
@@ -85,7 +86,7 @@ def once(history: History, options: RunOptions, watch: Watch | None = None) -> R
     make_room(options.events)
     seen = _looked(history, options, watch)
     watch.begin("reading events")
-    reading = intake.follow(history.spark, history.root, **_asked(history, options.events))
+    reading = ingest.follow(history.spark, history.root, **_asked(history, options.events))
     with _ended(reading):
         while reading.goes_on():
             watch.reach(reading.events)
@@ -108,7 +109,7 @@ def follow(
     """
     watch = watch or Silence()
     make_room(options.events)
-    reading = intake.follow(
+    reading = ingest.follow(
         history.spark,
         history.root,
         every=f"{options.every_s} seconds",
@@ -161,22 +162,22 @@ def _answered(history: History, options: RunOptions, seen: Look, watch: Watch) -
     watch.begin("folding events into attempts and items")
     fold(history)
     fresh = History(history.spark, history.root)
-    names = [answer.table.name for answer in answers.every()]
+    names = [answer.table.name for answer in gold_tables.every()]
     watch.begin("answering", len(names))
-    answers.refresh(
+    gold_tables.refresh(
         fresh,
         seen,
         target_ms=options.target_ms,
         told=lambda name: watch.reach(names.index(name)),
     )
     watch.reach(len(names))
-    found_out.removed(history.root, seen.removed, seen.at)
-    tidying.tidy(history.root)
+    reconciled_events.removed(history.root, seen.removed, seen.at)
+    compaction.tidy(history.root)
     if not options.advise:
         return 0
     watch.begin("telling the queues")
     store = Store(url_of(options.events.url, options.events.url_env))
-    return writeback.advise(fresh, store, seen.at) + rooms.advise(fresh, store, seen.at)
+    return recommendations.advise(fresh, store, seen.at) + wait_models.advise(fresh, store, seen.at)
 
 
 def _ran(history: History, events: int, recommendations: int, began: float) -> Ran:
@@ -203,8 +204,8 @@ def _until_read(
     """Wait until bronze holds all that had been told when somebody looked."""
     watch.begin("reading events")
     while reading.goes_on() and not stop.is_set():
-        noted = delta.last_notes(EVENTS.place(history.root), intake.PLACES)
-        here = places.read(noted) if noted else {}
+        noted = delta.last_notes(EVENTS.place(history.root), ingest.PLACES)
+        here = offsets.read(noted) if noted else {}
         behind = [
             stream
             for stream, end in seen.ends.items()

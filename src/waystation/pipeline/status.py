@@ -7,11 +7,11 @@ import msgspec
 from pyspark.sql import functions as F
 
 from waystation.core.store import faults
-from waystation.pipeline.bronze import intake
-from waystation.pipeline.gold.quality import Check, checked
+from waystation.pipeline.bronze import ingest
 from waystation.pipeline.history import History, utc
-from waystation.pipeline.sources import places, walking
-from waystation.pipeline.sources.places import Place
+from waystation.pipeline.refresh.checks import Check, checked
+from waystation.pipeline.sources import offsets, walking
+from waystation.pipeline.sources.offsets import Place
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.storage import delta
 from waystation.pipeline.tables import EVENTS, LEDGER
@@ -55,8 +55,8 @@ def status(history: History, options: EventOptions) -> Status:
 
 
 def _behind(root: str, options: EventOptions) -> Iterator[Behind]:
-    noted = delta.last_notes(EVENTS.place(root), intake.PLACES)
-    here = places.read(noted) if noted else {}
+    noted = delta.last_notes(EVENTS.place(root), ingest.PLACES)
+    here = offsets.read(noted) if noted else {}
     streams = Streams(options)
     with faults.translated():
         for told in streams.now():

@@ -23,10 +23,10 @@ from waystation.cli.pipeline.session import CONF, HISTORY, MASTER, kept_history,
 from waystation.cli.watching import watching
 from waystation.core.errors import InvalidInput
 from waystation.pipeline import run as runs
-from waystation.pipeline import upkeep
-from waystation.pipeline.gold.quality import require_none
 from waystation.pipeline.history import History
-from waystation.pipeline.look import present
+from waystation.pipeline.maintenance import rebuild as upkeep
+from waystation.pipeline.refresh.checks import require_none
+from waystation.pipeline.refresh.snapshot import present
 from waystation.pipeline.report.console import shown
 from waystation.pipeline.report.facts import gather
 from waystation.pipeline.report.page import page

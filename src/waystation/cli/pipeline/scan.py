@@ -17,9 +17,9 @@ from waystation.cli.settings.files_load import load_files
 from waystation.cli.watching import watching
 from waystation.files.producer import Priorities
 from waystation.files.scan import Skip
-from waystation.pipeline.lines.files import Setup
-from waystation.pipeline.tree import scan as scans
-from waystation.pipeline.tree.listing import Rules
+from waystation.pipeline.file_scan import scan as scans
+from waystation.pipeline.file_scan.listing import Rules
+from waystation.pipeline.products.files import Setup
 
 GLOBS = Annotated[
     list[str] | None,

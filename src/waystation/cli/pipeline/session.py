@@ -13,8 +13,8 @@ from waystation.cli.settings import Settings
 from waystation.core.errors import InvalidOption
 from waystation.core.store import embedded
 from waystation.pipeline.history import History, directory
-from waystation.pipeline.spark import quiet, session
-from waystation.pipeline.spark.complaints import in_our_words
+from waystation.pipeline.spark import session, startup
+from waystation.pipeline.spark.errors import in_our_words
 
 MASTER = Annotated[
     str | None, typer.Option(help="The Spark master; else pipeline.master.", show_default=False)
@@ -51,9 +51,9 @@ def spark_session(
         driver_memory=settings.driver_memory,
         conf={**QUIET, **settings.spark, **dict(map(_setting, conf or ()))},
     )
-    if not quiet.is_running():
+    if not startup.is_running():
         typer.echo("Spark starts, which takes a few seconds", err=True)
-    with quiet.spark(options) as spark, in_our_words():
+    with startup.spark(options) as spark, in_our_words():
         if url is not None:
             session.lend(spark, url)
         yield spark

@@ -12,9 +12,9 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StringType, StructField, StructType
 
+from waystation.pipeline.options import parse
 from waystation.pipeline.sources.columns import RANGE
 from waystation.pipeline.sources.following import EventsStream
-from waystation.pipeline.sources.options import parse
 from waystation.pipeline.sources.streams import EventOptions, rows
 from waystation.pipeline.storage.arrow import Batch, pa, schema_of
 from waystation.pipeline.storage.parts import PART, PartWriter

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from waystation.core.errors import Malformed, WaystationError
 from waystation.pipeline.errors import CheckpointDamaged
-from waystation.pipeline.sources.places import Place, read
+from waystation.pipeline.sources.offsets import Place, read
 
 _OWN = "waystation.json"
 _HEAD = "v1"

@@ -16,9 +16,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from waystation.pipeline.sources import places
-from waystation.pipeline.sources.options import parse
-from waystation.pipeline.sources.places import BEGINNING, Place, id_order
+from waystation.pipeline.options import parse
+from waystation.pipeline.sources import offsets
+from waystation.pipeline.sources.offsets import BEGINNING, Place, id_order
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import Batch, pa, schema_of
 from waystation.pipeline.storage.delta import Identity
@@ -142,11 +142,11 @@ def gap(stretch: Mapping[str, Any]) -> dict[str, Any]:
 def _reached(root: str, stretches: list[dict[str, Any]]) -> dict[str, Any]:
     """How far all streams have been read, with what is now added to it."""
     noted = delta.last_notes(EVENTS.place(root), PLACES)
-    reached = places.read(noted) if noted else {}
+    reached = offsets.read(noted) if noted else {}
     for stretch in stretches:
         account = stretch["_range"]
         reached[stretch["stream"]] = Place(account["until"], account["added"])
-    return places.write(reached)
+    return offsets.write(reached)
 
 
 def _instant(entry_id: str) -> datetime:

@@ -1,1 +1,1 @@
-"""What operators ask, answered: how much, how long, why not, is it all there, how many workers."""
+"""Gold transforms: hourly figures, failures, the ledger, capacity, forecasts."""

@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from waystation.pipeline.gold import staffing
+from waystation.pipeline.gold.sketches import percentile
 from waystation.pipeline.gold.staffing import MINUTE_S, Service, Slot
-from waystation.pipeline.sketches import percentile
 from waystation.pipeline.tables import CAPACITY
 
 TARGET_WAIT_MS = 1_000

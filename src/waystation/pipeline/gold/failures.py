@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from waystation.pipeline.silver.failing import signature
+from waystation.pipeline.silver.fingerprints import signature
 from waystation.pipeline.silver.steps import WHO
 from waystation.pipeline.tables import FAILURES
 

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from waystation.pipeline.sketches import percentile, sketch
+from waystation.pipeline.gold.sketches import percentile, sketch
 from waystation.pipeline.tables import HOURLY
 
 HOUR_S = 3600

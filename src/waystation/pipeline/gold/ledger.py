@@ -7,7 +7,7 @@ had ended by then, and its end is among the events; what has neither is lost.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from waystation.pipeline.gold.missing import LOST
+from waystation.pipeline.refresh.missing import LOST
 from waystation.pipeline.silver.items import ENDED
 from waystation.pipeline.tables import LEDGER
 

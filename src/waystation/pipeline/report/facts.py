@@ -8,13 +8,13 @@ import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from waystation.pipeline.feedback.recommendations import SLOT_S, slot_series
 from waystation.pipeline.gold.forecast import Forecast, forecast
-from waystation.pipeline.gold.quality import Check, checked
+from waystation.pipeline.gold.sketches import merged, percentile
 from waystation.pipeline.history import History, utc
+from waystation.pipeline.refresh.checks import Check, checked
 from waystation.pipeline.report.words import verdict
-from waystation.pipeline.sketches import merged, percentile
 from waystation.pipeline.tables import CAPACITY, EVENTS, FAILURES, GAPS, HOURLY, LEDGER, WORKERS
-from waystation.pipeline.writeback import SLOT_S, slot_series
 
 MOST_FAILURES = 15
 MOST_QUEUES = 12

@@ -1,1 +1,1 @@
-"""What was told, folded into what happened: attempts, items and workers."""
+"""Silver transforms: events to steps, steps to attempts, items and workers."""

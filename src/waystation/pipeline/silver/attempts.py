@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from waystation.pipeline.silver import failing
+from waystation.pipeline.silver import fingerprints
 from waystation.pipeline.silver.steps import READY, WHO, in_turn, so_far, takes
 from waystation.pipeline.tables import ATTEMPTS
 
@@ -43,8 +43,8 @@ def attempts(lived: DataFrame) -> DataFrame:
         F.when(wait >= 0, wait).alias("wait_ms"),
         F.when(run >= 0, run).alias("run_ms"),
         outcome.alias("outcome"),
-        failing.error_class(failed).alias("error_class"),
-        failing.fingerprint(failed).alias("fingerprint"),
+        fingerprints.error_class(failed).alias("error_class"),
+        fingerprints.fingerprint(failed).alias("fingerprint"),
         failed.alias("reason"),
         F.coalesce(
             "odd",

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
 from waystation.core.events import VERSION, Event, EventName
-from waystation.pipeline.lines import line_named
-from waystation.pipeline.sources.places import Told
+from waystation.pipeline.products import line_named
+from waystation.pipeline.sources.offsets import Told
 from waystation.pipeline.storage.arrow import Array, Batch, Invalid, Kind, pa, pc, schema_of
 from waystation.pipeline.tables import EVENTS
 

@@ -10,9 +10,9 @@ stretch of a stream, and says how many of its entries were gone before they coul
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
+from waystation.pipeline.options import parse
 from waystation.pipeline.sources.columns import ROWS
 from waystation.pipeline.sources.following import EventsStream
-from waystation.pipeline.sources.options import parse
 from waystation.pipeline.sources.present import EventsReader
 from waystation.pipeline.sources.streams import EventOptions
 

@@ -14,8 +14,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from waystation.pipeline.sources import places, walking
-from waystation.pipeline.sources.places import Place, Stretch, Told
+from waystation.pipeline.sources import offsets, walking
+from waystation.pipeline.sources.offsets import Place, Stretch, Told
 from waystation.pipeline.sources.streams import (
     LEAST_ROWS_A_TASK,
     EventOptions,
@@ -38,11 +38,11 @@ class EventsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a new follower starts."""
         match self._options.starting:
             case "earliest":
-                return places.write({})
+                return offsets.write({})
             case "latest":
-                return places.write(self._ends())
+                return offsets.write(self._ends())
             case text:
-                return places.write(places.read(msgspec.json.decode(text)))
+                return offsets.write(offsets.read(msgspec.json.decode(text)))
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Settle how far this run goes."""
@@ -55,23 +55,23 @@ class EventsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """How far the next batch goes."""
-        here = places.read(start)
+        here = offsets.read(start)
         ends = self._ends() if self._goal is None else self._goal
         moved = {stream: end for stream, end in ends.items() if end != here.get(stream, Place())}
         if isinstance(limit, ReadMaxRows):
             moved = self._within(here, moved, limit.max_rows)
-        return places.write({**here, **moved})
+        return offsets.write({**here, **moved})
 
     def reportLatestOffset(self) -> dict[str, Any]:
         """How far the streams have come; the difference is the lag."""
-        return places.write(self._ends())
+        return offsets.write(self._ends())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The stretches of one batch, shared out among tasks."""
-        until = places.read(end)
-        stretches = places.between(places.read(start), until, self._streams.known(until))
+        until = offsets.read(end)
+        stretches = offsets.between(offsets.read(start), until, self._streams.known(until))
         tasks = self._options.tasks or os.cpu_count() or 1
-        shares = places.packed(stretches, tasks=tasks, least=LEAST_ROWS_A_TASK)
+        shares = offsets.packed(stretches, tasks=tasks, least=LEAST_ROWS_A_TASK)
         return [Share(share) for share in shares]
 
     def read(self, partition: InputPartition) -> Iterator[Batch]:
@@ -81,9 +81,9 @@ class EventsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         """Let go of what a finished batch holds, if that was asked for."""
         if self._options.trim:
-            for stream, place in places.read(end).items():
+            for stream, place in offsets.read(end).items():
                 client = self._streams.store.at(stream)
-                client.execute_command("XTRIM", stream, "MINID", "~", places.following(place.id))
+                client.execute_command("XTRIM", stream, "MINID", "~", offsets.following(place.id))
 
     def _ends(self) -> dict[str, Place]:
         ends = {

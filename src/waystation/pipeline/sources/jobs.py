@@ -23,17 +23,17 @@ from pyspark.sql.types import StructType
 
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
-from waystation.pipeline.lines import line_named
-from waystation.pipeline.lines.facts import Entrance
-from waystation.pipeline.sources.adding import (
+from waystation.pipeline.options import at_least, listed, parse
+from waystation.pipeline.products import line_named
+from waystation.pipeline.products.facts import Entrance
+from waystation.pipeline.sources.batch_writer import (
     Added,
     BatchAdding,
     Receipt,
     batch_keys,
     receipt_of,
 )
-from waystation.pipeline.sources.options import at_least, listed, parse
-from waystation.pipeline.sources.snapshot import SCHEMA, JobsReader
+from waystation.pipeline.sources.jobs_reader import SCHEMA, JobsReader
 from waystation.pipeline.sources.store import URL_VARIABLE, Store, url_of
 from waystation.pipeline.storage.arrow import Batch
 

@@ -18,9 +18,9 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from waystation.pipeline.lines.facts import EVERY_QUEUE
-from waystation.pipeline.sources import places, walking
-from waystation.pipeline.sources.places import Place, Stretch, Told
+from waystation.pipeline.products.facts import EVERY_QUEUE
+from waystation.pipeline.sources import offsets, walking
+from waystation.pipeline.sources.offsets import Place, Stretch, Told
 from waystation.pipeline.sources.streams import (
     LEAST_ROWS_A_TASK,
     EventOptions,
@@ -71,7 +71,7 @@ class EventsReader(DataSourceReader):
         """The stretches that the query looks at, shared out among tasks."""
         stretches = [stretch for told in self._streams.now() for stretch in self._stretches(told)]
         tasks = self._options.tasks or os.cpu_count() or 1
-        shares = places.packed(stretches, tasks=tasks, least=LEAST_ROWS_A_TASK)
+        shares = offsets.packed(stretches, tasks=tasks, least=LEAST_ROWS_A_TASK)
         return [Share(share) for share in shares] or [Share(())]
 
     def read(self, partition: InputPartition) -> Iterator[Batch]:

@@ -8,11 +8,11 @@ import msgspec
 from pyspark.sql.datasource import InputPartition
 
 from waystation.core.errors import InvalidOption
-from waystation.pipeline.lines import LINES, line_named
-from waystation.pipeline.lines.facts import EVERY_QUEUE
-from waystation.pipeline.sources.options import at_least, listed
-from waystation.pipeline.sources.places import Stretch, Told
-from waystation.pipeline.sources.reading import rows_of
+from waystation.pipeline.options import at_least, listed
+from waystation.pipeline.products import LINES, line_named
+from waystation.pipeline.products.facts import EVERY_QUEUE
+from waystation.pipeline.sources.offsets import Stretch, Told
+from waystation.pipeline.sources.redis_streams import rows_of
 from waystation.pipeline.sources.store import URL_VARIABLE, Store, url_of
 from waystation.pipeline.storage.arrow import Batch
 

@@ -4,7 +4,7 @@ from redis import Redis
 from redis.exceptions import ResponseError
 
 from waystation.core.store import faults
-from waystation.pipeline.sources.places import Place
+from waystation.pipeline.sources.offsets import Place
 from waystation.pipeline.sources.scripts import StreamKey, reach
 
 STEP = 2000

@@ -15,7 +15,7 @@ from waystation.pipeline.sources.jobs import Jobs
 from waystation.pipeline.sources.store import URL_VARIABLE
 from waystation.pipeline.spark.defaults import machine_defaults
 from waystation.pipeline.spark.java import java_home
-from waystation.pipeline.storage.sink import DeltaSink
+from waystation.pipeline.storage.delta_sink import DeltaSink
 
 MASTER = "local[*]"
 _PARTITIONS = "spark.sql.shuffle.partitions"
@@ -52,7 +52,7 @@ PREFERRED = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
     "spark.sql.catalogImplementation": "in-memory",
-    "spark.python.daemon.module": "waystation.pipeline.spark.nursery",
+    "spark.python.daemon.module": "waystation.pipeline.spark.worker_daemon",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # Nobody looks at a plan that is described for a page that is not served.

@@ -1,0 +1,1 @@
+"""Maintenance of a history: rebuild, backfill, compaction, retention, erasure."""

@@ -1,0 +1,133 @@
+"""BullMQ: its own words for the envelope, its states, and its add script."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from waystation.bullmq import scripts
+from waystation.bullmq.keys import PREFIX, QueueKeys
+from waystation.bullmq.options import JobOptions, wire_options
+from waystation.core import codec
+from waystation.core.errors import InvalidInput, InvalidOption
+from waystation.core.events import Line, from_bullmq
+from waystation.pipeline.products.facts import LineFacts, State, Wording
+
+
+class Queueing:
+    """A row becomes a job with the queue's next number, or with an id of its own."""
+
+    add = scripts.add
+    columns = ("name", "data", "job_id", "delay", "priority", "attempts", "lifo")
+    width = 4
+
+    def keys(self, queue: str, prefix: str) -> QueueKeys:
+        """The keys of one queue."""
+        return QueueKeys(queue, prefix=prefix)
+
+    def leading(self, keys: QueueKeys) -> Sequence[str]:
+        """The queue's base, and that the server says what time it is."""
+        return keys.base, scripts.SERVER_TIME
+
+    def set_up(self, setup: str) -> "Queueing":
+        """Refuse it: nothing about a queue can be set but its prefix."""
+        raise InvalidOption(f"wanted no setup for a queue of bullmq, got {setup}")
+
+    def job(self, keys: QueueKeys, row: Mapping[str, Any]) -> Sequence[str | bytes]:
+        """Name, data, options, and what else the job wants."""
+        get = row.get
+        asked = (get("job_id"), get("delay"), get("priority"), get("attempts"), get("lifo"))
+        return _name(get("name")), _data(get("data")), *_asked(*asked)
+
+
+@lru_cache(4096)
+def _asked(
+    job_id: str | None,
+    delay: int | None,
+    priority: int | None,
+    attempts: int | None,
+    lifo: bool | None,
+) -> tuple[bytes, bytes | str]:
+    """The options, and what the script must know of them; many rows ask for the same."""
+    named: dict[str, Any] = {
+        "job_id": job_id,
+        "delay": delay,
+        "priority": priority,
+        "attempts": attempts,
+        "lifo": lifo,
+    }
+    options = JobOptions(**{name: value for name, value in named.items() if value is not None})
+    wants = {"id": job_id, "delay": delay, "priority": priority, "lifo": lifo}
+    wanted = {name: value for name, value in wants.items() if value}
+    return wire_options(options), codec.encode(wanted) if wanted else ""
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidOption(f"a job needs a name, got {value!r}")
+    return value
+
+
+def _data(value: Any) -> str | bytes:
+    """Text is taken for JSON and checked; anything else is written as JSON."""
+    if value is None:
+        return "{}"
+    if not isinstance(value, str):
+        return codec.encode(value)
+    try:
+        codec.decode(value)
+    except InvalidInput as error:
+        raise InvalidInput(f"data must be JSON, got {value[:80]!r}: {error}") from None
+    codec.check_size(len(value.encode()))
+    return value
+
+
+def _state_key(prefix: str, queue: str, state: str) -> str:
+    return f"{QueueKeys(queue, prefix=prefix).base}{state}"
+
+
+FACTS = LineFacts(
+    line=Line.BULLMQ,
+    prefix=PREFIX,
+    stream=lambda prefix, queue: f"{prefix}:{queue}:events",
+    wording=Wording(
+        subject="jobId",
+        attempt="attemptsMade",
+        worker="workerId",
+        # The queue is the stream's, the instant is the entry's, and there is one version.
+        at="",
+        version="",
+        line="",
+        queue="",
+    ),
+    read=from_bullmq,
+    states=(
+        State("wait", "list"),
+        State("paused", "list"),
+        State("active", "list"),
+        State("prioritized", "zset"),
+        State("delayed", "zset"),
+        State("waiting-children", "zset"),
+        State("completed", "zset"),
+        State("failed", "zset"),
+    ),
+    state_key=_state_key,
+    item_key=_state_key,
+    item_fields={
+        "name": "name",
+        "data": "data",
+        "options": "opts",
+        "added_ms": "timestamp",
+        "delay_ms": "delay",
+        "priority": "priority",
+        "attempts": "atm",
+        "started_ms": "processedOn",
+        "ended_ms": "finishedOn",
+        "worker": "pb",
+        "reason": "failedReason",
+        "result": "returnvalue",
+    },
+    entrance=Queueing(),
+    # Draining a queue tells nothing, and cleaning it tells only how many.
+    silent=True,
+    room=lambda prefix, queue: (QueueKeys(queue, prefix=prefix).meta, "opts.maxLenEvents"),
+)

@@ -1,0 +1,1 @@
+"""Refresh: new events folded into silver, and gold tables brought up to date."""

@@ -1,0 +1,150 @@
+"""Rows into a line, each key once, however often the rows are sent."""
+
+import hashlib
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, cast
+
+from redis import Redis
+from redis.connection import AbstractConnection
+from redis.exceptions import NoScriptError, RedisError
+
+from waystation.core.errors import InvalidInput, InvalidOption, WaystationError
+from waystation.core.store import faults
+from waystation.pipeline.products.facts import Entrance
+from waystation.pipeline.sources.scripts import BatchKeys, add_once, close_batch
+
+UNDER_WAY = 4
+"""Calls that are sent before the answer to the first is awaited."""
+
+_BLANK = "local function add(KEYS, ARGV) return {} end"
+
+
+class Added(NamedTuple):
+    """What came of some rows."""
+
+    rows: int = 0
+    new: int = 0
+    known: int = 0
+
+    def plus(self, reply: Sequence[int]) -> "Added":
+        """With the reply to one call."""
+        return Added(self.rows + reply[0] + reply[1], self.new + reply[0], self.known + reply[1])
+
+
+class Receipt(NamedTuple):
+    """What is remembered of a batch."""
+
+    batch: str
+    rows: int
+    jobs: int
+    closed_ms: int | None
+    """When all of it was in; None while it is not."""
+
+
+class BatchAdding:
+    """One batch on its way into one queue."""
+
+    def __init__(
+        self, entrance: Entrance, queue: str, prefix: str, batch: str, *, keep_ms: int
+    ) -> None:
+        self._entrance = entrance
+        self._queue_keys = entrance.keys(queue, prefix)
+        self._keys = batch_keys(queue, prefix, batch)
+        self._keep_ms = keep_ms
+        # The line's script becomes a function in ours, so that adding and remembering are one step.
+        self._text = add_once.source.replace(
+            _BLANK, f"local function add(KEYS, ARGV)\n{entrance.add.source}\nend"
+        )
+        self._sha = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
+        self._slots = [
+            self._keys.receipt,
+            self._keys.done,
+            *(getattr(self._queue_keys, name) for name in entrance.add.header.keys),
+            *(getattr(self._queue_keys, rest) if (rest := entrance.add.header.rest_keys) else ()),
+        ]
+        self._leading = list(entrance.leading(self._queue_keys))
+
+    def add(self, client: Redis, rows: Iterable[Mapping[str, Any]], *, chunk: int) -> Added:
+        """Send rows, so many in a call; those whose keys are known are left out by the server."""
+        with faults.translated():
+            connection: AbstractConnection = client.connection_pool.get_connection()
+        under_way: deque[list[Any]] = deque()
+        added = Added()
+        try:
+            with faults.translated():
+                connection.send_command("SCRIPT", "LOAD", self._text)
+                connection.read_response()
+                for arguments in self._calls(rows, chunk):
+                    connection.send_command("EVALSHA", self._sha, len(self._slots), *arguments)
+                    under_way.append(arguments)
+                    if len(under_way) > UNDER_WAY:
+                        added = added.plus(self._answer(connection, client, under_way.popleft()))
+                while under_way:
+                    added = added.plus(self._answer(connection, client, under_way.popleft()))
+        finally:
+            connection.disconnect()
+        return added
+
+    def close(self, client: Redis, rows: int) -> None:
+        """Say that all of the batch is in."""
+        now_ms = int(time.time() * 1000)
+        close_batch.call_sync(client, self._keys, keep_ms=self._keep_ms, rows=rows, now_ms=now_ms)
+
+    def _calls(self, rows: Iterable[Mapping[str, Any]], chunk: int) -> Iterator[list[Any]]:
+        width = self._entrance.width
+        waiting = iter(rows)
+        while some := list(islice(waiting, chunk)):
+            arguments = [*self._slots, self._keep_ms, width, len(self._leading), *self._leading]
+            for row in some:
+                arguments.append(_key(row.get("key")))
+                try:
+                    arguments += self._entrance.job(self._queue_keys, row)
+                except WaystationError as error:
+                    raise type(error)(f"the row with the key {row['key']!r}: {error}") from None
+            yield arguments
+
+    def _answer(
+        self, connection: AbstractConnection, client: Redis, sent: list[Any]
+    ) -> Sequence[int]:
+        try:
+            reply = cast(Sequence[int], connection.read_response())
+        except NoScriptError:
+            # The server has forgotten the script; nothing has run.
+            reply = cast(
+                Sequence[int],
+                client.execute_command("EVAL", self._text, len(self._slots), *sent),
+            )
+        if reply[0] < 0:
+            # Closed by another run of the same batch, which had all of these rows.
+            return 0, 0, 0
+        if reply[2]:
+            raise InvalidInput(f"the line refused {reply[2]} of {reply[0]} jobs")
+        return reply
+
+
+def batch_keys(queue: str, prefix: str, batch: str) -> BatchKeys:
+    """Where a batch is remembered."""
+    if not batch or ":" in batch or not batch.isprintable():
+        raise InvalidOption(f"a batch's name must be printable and hold no colon, got {batch!r}")
+    return BatchKeys(queue, prefix=prefix, batch=batch)
+
+
+def receipt_of(client: Redis, queue: str, prefix: str, batch: str) -> Receipt | None:
+    """What is remembered of a batch; None when nothing is."""
+    try:
+        found = cast(Any, client.hgetall(batch_keys(queue, prefix, batch).receipt))
+    except RedisError as error:
+        raise faults.to_waystation_error(error) from error
+    if not found:
+        return None
+    numbers = {name.decode(): int(value) for name, value in found.items()}
+    return Receipt(batch, numbers.get("rows", 0), numbers["jobs"], numbers.get("closed_ms"))
+
+
+def _key(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidInput(f"every row needs a key, which is text, got {value!r}")
+    return value

@@ -1,0 +1,161 @@
+"""Queues as they are now: every state's work as rows."""
+# ruff: noqa: N802 (Spark calls the methods so)
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, cast
+
+from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, In, InputPartition
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+from redis import Redis
+from redis.connection import AbstractConnection
+
+from waystation.core.store import faults
+from waystation.pipeline.products.facts import LineFacts, State
+from waystation.pipeline.sources.store import Store
+from waystation.pipeline.storage.arrow import Array, Batch, pa, pc, schema_of
+
+ITEMS_A_TASK = 50_000
+
+_NUMBERS = ("added_ms", "delay_ms", "priority", "attempts", "started_ms", "ended_ms")
+_TEXTS = ("name", "data", "options", "worker", "reason", "result")
+SCHEMA = StructType(
+    [
+        *(StructField(name, StringType()) for name in ("line", "queue", "state", "subject")),
+        *(StructField(name, StringType()) for name in _TEXTS),
+        *(StructField(name, LongType()) for name in _NUMBERS),
+        StructField("_corrupt", StringType()),
+    ]
+)
+"""One row for each piece of work; what a line does not tell is null."""
+
+
+class Slice(InputPartition):
+    """Some of the work in one state of one queue, by rank."""
+
+    def __init__(self, queue: str, state: State, first: int, last: int) -> None:
+        super().__init__(None)
+        self.queue = queue
+        self.state = state
+        self.first = first
+        self.last = last
+
+
+class JobsReader(DataSourceReader):
+    """A look at queues while they go on; what moves meanwhile may be seen twice or missed."""
+
+    def __init__(
+        self, store: Store, facts: LineFacts, prefix: str, queues: set[str], states: set[str]
+    ) -> None:
+        self._store = store
+        self._facts = facts
+        self._prefix = prefix
+        self._queues = queues
+        self._states = states
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Take over which queues and states are looked at."""
+        for each in filters:
+            match each:
+                case EqualTo(attribute=("queue",), value=str(queue)):
+                    self._queues &= {queue}
+                case In(attribute=("queue",), value=queues):
+                    self._queues &= set(cast(Iterable[str], queues))
+                case EqualTo(attribute=("state",), value=str(state)):
+                    self._states &= {state}
+                case In(attribute=("state",), value=states):
+                    self._states &= set(cast(Iterable[str], states))
+                case _:
+                    yield each
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Slices of every state that is looked at."""
+        slices = [
+            Slice(queue, state, first, min(first + ITEMS_A_TASK, many) - 1)
+            for queue in sorted(self._queues)
+            for state in self._facts.states
+            if state.name in self._states
+            for many in [self._size(queue, state)]
+            for first in range(0, many, ITEMS_A_TASK)
+        ]
+        return slices or [InputPartition(None)]
+
+    def read(self, partition: InputPartition) -> Iterator[Batch]:
+        """The rows of one slice, page by page."""
+        if not isinstance(partition, Slice):
+            return
+        client = self._store.at(self._key(partition.queue, partition.state))
+        connection: AbstractConnection = client.connection_pool.get_connection()
+        try:
+            for first in range(partition.first, partition.last + 1, PAGE):
+                last = min(first + PAGE - 1, partition.last)
+                with faults.translated():
+                    yield self._page(client, connection, partition, first, last)
+        finally:
+            connection.disconnect()
+
+    def _page(
+        self, client: Redis, connection: AbstractConnection, part: Slice, first: int, last: int
+    ) -> Batch:
+        key = self._key(part.queue, part.state)
+        command = "LRANGE" if part.state.type == "list" else "ZRANGE"
+        ids = cast(list[bytes], client.execute_command(command, key, first, last))
+        # Markers of older versions stand among the ids.
+        ids = [each for each in ids if not each.startswith(b"0:")]
+        hashes = [self._item_key(part.queue, each.decode("utf-8", "replace")) for each in ids]
+        wanted = list(self._facts.item_fields.values())
+        commands = [("HMGET", each, *wanted) for each in hashes]
+        connection.send_packed_command(connection.pack_commands(commands))
+        found = [cast(list[bytes | None], connection.read_response()) for _ in ids]
+        return self._batch(part, ids, found)
+
+    def _batch(self, part: Slice, ids: list[bytes], found: list[list[bytes | None]]) -> Batch:
+        columns = dict(zip(self._facts.item_fields, zip(*found, strict=True), strict=False))
+        many = len(ids)
+        told: dict[str, Array] = {
+            "line": _repeat(self._facts.line.value, many),
+            "queue": _repeat(part.queue, many),
+            "state": _repeat(part.state.name, many),
+            "subject": _text(ids),
+            **{name: _text(columns.get(name, [None] * many)) for name in _TEXTS},
+            **{name: _number(columns.get(name, [None] * many)) for name in _NUMBERS},
+            "_corrupt": pa.array([_complaint(fields) for fields in found], pa.string()),
+        }
+        return pa.RecordBatch.from_arrays(
+            [told[name] for name in SCHEMA.names], schema=schema_of(SCHEMA)
+        )
+
+    def _size(self, queue: str, state: State) -> int:
+        key = self._key(queue, state)
+        with faults.translated():
+            command = "LLEN" if state.type == "list" else "ZCARD"
+            return int(cast(Any, self._store.at(key).execute_command(command, key)))
+
+    def _key(self, queue: str, state: State) -> str:
+        assert self._facts.state_key is not None  # noqa: S101 (the source checks it)
+        return self._facts.state_key(self._prefix, queue, state.name)
+
+    def _item_key(self, queue: str, item: str) -> str:
+        assert self._facts.item_key is not None  # noqa: S101 (the source checks it)
+        return self._facts.item_key(self._prefix, queue, item)
+
+
+PAGE = 1000
+
+
+def _complaint(fields: Sequence[bytes | None]) -> str | None:
+    return "there is no such job" if all(each is None for each in fields) else None
+
+
+def _repeat(text: str, times: int) -> Array:
+    return pa.repeat(pa.scalar(text, pa.string()), times)
+
+
+def _text(values: Sequence[bytes | None]) -> Array:
+    decoded = [None if each is None else each.decode("utf-8", "replace") for each in values]
+    return pa.array(decoded, pa.string())
+
+
+def _number(values: Sequence[bytes | None]) -> Array:
+    column = _text(values)
+    whole = pc.match_substring_regex(column, r"^-?[0-9]{1,18}$")
+    return pc.if_else(whole, column, None).cast(pa.int64())

@@ -1,1 +1,0 @@
-"""Huge trees of files, listed by Spark and put in line."""

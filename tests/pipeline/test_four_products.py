@@ -1,0 +1,120 @@
+"""One run over all four lines: everything is accounted for, and what is missing is named."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from redis import Redis
+
+from waystation import bullmq, files, routing, waitingroom
+from waystation.core.store.connection import connect
+from waystation.pipeline.history import History
+from waystation.pipeline.refresh.fold import fold
+from waystation.pipeline.run import ROOM, RunOptions, once
+from waystation.pipeline.silver.steps import STEPS
+from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.tables import EVENTS, ITEMS, LEDGER
+from waystation.waitingroom.keys import RoomKeys
+
+
+async def fill(url: str, folder: Path) -> None:
+    """Put something into every line."""
+    for queue in ("mail", "drained", "obliterated"):
+        async with bullmq.Queue(queue, url) as mail:
+            await mail.add_many([("send", {}) for _ in range(4)])
+    async with bullmq.Queue("mail", url) as mail:
+        assert await mail.remove("4")
+    async with await connect(url) as store:
+        line = routing.Queue(store)
+        ids = [await line.dispatch("render", {"scene": n}) for n in range(3)]
+        await line.dispatch("render", {}, routing.JobOptions(depends_on=(ids[0],)))
+        await line.dispatch(
+            "render", {}, routing.JobOptions(schedule=routing.Schedule(delay=60_000))
+        )
+        assert await line.cancel(ids[2])
+        options = files.ScanOptions(scan_dir=str(folder), settle_s=0)
+        await files.Producer(files.Queue(store), files.ProducerOptions(scan=options)).scan()
+    async with waitingroom.Room(url, "tickets") as room:
+        await room.open(waitingroom.RoomOptions(admission_rate=1, newcomers_per_minute=0))
+        places = [await room.join(waitingroom.Newcomer(key=f"{n}", secret="s")) for n in range(4)]
+        assert isinstance(places[0], waitingroom.Joined)
+        await room.leave(places[0].place, "s")
+
+
+async def empty_some(url: str) -> None:
+    async with bullmq.Queue("drained", url) as queue:
+        assert await queue.drain() == 4
+    async with bullmq.Queue("obliterated", url) as queue:
+        await queue.obliterate()
+
+
+def ledger(spark: SparkSession, root: str, url: str) -> dict[tuple[str, str], dict[str, Any]]:
+    once(History(spark, root), RunOptions(events=EventOptions(url=url)))
+    rows = History(spark, root).read(LEDGER).collect()
+    told: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows:
+        # An hour may end while the test runs.
+        mine = told.setdefault((row["line"], row["queue"]), dict.fromkeys(COUNTED, 0))
+        for name in COUNTED:
+            mine[name] += row[name]
+        mine["lost_ids"] = [*mine.get("lost_ids", []), *row["lost_ids"]]
+    return told
+
+
+COUNTED = ("acknowledged", "terminal", "removed", "visible", "lost", "gaps")
+
+
+def counts(row: dict[str, Any]) -> tuple[int, ...]:
+    return tuple(row[name] for name in COUNTED)
+
+
+def test_what_is_taken_out_is_removed_and_what_is_torn_out_is_lost(
+    spark: SparkSession, store: Redis, redis_url: str, root: str, tmp_path: Path
+) -> None:
+    for name in ("a.txt", "b.txt", "c.txt"):
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / name).touch()
+        os.utime(tmp_path / "in" / name, (1, 1))
+    asyncio.run(fill(redis_url, tmp_path / "in"))
+
+    told = ledger(spark, root, redis_url)
+    assert {place: counts(row) for place, row in told.items()} == {
+        ("bullmq", "mail"): (4, 0, 1, 3, 0, 0),
+        ("bullmq", "drained"): (4, 0, 0, 4, 0, 0),
+        ("bullmq", "obliterated"): (4, 0, 0, 4, 0, 0),
+        ("routing", "render"): (5, 0, 1, 4, 0, 0),
+        ("files", "jobqueue:low_priority"): (3, 0, 0, 3, 0, 0),
+        ("waitingroom", "{tickets}"): (4, 1, 0, 3, 0, 0),
+    }
+    assert int(store.get("bridge:events:cap") or 0) == ROOM
+    lines = History(spark, root).read(EVENTS).groupBy("line").count().collect()
+    assert {row["line"] for row in lines} == {"bullmq", "routing", "files", "waitingroom"}
+
+    asyncio.run(empty_some(redis_url))
+    store.delete("bull:mail:1")
+    store.lrem("bull:mail:wait", 1, "2")
+    torn: Any = store.lpop("bridge:jobs:waiting")
+    store.rpop("jobqueue:low_priority")
+    store.zpopmax(RoomKeys("tickets").positions)
+
+    told = ledger(spark, root, redis_url)
+    assert {place: counts(row) for place, row in told.items()} == {
+        ("bullmq", "mail"): (4, 0, 1, 1, 2, 0),
+        ("bullmq", "drained"): (4, 0, 4, 0, 0, 0),
+        ("bullmq", "obliterated"): (4, 0, 4, 0, 0, 0),
+        ("routing", "render"): (5, 0, 1, 3, 1, 0),
+        ("files", "jobqueue:low_priority"): (3, 0, 0, 2, 1, 0),
+        ("waitingroom", "{tickets}"): (4, 1, 0, 2, 1, 0),
+    }
+    assert told["bullmq", "mail"]["lost_ids"] == ["1", "2"]
+    assert told["routing", "render"]["lost_ids"] == [torn.decode()]
+
+    # What was found out is told from now on: it has ended, and nobody looks for it again.
+    history = History(spark, root)
+    fold(history)
+    still = history.read(STEPS).where("line = 'bullmq'").select("queue").distinct().collect()
+    assert [row["queue"] for row in still] == ["mail"]
+    ended = history.read(ITEMS).where("queue in ('drained', 'obliterated')").collect()
+    assert [row["state"] for row in ended] == ["removed"] * 8

@@ -1,0 +1,74 @@
+"""What Spark's tasks complain about reaches people as one sentence."""
+
+import subprocess
+from types import SimpleNamespace
+
+import pytest
+from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from waystation.cli.failures import exit_code
+from waystation.core.errors import StoreUnreachable
+from waystation.pipeline.errors import HeapExhausted, JavaDied, SparkFailed
+from waystation.pipeline.spark.errors import in_our_words
+
+
+def test_an_error_of_ours_comes_through_as_it_was_raised(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([("a", "send")], "key string, name string")
+    options = {"queue": "mail", "batch": "b", "url": "redis://127.0.0.1:1"}
+    writer = rows.write.format("waystation.jobs").options(**options).mode("append")
+    with pytest.raises(StoreUnreachable, match=r"^[^\n]+$"), in_our_words():
+        writer.save()
+
+
+def test_what_spark_itself_says_is_cut_to_its_first_line(spark: SparkSession) -> None:
+    failing = spark.range(1).select(F.raise_error(F.lit("no such luck")))
+    wanted = r"^Spark did not finish: [^\n]*no such luck"
+    with pytest.raises(SparkFailed, match=wanted), in_our_words():
+        failing.collect()
+
+
+def test_what_a_library_raised_in_a_task_is_told_without_the_way_it_came(
+    spark: SparkSession,
+) -> None:
+    def fail(_: object) -> int:
+        raise ZeroDivisionError("one by none")
+
+    with pytest.raises(SparkFailed, match=r"^Spark did not finish: one by none$"), in_our_words():
+        spark.sparkContext.parallelize([1], 1).map(fail).collect()
+
+
+def test_a_heap_that_is_too_small_is_told_with_what_to_do(spark: SparkSession) -> None:
+    failing = spark.range(1).select(F.raise_error(F.lit("java.lang.OutOfMemoryError: Java heap")))
+    with pytest.raises(HeapExhausted, match=r"pipeline\.driver_memory"), in_our_words():
+        failing.collect()
+
+
+@pytest.mark.parametrize(
+    ("code", "how"),
+    [
+        (
+            -9,
+            r"was killed by signal 9; that is what a machine or a container does that has run out",
+        ),
+        (-11, r"was killed by signal 11\. Its heap is set by pipeline\.driver_memory"),
+        (52, r"ended with exit code 52\. Its heap is set by pipeline\.driver_memory"),
+    ],
+)
+@pytest.mark.parametrize("error", [ConnectionRefusedError(111, "refused"), EOFError(), Py4JError()])
+def test_a_java_that_has_died_is_told_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, code: int, how: str, error: Exception
+) -> None:
+    ended = subprocess.Popen(["sh", "-c", f"kill {code} $$" if code < 0 else f"exit {code}"])
+    monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=ended))
+    with pytest.raises(JavaDied, match=how) as told, in_our_words():
+        raise error
+    assert "nothing lost and nothing twice" in str(told.value)
+    assert exit_code(told.value) == 5
+
+
+def test_an_error_that_has_nothing_to_do_with_java_is_left_alone(spark: SparkSession) -> None:
+    with pytest.raises(PermissionError), in_our_words():
+        raise PermissionError("not yours")
