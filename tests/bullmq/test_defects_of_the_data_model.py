@@ -14,9 +14,9 @@ import pytest
 from tests.bullmq.hands import Hands, hands_on
 from tests.bullmq.literal.systems import Literal, Ours, System
 from waystation.bullmq.events import QueueEvents
-from waystation.bullmq.finishes import JobFailed
 from waystation.bullmq.options import Backoff, JobOptions
 from waystation.core import codec
+from waystation.core.errors import JobFailed
 from waystation.core.outcome import Done
 
 TAKEN_LITERALLY = pytest.mark.xfail(

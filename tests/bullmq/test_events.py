@@ -15,9 +15,15 @@ from tests.support.listening import blocked_on, first
 from tests.support.patience import LIMIT_S
 from waystation.bullmq.event import QueueEvent, read_event
 from waystation.bullmq.events import NOW, START, QueueEvents, QueueEventsProducer
-from waystation.bullmq.finishes import JobFailed
 from waystation.bullmq.keys import QueueKeys
-from waystation.core.errors import InvalidOption, NotFound, StoreUnreachable, TimedOut, WrongType
+from waystation.core.errors import (
+    InvalidOption,
+    JobFailed,
+    NotFound,
+    StoreUnreachable,
+    TimedOut,
+    WrongType,
+)
 from waystation.core.store import embedded
 from waystation.core.store.connection import StoreOptions, connect
 

@@ -6,13 +6,13 @@ import pytest
 
 from tests.bullmq.hands import Hands
 from waystation.bullmq.events import QueueEvents
-from waystation.bullmq.finishes import JobFailed
 from waystation.bullmq.job import Job
 from waystation.bullmq.options import Deduplication
 from waystation.bullmq.queue import Queue
 from waystation.core.errors import (
     InvalidInput,
     InvalidOption,
+    JobFailed,
     LeaseLost,
     NotFound,
     TimedOut,

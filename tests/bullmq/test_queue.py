@@ -4,12 +4,13 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from tests.bullmq.hands import Hands
 from waystation.bullmq import adding
-from waystation.bullmq.adding import NewJob, NotAdded
+from waystation.bullmq.adding import NewJob
 from waystation.bullmq.options import Backoff, Deduplication, JobOptions, Parent, wire_options
 from waystation.bullmq.queue import Queue
 from waystation.core.errors import (
     InvalidInput,
     InvalidOption,
+    NotAdded,
     NotFound,
     PayloadTooLarge,
     StoreUnreachable,

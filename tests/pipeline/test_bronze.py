@@ -14,9 +14,9 @@ from redis import Redis
 from tests.pipeline.raw_streams import tell
 from tests.wire.conftest import LATEST, started
 from tests.wire.node import NodePeer
+from waystation.core.errors import CheckpointDamaged
 from waystation.core.events import from_bullmq
 from waystation.pipeline.bronze import checkpoint, ingest
-from waystation.pipeline.errors import CheckpointDamaged
 from waystation.pipeline.storage import delta
 from waystation.pipeline.tables import EVENTS, GAPS
 

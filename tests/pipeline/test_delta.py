@@ -13,10 +13,9 @@ from redis import Redis
 
 from tests.pipeline.disk import small_disk
 from tests.pipeline.raw_streams import ALL, tell
-from waystation.core.errors import InvalidInput
+from waystation.core.errors import InvalidInput, WrongSchema
 from waystation.pipeline.bronze.archive import ArchiveOptions, ArchiveStream
 from waystation.pipeline.bronze.sink import BronzeOptions, BronzeStream, Kept
-from waystation.pipeline.errors import WrongSchema
 from waystation.pipeline.storage import delta, parts
 from waystation.pipeline.storage.arrow import pa, pq, schema_of
 from waystation.pipeline.storage.delta import Identity

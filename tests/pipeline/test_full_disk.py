@@ -13,7 +13,7 @@ from redis import Redis
 
 from tests.pipeline.disk import small_disk
 from waystation.bullmq import Queue
-from waystation.pipeline.errors import DiskFull
+from waystation.core.errors import DiskFull
 from waystation.pipeline.history import History
 from waystation.pipeline.run import Ran, RunOptions, Silence, once
 from waystation.pipeline.sources.streams import EventOptions

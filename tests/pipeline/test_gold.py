@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from tests.pipeline import oracle, stories
 from tests.pipeline.stories import Told
-from waystation.pipeline.errors import TablesDisagree
+from waystation.core.errors import TablesDisagree
 from waystation.pipeline.gold.capacity import capacity
 from waystation.pipeline.gold.failures import failures
 from waystation.pipeline.gold.sketches import merged, percentile, sketch

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from waystation.pipeline.errors import JavaMissing
+from waystation.core.errors import JavaMissing
 from waystation.pipeline.spark import java
 from waystation.pipeline.spark.java import java_home
 

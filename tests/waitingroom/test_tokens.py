@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from joserfc import jws
 from joserfc.jwk import OctKey, OKPKey
 
-from waystation.core.errors import InvalidInput
-from waystation.waitingroom.errors import InvalidToken
+from waystation.core.errors import InvalidInput, InvalidToken
 from waystation.waitingroom.tokens import EnqueueTicket, Keyring, Kind, QueueTicket, SessionToken
 from waystation.waitingroom.visitor import Lane
 

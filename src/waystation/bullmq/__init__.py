@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from waystation.core.lazy import names_of
 
 if TYPE_CHECKING:
-    from waystation.bullmq.adding import NewJob, NotAdded
+    from waystation.bullmq.adding import NewJob
     from waystation.bullmq.errors import (
         DelayedError,
         RateLimitError,
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     )
     from waystation.bullmq.event import QueueEvent
     from waystation.bullmq.events import QueueEvents, QueueEventsProducer
-    from waystation.bullmq.finishes import JobFailed
     from waystation.bullmq.flows import FlowJob, FlowNode, FlowProducer
     from waystation.bullmq.gaps import Gap
     from waystation.bullmq.job import Job
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from waystation.bullmq.schedule import Schedule, Scheduler
     from waystation.bullmq.sync_job import SyncJob
     from waystation.bullmq.worker import Worker
+    from waystation.core.errors import JobFailed, NotAdded
     from waystation.core.store.client import open_store
     from waystation.core.store.connection import Store, StoreOptions
 
@@ -76,13 +76,13 @@ __getattr__ = names_of(
         "FlowProducer": "flows",
         "Gap": "gaps",
         "Job": "job",
-        "JobFailed": "finishes",
+        "JobFailed": "waystation.core.errors",
         "JobOptions": "options",
         "Keep": "options",
         "Limit": "limits",
         "ManualWorker": "manual",
         "NewJob": "adding",
-        "NotAdded": "adding",
+        "NotAdded": "waystation.core.errors",
         "Parent": "options",
         "Queue": "queue",
         "QueueEvent": "event",

@@ -16,7 +16,6 @@ from waystation.core.errors import (
     NotFound,
     PayloadTooLarge,
     WaystationError,
-    WorkError,
     WrongState,
 )
 from waystation.core.telemetry import traces
@@ -39,22 +38,6 @@ JobLike: TypeAlias = NewJob | tuple[str, Any] | tuple[str, Any, JobOptions | Non
 
 Packed: TypeAlias = tuple[bytes, bytes, bytes, bytes]
 """Name, data, options and wishes, as the script takes them."""
-
-
-class NotAdded(WorkError):
-    """Some of many jobs were refused; the others have been added."""
-
-    code = "NOT_ADDED"
-
-    def __init__(self, refused: Mapping[int, WaystationError], added: list[Job | None]) -> None:
-        place, reason = next(iter(refused.items()))
-        super().__init__(
-            f"{len(refused)} of {len(added)} jobs were refused, the first at {place}: {reason}"
-        )
-        self.refused = dict(refused)
-        """Why, by the place of the job among those given."""
-        self.added = added
-        """The jobs in the order given; None for those refused."""
 
 
 class Packer:

@@ -11,10 +11,10 @@ from waystation.bullmq.gaps import order
 from waystation.bullmq.keys import QueueKeys
 from waystation.core import codec
 from waystation.core.errors import (
+    JobFailed,
     NotFound,
     StoreUnreachable,
     TimedOut,
-    WorkError,
 )
 from waystation.core.options import at_least
 from waystation.core.store.script import Client, script
@@ -23,12 +23,6 @@ _LOOK_AGAIN_S = 5.0
 """Heals an end whose event was trimmed away before anybody read it."""
 
 _ENDS = ("completed", "failed", "removed")
-
-
-class JobFailed(WorkError):
-    """The job somebody waited for has failed for good; the message is its reason."""
-
-    code = "JOB_FAILED"
 
 
 class End(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from msgspec import UNSET
 
 from waystation.bullmq import adding, scripts
-from waystation.bullmq.adding import JobLike, NewJob, NotAdded, Packed, Packer
+from waystation.bullmq.adding import JobLike, NewJob, Packed, Packer
 from waystation.bullmq.administration import Administration
 from waystation.bullmq.getters import Getters
 from waystation.bullmq.job import Job, QueueRef
@@ -21,7 +21,7 @@ from waystation.bullmq.schedule import RepeatStrategy
 from waystation.bullmq.scheduling import Scheduling
 from waystation.bullmq.scripts import SERVER_TIME
 from waystation.core import codec
-from waystation.core.errors import StoreBusy, StoreError, WaystationError
+from waystation.core.errors import NotAdded, StoreBusy, StoreError, WaystationError
 from waystation.core.options import at_least
 from waystation.core.store.connection import Store
 

@@ -6,14 +6,8 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
-from waystation.core.errors import InvalidInput
+from waystation.core.errors import BrokenModule
 from waystation.core.failure import message_of
-
-
-class BrokenModule(InvalidInput):
-    """The user's module cannot be imported; the message has the file and the line."""
-
-    code = "BROKEN_MODULE"
 
 
 def import_module(name: str) -> ModuleType:

@@ -1,40 +1,64 @@
-"""Everything that can go wrong, each with one name.
+"""Errors: everything waystation raises, in one tree. The public address is `waystation.errors`.
 
     WaystationError
-    ├─ InvalidInput          somebody handed us a value we cannot take
+    ├─ InvalidInput             a value that cannot be accepted
     │  ├─ InvalidOption
     │  ├─ InvalidSetting
     │  ├─ InvalidUrl
+    │  ├─ InvalidToken
     │  ├─ PayloadTooLarge
+    │  ├─ BrokenModule
     │  └─ Malformed
-    ├─ StoreError            the server, or the way to it
+    │     └─ UnreadableData     is also Unrecoverable
+    ├─ StoreError               the server, or the connection to it
     │  ├─ StoreUnreachable
     │  ├─ StoreUnsuitable
     │  ├─ StoreBusy
     │  ├─ NotReplicated
     │  ├─ WrongType
     │  └─ ScriptFailed
-    └─ WorkError             one piece of work
-       ├─ NotFound
-       ├─ LeaseLost
-       ├─ WrongState
-       ├─ TimedOut
-       ├─ Cancelled
-       ├─ Unrecoverable
-       ├─ RateLimited
-       ├─ CircuitOpen
-       └─ NotLeader
+    ├─ WorkError                one job, or one step with it
+    │  ├─ NotAdded
+    │  ├─ NotFound
+    │  ├─ WrongState
+    │  ├─ LeaseLost
+    │  ├─ NotLeader
+    │  ├─ JobFailed
+    │  ├─ TimedOut
+    │  ├─ Cancelled
+    │  ├─ ProcessDied
+    │  ├─ CircuitOpen
+    │  ├─ RateLimited
+    │  │  └─ JobRateLimited     ┐
+    │  ├─ JobDelayed            │
+    │  ├─ JobWaiting            │ raised by a handler to say
+    │  ├─ JobWaitingForChildren │ what becomes of its job
+    │  └─ Unrecoverable         ┘
+    │     ├─ InvalidResult
+    │     └─ NoHandler
+    └─ HistoryError             Spark, or the history that it keeps
+       ├─ JavaMissing
+       ├─ SparkNotStarted
+       ├─ SparkFailed
+       ├─ JavaDied
+       ├─ HeapExhausted
+       ├─ DiskFull
+       ├─ CheckpointDamaged
+       ├─ HistoryCut
+       ├─ WrongSchema
+       └─ TablesDisagree
 
-The code is the error's one name everywhere: a script replies with it, a metric is labelled with
-it, HTTP reports it, the reference lists it.
+An error's code is its name outside Python: scripts reply with it, metrics are labelled with it,
+HTTP answers carry it, the reference lists it.
 """
 
 import reprlib
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 
 class WaystationError(Exception):
-    """Anything waystation itself reports as wrong."""
+    """The root: every error that waystation raises on purpose."""
 
     code: ClassVar[str] = "WAYSTATION_ERROR"
     by_code: ClassVar[dict[str, type["WaystationError"]]] = {}
@@ -45,14 +69,17 @@ class WaystationError(Exception):
 
     @classmethod
     def from_reply(cls, text: str) -> "WaystationError | None":
-        """Read a script's error reply, `CODE and a sentence`; None when it is not one of ours."""
+        """Read a script's error reply, `CODE and a sentence`; None when the code is not ours."""
         code, _, sentence = text.partition(" ")
         kind = cls.by_code.get(code.removeprefix("-"))
         return kind(sentence) if kind else None
 
 
+# Input
+
+
 class InvalidInput(WaystationError):
-    """A value that waystation cannot take."""
+    """A value that waystation cannot accept."""
 
     code = "INVALID_INPUT"
 
@@ -75,16 +102,31 @@ class InvalidUrl(InvalidInput):
     code = "INVALID_URL"
 
 
+class InvalidToken(InvalidInput):
+    """A waiting room's token that is forged, expired, revoked, or of another kind or room."""
+
+    code = "INVALID_TOKEN"
+
+
 class PayloadTooLarge(InvalidInput):
     """More bytes than the limit allows."""
 
     code = "PAYLOAD_TOO_LARGE"
 
 
+class BrokenModule(InvalidInput):
+    """The user's module cannot be imported; the message has the file and the line."""
+
+    code = "BROKEN_MODULE"
+
+
 class Malformed(InvalidInput):
-    """Bytes that do not say what they should."""
+    """Bytes that cannot be read as what they should be."""
 
     code = "MALFORMED"
+
+
+# The store
 
 
 class StoreError(WaystationError):
@@ -100,33 +142,33 @@ class StoreUnreachable(StoreError):
 
 
 class StoreUnsuitable(StoreError):
-    """The store answers, but must not be used as it is set up."""
+    """The store answers, but its configuration makes it unsafe to use."""
 
     code = "STORE_UNSUITABLE"
 
 
 class StoreBusy(StoreError):
-    """The store cannot take this call now; nothing happened, and it may be tried again."""
+    """The store cannot accept this call now; nothing happened, and it may be tried again."""
 
     code = "STORE_BUSY"
 
 
 class NotReplicated(StoreError):
-    """The store has taken it, but no replica has confirmed that in time."""
+    """The store has written it, but no replica has confirmed that in time."""
 
     code = "NOT_REPLICATED"
 
     def __init__(self, message: str, stored: Any = None) -> None:
         super().__init__(message)
         self.stored = stored
-        """What the step answered, such as the ids of what was added."""
+        """The result of the call, such as the ids of what was added."""
 
     def __str__(self) -> str:
         return f"{super().__str__()}; stored: {reprlib.repr(self.stored)}"
 
 
 class WrongType(StoreError):
-    """A key holds another type than it should; nothing happened until somebody repairs it."""
+    """A key holds another type than it should; nothing was written, the key needs repair."""
 
     code = "WRONG_TYPE"
 
@@ -137,52 +179,83 @@ class ScriptFailed(StoreError):
     code = "SCRIPT_FAILED"
 
 
+# Jobs
+
+
 class WorkError(WaystationError):
-    """Something about one piece of work."""
+    """An error about one job, or about one step with it."""
 
     code = "WORK_ERROR"
 
 
+class NotAdded(WorkError):
+    """Some of many jobs were refused; the others have been added."""
+
+    code = "NOT_ADDED"
+
+    def __init__(self, refused: Mapping[int, WaystationError], added: list[Any]) -> None:
+        place, reason = next(iter(refused.items()))
+        super().__init__(
+            f"{len(refused)} of {len(added)} jobs were refused, the first at {place}: {reason}"
+        )
+        self.refused = dict(refused)
+        """The reasons, by the position of the job among those given."""
+        self.added = added
+        """The jobs in the order given; None for those refused."""
+
+
 class NotFound(WorkError):
-    """There is no such work."""
+    """There is no such job."""
 
     code = "NOT_FOUND"
 
 
-class LeaseLost(WorkError):
-    """Somebody else holds the work now; whatever we did with it does not count."""
-
-    code = "LEASE_LOST"
-
-
 class WrongState(WorkError):
-    """The work is not in a state that allows this step."""
+    """The job is not in a state that allows this step."""
 
     code = "WRONG_STATE"
 
 
+class LeaseLost(WorkError):
+    """Another worker holds the job now; this worker's result is refused."""
+
+    code = "LEASE_LOST"
+
+
+class NotLeader(WorkError):
+    """Another process leads now; this step is its to do."""
+
+    code = "NOT_LEADER"
+
+
+class JobFailed(WorkError):
+    """The job that was waited for has failed for good; the message is its reason."""
+
+    code = "JOB_FAILED"
+
+
 class TimedOut(WorkError):
-    """A handler took longer than it may."""
+    """A handler ran longer than its timeout."""
 
     code = "TIMED_OUT"
 
 
 class Cancelled(WorkError):
-    """Somebody asked for the work to be stopped."""
+    """The job was cancelled on request."""
 
     code = "CANCELLED"
 
 
-class Unrecoverable(WorkError):
-    """A handler says that trying again will not help."""
+class ProcessDied(WorkError):
+    """The process that ran a handler ended before the handler did."""
 
-    code = "UNRECOVERABLE"
+    code = "PROCESS_DIED"
 
 
-class InvalidResult(Unrecoverable):
-    """What a handler returned cannot be stored; running it again would not change that."""
+class CircuitOpen(WorkError):
+    """Too many calls have failed lately; nothing is tried until the pause is over."""
 
-    code = "INVALID_RESULT"
+    code = "CIRCUIT_OPEN"
 
 
 class RateLimited(WorkError):
@@ -195,13 +268,118 @@ class RateLimited(WorkError):
         self.retry_after_ms = retry_after_ms
 
 
-class CircuitOpen(WorkError):
-    """Too much has failed lately; nothing is tried until the pause is over."""
+class JobRateLimited(RateLimited):
+    """Raised by a handler: the job waits at the head of its queue until the rate limit is over."""
 
-    code = "CIRCUIT_OPEN"
+    code = "JOB_RATE_LIMITED"
 
 
-class NotLeader(WorkError):
-    """Somebody else leads now; this step belongs to them."""
+class JobDelayed(WorkError):
+    """Raised by a handler that has delayed its job; the attempt does not count."""
 
-    code = "NOT_LEADER"
+    code = "JOB_DELAYED"
+
+
+class JobWaiting(WorkError):
+    """Raised by a handler that has put its job back into the queue; the attempt does not count."""
+
+    code = "JOB_WAITING"
+
+
+class JobWaitingForChildren(WorkError):
+    """Raised by a handler whose job waits for its children; the attempt does not count."""
+
+    code = "JOB_WAITING_FOR_CHILDREN"
+
+
+class Unrecoverable(WorkError):
+    """Raised by a handler: the job fails for good, whatever attempts are left."""
+
+    code = "UNRECOVERABLE"
+
+
+class UnreadableData(Malformed, Unrecoverable):
+    """The data of a job is not JSON; the job fails for good, because its data will not change."""
+
+    code = "UNREADABLE_DATA"
+
+
+class InvalidResult(Unrecoverable):
+    """The result of a handler cannot be stored; running it again would not change that."""
+
+    code = "INVALID_RESULT"
+
+
+class NoHandler(Unrecoverable):
+    """No handler is registered for such a job."""
+
+    code = "NO_HANDLER"
+
+
+# The history
+
+
+class HistoryError(WaystationError):
+    """An error about the history, or about Spark, which keeps it."""
+
+    code = "HISTORY_ERROR"
+
+
+class JavaMissing(HistoryError):
+    """There is no Java that Spark can run on."""
+
+    code = "JAVA_MISSING"
+
+
+class SparkNotStarted(HistoryError):
+    """Spark could not be started; the message ends with Spark's own."""
+
+    code = "SPARK_NOT_STARTED"
+
+
+class SparkFailed(HistoryError):
+    """Spark could not finish a job; the message ends with Spark's own."""
+
+    code = "SPARK_FAILED"
+
+
+class JavaDied(HistoryError):
+    """The Java process that Spark runs in has ended; what was committed is whole."""
+
+    code = "JAVA_DIED"
+
+
+class HeapExhausted(HistoryError):
+    """Spark needs more memory than its Java may use; what was committed is whole."""
+
+    code = "HEAP_EXHAUSTED"
+
+
+class DiskFull(HistoryError):
+    """No space is left on the disk; what was committed before is whole."""
+
+    code = "DISK_FULL"
+
+
+class CheckpointDamaged(HistoryError):
+    """A checkpoint that cannot be continued without losing or repeating something."""
+
+    code = "CHECKPOINT_DAMAGED"
+
+
+class HistoryCut(HistoryError):
+    """A table's log no longer reaches back far enough; what was folded from it must be rebuilt."""
+
+    code = "HISTORY_CUT"
+
+
+class WrongSchema(HistoryError):
+    """A table's columns are not those that this version writes; nothing was written."""
+
+    code = "WRONG_SCHEMA"
+
+
+class TablesDisagree(HistoryError):
+    """A table lacks rows that another table proves it must have, or has too many."""
+
+    code = "TABLES_DISAGREE"

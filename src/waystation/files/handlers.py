@@ -5,7 +5,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from waystation.core.errors import InvalidOption
+from waystation.core.errors import InvalidOption, NoHandler
 from waystation.core.options import of_kind
 from waystation.core.runtime.calls import is_cancelled as is_cancelled
 from waystation.core.runtime.handlers import Handler, handler_of
@@ -13,7 +13,6 @@ from waystation.core.telemetry.traces import Traces, carrier_from_ids
 from waystation.files.globs import Globs, path_in
 from waystation.files.handover import Handles
 from waystation.files.job import Job
-from waystation.files.trouble import NoHandler
 
 FileHandler: TypeAlias = Callable[[Job], Any]
 """Takes the job; `async def` runs on the loop, plain `def` in a thread.

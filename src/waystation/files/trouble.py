@@ -3,7 +3,7 @@
 import errno
 from enum import StrEnum
 
-from waystation.core.errors import Cancelled, Malformed, TimedOut, Unrecoverable
+from waystation.core.errors import Cancelled, Malformed, NoHandler, TimedOut, Unrecoverable
 
 
 class Reason(StrEnum):
@@ -19,12 +19,6 @@ class Reason(StrEnum):
     INFRASTRUCTURE = "INFRASTRUCTURE"
     HANDLER_ERROR = "HANDLER_ERROR"
     ABANDONED = "ABANDONED"
-
-
-class NoHandler(Unrecoverable):
-    """Nobody here knows what to do with such a file."""
-
-    code = "NO_HANDLER"
 
 
 FINAL = frozenset({Reason.MALFORMED, Reason.VANISHED, Reason.NO_HANDLER, Reason.UNRECOVERABLE})

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from waystation.core.clock import Clock
-from waystation.core.errors import InvalidOption
+from waystation.core.errors import InvalidOption, NoHandler
 from waystation.core.store import faults
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import get_logger
@@ -20,7 +20,7 @@ from waystation.files.keys import FileKeys
 from waystation.files.options import WorkOptions
 from waystation.files.records import Record, dead
 from waystation.files.scripts import SERVER_TIME
-from waystation.files.trouble import NoHandler, Reason
+from waystation.files.trouble import Reason
 
 _log = get_logger(__name__)
 

@@ -14,9 +14,8 @@ from typing import Any, NoReturn, Self, TypeVar, cast
 import msgspec
 from joserfc.errors import JoseError
 
-from waystation.core.errors import InvalidInput
+from waystation.core.errors import InvalidInput, InvalidToken
 from waystation.core.identity import Bits
-from waystation.waitingroom.errors import InvalidToken
 from waystation.waitingroom.signatures import Pair, Secret, SigningKey
 from waystation.waitingroom.visitor import Lane
 

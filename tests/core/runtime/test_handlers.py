@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from tests.support.patience import LIMIT_S
-from waystation.core.errors import Cancelled, InvalidOption, TimedOut
+from waystation.core.errors import Cancelled, InvalidOption, ProcessDied, TimedOut
 from waystation.core.outcome import Done, Failed, Outcome
 from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.memory import Entry, MemorySource
-from waystation.core.runtime.processes import ProcessDied, Processes
+from waystation.core.runtime.processes import Processes
 from waystation.core.runtime.threads import Threads
 from waystation.core.runtime.worker import Worker, WorkerOptions
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 from waystation.cli import compose
-from waystation.cli.modules import BrokenModule, import_module
+from waystation.cli.modules import import_module
 from waystation.cli.settings import Settings
 from waystation.cli.settings.files import FilesSettings, RedisSettings
 from waystation.cli.settings.files_load import LoadedFiles
 from waystation.cli.settings.sections import TelemetrySettings
 from waystation.core.breaker import BreakerOptions
-from waystation.core.errors import InvalidSetting, StoreUnreachable
+from waystation.core.errors import BrokenModule, InvalidSetting, StoreUnreachable
 from waystation.core.store.connection import Store, StoreOptions, connect
 from waystation.core.store.reconnect import Reconnect
 from waystation.files.handlers import registered

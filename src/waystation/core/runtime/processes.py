@@ -10,7 +10,7 @@ from multiprocessing.process import BaseProcess
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from waystation.core.errors import Unrecoverable, WorkError
+from waystation.core.errors import ProcessDied, Unrecoverable, WorkError
 from waystation.core.failure import note_trace
 from waystation.core.runtime.calls import CALL, DONE, Call, Calls, connected_to, handler_has_ended
 from waystation.core.runtime.threads import Threads
@@ -22,12 +22,6 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 
 Answer: TypeAlias = tuple[Any, BaseException | None]
 """What a function gave, or what it raised."""
-
-
-class ProcessDied(WorkError):
-    """The process that ran a handler ended before the handler did."""
-
-    code = "PROCESS_DIED"
 
 
 class Processes:

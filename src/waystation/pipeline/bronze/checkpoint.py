@@ -5,8 +5,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from waystation.core.errors import Malformed, WaystationError
-from waystation.pipeline.errors import CheckpointDamaged
+from waystation.core.errors import CheckpointDamaged, Malformed, WaystationError
 from waystation.pipeline.sources.offsets import Place, read
 
 _OWN = "waystation.json"

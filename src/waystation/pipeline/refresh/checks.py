@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from waystation.core.errors import TablesDisagree
 from waystation.core.events import Line
-from waystation.pipeline.errors import TablesDisagree
 from waystation.pipeline.gold.ledger import arrival
 from waystation.pipeline.history import History, Hours
 from waystation.pipeline.silver.items import ENDED

@@ -12,8 +12,7 @@ from py4j.protocol import (  # pyright: ignore[reportMissingTypeStubs]
 )
 from pyspark.errors import PySparkException
 
-from waystation.core.errors import WaystationError
-from waystation.pipeline.errors import DiskFull, HeapExhausted, JavaDied, SparkFailed
+from waystation.core.errors import DiskFull, HeapExhausted, JavaDied, SparkFailed, WaystationError
 from waystation.pipeline.spark import process
 
 PATIENCE_S = 5.0

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from waystation.pipeline.errors import JavaMissing
+from waystation.core.errors import JavaMissing
 
 OLDEST = 17
 CACHE = "WAYSTATION_CACHE"

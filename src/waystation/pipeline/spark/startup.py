@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from waystation.pipeline.errors import SparkNotStarted
+from waystation.core.errors import SparkNotStarted
 from waystation.pipeline.spark import process
 from waystation.pipeline.spark.session import SessionOptions, build
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from deltalake import DeltaTable
 
-from waystation.pipeline.errors import HistoryCut
+from waystation.core.errors import HistoryCut
 from waystation.pipeline.storage import delta
 
 

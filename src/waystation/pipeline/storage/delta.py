@@ -17,7 +17,7 @@ from deltalake.transaction import AddAction
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from waystation.pipeline.errors import WrongSchema
+from waystation.core.errors import WrongSchema
 from waystation.pipeline.storage.arrow import pa, pc, schema_of
 from waystation.pipeline.storage.parts import Part, filesystem
 from waystation.pipeline.tables import Table

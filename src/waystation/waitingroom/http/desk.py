@@ -10,8 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from waystation.core.clock import Clock, SystemClock
-from waystation.core.errors import InvalidOption
-from waystation.waitingroom.errors import InvalidToken
+from waystation.core.errors import InvalidOption, InvalidToken
 from waystation.waitingroom.http.framework.addresses import networks
 from waystation.waitingroom.http.framework.exchange import Request
 from waystation.waitingroom.http.framework.problems import Problem

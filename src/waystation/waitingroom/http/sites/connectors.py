@@ -9,8 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from waystation.core import codec
-from waystation.core.errors import InvalidInput, Malformed, NotFound
-from waystation.waitingroom.errors import InvalidToken
+from waystation.core.errors import InvalidInput, InvalidToken, Malformed, NotFound
 from waystation.waitingroom.http.desk import Desk
 from waystation.waitingroom.http.framework.endpoints import Endpoint, endpoint, offered, stated
 from waystation.waitingroom.http.framework.exchange import (

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from waystation.core.errors import InvalidInput, NotFound
-from waystation.waitingroom.errors import InvalidToken
+from waystation.core.errors import InvalidInput, InvalidToken, NotFound
 from waystation.waitingroom.http import bodies
 from waystation.waitingroom.http.desk import Desk, audience_of, subject_of
 from waystation.waitingroom.http.framework.endpoints import Endpoint, endpoint, offered

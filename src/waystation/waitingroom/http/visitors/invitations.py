@@ -2,8 +2,8 @@
 
 import msgspec
 
+from waystation.core.errors import InvalidToken
 from waystation.waitingroom.codes import Codes
-from waystation.waitingroom.errors import InvalidToken
 from waystation.waitingroom.http.bodies import Enqueue
 from waystation.waitingroom.http.desk import Desk
 from waystation.waitingroom.http.framework.exchange import Request
