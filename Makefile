@@ -16,10 +16,10 @@ export WAYSTATION_CACHE := $(CURDIR)/.tools/cache
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test long check bench docs lock clean
+.PHONY: help demo test long check coverage bench docs lock clean
 
 help:
-	@awk -F ' *## *' '/^[a-z]+:.*## / { sub(/:.*/, "", $$1); printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ' *## *' '/^[a-z]+:.*## / { sub(/:.*/, "", $$1); printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 demo: ## Watch a small ticket sale, counted to the last ticket
 	$(READY) demo
@@ -40,13 +40,19 @@ check: ## Read the code without running it: style, types, who imports whom
 	@.venv/bin/pyright
 	@.venv/bin/lint-imports
 
+coverage: ## Run the tests and measure what they reach: a total, and build/coverage/html; ARGS as for test
+	$(READY) test
+	@mkdir -p build/coverage
+	@.venv/bin/pytest -n 2 --dist loadfile --randomly-seed=1 --cov --cov-report=term --cov-report=html $(ARGS)
+
 bench: ## Measure; BENCH=runtime picks one
 	$(READY) bench
 	@.venv/bin/python -m benchmarks $(BENCH)
 
-docs: ## Write the pages that come from the code: docs/reference and docs/tour
+docs: ## Write docs/reference and docs/tour from the code, then build the site into build/site
 	$(READY) test
 	@.venv/bin/python -m tools.pages
+	@.venv/bin/python -m tools.site
 
 lock: ## Pin the dependencies anew; UPGRADE=--upgrade takes the newest
 	$(READY) test
@@ -55,4 +61,4 @@ lock: ## Pin the dependencies anew; UPGRADE=--upgrade takes the newest
 	@$(PIN) --group setup -o requirements/uv.txt
 
 clean: ## Remove everything that the other commands have made
-	rm -rf .venv .tools .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	rm -rf .venv .tools .cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist

@@ -1,4 +1,4 @@
-"""What the pages tell people to type: it must be there."""
+"""The pages: every command, program, link and anchor on them, and their place on the site."""
 
 import re
 import shlex
@@ -11,11 +11,13 @@ import pytest
 from typer.main import get_group
 
 from tests.support.project import ROOT, tracked
+from tools import site
 from waystation.cli.mounts import MOUNTS, load
 from waystation.cli.root import app
 
 PAGES = tracked("*.md")
 FENCED = re.compile(r"```(?:\w*)\n(.*?)```", re.DOTALL)
+ANCHOR = re.compile(r"\]\((?P<page>[^)#\s]*)#(?P<name>[^)\s]+)\)")
 PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
 TYPED = re.compile(r"(?:^|(?<!from)[\s`(/])waystation ((?:[a-z-]|--)[^`\n#]*)")
 
@@ -85,3 +87,37 @@ def test_every_program_on_a_page_can_be_read_by_python(page: Path) -> None:
         # Two columns are for people.
         if "# celery" not in program:
             compile(f"async def main():\n{indent(program, '    ')}\n    pass", str(page), "exec")
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, made as a forge makes them."""
+    headings = re.findall(r"^#+ +(.+?) *$", FENCED.sub("", page.read_text()), re.MULTILINE)
+    found: list[str] = []
+    for heading in headings:
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        name = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+        found.append(f"{name}-{found.count(name)}" if name in found else name)
+    return set(found)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_anchor_in_a_link_is_a_heading(page: Path) -> None:
+    links = [
+        (page.parent / to if to else page, name)
+        for to, name in ANCHOR.findall(FENCED.sub("", page.read_text()))
+        if "://" not in to and (not to or to.endswith(".md"))
+    ]
+    assert [f"{to.name}#{name}" for to, name in links if name not in anchors(to)] == []
+
+
+def test_the_sites_navigation_holds_every_page_once() -> None:
+    assert sorted(site.navigation()) == sorted(site.pages())
+
+
+def test_on_the_site_links_lead_to_its_pages_or_to_the_forge(tmp_path: Path) -> None:
+    site.lay_out(tmp_path / "pages")
+    home = (tmp_path / "pages" / "index.md").read_text()
+    assert "](docs/" not in home
+    for page in (tmp_path / "pages").rglob("*.md"):
+        for to in re.findall(r"\]\(([^)\s#]+)", FENCED.sub("", page.read_text())):
+            assert "://" in to or (page.parent / to).exists(), f"{page.name}: {to}"
