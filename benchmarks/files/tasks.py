@@ -21,9 +21,9 @@ from waystation.core.telemetry.metrics import Metrics
 from waystation.files import FileWorkerOptions, Handlers, Job, Layout, Producer, Queue
 from waystation.files import Worker as FileWorker
 from waystation.files.claims import FileSource
-from waystation.files.intake import entry
+from waystation.files.directory.intake import entry
+from waystation.files.directory.scan import Found, ScanOptions, Walk
 from waystation.files.producer import ProducerOptions
-from waystation.files.scan import Found, ScanOptions, Walk
 
 BATCH = 100
 

@@ -10,13 +10,13 @@ from waystation.core.breaker import BreakerOptions
 from waystation.core.clock import HandClock
 from waystation.core.store.connection import Store, connect
 from waystation.files import job as jobs
-from waystation.files import scripts
 from waystation.files.claims import FileSource
-from waystation.files.handover import Handles
-from waystation.files.keys import FileKeys
-from waystation.files.meter import Meter
+from waystation.files.fetch.unmatched import Handles
+from waystation.files.metrics import Meter
 from waystation.files.options import Layout, WorkOptions
-from waystation.files.upkeep import Reaper
+from waystation.files.redis import scripts
+from waystation.files.redis.keys import FileKeys
+from waystation.files.upkeep.reaper import Reaper
 
 REMEMBER_MS = 3_600_000
 

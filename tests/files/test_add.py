@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from tests.files.hands import Hands, hands_on
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.files import job as jobs
-from waystation.files.intake import entry
-from waystation.files.keys import FileKeys
+from waystation.files.directory.intake import entry
+from waystation.files.directory.scan import Found, ScanOptions
 from waystation.files.options import Layout
 from waystation.files.producer import Producer, ProducerOptions
 from waystation.files.queue import Queue
-from waystation.files.scan import Found, ScanOptions
+from waystation.files.redis.keys import FileKeys
 
 
 async def test_a_path_and_its_priority_are_put_in_line(hands: Hands, tmp_path: Path) -> None:

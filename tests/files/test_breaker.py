@@ -11,7 +11,7 @@ from waystation.core.runtime.claim import Claim, Settled
 from waystation.core.telemetry.metrics import Metrics
 from waystation.files.claims import FileSource
 from waystation.files.job import Job
-from waystation.files.meter import Meter
+from waystation.files.metrics import Meter
 
 OPTIONS = BreakerOptions(failure_threshold=0.5, min_samples=4, window_s=60, cooldown_s=30)
 AWAY = OSError(5, "input/output error")

@@ -10,10 +10,10 @@ from tests.files.literal.producer import KEY, literal_allow, literal_scan
 from tests.files.literal.worker import COMPLETED, LiteralWorker, literal_reap
 from waystation.core.outcome import Done
 from waystation.core.runtime.claim import Settled
+from waystation.files.directory.scan import ScanOptions
 from waystation.files.options import Layout
 from waystation.files.producer import Producer, ProducerOptions
 from waystation.files.queue import Queue
-from waystation.files.scan import ScanOptions
 
 RAW = b'{"id":"7","filepath":"/a","retries":0,"priority":"low"}'
 

@@ -19,7 +19,7 @@ from waystation.core.breaker import BreakerOptions
 from waystation.core.clock import HandClock
 from waystation.core.telemetry import logs
 from waystation.core.telemetry.metrics import Metrics
-from waystation.files.gates import Gates
+from waystation.files.fetch.plan import Gates
 from waystation.files.options import Layout
 
 TAKEN_LITERALLY = pytest.mark.xfail(

@@ -10,8 +10,9 @@ from tests.support.patience import LIMIT_S
 from waystation.core.errors import StoreUnreachable
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Settled
-from waystation.files import scripts, wake
+from waystation.files import wake
 from waystation.files.claims import FileSource
+from waystation.files.redis import scripts
 
 
 async def fetched(source: FileSource, count: int) -> list[str]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waystation.core.errors import InvalidOption
-from waystation.files.globs import Globs
+from waystation.files.directory.globs import Globs
 
 
 @pytest.mark.parametrize(

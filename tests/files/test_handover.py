@@ -16,13 +16,13 @@ from waystation.core.breaker import BreakerOptions
 from waystation.core.errors import InvalidOption, StoreError, StoreUnreachable
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Claim, Settled
-from waystation.files import handover
 from waystation.files.claims import FileSource
+from waystation.files.fetch import unmatched as handover
 from waystation.files.handlers import Handlers
 from waystation.files.job import Job
 from waystation.files.options import ReaperOptions, WorkOptions
 from waystation.files.queue import Queue
-from waystation.files.scripts import Settlement
+from waystation.files.redis.scripts import Settlement
 from waystation.files.worker import FileWorkerOptions, Worker
 
 

@@ -21,13 +21,13 @@ from waystation.core.telemetry import logs
 from waystation.core.telemetry.metrics import Metrics
 from waystation.core.telemetry.traces import Traces
 from waystation.files import job as jobs
+from waystation.files.directory.scan import ScanOptions
 from waystation.files.handlers import Handlers
 from waystation.files.options import ReaperOptions, WorkOptions
 from waystation.files.producer import Producer, ProducerOptions
 from waystation.files.queue import Queue
-from waystation.files.scan import ScanOptions
-from waystation.files.trouble import Reason
-from waystation.files.upkeep import sample_lengths
+from waystation.files.reasons import Reason
+from waystation.files.upkeep.reaper import sample_lengths
 from waystation.files.worker import FileWorkerOptions, Worker
 
 LOW = "jobqueue:low_priority"

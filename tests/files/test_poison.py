@@ -13,12 +13,12 @@ from waystation.core.outcome import Done
 from waystation.core.runtime.claim import Settled
 from waystation.core.telemetry.metrics import Metrics
 from waystation.files import job as jobs
+from waystation.files.directory.scan import ScanOptions, Skip
 from waystation.files.handlers import Handlers
-from waystation.files.meter import Meter
+from waystation.files.metrics import Meter
 from waystation.files.options import WorkOptions
 from waystation.files.producer import Producer, ProducerOptions
 from waystation.files.queue import Queue
-from waystation.files.scan import ScanOptions, Skip
 from waystation.files.worker import FileWorkerOptions, Worker
 
 POISON = b'{"id": 7, "filepath": '

@@ -11,10 +11,10 @@ from tests.files.hands import Hands
 from tests.support.patience import LIMIT_S
 from waystation.core.errors import InvalidOption
 from waystation.core.telemetry.metrics import Metrics
+from waystation.files.directory.scan import ScanOptions, Skip
 from waystation.files.options import QueueOptions
 from waystation.files.producer import Producer, ProducerOptions
 from waystation.files.queue import Queue
-from waystation.files.scan import ScanOptions, Skip
 
 
 def producer(hands: Hands, root: Path, settle_s: float = 0, **options: Any) -> Producer:
@@ -129,7 +129,7 @@ async def test_a_watched_directory_is_followed(hands: Hands, tmp_path: Path) -> 
 async def test_a_directory_nobody_tells_about_is_walked_now_and_then(
     hands: Hands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("waystation.files.inotify.sys.platform", "plan9")
+    monkeypatch.setattr("waystation.files.directory.watch.sys.platform", "plan9")
     made = producer(hands, tmp_path, rescan_s=0.05)
     watching = asyncio.create_task(made.watch())
     await asyncio.sleep(0.05)

@@ -9,11 +9,11 @@ from tests.files.hands import Hands
 from waystation.core.errors import InvalidOption
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Settled
-from waystation.files import scripts
-from waystation.files.intake import entry
+from waystation.files.directory.intake import entry
+from waystation.files.directory.scan import Found
 from waystation.files.job import Job
 from waystation.files.queue import Queue
-from waystation.files.scan import Found
+from waystation.files.redis import scripts
 
 
 async def bury(hands: Hands, count: int) -> list[str]:

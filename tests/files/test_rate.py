@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.files.hands import REMEMBER_MS, Hands
-from waystation.files import scripts
-from waystation.files.intake import burst_of
+from waystation.files.directory.intake import burst_of
+from waystation.files.redis import scripts
 
 NAMELESS = ("", 2, "id", "{}", "/a", 0)
 """A file that is always new."""

@@ -13,10 +13,10 @@ from waystation.core.outcome import Done
 from waystation.core.runtime.claim import Settled
 from waystation.core.runtime.loop import Loop
 from waystation.core.telemetry.metrics import Metrics
-from waystation.files import orphans
 from waystation.files.options import Layout, ReaperOptions
 from waystation.files.queue import Queue
-from waystation.files.upkeep import Reaper
+from waystation.files.upkeep import orphans
+from waystation.files.upkeep.reaper import Reaper
 
 
 async def test_the_work_of_a_silent_worker_goes_back_to_where_it_came_from(hands: Hands) -> None:

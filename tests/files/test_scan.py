@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from waystation.core.errors import InvalidOption
-from waystation.files.scan import Found, ScanOptions, Skip, Walk
+from waystation.files.directory.scan import Found, ScanOptions, Skip, Walk
 
 NOW_NS = 2_000_000_000 * 10**9
 

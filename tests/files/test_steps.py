@@ -11,11 +11,11 @@ from waystation.core.errors import ScriptFailed
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Settled
 from waystation.core.telemetry.metrics import Metrics
-from waystation.files import scripts
-from waystation.files.intake import entry
+from waystation.files.directory.intake import entry
+from waystation.files.directory.scan import Found
 from waystation.files.queue import Queue
-from waystation.files.scan import Found
-from waystation.files.upkeep import promote_due
+from waystation.files.redis import scripts
+from waystation.files.upkeep.reaper import promote_due
 
 TWIN = b'{"id":"7","filepath":"/a","filesize":0,"priority":"low","retries":0}'
 

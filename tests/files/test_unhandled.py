@@ -5,9 +5,9 @@ from typing import Any
 
 from tests.files.hands import Hands
 from waystation.core.telemetry.metrics import Metrics
-from waystation.files import handover
+from waystation.files.fetch import unmatched as handover
 from waystation.files.queue import Queue
-from waystation.files.unhandled import Unhandled
+from waystation.files.upkeep.unmatched import Unhandled
 
 
 class Watch:

@@ -11,11 +11,11 @@ import pytest
 
 from tests.files.hands import Hands
 from tests.support.patience import LIMIT_S
-from waystation.files import intake, scan
-from waystation.files.confirmed import Confirmed
+from waystation.files.directory import intake, scan
+from waystation.files.directory.confirmed import Confirmed
+from waystation.files.directory.scan import Found, Known, ScanOptions, Skip, Walk
 from waystation.files.producer import Producer, ProducerOptions
 from waystation.files.queue import Queue
-from waystation.files.scan import Found, Known, ScanOptions, Skip, Walk
 
 THERE = 300
 
@@ -112,7 +112,7 @@ async def test_a_rescan_asks_the_store_for_nothing_that_it_has_confirmed(
 async def test_a_rescan_sees_what_nobody_told_of(
     hands: Hands, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("waystation.files.inotify.sys.platform", "plan9")
+    monkeypatch.setattr("waystation.files.directory.watch.sys.platform", "plan9")
     async with watching(hands, tree, rescan_s=0.02) as producer:
         await rescans(producer)
         (tree / "1" / "1.txt").write_text("changed in place")

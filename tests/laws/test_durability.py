@@ -18,8 +18,8 @@ from waystation.core.store.client import DURABILITY
 from waystation.core.store.connection import Store, StoreOptions, connect
 from waystation.core.store.durable import Durability
 from waystation.core.store.embedded import Ephemeral
-from waystation.files.intake import entry
-from waystation.files.scan import Found
+from waystation.files.directory.intake import entry
+from waystation.files.directory.scan import Found
 
 ON_TWO = StoreOptions(durability=Durability.REPLICA, replica_timeout=20.0)
 IMPATIENT = StoreOptions(durability=Durability.REPLICA, replica_timeout=0.05)

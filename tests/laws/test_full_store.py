@@ -10,8 +10,8 @@ from waystation import bullmq, files, routing
 from waystation.core.errors import StoreBusy
 from waystation.core.store.connection import connect
 from waystation.core.store.embedded import Ephemeral
-from waystation.files.intake import entry
-from waystation.files.scan import Found
+from waystation.files.directory.intake import entry
+from waystation.files.directory.scan import Found
 
 MANY = 5
 JOBS = [bullmq.NewJob("send")] * MANY

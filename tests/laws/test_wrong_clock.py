@@ -14,8 +14,8 @@ from waystation.core.outcome import Failed
 from waystation.core.runtime.claim import Settled, Source
 from waystation.core.store.connection import Store, connect
 from waystation.files.claims import FileSource
-from waystation.files.intake import entry
-from waystation.files.scan import Found
+from waystation.files.directory.intake import entry
+from waystation.files.directory.scan import Found
 from waystation.routing.claims import RoutingSource
 from waystation.routing.registry import Profile
 

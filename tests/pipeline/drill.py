@@ -19,8 +19,8 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from tests.pipeline.conftest import SMALL
+from waystation.files.directory.scan import ScanOptions
 from waystation.files.producer import ProducerOptions
-from waystation.files.scan import ScanOptions
 from waystation.pipeline.bronze import ingest
 from waystation.pipeline.bronze.sink import BronzeOptions, BronzeSink, BronzeStream
 from waystation.pipeline.file_scan import scan

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from redis import Redis
 
 from waystation.core.errors import InvalidInput
-from waystation.files.keys import FileKeys
+from waystation.files.redis.keys import FileKeys
 from waystation.pipeline.products import line_named
 from waystation.pipeline.products.files import FACTS, FILES, Entering, by_kind
 from waystation.pipeline.sources.batch_writer import BatchAdding

@@ -12,9 +12,9 @@ from redis import Redis
 
 from tests.pipeline.drill import Driver, plant
 from waystation.core.errors import InvalidInput, InvalidOption
+from waystation.files.directory.scan import ScanOptions
 from waystation.files.options import Layout
 from waystation.files.producer import ProducerOptions
-from waystation.files.scan import ScanOptions
 from waystation.pipeline.file_scan import scan
 from waystation.pipeline.file_scan.listing import Rules, Share, shares
 from waystation.pipeline.products.files import Entering, Setup

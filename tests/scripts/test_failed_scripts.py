@@ -26,7 +26,7 @@ WALKS: dict[str, Callable[[str], Awaitable[None]]] = {
     "waystation.core.store": core.walk,
     "waystation.pipeline.sources": pipeline.walk,
     "waystation.bullmq": bullmq.walk,
-    "waystation.files": files.walk,
+    "waystation.files.redis": files.walk,
     "waystation.routing": routing.walk,
     "waystation.waitingroom": waitingroom.walk,
 }

@@ -13,12 +13,12 @@ from waystation.core.lazy import names_of
 if TYPE_CHECKING:
     from waystation.core.store.client import open_store
     from waystation.core.store.connection import Store, StoreOptions
+    from waystation.files.directory.scan import ScanOptions
     from waystation.files.handlers import Handlers, handler, is_cancelled
     from waystation.files.job import Job
     from waystation.files.options import Layout, QueueOptions, ReaperOptions, WorkOptions
     from waystation.files.producer import Producer, ProducerOptions
     from waystation.files.queue import Queue
-    from waystation.files.scan import ScanOptions
     from waystation.files.worker import FileWorkerOptions, Worker
 
 __all__ = [
@@ -53,7 +53,7 @@ __getattr__ = names_of(
         "Queue": "queue",
         "QueueOptions": "options",
         "ReaperOptions": "options",
-        "ScanOptions": "scan",
+        "ScanOptions": "waystation.files.directory.scan",
         "Store": "waystation.core.store.connection",
         "StoreOptions": "waystation.core.store.connection",
         "WorkOptions": "options",

@@ -21,18 +21,18 @@ from waystation.core.runtime.tasks import end
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import describe, get_logger
-from waystation.files import scripts
 from waystation.files.doubts import Doubts
-from waystation.files.gates import Gates, Plan, resolve
-from waystation.files.handover import Handles, Handover, Picks
+from waystation.files.fetch.plan import Gates, Plan, resolve
+from waystation.files.fetch.reader import FileClaim, Reader
+from waystation.files.fetch.unmatched import Handles, Handover, Picks
 from waystation.files.job import Job
-from waystation.files.keys import FileKeys
-from waystation.files.meter import Meter
+from waystation.files.metrics import Meter
 from waystation.files.options import WorkOptions
-from waystation.files.reading import FileClaim, Reader
-from waystation.files.records import Record, as_stored, failure, handed_back, success
-from waystation.files.scripts import SERVER_TIME, Settlement
-from waystation.files.trouble import Reason, reason_of
+from waystation.files.reasons import Reason, reason_of
+from waystation.files.redis import scripts
+from waystation.files.redis.keys import FileKeys
+from waystation.files.redis.records import Record, as_stored, failure, handed_back, success
+from waystation.files.redis.scripts import SERVER_TIME, Settlement
 from waystation.files.wake import Wake
 
 _log = get_logger(__name__)

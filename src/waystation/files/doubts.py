@@ -13,8 +13,8 @@ from waystation.core.store import faults
 from waystation.core.store.script import Client
 from waystation.core.store.trail import newest_first
 from waystation.files.job import Job
-from waystation.files.keys import FileKeys
-from waystation.files.records import Record
+from waystation.files.redis.keys import FileKeys
+from waystation.files.redis.records import Record
 
 
 class Doubts:

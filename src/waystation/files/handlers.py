@@ -10,8 +10,8 @@ from waystation.core.options import of_kind
 from waystation.core.runtime.calls import is_cancelled as is_cancelled
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.telemetry.traces import Traces, carrier_from_ids
-from waystation.files.globs import Globs, path_in
-from waystation.files.handover import Handles
+from waystation.files.directory.globs import Globs, path_in
+from waystation.files.fetch.unmatched import Handles
 from waystation.files.job import Job
 
 FileHandler: TypeAlias = Callable[[Job], Any]

@@ -16,13 +16,13 @@ from waystation.core.errors import InvalidOption
 from waystation.core.telemetry.logs import get_logger
 from waystation.core.telemetry.metrics import Metrics
 from waystation.core.telemetry.traces import Traces
-from waystation.files.confirmed import Confirmed
-from waystation.files.inotify import Inotify
-from waystation.files.intake import Entry, burst_of, entry
+from waystation.files.directory.confirmed import Confirmed
+from waystation.files.directory.intake import Entry, burst_of, entry
+from waystation.files.directory.scan import Found, Known, ScanOptions, Skip, Walk, root_of
+from waystation.files.directory.watch import Inotify
 from waystation.files.options import Layout
 from waystation.files.queue import Queue
-from waystation.files.scan import Found, Known, ScanOptions, Skip, Walk, root_of
-from waystation.files.scripts import KNOWN, NEW, WAITS
+from waystation.files.redis.scripts import KNOWN, NEW, WAITS
 
 _log = get_logger(__name__)
 

@@ -17,14 +17,16 @@ from waystation.core.options import at_least
 from waystation.core.store import faults
 from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
-from waystation.files import handover, orphans, scripts
 from waystation.files import job as jobs
-from waystation.files.intake import Entry, Intake, entry
+from waystation.files.directory.intake import Entry, Intake, entry
+from waystation.files.directory.scan import Found, PathLike, looked_at
+from waystation.files.fetch import unmatched as handover
 from waystation.files.job import Job
-from waystation.files.keys import FileKeys
 from waystation.files.options import Layout, QueueOptions
-from waystation.files.scan import Found, PathLike, looked_at
-from waystation.files.scripts import NEW, SERVER_TIME
+from waystation.files.redis import scripts
+from waystation.files.redis.keys import FileKeys
+from waystation.files.redis.scripts import NEW, SERVER_TIME
+from waystation.files.upkeep import orphans
 
 PER_CALL = 500
 """Files put in line in one step."""

@@ -17,16 +17,16 @@ from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.metrics import Metrics
 from waystation.core.telemetry.traces import Traces
-from waystation.files import upkeep
 from waystation.files.claims import FileSource
-from waystation.files.gates import Gates
+from waystation.files.fetch.plan import Gates
 from waystation.files.handlers import Handlers, registered
 from waystation.files.job import Job
-from waystation.files.keys import FileKeys
-from waystation.files.meter import Meter
+from waystation.files.metrics import Meter
 from waystation.files.options import Layout, ReaperOptions, WorkOptions
-from waystation.files.unhandled import Unhandled
-from waystation.files.upkeep import Reaper
+from waystation.files.redis.keys import FileKeys
+from waystation.files.upkeep import reaper as upkeep
+from waystation.files.upkeep.reaper import Reaper
+from waystation.files.upkeep.unmatched import Unhandled
 
 PROMOTE_S = 1.0
 

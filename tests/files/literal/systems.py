@@ -11,8 +11,8 @@ from tests.files.hands import Hands
 from tests.files.literal.worker import COMPLETED, DEAD_LETTER, LiteralWorker, literal_reap
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Claim, Settled
-from waystation.files import scripts
 from waystation.files.job import Job
+from waystation.files.redis import scripts
 
 WORKER = "w1"
 

@@ -7,14 +7,14 @@ from typing import Any
 from tests.files.hands import Hands, hands_on
 from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Settled
-from waystation.files import scripts
 from waystation.files.claims import FileSource
-from waystation.files.handover import read
-from waystation.files.intake import entry
+from waystation.files.directory.intake import entry
+from waystation.files.directory.scan import Found
+from waystation.files.fetch.unmatched import read
 from waystation.files.queue import Queue
-from waystation.files.scan import Found
-from waystation.files.trouble import Reason
-from waystation.files.upkeep import promote_due
+from waystation.files.reasons import Reason
+from waystation.files.redis import scripts
+from waystation.files.upkeep.reaper import promote_due
 
 
 async def walk(url: str) -> None:

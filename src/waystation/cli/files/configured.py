@@ -16,10 +16,10 @@ from waystation.core.breaker import BreakerOptions
 from waystation.core.errors import BrokenModule, InvalidSetting, StoreUnreachable
 from waystation.core.store.connection import Store, StoreOptions, connect
 from waystation.core.store.reconnect import Reconnect
+from waystation.files.directory.scan import ScanOptions
 from waystation.files.handlers import registered
 from waystation.files.options import Layout, QueueOptions, ReaperOptions, WorkOptions
 from waystation.files.producer import ProducerOptions
-from waystation.files.scan import ScanOptions
 from waystation.files.worker import FileWorkerOptions
 
 

@@ -25,13 +25,13 @@ from waystation.core.runtime.service import serve
 from waystation.core.store.connection import Store
 from waystation.core.store.reconnect import Reconnect
 from waystation.core.telemetry.logs import describe, get_logger
+from waystation.files.directory.intake import burst_of, entry
+from waystation.files.directory.scan import Found
 from waystation.files.handlers import Handlers
-from waystation.files.intake import burst_of, entry
 from waystation.files.job import Job
 from waystation.files.options import Layout
 from waystation.files.producer import Producer, Tally
 from waystation.files.queue import Queue
-from waystation.files.scan import Found
 from waystation.files.worker import Worker
 
 _log = get_logger(__name__)

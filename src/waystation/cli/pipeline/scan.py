@@ -15,8 +15,8 @@ from waystation.cli.pipeline.session import CONF, MASTER, spark_session, store_u
 from waystation.cli.settings.files import FilesSettings
 from waystation.cli.settings.files_load import load_files
 from waystation.cli.watching import watching
+from waystation.files.directory.scan import Skip
 from waystation.files.producer import Priorities
-from waystation.files.scan import Skip
 from waystation.pipeline.file_scan import scan as scans
 from waystation.pipeline.file_scan.listing import Rules
 from waystation.pipeline.products.files import Setup

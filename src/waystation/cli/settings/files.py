@@ -7,7 +7,7 @@ from pydantic import Field, SecretStr, ValidationInfo, field_validator
 from waystation.cli.settings.section import Duration, Section, wanted
 from waystation.cli.settings.tracing import TracingSettings
 from waystation.core.errors import InvalidOption
-from waystation.files.globs import Globs
+from waystation.files.directory.globs import Globs
 
 
 class RedisSettings(Section):

@@ -15,11 +15,11 @@ import msgspec
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from waystation.files import job as jobs
-from waystation.files import scripts
-from waystation.files.globs import Globs
-from waystation.files.keys import FileKeys
+from waystation.files.directory.globs import Globs
+from waystation.files.directory.scan import Found, Skip, Walk, is_directory
 from waystation.files.producer import Priorities, ProducerOptions
-from waystation.files.scan import Found, Skip, Walk, is_directory
+from waystation.files.redis import scripts
+from waystation.files.redis.keys import FileKeys
 from waystation.pipeline.products.files import Setup
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.tables import BYTES

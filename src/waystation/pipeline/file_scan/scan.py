@@ -21,7 +21,7 @@ from pyspark.sql.types import TimestampType
 from waystation.core.errors import InvalidInput
 from waystation.core.events import Line
 from waystation.core.store import faults
-from waystation.files.scan import Skip, root_of
+from waystation.files.directory.scan import Skip, root_of
 from waystation.pipeline.file_scan import listing
 from waystation.pipeline.file_scan.listing import KNOWN, SCHEMA, Rules
 from waystation.pipeline.run import Silence, Watch

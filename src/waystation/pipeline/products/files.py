@@ -11,11 +11,11 @@ from pyspark.sql import functions as F
 from waystation.core.errors import InvalidInput, InvalidOption, Malformed
 from waystation.core.events import EventName, Line
 from waystation.files import job as jobs
-from waystation.files import scripts
-from waystation.files.intake import entry
-from waystation.files.keys import FileKeys
+from waystation.files.directory.intake import entry
+from waystation.files.directory.scan import Found
 from waystation.files.options import NAMESPACE, Layout, QueueOptions
-from waystation.files.scan import Found
+from waystation.files.redis import scripts
+from waystation.files.redis.keys import FileKeys
 from waystation.pipeline.products.facts import LineAnswer, LineFacts, listed
 from waystation.pipeline.tables import INSTANT, LONG, REAL, TEXT, Column, Layer, Table
 

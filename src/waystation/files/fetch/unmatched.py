@@ -13,8 +13,8 @@ from waystation.core.store import faults
 from waystation.core.store.script import Client
 from waystation.files import job as jobs
 from waystation.files.job import Job
-from waystation.files.keys import FileKeys
-from waystation.files.scripts import Settlement
+from waystation.files.redis.keys import FileKeys
+from waystation.files.redis.scripts import Settlement
 
 START = "0-0"
 PAGE = 100

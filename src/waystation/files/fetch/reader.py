@@ -7,12 +7,12 @@ from waystation.core.errors import Malformed
 from waystation.core.runtime.claim import Claim
 from waystation.core.telemetry.logs import describe, get_logger
 from waystation.files import job as jobs
-from waystation.files.handover import Handover
+from waystation.files.fetch.unmatched import Handover
 from waystation.files.job import Job
-from waystation.files.keys import FileKeys
-from waystation.files.meter import Meter
-from waystation.files.records import Record, dead, skipped
-from waystation.files.trouble import Reason
+from waystation.files.metrics import Meter
+from waystation.files.reasons import Reason
+from waystation.files.redis.keys import FileKeys
+from waystation.files.redis.records import Record, dead, skipped
 
 _log = get_logger(__name__)
 

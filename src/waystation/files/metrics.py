@@ -8,7 +8,7 @@ from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Claim, Refused, Settled
 from waystation.core.telemetry.metrics import BREAKER_STATE, Metrics
 from waystation.files.job import Job
-from waystation.files.trouble import Reason
+from waystation.files.reasons import Reason
 
 LINE = "files"
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from waystation.core.store.script import Client, raw, script
-from waystation.files.keys import FileKeys
+from waystation.files.redis.keys import FileKeys
 
 SERVER_TIME = ""
 """The value of `now` that lets the server say what time it is; tests bring their own."""

@@ -12,15 +12,16 @@ from waystation.core.store import faults
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import get_logger
 from waystation.core.telemetry.metrics import Metrics
-from waystation.files import handover, scripts
 from waystation.files import job as jobs
-from waystation.files.globs import Globs, path_in
-from waystation.files.handover import START, Entry
-from waystation.files.keys import FileKeys
+from waystation.files.directory.globs import Globs, path_in
+from waystation.files.fetch import unmatched as handover
+from waystation.files.fetch.unmatched import START, Entry
 from waystation.files.options import WorkOptions
-from waystation.files.records import Record, dead
-from waystation.files.scripts import SERVER_TIME
-from waystation.files.trouble import Reason
+from waystation.files.reasons import Reason
+from waystation.files.redis import scripts
+from waystation.files.redis.keys import FileKeys
+from waystation.files.redis.records import Record, dead
+from waystation.files.redis.scripts import SERVER_TIME
 
 _log = get_logger(__name__)
 

@@ -10,8 +10,8 @@ from typing import NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from waystation.core.errors import InvalidInput, InvalidOption
-from waystation.files.confirmed import Confirmed
-from waystation.files.globs import Globs
+from waystation.files.directory.confirmed import Confirmed
+from waystation.files.directory.globs import Globs
 
 KNOWN_AT_A_TIME = 1_000
 _NO_HASH = -1

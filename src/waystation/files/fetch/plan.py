@@ -6,8 +6,8 @@ from waystation.core.breaker import Breaker, BreakerOptions, Permit, State
 from waystation.core.clock import Clock
 from waystation.core.errors import CircuitOpen
 from waystation.core.telemetry.logs import get_logger
-from waystation.files.meter import Meter
-from waystation.files.trouble import Reason, blames_the_machine
+from waystation.files.metrics import Meter
+from waystation.files.reasons import Reason, blames_the_machine
 
 _log = get_logger(__name__)
 

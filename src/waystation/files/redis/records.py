@@ -7,7 +7,7 @@ from waystation.core.outcome import Failed, Retried
 from waystation.files import job as jobs
 from waystation.files.job import Job
 from waystation.files.options import WorkOptions
-from waystation.files.trouble import FINAL, Reason, reason_of
+from waystation.files.reasons import FINAL, Reason, reason_of
 
 Record: TypeAlias = tuple[str | bytes | int, ...]
 """A kind, the job's bytes as fetched, its id, lane and attempt, and what the kind adds."""

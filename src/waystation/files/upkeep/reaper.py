@@ -13,13 +13,13 @@ from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import get_logger
 from waystation.core.telemetry.metrics import Metrics
 from waystation.files import job as jobs
-from waystation.files import scripts
-from waystation.files.keys import FileKeys
 from waystation.files.options import ReaperOptions, WorkOptions
-from waystation.files.orphans import Orphans
-from waystation.files.records import Record, abandoned, dead
-from waystation.files.scripts import SERVER_TIME
-from waystation.files.trouble import Reason
+from waystation.files.reasons import Reason
+from waystation.files.redis import scripts
+from waystation.files.redis.keys import FileKeys
+from waystation.files.redis.records import Record, abandoned, dead
+from waystation.files.redis.scripts import SERVER_TIME
+from waystation.files.upkeep.orphans import Orphans
 
 _log = get_logger(__name__)
 

@@ -12,8 +12,8 @@ from waystation.core.store import faults
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import get_logger
 from waystation.files import job as jobs
-from waystation.files import scripts
-from waystation.files.keys import FileKeys
+from waystation.files.redis import scripts
+from waystation.files.redis.keys import FileKeys
 
 _log = get_logger(__name__)
 

@@ -11,11 +11,11 @@ from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.traces import Ids
 from waystation.files import job as jobs
-from waystation.files import scripts
-from waystation.files.keys import FileKeys
+from waystation.files.directory.scan import Found
 from waystation.files.options import QueueOptions
-from waystation.files.scan import Found
-from waystation.files.scripts import SERVER_TIME, Added
+from waystation.files.redis import scripts
+from waystation.files.redis.keys import FileKeys
+from waystation.files.redis.scripts import SERVER_TIME, Added
 
 
 class Entry(NamedTuple):
