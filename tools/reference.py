@@ -25,7 +25,7 @@ from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage.delta_sink import SinkOptions
 from waystation.routing import pages as routing_scripts
 from waystation.waitingroom.http import reference as http
-from waystation.waitingroom.http.metrics import RoomMetrics
+from waystation.waitingroom.metrics import RoomMetrics
 
 
 def pages() -> dict[str, str]:

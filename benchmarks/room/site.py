@@ -10,7 +10,7 @@ from waystation.core.store.connection import connect
 from waystation.waitingroom import Joined, Lane, Newcomer, RoomOptions
 from waystation.waitingroom.http.app import App
 from waystation.waitingroom.http.bodies import Enqueue
-from waystation.waitingroom.http.desk import Desk, DeskOptions
+from waystation.waitingroom.http.context import Desk, DeskOptions
 from waystation.waitingroom.http.framework.endpoints import Table, endpoint, offered
 from waystation.waitingroom.http.framework.exchange import (
     Answer,
@@ -20,9 +20,9 @@ from waystation.waitingroom.http.framework.exchange import (
     Send,
     answer,
 )
-from waystation.waitingroom.http.rooms import Rooms
 from waystation.waitingroom.http.server import run, serving
-from waystation.waitingroom.tokens import Keyring
+from waystation.waitingroom.rooms import Rooms
+from waystation.waitingroom.signing.tokens import Keyring
 
 PEOPLE = 2000
 

@@ -18,7 +18,7 @@ from waystation.waitingroom import RoomOptions
 from waystation.waitingroom.http.operators.operators import Role
 from waystation.waitingroom.middleware import Rule, WaitingRoomMiddleware
 from waystation.waitingroom.middleware.gate import GateOptions
-from waystation.waitingroom.tokens import Keyring
+from waystation.waitingroom.signing.tokens import Keyring
 
 ROOM, SHOP = 8080, 8000
 

@@ -10,8 +10,8 @@ from waystation.core.store import embedded
 from waystation.core.store.connection import Store, connect
 from waystation.waitingroom import Lane, Newcomer, Room, RoomOptions, lottery
 from waystation.waitingroom.control import Control
+from waystation.waitingroom.loadtest.simulator import Crowd, Mood, Simulation, Verdict
 from waystation.waitingroom.lottery import Lottery
-from waystation.waitingroom.simulator import Crowd, Mood, Simulation, Verdict
 
 TITLE: str = "The line outside"
 PART: str = "queues.waitingroom: people in a fair line"

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 from playwright.async_api import Browser
 
-from waystation.waitingroom import estimate
+from waystation.waitingroom.estimates import estimate
+from waystation.waitingroom.estimates.model import Model, Point
 from waystation.waitingroom.http.visitors.snapshots import eta_model_of
-from waystation.waitingroom.model import Model, Point
 from waystation.waitingroom.options import Method, RoomOptions, Status
 from waystation.waitingroom.pages.render import source
-from waystation.waitingroom.pulse import Pulse
+from waystation.waitingroom.state import Pulse
 from waystation.waitingroom.visitor import Lane, Waiting
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.browser.street import Street, complaints, picture, shows
 from waystation.waitingroom.codes import Codes
-from waystation.waitingroom.pages.looks import Looks
-from waystation.waitingroom.pages.wardrobe import Wardrobe
+from waystation.waitingroom.http.pages.theme_store import Wardrobe
+from waystation.waitingroom.pages.theme import Looks
 from waystation.waitingroom.visitor import Lane
 
 LOGO = (

@@ -13,7 +13,7 @@ from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from waystation.core.store.connection import connect
 from waystation.waitingroom import Room, RoomOptions
-from waystation.waitingroom.http.rooms import Rooms
+from waystation.waitingroom.rooms import Rooms
 
 
 async def _room(redis_url: str, folder: Path, *args: str) -> Process:

@@ -16,7 +16,7 @@ from waystation.pipeline.run import ROOM, RunOptions, once
 from waystation.pipeline.silver.steps import STEPS
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.tables import EVENTS, ITEMS, LEDGER
-from waystation.waitingroom.keys import RoomKeys
+from waystation.waitingroom.redis.keys import RoomKeys
 
 
 async def fill(url: str, folder: Path) -> None:

@@ -33,10 +33,10 @@ from waystation.pipeline.products.waitingroom import (
     visits,
 )
 from waystation.pipeline.sources.store import Store
-from waystation.waitingroom.keys import RoomKeys
-from waystation.waitingroom.model import FEWEST_VISITS, Model, reached
-from waystation.waitingroom.simulator import Crowd, Simulation
-from waystation.waitingroom.spread import Spread
+from waystation.waitingroom.estimates.model import FEWEST_VISITS, Model, reached
+from waystation.waitingroom.estimates.spread import Spread
+from waystation.waitingroom.loadtest.simulator import Crowd, Simulation
+from waystation.waitingroom.redis.keys import RoomKeys
 
 
 @asynccontextmanager

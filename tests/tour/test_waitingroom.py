@@ -21,10 +21,10 @@ from waystation.waitingroom import (
     Room,
     RoomOptions,
     Upkeep,
-    estimate,
     lottery,
 )
 from waystation.waitingroom.control import Control
+from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.lottery import Lottery
 from waystation.waitingroom.visitor import Called, Gone, Late, Returned, Waiting
 

@@ -12,9 +12,9 @@ from waystation.core.clock import HandClock
 from waystation.core.store.connection import Store, connect
 from waystation.waitingroom.admission import Admission
 from waystation.waitingroom.control import Control
-from waystation.waitingroom.keys import RoomKeys
 from waystation.waitingroom.lottery import Lottery
 from waystation.waitingroom.options import RoomOptions
+from waystation.waitingroom.redis.keys import RoomKeys
 from waystation.waitingroom.room import Begun, Joined, Kept, Room
 from waystation.waitingroom.upkeep import Upkeep
 from waystation.waitingroom.visitor import Lane, Newcomer, Place, Standing

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from tests.waitingroom.hands import Hands
-from waystation.waitingroom import estimate
-from waystation.waitingroom.model import BOUNDS, Model, Sample, closed_form, fit
+from waystation.waitingroom.estimates import estimate
+from waystation.waitingroom.estimates.model import BOUNDS, Model, Sample, closed_form, fit
 from waystation.waitingroom.options import Method
 from waystation.waitingroom.visitor import Called, Gone, Lane, Late, Returned, Waiting
 

@@ -5,11 +5,11 @@ import pytest
 from tests.support.ports import free_port
 from tests.waitingroom.http import hands
 from waystation.core.errors import InvalidOption
-from waystation.waitingroom.http.care import Care
 from waystation.waitingroom.http.server import serving
 from waystation.waitingroom.loadtest import Visits
+from waystation.waitingroom.loadtest.simulator import Crowd, Mood
+from waystation.waitingroom.maintenance import Care
 from waystation.waitingroom.options import RoomOptions
-from waystation.waitingroom.simulator import Crowd, Mood
 
 SMALL = Crowd(
     visitors=300,

@@ -7,8 +7,9 @@ import pytest
 
 from tests.waitingroom.hands import Hands
 from waystation.core.errors import InvalidInput, WrongState
-from waystation.waitingroom import lottery, scripts
+from waystation.waitingroom import lottery
 from waystation.waitingroom.lottery import Proof
+from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.visitor import Prequeued, Waiting
 
 SEED = "ab" * 32

@@ -8,8 +8,8 @@ from tests.waitingroom.hands import QUEUE, Hands
 from waystation.core.errors import NotFound
 from waystation.core.store.keyspace import Keyspace
 from waystation.core.store.script import LuaScript
-from waystation.waitingroom.keys import RoomKeys, hour_of
 from waystation.waitingroom.options import RoomOptions, Status
+from waystation.waitingroom.redis.keys import RoomKeys, hour_of
 from waystation.waitingroom.visitor import Called, Gone, Lane, Waiting
 
 DOCUMENTED = {

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waystation.waitingroom.model import (
+from waystation.waitingroom.estimates.model import (
     BOUNDS,
     FEWEST_VISITS,
     MOST_POINTS,
@@ -17,7 +17,7 @@ from waystation.waitingroom.model import (
     closed_form,
     fit,
 )
-from waystation.waitingroom.spread import Spread, Wait
+from waystation.waitingroom.estimates.spread import Spread, Wait
 
 LEAST, MOST = BOUNDS["f50"]
 NOW_S = 1_700_000_000

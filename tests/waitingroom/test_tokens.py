@@ -12,7 +12,13 @@ from joserfc import jws
 from joserfc.jwk import OctKey, OKPKey
 
 from waystation.core.errors import InvalidInput, InvalidToken
-from waystation.waitingroom.tokens import EnqueueTicket, Keyring, Kind, QueueTicket, SessionToken
+from waystation.waitingroom.signing.tokens import (
+    EnqueueTicket,
+    Keyring,
+    Kind,
+    QueueTicket,
+    SessionToken,
+)
 from waystation.waitingroom.visitor import Lane
 
 NOW_S = 1_700_000_000

@@ -1,9 +1,9 @@
 """How people get out of the line: called in as there are turns and seats."""
 
 from waystation.core.errors import InvalidOption
-from waystation.waitingroom import scripts
+from waystation.waitingroom.redis import scripts
+from waystation.waitingroom.redis.scripts import Round
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.scripts import Round
 from waystation.waitingroom.visitor import Lane
 
 BATCH = 1000

@@ -12,7 +12,7 @@ import msgspec
 from waystation.core.errors import InvalidOption
 from waystation.core.identity import Bits
 from waystation.core.store import faults
-from waystation.waitingroom import scripts
+from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.visitor import Lane, digest
 

@@ -15,7 +15,7 @@ import msgspec
 
 from waystation.core.errors import InvalidInput, WrongState
 from waystation.core.store import faults
-from waystation.waitingroom import scripts
+from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.room import Room
 
 SCORE_BITS = 44

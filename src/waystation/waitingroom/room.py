@@ -14,10 +14,12 @@ from waystation.core.store.batcher import Batcher
 from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
-from waystation.waitingroom import estimate, pulse, scripts
-from waystation.waitingroom.keys import RoomKeys, RoomsKeys
+from waystation.waitingroom import state as pulse
+from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.options import RoomOptions
-from waystation.waitingroom.pulse import Pulse
+from waystation.waitingroom.redis import scripts
+from waystation.waitingroom.redis.keys import RoomKeys, RoomsKeys
+from waystation.waitingroom.state import Pulse
 from waystation.waitingroom.visitor import (
     Inside,
     Lane,

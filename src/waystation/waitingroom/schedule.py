@@ -13,12 +13,12 @@ import msgspec
 from waystation.core import codec
 from waystation.core.errors import InvalidOption, NotFound, WrongState
 from waystation.core.store import faults
-from waystation.waitingroom import scripts
 from waystation.waitingroom.control import LATEST_MS
 from waystation.waitingroom.lottery import Lottery
 from waystation.waitingroom.options import RoomOptions
-from waystation.waitingroom.pulse import Pulse
+from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.room import Room
+from waystation.waitingroom.state import Pulse
 
 MOST_EVENTS = 100
 CURRENT, STAGE, BEFORE = "event", "event_stage", "event_before"

@@ -1,7 +1,7 @@
 """What if nobody comes back: those who fell silent, and lists full of ghosts."""
 
 from waystation.core.clock import Clock, SystemClock
-from waystation.waitingroom import scripts
+from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.visitor import Lane
 

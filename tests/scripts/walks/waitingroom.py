@@ -4,8 +4,8 @@ import random
 from typing import Any
 
 from tests.waitingroom.hands import Hands, hands_on
-from waystation.waitingroom import scripts
 from waystation.waitingroom.codes import Codes
+from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.visitor import Lane, Newcomer
 
 

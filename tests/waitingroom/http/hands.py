@@ -13,14 +13,14 @@ from waystation.core.store.connection import Store, connect
 from waystation.waitingroom.admission import Admission
 from waystation.waitingroom.control import Control
 from waystation.waitingroom.http.app import App
-from waystation.waitingroom.http.desk import Desk, DeskOptions
+from waystation.waitingroom.http.context import Desk, DeskOptions
 from waystation.waitingroom.http.operators.oidc.options import OidcOptions
 from waystation.waitingroom.http.operators.oidc.provider import Provider
 from waystation.waitingroom.http.operators.operators import Role
-from waystation.waitingroom.http.rooms import Rooms
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.tokens import EnqueueTicket, Keyring
+from waystation.waitingroom.rooms import Rooms
+from waystation.waitingroom.signing.tokens import EnqueueTicket, Keyring
 from waystation.waitingroom.visitor import Lane
 
 HOST = "shop.test"

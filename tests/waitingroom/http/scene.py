@@ -13,10 +13,10 @@ from waystation.waitingroom.codes import Codes
 from waystation.waitingroom.http.app import App
 from waystation.waitingroom.http.framework.exchange import Message, Receive, Scope, Send
 from waystation.waitingroom.http.framework.problems import Problem
-from waystation.waitingroom.http.hooks.hooks import Hooks
-from waystation.waitingroom.http.keyfile import KeyFile
 from waystation.waitingroom.http.operators.operators import Role
-from waystation.waitingroom.http.visitors.telling import instant
+from waystation.waitingroom.http.visitors.status import instant
+from waystation.waitingroom.http.webhooks.hooks import Hooks
+from waystation.waitingroom.signing.keyfile import KeyFile
 
 OPTIONS = hands.DeskOptions(poll_floor_ms=0, change_floor_ms=0, guess_floor_ms=0)
 DAY_MS = 86_400_000

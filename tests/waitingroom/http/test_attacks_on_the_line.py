@@ -11,7 +11,7 @@ import pytest
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core.clock import HandClock
-from waystation.waitingroom.http.desk import DeskOptions
+from waystation.waitingroom.http.context import DeskOptions
 from waystation.waitingroom.visitor import Lane
 
 

@@ -7,10 +7,10 @@ import pytest
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core.errors import InvalidInput
-from waystation.waitingroom.http.desk import DeskOptions
+from waystation.waitingroom.http.context import DeskOptions
 from waystation.waitingroom.http.returns import safe_path
-from waystation.waitingroom.http.visitors.line import seal_target
-from waystation.waitingroom.http.visitors.telling import instant
+from waystation.waitingroom.http.visitors.routes import seal_target
+from waystation.waitingroom.http.visitors.status import instant
 
 ELSEWHERE = [
     "//e.test",

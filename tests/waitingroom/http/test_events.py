@@ -3,8 +3,8 @@
 from typing import Any
 
 from tests.waitingroom.http.hands import QUEUE, House
-from waystation.waitingroom.http.care import Care
-from waystation.waitingroom.http.visitors.telling import instant
+from waystation.waitingroom.http.visitors.status import instant
+from waystation.waitingroom.maintenance import Care
 
 ROOT = f"/api/v1/admin/queues/{QUEUE}"
 

@@ -14,11 +14,11 @@ from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House, Person
 from waystation.core.clock import HandClock
 from waystation.core.errors import InvalidOption
-from waystation.waitingroom.http.desk import DeskOptions
+from waystation.waitingroom.http.context import DeskOptions
 from waystation.waitingroom.http.framework.addresses import networks
-from waystation.waitingroom.http.hooks import outside
-from waystation.waitingroom.http.hooks.courier import Courier, courier_of
 from waystation.waitingroom.http.server import serving
+from waystation.waitingroom.http.webhooks import delivery as outside
+from waystation.waitingroom.http.webhooks.dispatcher import Courier, courier_of
 
 HOOKS = f"/api/v1/admin/queues/{QUEUE}/webhooks"
 INSIDE = ("127.0.0.0/8",)

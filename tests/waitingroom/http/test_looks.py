@@ -6,7 +6,7 @@ import pytest
 
 from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core.errors import InvalidOption
-from waystation.waitingroom.pages.looks import Looks
+from waystation.waitingroom.pages.theme import Looks
 
 PAGE = f"/api/v1/admin/queues/{QUEUE}/page"
 LOGO = "data:image/png;base64," + base64.b64encode(b"\x89PNG a picture").decode()

@@ -8,7 +8,7 @@ from tests.support.ports import free_port
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import HOST, QUEUE, House, Person
 from waystation.core.clock import HandClock
-from waystation.waitingroom.http.desk import DeskOptions
+from waystation.waitingroom.http.context import DeskOptions
 from waystation.waitingroom.http.server import serving
 
 SIGN_IN = "/api/v1/admin/sign-in"

@@ -8,7 +8,7 @@ import pytest
 from tests.support.forgery import forged
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House
-from waystation.waitingroom.http.visitors.line import seal_target
+from waystation.waitingroom.http.visitors.routes import seal_target
 from waystation.waitingroom.pages.words import languages
 
 PAGE = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}

@@ -11,8 +11,8 @@ from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core.clock import HandClock
 from waystation.core.errors import WrongState
 from waystation.waitingroom.http.app import App
-from waystation.waitingroom.http.keyfile import ANNOUNCED_S, LIFE_S, KeyFile
-from waystation.waitingroom.tokens import Kind
+from waystation.waitingroom.signing.keyfile import ANNOUNCED_S, LIFE_S, KeyFile
+from waystation.waitingroom.signing.tokens import Kind
 
 KEYS = "/api/v1/admin/keys"
 

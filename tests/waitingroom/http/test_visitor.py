@@ -162,7 +162,7 @@ async def test_those_in_front_follow_their_place_live(house: House) -> None:
 
 async def test_those_far_behind_do_not(redis_url: str) -> None:
     from tests.waitingroom.http import hands
-    from waystation.waitingroom.http.desk import DeskOptions
+    from waystation.waitingroom.http.context import DeskOptions
 
     async with hands.house(redis_url, DeskOptions(poll_floor_ms=0, front=0)) as house:
         visitor = house.visitor()

@@ -13,7 +13,7 @@ from tests.waitingroom.middleware.block import Block
 from tests.waitingroom.middleware.nginx import nginx
 from tests.waitingroom.middleware.shop import Shop
 from waystation.core.clock import HandClock
-from waystation.waitingroom.http.desk import DeskOptions
+from waystation.waitingroom.http.context import DeskOptions
 from waystation.waitingroom.http.server import serving
 
 

@@ -10,7 +10,7 @@ import typer
 from waystation.cli.room.reach import AsJson, Id, Noted, in_the_room, noted_in_the_room
 from waystation.core.errors import InvalidOption, NotFound
 from waystation.waitingroom.codes import Batch, Codes
-from waystation.waitingroom.http.visitors.telling import instant
+from waystation.waitingroom.http.visitors.status import instant
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.visitor import Lane
 

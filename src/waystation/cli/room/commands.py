@@ -20,11 +20,11 @@ from waystation.core.errors import NotFound
 from waystation.waitingroom import lottery
 from waystation.waitingroom.admission import Admission
 from waystation.waitingroom.control import Control
-from waystation.waitingroom.keys import name_of
 from waystation.waitingroom.lottery import Lottery, Proof
 from waystation.waitingroom.options import RoomOptions
-from waystation.waitingroom.pulse import Pulse
+from waystation.waitingroom.redis.keys import name_of
 from waystation.waitingroom.room import Room
+from waystation.waitingroom.state import Pulse
 
 EXAMPLES = """\b
 Examples:

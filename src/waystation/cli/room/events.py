@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from waystation.cli.room.reach import AsJson, Id, Noted, in_the_room, noted_in_the_room
-from waystation.waitingroom.http.visitors.telling import instant
+from waystation.waitingroom.http.visitors.status import instant
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.schedule import CURRENT, Event, Schedule, changes_of
 from waystation.waitingroom.visitor import new_id

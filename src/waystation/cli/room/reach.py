@@ -15,11 +15,11 @@ from waystation.cli.loading import loaded
 from waystation.core.clock import SystemClock
 from waystation.core.errors import InvalidOption
 from waystation.core.store.connection import Store
-from waystation.waitingroom.http.admin.office import what_changed
+from waystation.waitingroom.http.admin.context import what_changed
 from waystation.waitingroom.http.operators.operators import Operator, Operators, Role
-from waystation.waitingroom.http.rooms import is_name
-from waystation.waitingroom.keys import name_of, room_id
+from waystation.waitingroom.redis.keys import name_of, room_id
 from waystation.waitingroom.room import Room
+from waystation.waitingroom.rooms import is_name
 
 T = TypeVar("T")
 

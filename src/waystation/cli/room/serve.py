@@ -12,7 +12,7 @@ from waystation.cli.settings.room import RoomSettings
 from waystation.core.runtime.service import until_asked_to_stop
 from waystation.core.telemetry.logs import get_logger
 from waystation.waitingroom.http import server
-from waystation.waitingroom.http.rooms import Rooms
+from waystation.waitingroom.rooms import Rooms
 
 _log = get_logger(__name__)
 

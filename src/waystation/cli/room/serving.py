@@ -10,17 +10,17 @@ from waystation.core.runtime.loop import Loop
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.metrics import Metrics
 from waystation.waitingroom.http.app import App
-from waystation.waitingroom.http.care import Care
-from waystation.waitingroom.http.desk import Desk, DeskOptions
-from waystation.waitingroom.http.hooks.courier import courier_of
-from waystation.waitingroom.http.keyfile import KeyFile
-from waystation.waitingroom.http.metrics import RoomMetrics
+from waystation.waitingroom.http.context import Desk, DeskOptions
 from waystation.waitingroom.http.operators.oidc.options import Grant, OidcOptions
 from waystation.waitingroom.http.operators.oidc.provider import Provider
 from waystation.waitingroom.http.operators.operators import Role
-from waystation.waitingroom.http.rooms import Rooms
 from waystation.waitingroom.http.server import serving
-from waystation.waitingroom.tokens import Keyring
+from waystation.waitingroom.http.webhooks.dispatcher import courier_of
+from waystation.waitingroom.maintenance import Care
+from waystation.waitingroom.metrics import RoomMetrics
+from waystation.waitingroom.rooms import Rooms
+from waystation.waitingroom.signing.keyfile import KeyFile
+from waystation.waitingroom.signing.tokens import Keyring
 
 KEYS_EVERY_S = 5.0
 """How often a process looks whether another has changed the signing keys."""

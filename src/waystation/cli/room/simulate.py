@@ -10,7 +10,7 @@ from waystation.cli.watching import watching
 from waystation.core.store import embedded
 from waystation.core.store.connection import StoreOptions, connect
 from waystation.waitingroom.loadtest import Visits
-from waystation.waitingroom.simulator import Crowd, Simulation, Verdict
+from waystation.waitingroom.loadtest.simulator import Crowd, Simulation, Verdict
 
 Progress = Callable[[int, int], None]
 

@@ -8,8 +8,8 @@ import typer
 from waystation.cli.loading import loaded
 from waystation.cli.room.reach import AsJson, Id, Noted, in_the_room, noted_in_the_room
 from waystation.waitingroom.http.framework.addresses import networks
-from waystation.waitingroom.http.hooks import outside
-from waystation.waitingroom.http.hooks.hooks import Hook, Hooks, State
+from waystation.waitingroom.http.webhooks import delivery as outside
+from waystation.waitingroom.http.webhooks.hooks import Hook, Hooks, State
 from waystation.waitingroom.room import Room
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)

@@ -13,8 +13,8 @@ from waystation.core.events import Line
 from waystation.pipeline.history import History
 from waystation.pipeline.products.waitingroom import sessions, spreads, visits
 from waystation.pipeline.sources.store import Store
-from waystation.waitingroom.keys import RoomKeys
-from waystation.waitingroom.model import FEWEST_VISITS, STALE_MS, Model, Point, within
+from waystation.waitingroom.estimates.model import FEWEST_VISITS, STALE_MS, Model, Point, within
+from waystation.waitingroom.redis.keys import RoomKeys
 
 LATELY = dt.timedelta(hours=24)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from waystation.core.events import Line
-from waystation.waitingroom.keys import RoomKeys
+from waystation.waitingroom.redis.keys import RoomKeys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

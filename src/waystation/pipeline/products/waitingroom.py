@@ -7,8 +7,8 @@ from waystation.core.events import Line
 from waystation.pipeline.products.facts import LineAnswer, LineFacts, State
 from waystation.pipeline.products.room_places import seen
 from waystation.pipeline.tables import INSTANT, INT, LONG, REAL, TEXT, Column, Layer, Table
-from waystation.waitingroom.keys import RoomKeys
-from waystation.waitingroom.model import STEP
+from waystation.waitingroom.estimates.model import STEP
+from waystation.waitingroom.redis.keys import RoomKeys
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
@@ -289,7 +289,7 @@ def hazards(visits: "DataFrame") -> "DataFrame":
 def formula(visits: "DataFrame") -> "DataFrame":
     """Visits that came to their turn, with the wait by the formula and how the real one compares.
 
-    W = ln(1 + θ·A / μ) / θ, as `waystation.waitingroom.model.closed_form` has it.
+    W = ln(1 + θ·A / μ) / θ, as `waystation.waitingroom.estimates.model.closed_form` has it.
     """
     from pyspark.sql import functions as F
 

@@ -7,19 +7,18 @@ from waystation.core.errors import StoreError
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.logs import get_logger
 from waystation.core.telemetry.metrics import CONTENT_TYPE
+from waystation.waitingroom.http.admin.context import Office
 from waystation.waitingroom.http.admin.controls import Controls
 from waystation.waitingroom.http.admin.events import EventAdmin
-from waystation.waitingroom.http.admin.hooks import HookAdmin
 from waystation.waitingroom.http.admin.invitations import InvitationAdmin
-from waystation.waitingroom.http.admin.looks import LooksAdmin
-from waystation.waitingroom.http.admin.office import Office
+from waystation.waitingroom.http.admin.operators import People
 from waystation.waitingroom.http.admin.overview import Overview
-from waystation.waitingroom.http.admin.people import People
 from waystation.waitingroom.http.admin.reports import Reports
 from waystation.waitingroom.http.admin.rooms import RoomAdmin
-from waystation.waitingroom.http.admin.signing import Signing
-from waystation.waitingroom.http.care import Care
-from waystation.waitingroom.http.desk import Desk
+from waystation.waitingroom.http.admin.signing_keys import Signing
+from waystation.waitingroom.http.admin.themes import LooksAdmin
+from waystation.waitingroom.http.admin.webhooks import HookAdmin
+from waystation.waitingroom.http.context import Desk
 from waystation.waitingroom.http.framework import openapi
 from waystation.waitingroom.http.framework.addresses import is_among, visitor_address
 from waystation.waitingroom.http.framework.endpoints import Table, endpoint, offered
@@ -33,17 +32,18 @@ from waystation.waitingroom.http.framework.exchange import (
     answer,
 )
 from waystation.waitingroom.http.framework.problems import KIND, Problem, from_error
-from waystation.waitingroom.http.hooks.courier import Courier, courier_of
-from waystation.waitingroom.http.keyfile import KeyFile
 from waystation.waitingroom.http.operators.oidc.provider import Provider
 from waystation.waitingroom.http.operators.operators import Operators
-from waystation.waitingroom.http.sites.connectors import ENVOY, Connectors
+from waystation.waitingroom.http.pages import refused
+from waystation.waitingroom.http.pages.routes import Pages
+from waystation.waitingroom.http.pages.sign_in import SignIn
+from waystation.waitingroom.http.pages.theme_store import Wardrobe
+from waystation.waitingroom.http.sites.proxies import ENVOY, Connectors
 from waystation.waitingroom.http.sites.sessions import Sessions
-from waystation.waitingroom.http.visitors.line import Visitors
-from waystation.waitingroom.pages import refused
-from waystation.waitingroom.pages.pages import Pages
-from waystation.waitingroom.pages.sign_in import SignIn
-from waystation.waitingroom.pages.wardrobe import Wardrobe
+from waystation.waitingroom.http.visitors.routes import Visitors
+from waystation.waitingroom.http.webhooks.dispatcher import Courier, courier_of
+from waystation.waitingroom.maintenance import Care
+from waystation.waitingroom.signing.keyfile import KeyFile
 
 _log = get_logger(__name__)
 _SAFE: list[tuple[bytes, bytes]] = [(b"x-content-type-options", b"nosniff")]

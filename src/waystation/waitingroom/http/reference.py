@@ -4,26 +4,26 @@ from collections.abc import Iterator
 
 from waystation.waitingroom.http.admin.controls import Controls
 from waystation.waitingroom.http.admin.events import EventAdmin
-from waystation.waitingroom.http.admin.hooks import HookAdmin
 from waystation.waitingroom.http.admin.invitations import InvitationAdmin
-from waystation.waitingroom.http.admin.looks import LooksAdmin
+from waystation.waitingroom.http.admin.operators import People
 from waystation.waitingroom.http.admin.overview import Overview
-from waystation.waitingroom.http.admin.people import People
 from waystation.waitingroom.http.admin.reports import Reports
 from waystation.waitingroom.http.admin.rooms import RoomAdmin
-from waystation.waitingroom.http.admin.signing import Signing
+from waystation.waitingroom.http.admin.signing_keys import Signing
+from waystation.waitingroom.http.admin.themes import LooksAdmin
+from waystation.waitingroom.http.admin.webhooks import HookAdmin
 from waystation.waitingroom.http.app import App
 from waystation.waitingroom.http.framework.endpoints import declared
-from waystation.waitingroom.http.sites.connectors import Connectors
+from waystation.waitingroom.http.pages.routes import Pages
+from waystation.waitingroom.http.pages.sign_in import SignIn
+from waystation.waitingroom.http.sites.proxies import Connectors
 from waystation.waitingroom.http.sites.sessions import Sessions
 from waystation.waitingroom.http.visitors.challenge import Challenges
 from waystation.waitingroom.http.visitors.fairness import Fairness
-from waystation.waitingroom.http.visitors.line import Visitors
 from waystation.waitingroom.http.visitors.notify import Notify
+from waystation.waitingroom.http.visitors.routes import Visitors
 from waystation.waitingroom.http.visitors.snapshots import Snapshots
 from waystation.waitingroom.http.visitors.streams import Streams
-from waystation.waitingroom.pages.pages import Pages
-from waystation.waitingroom.pages.sign_in import SignIn
 
 PARTS: dict[str, tuple[type, ...]] = {
     "Visitors": (Visitors, Notify, Challenges, Snapshots, Streams, Fairness),

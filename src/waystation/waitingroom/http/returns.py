@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, Malformed
-from waystation.waitingroom.pulse import Pulse
-from waystation.waitingroom.tokens import Keyring, Kind
+from waystation.waitingroom.signing.tokens import Keyring, Kind
+from waystation.waitingroom.state import Pulse
 
 LONGEST_PATH = 1024
 _HOST = re.compile(

@@ -15,9 +15,9 @@ from urllib.parse import quote
 
 from waystation.core.errors import StoreUnreachable
 from waystation.waitingroom.loadtest.client import Answer, Connection, Site
+from waystation.waitingroom.loadtest.simulator import Crowd, Mood, Verdict
+from waystation.waitingroom.loadtest.simulator.people import Person
 from waystation.waitingroom.loadtest.tally import Tally, Turn
-from waystation.waitingroom.simulator import Crowd, Mood, Verdict
-from waystation.waitingroom.simulator.people import Person
 
 CONNECTIONS = 256
 CLAIMS_WITHIN_S = 5.0

@@ -1,5 +1,5 @@
 'use strict';
-// The wait of somebody with so many ahead, as waystation.waitingroom.estimate tells it.
+// The wait of somebody with so many ahead, as waystation.waitingroom.estimates.estimate tells it.
 const estimatedWait = ({ mu, before, theta, points, by_lot }, lane, ahead) => {
   const pace = mu[lane], lot = by_lot[lane];
   if (!(pace > 0)) return { known: false };

@@ -8,11 +8,11 @@ import msgspec
 from waystation.waitingroom.admission import BATCH
 from waystation.waitingroom.codes import MOST_AT_ONCE, MOST_USES
 from waystation.waitingroom.control import LONGEST_FAIL_OPEN_S, LONGEST_RAMP_S
-from waystation.waitingroom.hours import Hour
 from waystation.waitingroom.http.framework.endpoints import stated
-from waystation.waitingroom.http.hooks.hooks import TOLD
 from waystation.waitingroom.http.operators.operators import Role
+from waystation.waitingroom.http.webhooks.hooks import TOLD
 from waystation.waitingroom.options import MOST_RATE
+from waystation.waitingroom.statistics import Hour
 
 LONGEST_MINUTES = 7 * 24 * 60
 MOST_OPEN_MINUTES = LONGEST_FAIL_OPEN_S / 60

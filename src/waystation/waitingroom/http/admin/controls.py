@@ -6,11 +6,11 @@ from waystation.core.errors import InvalidOption
 from waystation.waitingroom.admission import Admission
 from waystation.waitingroom.control import Control
 from waystation.waitingroom.http.admin import bodies
-from waystation.waitingroom.http.admin.office import FAILS, MOST_BODY, ROOT, Office
+from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, Office
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
 from waystation.waitingroom.http.framework.problems import Problem
-from waystation.waitingroom.http.visitors.telling import serving_state
+from waystation.waitingroom.http.visitors.status import serving_state
 from waystation.waitingroom.visitor import Lane
 
 

@@ -7,14 +7,14 @@ import msgspec
 
 from waystation.core.errors import NotFound
 from waystation.waitingroom.http.admin import bodies
+from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, Office
 from waystation.waitingroom.http.admin.merging import merged
-from waystation.waitingroom.http.admin.office import FAILS, MOST_BODY, ROOT, Office
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
-from waystation.waitingroom.http.visitors.telling import instant
+from waystation.waitingroom.http.visitors.status import instant
 from waystation.waitingroom.options import RoomOptions
-from waystation.waitingroom.pulse import Pulse
 from waystation.waitingroom.schedule import CURRENT, Event, Schedule, changes_of
+from waystation.waitingroom.state import Pulse
 from waystation.waitingroom.visitor import new_id
 
 

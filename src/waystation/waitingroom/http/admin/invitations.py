@@ -5,14 +5,14 @@ import re
 from waystation.core.errors import InvalidOption, NotFound
 from waystation.waitingroom.codes import Codes
 from waystation.waitingroom.http.admin import bodies
-from waystation.waitingroom.http.admin.office import FAILS, MOST_BODY, ROOT, Office
+from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, Office
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
-from waystation.waitingroom.http.rooms import name_of
-from waystation.waitingroom.http.visitors.telling import instant
-from waystation.waitingroom.pulse import Pulse
+from waystation.waitingroom.http.visitors.status import instant
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.tokens import LEEWAY_S, EnqueueTicket
+from waystation.waitingroom.rooms import name_of
+from waystation.waitingroom.signing.tokens import LEEWAY_S, EnqueueTicket
+from waystation.waitingroom.state import Pulse
 from waystation.waitingroom.visitor import Lane, network_of, new_id
 
 _ENDS = re.compile(r"[A-Za-z0-9_-]{16}\.([0-9a-f]{1,10})")

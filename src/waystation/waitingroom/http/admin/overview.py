@@ -8,16 +8,16 @@ import msgspec
 
 from waystation.core.errors import NotFound, StoreError
 from waystation.core.store import faults
-from waystation.waitingroom import estimate
+from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.http.admin import bodies
-from waystation.waitingroom.http.admin.office import FAILS, ROOT, Office
+from waystation.waitingroom.http.admin.context import FAILS, ROOT, Office
 from waystation.waitingroom.http.bodies import PlaceBody
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
+from waystation.waitingroom.http.visitors.status import instant, serving_state, standing_body
 from waystation.waitingroom.http.visitors.streams import EVERY_S, LONGEST_S, Stream
-from waystation.waitingroom.http.visitors.telling import instant, serving_state, standing_body
-from waystation.waitingroom.pulse import Pulse
 from waystation.waitingroom.room import Room
+from waystation.waitingroom.state import Pulse
 from waystation.waitingroom.visitor import Lane, Waiting
 
 MOST_LISTED = 100

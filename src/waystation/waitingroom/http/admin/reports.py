@@ -3,15 +3,15 @@
 import msgspec
 
 from waystation.core.errors import InvalidOption
-from waystation.waitingroom import hours
-from waystation.waitingroom.hours import MOST_HOURS, Hour
+from waystation.waitingroom import statistics as hours
 from waystation.waitingroom.http.admin import bodies
-from waystation.waitingroom.http.admin.office import FAILS, ROOT, Office
+from waystation.waitingroom.http.admin.context import FAILS, ROOT, Office
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
 from waystation.waitingroom.http.framework.tables import table
-from waystation.waitingroom.http.rooms import name_of
-from waystation.waitingroom.http.visitors.telling import instant
+from waystation.waitingroom.http.visitors.status import instant
+from waystation.waitingroom.rooms import name_of
+from waystation.waitingroom.statistics import MOST_HOURS, Hour
 
 MOST_ENTRIES = 200
 MOST_EXPORTED = 10_000

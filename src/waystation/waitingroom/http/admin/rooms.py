@@ -8,19 +8,19 @@ from waystation.core import codec
 from waystation.core.errors import InvalidOption, WrongState
 from waystation.core.store import faults
 from waystation.waitingroom.http.admin import bodies
+from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, Office
 from waystation.waitingroom.http.admin.merging import OWN, merged
-from waystation.waitingroom.http.admin.office import FAILS, MOST_BODY, ROOT, Office
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
 from waystation.waitingroom.http.framework.problems import Problem
 from waystation.waitingroom.http.keys import DoorKeys
-from waystation.waitingroom.http.rooms import is_name, name_of
-from waystation.waitingroom.http.sites.connectors import Rule, rules_of
-from waystation.waitingroom.http.visitors.telling import instant, serving_state
-from waystation.waitingroom.keys import RoomsKeys
+from waystation.waitingroom.http.sites.proxies import Rule, rules_of
+from waystation.waitingroom.http.visitors.status import instant, serving_state
 from waystation.waitingroom.options import RoomOptions
-from waystation.waitingroom.pulse import Pulse
+from waystation.waitingroom.redis.keys import RoomsKeys
 from waystation.waitingroom.room import Room
+from waystation.waitingroom.rooms import is_name, name_of
+from waystation.waitingroom.state import Pulse
 
 
 class RoomAdmin:

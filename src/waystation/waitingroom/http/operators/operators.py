@@ -10,13 +10,13 @@ from waystation.core import codec
 from waystation.core.clock import Clock
 from waystation.core.errors import InvalidOption, NotFound
 from waystation.core.store.connection import Store
-from waystation.waitingroom.http.desk import Desk, digest_of, require_own_site
+from waystation.waitingroom.http.context import Desk, digest_of, require_own_site
 from waystation.waitingroom.http.framework.exchange import Request
 from waystation.waitingroom.http.framework.pace import Pace
 from waystation.waitingroom.http.framework.problems import Problem
 from waystation.waitingroom.http.keys import DoorKeys
 from waystation.waitingroom.http.operators.second_factor import Enrolled, SecondFactors
-from waystation.waitingroom.keys import name_of
+from waystation.waitingroom.redis.keys import name_of
 
 AUDIT_CAP = 10_000
 SIGNED_IN_S = 12 * 3600

@@ -13,7 +13,7 @@ from waystation.core.errors import RateLimited, WrongState
 from waystation.core.store import limits
 from waystation.core.store.connection import Store
 from waystation.core.store.limits import FixedWindow
-from waystation.waitingroom.http.desk import digest_of
+from waystation.waitingroom.http.context import digest_of
 from waystation.waitingroom.http.keys import DoorKeys
 
 STEP_S = 30

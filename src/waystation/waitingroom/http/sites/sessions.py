@@ -6,15 +6,15 @@ import msgspec
 
 from waystation.core.errors import InvalidInput, InvalidToken, NotFound
 from waystation.waitingroom.http import bodies
-from waystation.waitingroom.http.desk import Desk, audience_of, subject_of
+from waystation.waitingroom.http.context import Desk, audience_of, subject_of
 from waystation.waitingroom.http.framework.endpoints import Endpoint, endpoint, offered
 from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
 from waystation.waitingroom.http.framework.problems import Problem
-from waystation.waitingroom.http.rooms import name_of
-from waystation.waitingroom.http.visitors.telling import instant
-from waystation.waitingroom.pulse import Pulse
+from waystation.waitingroom.http.visitors.status import instant
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.tokens import SessionToken
+from waystation.waitingroom.rooms import name_of
+from waystation.waitingroom.signing.tokens import SessionToken
+from waystation.waitingroom.state import Pulse
 from waystation.waitingroom.visitor import Place
 
 _FAILS = (400, 401, 404, 410, 503)

@@ -10,14 +10,14 @@ from functools import lru_cache
 
 from waystation.core.errors import InvalidOption
 from waystation.waitingroom.http import bodies
-from waystation.waitingroom.http.desk import Desk
+from waystation.waitingroom.http.context import Desk
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
 from waystation.waitingroom.http.framework.problems import Problem
 from waystation.waitingroom.http.keys import DoorKeys
-from waystation.waitingroom.http.rooms import name_of
-from waystation.waitingroom.pulse import Pulse
 from waystation.waitingroom.room import Room
+from waystation.waitingroom.rooms import name_of
+from waystation.waitingroom.state import Pulse
 
 LIFE_S = 60
 MOST_BITS = 24

@@ -1,12 +1,12 @@
 """What anybody needs to check the draw."""
 
 from waystation.waitingroom.http import bodies
-from waystation.waitingroom.http.desk import Desk
+from waystation.waitingroom.http.context import Desk
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
 from waystation.waitingroom.http.framework.problems import Problem
-from waystation.waitingroom.http.rooms import name_of
 from waystation.waitingroom.lottery import Lottery
+from waystation.waitingroom.rooms import name_of
 
 
 class Fairness:

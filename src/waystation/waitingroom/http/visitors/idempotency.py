@@ -3,7 +3,7 @@
 import hashlib
 
 from waystation.core import codec
-from waystation.waitingroom.http.desk import Desk
+from waystation.waitingroom.http.context import Desk
 from waystation.waitingroom.http.framework.exchange import Request
 from waystation.waitingroom.http.framework.problems import Problem
 from waystation.waitingroom.http.keys import DoorKeys

@@ -5,14 +5,14 @@ import msgspec
 from waystation.core.errors import InvalidToken
 from waystation.waitingroom.codes import Codes
 from waystation.waitingroom.http.bodies import Enqueue
-from waystation.waitingroom.http.desk import Desk
+from waystation.waitingroom.http.context import Desk
 from waystation.waitingroom.http.framework.exchange import Request
 from waystation.waitingroom.http.framework.pace import Pace
 from waystation.waitingroom.http.framework.problems import Problem
-from waystation.waitingroom.http.rooms import name_of
-from waystation.waitingroom.pulse import Pulse
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.tokens import EnqueueTicket
+from waystation.waitingroom.rooms import name_of
+from waystation.waitingroom.signing.tokens import EnqueueTicket
+from waystation.waitingroom.state import Pulse
 from waystation.waitingroom.visitor import Lane, network_of
 
 

@@ -6,12 +6,12 @@ webhook hears it with the visitor's `admitted`.
 
 import re
 
-from waystation.waitingroom import scripts
 from waystation.waitingroom.http import bodies
-from waystation.waitingroom.http.desk import Desk, require_own_site
+from waystation.waitingroom.http.context import Desk, require_own_site
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
 from waystation.waitingroom.http.framework.problems import Problem
+from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.visitor import Place
 

@@ -8,13 +8,12 @@ from msgspec.structs import astuple
 
 from waystation.core import codec
 from waystation.core.errors import StoreError
-from waystation.waitingroom import estimate
+from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.http.bodies import EtaModel, PollPolicy, SnapshotBody
-from waystation.waitingroom.http.desk import Desk
+from waystation.waitingroom.http.context import Desk
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import Answer, Message, Request, Scope
-from waystation.waitingroom.http.rooms import name_of
-from waystation.waitingroom.http.visitors.telling import (
+from waystation.waitingroom.http.visitors.status import (
     CEILING_MS,
     DIVISOR,
     FLOOR_MS,
@@ -22,8 +21,9 @@ from waystation.waitingroom.http.visitors.telling import (
     notice,
     serving_state,
 )
-from waystation.waitingroom.pulse import Pulse
 from waystation.waitingroom.room import Room
+from waystation.waitingroom.rooms import name_of
+from waystation.waitingroom.state import Pulse
 from waystation.waitingroom.visitor import Lane
 
 FRESH_S = 1.0

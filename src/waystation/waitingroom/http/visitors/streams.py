@@ -9,10 +9,10 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.errors import StoreError
-from waystation.waitingroom.http.desk import Desk
+from waystation.waitingroom.http.context import Desk
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import NO_STORE, Answer, Request, Send
-from waystation.waitingroom.http.visitors.telling import standing_body, word_of
+from waystation.waitingroom.http.visitors.status import standing_body, word_of
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.visitor import Called, Place, Returned, Standing, Waiting
 

@@ -10,7 +10,7 @@ import msgspec
 
 from waystation.core.clock import Clock
 from waystation.waitingroom.http.operators.oidc import id_token
-from waystation.waitingroom.http.operators.oidc.asking import ask
+from waystation.waitingroom.http.operators.oidc.client import ask
 from waystation.waitingroom.http.operators.oidc.errors import ProviderAway, SignInRefused
 from waystation.waitingroom.http.operators.oidc.options import OidcOptions, is_safe
 

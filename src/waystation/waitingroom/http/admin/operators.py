@@ -1,0 +1,116 @@
+"""Operators themselves: how they sign in, and who has which key."""
+
+from waystation.core.errors import InvalidOption, NotFound
+from waystation.waitingroom.http.admin import bodies
+from waystation.waitingroom.http.admin.context import FAILS, Office
+from waystation.waitingroom.http.context import require_own_site
+from waystation.waitingroom.http.framework.endpoints import endpoint
+from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
+from waystation.waitingroom.http.operators.operators import (
+    SIGNED_IN_S,
+    Operator,
+    Role,
+    operator_cookie,
+)
+from waystation.waitingroom.http.operators.second_factor import Enrolled
+from waystation.waitingroom.http.visitors.status import instant
+
+SIGN_IN = "/api/v1/admin/sign-in"
+OPERATORS = "/api/v1/admin/operators"
+_SIGNS = (400, 401, 403, 413, 415, 429, 503)
+
+
+class People:
+    """Who may operate."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._operators = office.operators
+
+    @endpoint(f"POST {SIGN_IN}", takes=bodies.SignIn, gives={200: bodies.Who}, fails=_SIGNS)
+    async def sign_in(self, request: Request) -> Answer:
+        """Show a key once, and be known by a cookie that no script can read."""
+        require_own_site(request)
+        asked = await request.read(bodies.SignIn)
+        who, token = await self._operators.sign_in(request, asked.key, code=asked.code)
+        return answer(_told(who), 200, self._cookie(token, SIGNED_IN_S))
+
+    @endpoint(f"GET {SIGN_IN}", gives={200: bodies.Who}, fails=_SIGNS, scope="viewer")
+    async def who(self, request: Request) -> Answer:
+        """Who is signed in here."""
+        return answer(_told(await self._operators.known(request)))
+
+    @endpoint(f"DELETE {SIGN_IN}", gives={204: None}, fails=_SIGNS)
+    async def sign_out(self, request: Request) -> Answer:
+        """Be known no longer."""
+        require_own_site(request)
+        await self._operators.sign_out(request)
+        return Answer(204, headers=[self._cookie("", 0)])
+
+    @endpoint(f"GET {OPERATORS}", gives={200: bodies.Everybody}, fails=FAILS, scope="admin")
+    async def every(self, request: Request) -> Answer:
+        """Everybody who has a key, without the keys."""
+        await self._operators.require(request, "admin")
+        told = [_told(each) for each in await self._operators.every()]
+        return answer(bodies.Everybody(operators=told))
+
+    @endpoint(
+        f"POST {OPERATORS}",
+        takes=bodies.NewKey,
+        gives={201: bodies.MadeKey},
+        fails=FAILS,
+        scope="admin",
+    )
+    async def issue(self, request: Request) -> Answer:
+        """Make a key, which is shown this once."""
+        who = await self._operators.require(request, "admin")
+        asked = await request.read(bodies.NewKey)
+        if asked.role not in list(Role):
+            raise InvalidOption(f"role must be one of {', '.join(Role)}, got {asked.role!r}")
+        role = Role(asked.role)
+        key = await self._operators.issue(asked.name, role, queues=asked.queues, days=asked.days)
+        after = {"name": asked.name, "role": asked.role, "queues": asked.queues}
+        await self._operators.note(who, "issue-key", "", before=None, after=after)
+        return answer(bodies.MadeKey(name=asked.name, role=asked.role, key=key), 201)
+
+    @endpoint(f"DELETE {OPERATORS}/{{name}}", gives={204: None}, fails=FAILS, scope="admin")
+    async def withdraw(self, request: Request) -> Answer:
+        """Let the keys of a name count no longer; whoever signed in with one is out."""
+        who = await self._operators.require(request, "admin")
+        name = request.slots["name"]
+        if not await self._operators.withdraw(name):
+            raise NotFound("there is no key of that name")
+        await self._operators.note(who, "withdraw-key", "", before=name, after=None)
+        return Answer(204)
+
+    @endpoint(f"POST {SIGN_IN}/second-factor", gives={201: Enrolled}, fails=FAILS, scope="viewer")
+    async def enrol(self, request: Request) -> Answer:
+        """Be asked for a code from now on; what the authenticator must know is shown this once."""
+        who = await self._operators.known(request)
+        enrolled = await self._operators.enrol(who.name)
+        await self._operators.note(who, "add-second-factor", "", before=None, after=who.name)
+        return answer(enrolled, 201)
+
+    @endpoint(
+        f"DELETE {OPERATORS}/{{name}}/second-factor", gives={204: None}, fails=FAILS, scope="admin"
+    )
+    async def forget_factor(self, request: Request) -> Answer:
+        """Ask somebody who lost their authenticator for no code any more."""
+        who = await self._operators.require(request, "admin")
+        name = request.slots["name"]
+        if not await self._operators.factors.remove(name):
+            raise NotFound("nobody of that name has a second factor")
+        await self._operators.note(who, "remove-second-factor", "", before=name, after=None)
+        return Answer(204)
+
+    def _cookie(self, token: str, max_age: int) -> tuple[bytes, bytes]:
+        return operator_cookie(self._office.desk, self._operators.cookie, token, max_age)
+
+
+def _told(who: Operator) -> bodies.Who:
+    return bodies.Who(
+        name=who.name,
+        role=who.role.value,
+        queues=who.queues,
+        expires_at=instant(who.expires_ms) if who.expires_ms else None,
+    )

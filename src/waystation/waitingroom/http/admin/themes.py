@@ -1,0 +1,82 @@
+"""How the waiting page looks, tried out and changed."""
+
+import secrets
+
+from waystation.core.errors import InvalidOption
+from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, Office
+from waystation.waitingroom.http.framework.endpoints import endpoint
+from waystation.waitingroom.http.framework.exchange import NO_STORE, Answer, Request, answer
+from waystation.waitingroom.http.pages.theme_store import Wardrobe
+from waystation.waitingroom.http.pages.waiting import Shown, values
+from waystation.waitingroom.pages import words as dictionary
+from waystation.waitingroom.pages.render import fill
+from waystation.waitingroom.pages.theme import Looks
+
+STATUSES = (
+    "new", "invite", "missed", "gone", "closed", "full", "crowded", "cookies", "maintenance",
+    "rejected",
+)  # fmt: skip
+"""What can be shown without anybody in line."""
+
+
+class LooksAdmin:
+    """The colour, the logo and the words of a site."""
+
+    def __init__(self, office: Office, wardrobe: Wardrobe) -> None:
+        self._office = office
+        self._wardrobe = wardrobe
+
+    @endpoint(f"GET {ROOT}/{{id}}/page", gives={200: Looks}, fails=FAILS, scope="viewer")
+    async def read(self, request: Request) -> Answer:
+        """How the waiting page looks."""
+        room, _ = await self._office.allowed(request, "viewer")
+        return answer(await self._wardrobe.looks(room, await room.pulse()))
+
+    @endpoint(
+        f"PUT {ROOT}/{{id}}/page", takes=Looks, gives={200: Looks}, fails=FAILS, scope="admin"
+    )
+    async def put(self, request: Request) -> Answer:
+        """Change how the waiting page looks."""
+        room, who = await self._office.allowed(request, "admin")
+        looks = await request.read(Looks, MOST_BODY)
+        before = await room.pulse()
+        await self._wardrobe.put(room, looks)
+        await self._office.note_change(who, "page", room, before, await room.pulse())
+        return answer(looks)
+
+    @endpoint(f"DELETE {ROOT}/{{id}}/page", gives={204: None}, fails=FAILS, scope="admin")
+    async def clear(self, request: Request) -> Answer:
+        """Let the waiting page look as it comes."""
+        room, who = await self._office.allowed(request, "admin")
+        before = await room.pulse()
+        await self._wardrobe.clear(room)
+        await self._office.note_change(who, "page", room, before, await room.pulse())
+        return Answer(204)
+
+    @endpoint(
+        f"POST {ROOT}/{{id}}/page/preview",
+        takes=Looks,
+        gives={200: None},
+        query={
+            "status": {"type": "string", "enum": list(STATUSES)},
+            "lang": {"type": "string", "enum": sorted(dictionary.languages())},
+        },
+        fails=FAILS,
+        scope="viewer",
+    )
+    async def preview(self, request: Request) -> Answer:
+        """The page as it would look, as HTML; nothing is kept."""
+        room, _ = await self._office.allowed(request, "viewer")
+        looks = await request.read(Looks, MOST_BODY)
+        status = request.query.get("status", "new")
+        lang = request.query.get("lang", looks.language or dictionary.FALLBACK)
+        if status not in STATUSES or lang not in dictionary.languages():
+            raise InvalidOption(f"status must be one of {', '.join(STATUSES)}, and lang be known")
+        shown = Shown(
+            room=room, pulse=await room.pulse(), looks=looks, lang=lang, sealed="", status=status
+        )
+        page = fill("waiting.html", values(shown, secrets.token_urlsafe(16), "/"))
+        # Without a nonce in the policy nothing of it runs: it is to be looked at.
+        policy = b"default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"
+        headers = [NO_STORE, (b"content-security-policy", policy)]
+        return Answer(200, page, b"text/html; charset=utf-8", headers)

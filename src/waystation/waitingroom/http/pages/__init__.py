@@ -1,0 +1,1 @@
+"""The pages that browsers open, as HTTP routes."""

@@ -1,0 +1,81 @@
+"""The page for a browser whose question cannot be answered: what is true, and what happens next."""
+
+import re
+import secrets
+from html import escape
+from urllib.parse import urlsplit
+
+from waystation.waitingroom.http.framework.exchange import Answer, Headers, Request
+from waystation.waitingroom.http.framework.problems import Problem
+from waystation.waitingroom.http.pages.routes import PAGE, page_headers
+from waystation.waitingroom.pages import words as dictionary
+from waystation.waitingroom.pages.render import Markup, fill, source
+from waystation.waitingroom.pages.words import Words
+
+_ROOM = re.compile(r"(/wait/[A-Za-z0-9_.-]+)(/[a-z]+)?")
+_LINKS = {"LINK_INVALID": "page_link_text", "TARGET_NOT_ALLOWED": "page_target_text"}
+
+
+def is_shown(request: Request) -> bool:
+    """Whether a browser asks, for a page."""
+    return request.wants_page and request.path.startswith(("/wait/", "/operate/"))
+
+
+def page(problem: Problem, request: Request, request_id: str, headers: Headers) -> Answer:
+    """The page that says it, in the visitor's language."""
+    lang = dictionary.choose(request.query.get("lang", ""), request.header("accept-language"))
+    words = dictionary.languages()[lang]
+    headline, text = _said(problem, words)
+    back = _back(problem, request)
+    nonce = secrets.token_urlsafe(16)
+    body = fill(
+        "refused.html",
+        {
+            "lang": lang,
+            "dir": words["_dir"],
+            "nonce": nonce,
+            "css": source("waiting.css"),
+            "refresh": _refresh(problem, request, back),
+            "headline": headline,
+            "text": text,
+            "back": back,
+            "back_hidden": Markup("" if back else "hidden"),
+            "word_go": words["page_go"],
+            "code": problem.code,
+            "request_id": request_id,
+        },
+    )
+    return Answer(problem.status, body, PAGE, [*page_headers(nonce, "'self'"), *headers])
+
+
+def _said(problem: Problem, words: Words) -> tuple[str, str]:
+    if problem.code in _LINKS:
+        return words["page_link_head"], words[_LINKS[problem.code]]
+    if problem.status == 404:
+        return words["page_unknown_head"], words["page_unknown_text"]
+    if problem.status == 503:
+        return words["head_trouble"], words["page_away_text"]
+    if problem.status == 429:
+        after = problem.headers.get("retry-after", "60")
+        return words["head_trouble"], words["page_busy_text"].replace("{n}", after)
+    return words["page_other_head"], words["page_other_text"]
+
+
+def _back(problem: Problem, request: Request) -> str:
+    """The waiting page that somebody came from, or the one that they asked for without its link."""
+    found = _ROOM.fullmatch(request.path)
+    if found is None or problem.status == 404:
+        return ""
+    came = urlsplit(request.header("referer"))
+    if found[2] and came.netloc == request.host and came.path == found[1]:
+        return f"{came.path}?{came.query}" if came.query else came.path
+    return found[1]
+
+
+def _refresh(problem: Problem, request: Request, back: str) -> Markup:
+    if problem.status != 503:
+        return Markup("")
+    # What was sent by form is not sent again.
+    where = f"; url={escape(back)}" if request.method == "POST" and back else ""
+    after = escape(problem.headers.get("retry-after", "5"))
+    return Markup(f'<meta http-equiv="refresh" content="{after}{where}">')

@@ -1,0 +1,290 @@
+"""The waiting page, with and without JavaScript, and the operator's page."""
+
+import re
+import secrets
+from collections.abc import Iterator
+
+from waystation.core.errors import InvalidInput
+from waystation.waitingroom.http import bodies
+from waystation.waitingroom.http.context import Desk, require_own_site
+from waystation.waitingroom.http.framework.endpoints import Endpoint, endpoint, offered
+from waystation.waitingroom.http.framework.exchange import NO_STORE, Answer, Request
+from waystation.waitingroom.http.framework.problems import Problem
+from waystation.waitingroom.http.pages.theme_store import Wardrobe
+from waystation.waitingroom.http.pages.waiting import REFRESH_S, Shown, values, with_return
+from waystation.waitingroom.http.returns import return_hosts, split_target
+from waystation.waitingroom.http.visitors.routes import Visitors, seal_target
+from waystation.waitingroom.http.visitors.status import instant, serving_state, standing_body
+from waystation.waitingroom.options import Method, Status
+from waystation.waitingroom.pages import words as dictionary
+from waystation.waitingroom.pages.render import facts, fill, source
+from waystation.waitingroom.pages.theme import Looks
+from waystation.waitingroom.room import Begun, Forbidden, Room
+from waystation.waitingroom.rooms import name_of
+from waystation.waitingroom.state import Pulse
+from waystation.waitingroom.visitor import Gone, Late, Place
+
+PAGE = b"text/html; charset=utf-8"
+_TROUBLE = {
+    "CODE_INVALID": "code",
+    "INVALID_TOKEN": "code",
+    "WRONG_NETWORK": "code",
+    "RATE_LIMITED": "crowded",
+    "VISITOR_KEY_REQUIRED": "cookies",
+    "CHALLENGE_REQUIRED": "scripts",
+}
+"""How the page is told, in its address, why nobody joined."""
+_SAID = {"code": "code_wrong", "scripts": "scripts"}
+"""The words for those of them that are shown beside all else."""
+
+
+class Pages:
+    """The endpoints that browsers open."""
+
+    def __init__(
+        self, desk: Desk, visitors: Visitors, wardrobe: Wardrobe, *, provider: str = ""
+    ) -> None:
+        self._desk = desk
+        self._provider = provider
+        self._visitors = visitors
+        self._wardrobe = wardrobe
+
+    @endpoint("GET /wait/{id}")
+    async def wait(self, request: Request) -> Answer:
+        """The waiting page."""
+        room = await self._desk.room(request)
+        shown = await self._look(request, room)
+        cookies = list[tuple[bytes, bytes]]()
+        if self._desk.visitor_key(request) is None:
+            cookies.append(self._desk.new_visitor_key()[1])
+        return self._page(shown, cookies)
+
+    @endpoint("POST /wait/{id}/join")
+    async def join(self, request: Request) -> Answer:
+        """Join by form."""
+        room, form = await self._form(request)
+        pulse = await self._desk.pulse(room)
+        destination = self._destination(pulse, room, form.get("r", ""))
+        asked = bodies.Enqueue(ticket=form.get("ticket", ""), code=form.get("code", ""))
+        if self._desk.visitor_key(request) is None and not request.query.get("again"):
+            # The browser sends the form once more, with the cookie if it keeps any.
+            where = f"/wait/{name_of(room.queue_id)}/join?again=1"
+            return go(where, self._desk.new_visitor_key()[1], status=307)
+        try:
+            newcomer = await self._visitors.newcomer(request, room, pulse, asked)
+            given = await self._visitors.join(request, room, pulse, newcomer)
+        except Problem as problem:
+            told = f"&trouble={_TROUBLE[problem.code]}" if problem.code in _TROUBLE else ""
+            if told and "retry-after" in problem.headers:
+                told += f"&after={problem.headers['retry-after']}"
+            return self._back(room, form, more=told)
+        cookies = [header for header in given.headers if header[0] == b"set-cookie"]
+        if b'"status":"pass"' in given.body:
+            return go(destination, *cookies)
+        return self._back(room, form, *cookies)
+
+    @endpoint("POST /wait/{id}/claim")
+    async def claim(self, request: Request) -> Answer:
+        """Come in by form."""
+        room, form = await self._form(request)
+        pulse = await self._desk.pulse(room)
+        # Before the turn is taken: a link that is spoiled must not cost it.
+        destination = self._destination(pulse, room, form.get("r", ""))
+        try:
+            place = await self._desk.place(request, room)
+            begun = await self._visitors.begin(request, room, place, "")
+        except Problem as problem:
+            if problem.status not in (401, 410):
+                raise
+            return self._back(room, form)
+        if not isinstance(begun, Begun):
+            return self._back(room, form)
+        token = self._desk.session_token(room, place, pulse, host=request.host)
+        return go(destination, self._visitors.session_cookie(room, pulse, token))
+
+    @endpoint("POST /wait/{id}/recover")
+    async def recover(self, request: Request) -> Answer:
+        """Take a missed turn back by form."""
+        room, form = await self._form(request)
+        place = await self._held(request, room)
+        if place is not None:
+            await room.recover(place, self._desk.possession(request, "") or "-")
+        return self._back(room, form)
+
+    @endpoint("POST /wait/{id}/leave")
+    async def leave(self, request: Request) -> Answer:
+        """Leave by form."""
+        room, form = await self._form(request)
+        place = await self._held(request, room)
+        if place is None:
+            return self._back(room, form)
+        left = await room.leave(place, self._desk.possession(request, "") or "-")
+        if isinstance(left, Forbidden):
+            raise Problem(403, "NOT_YOURS", "the secret of this place is another")
+        gone = self._visitors.forget_ticket(room)
+        return self._back(room, form, gone, more="&left=1")
+
+    @endpoint("GET /operate/{id}")
+    async def operate(self, request: Request) -> Answer:
+        """The operator's page; what it shows it asks for with the operator's key."""
+        room = await self._desk.room(request)
+        nonce = secrets.token_urlsafe(16)
+        page = fill(
+            "operator.html",
+            {
+                "nonce": nonce,
+                "room": name_of(room.queue_id),
+                "css": source("operator.css"),
+                "script": source("operator.js"),
+                "facts": facts({"queue": name_of(room.queue_id)}),
+                "provider": self._provider,
+                "no_provider": "" if self._provider else "hidden",
+            },
+        )
+        return Answer(200, page, PAGE, page_headers(nonce, "'self'"))
+
+    async def _form(self, request: Request) -> tuple[Room, dict[str, str]]:
+        require_own_site(request)
+        return await self._desk.room(request), await request.form()
+
+    async def _held(self, request: Request, room: Room) -> Place | None:
+        """The place of whoever asks; None when they show no ticket that counts."""
+        try:
+            return await self._desk.place(request, room)
+        except Problem as problem:
+            if problem.status != 401:
+                raise
+            return None
+
+    async def _look(self, request: Request, room: Room) -> Shown:
+        pulse = await self._desk.pulse(room)
+        looks = await self._wardrobe.looks(room, pulse)
+        shown = Shown(
+            room=room,
+            pulse=pulse,
+            looks=looks,
+            lang=_language(request, looks),
+            sealed=self._sealed(request, room, pulse),
+            status="new",
+            ticket=request.query.get("ticket", ""),
+            trouble=_SAID.get(request.query.get("trouble", ""), ""),
+        )
+        place = await self._held(request, room)
+        if place is None:
+            shown.status = self._refused(request, pulse, shown.ticket)
+            shown.again_s = _seconds(request) if shown.status == "crowded" else 0
+            return shown
+        # Looking at the page is a sign of life, which is all that a page without script can give.
+        standing = await room.heartbeat(place)
+        if isinstance(standing, Gone):
+            shown.status = "closed" if serving_state(pulse) == "closed" else "gone"
+        elif isinstance(standing, Late):
+            shown.status, shown.recoverable_until = "missed", instant(standing.until_ms)
+        else:
+            shown.body = standing_body(room, place, standing, pulse)
+            shown.status = shown.body.status
+        return shown
+
+    def _refused(self, request: Request, pulse: Pulse, ticket: str) -> str:
+        """What somebody without a place is shown."""
+        options, trouble = pulse.options, request.query.get("trouble", "")
+        if request.query.get("left"):
+            return "gone"
+        if options.status is Status.MAINTENANCE:
+            return "maintenance"
+        if serving_state(pulse) in ("closed", "draining"):
+            return "closed"
+        if options.queueing_method is Method.REJECT:
+            return "rejected"
+        if 0 < options.max_queue_size <= pulse.waiting + pulse.early:
+            return "full"
+        if pulse.fields.get("invite_only") == "1" and not ticket:
+            return "invite"
+        # A browser that shows the key again does keep cookies.
+        if trouble == "cookies" and self._desk.visitor_key(request) is None:
+            return "cookies"
+        return "crowded" if trouble == "crowded" else "new"
+
+    def _sealed(self, request: Request, room: Room, pulse: Pulse) -> str:
+        """Where the visitor wants to go, sealed; empty when nowhere in particular."""
+        sealed, target = request.query.get("r", ""), request.query.get("target", "")
+        if sealed:
+            self._destination(pulse, room, sealed)
+            return sealed
+        if not target:
+            return ""
+        try:
+            return seal_target(self._desk, room, *split_target(target, return_hosts(pulse)))
+        except InvalidInput as error:
+            raise Problem(400, "TARGET_NOT_ALLOWED", str(error)) from None
+
+    def _destination(self, pulse: Pulse, room: Room, sealed: str) -> str:
+        try:
+            return self._visitors.redirect_url(pulse, "", sealed, room)
+        except InvalidInput as error:
+            raise Problem(400, "LINK_INVALID", str(error)) from None
+
+    def _back(
+        self, room: Room, form: dict[str, str], *cookies: tuple[bytes, bytes], more: str = ""
+    ) -> Answer:
+        lang = dictionary.choose(form.get("lang", ""), "")
+        where = f"/wait/{name_of(room.queue_id)}?lang={lang}{with_return(form.get('r', ''))}"
+        return go(where + more, *cookies)
+
+    def _page(self, shown: Shown, cookies: list[tuple[bytes, bytes]]) -> Answer:
+        nonce = secrets.token_urlsafe(16)
+        destination = self._destination(shown.pulse, shown.room, shown.sealed)
+        page = fill("waiting.html", values(shown, nonce, destination))
+        status = shown.pulse.fields.get("page_status", "200")
+        code = int(status) if status in ("200", "202", "429", "503") else 200
+        headers = [*page_headers(nonce, _origin(destination), workers="blob:"), *cookies]
+        if code in (429, 503):
+            headers.append((b"retry-after", str(REFRESH_S).encode()))
+        return Answer(code, page, PAGE, headers)
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """The pages' part of the table."""
+        return offered(self, group="pages")
+
+
+def _language(request: Request, looks: Looks) -> str:
+    asked, accepted = request.query.get("lang", ""), request.header("accept-language")
+    return dictionary.choose(asked, accepted, looks.language or dictionary.FALLBACK)
+
+
+def _seconds(request: Request) -> int:
+    told = request.query.get("after", "")
+    return min(3600, int(told)) if re.fullmatch(r"[0-9]{1,5}", told) else 60
+
+
+def go(where: str, *headers: tuple[bytes, bytes], status: int = 303) -> Answer:
+    """Send a browser elsewhere."""
+    return Answer(status, headers=[(b"location", where.encode("latin-1")), NO_STORE, *headers])
+
+
+def page_headers(
+    nonce: str, leads_to: str, *, workers: str = "'none'"
+) -> list[tuple[bytes, bytes]]:
+    """What comes with every page: nothing runs, loads or frames it that is not ours."""
+    policy = (
+        f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; "
+        f"img-src data:; connect-src 'self'; worker-src {workers}; "
+        f"form-action 'self' {leads_to}; base-uri 'none'; frame-ancestors 'none'"
+    )
+    return [
+        NO_STORE,
+        (b"content-security-policy", policy.encode()),
+        (b"x-frame-options", b"DENY"),
+        (b"x-content-type-options", b"nosniff"),
+        (b"referrer-policy", b"same-origin"),
+        (b"x-robots-tag", b"noindex"),
+    ]
+
+
+def _origin(destination: str) -> str:
+    # A form that ends in a redirect may only lead where the policy says.
+    if destination.startswith("//"):
+        return destination[2:].partition("/")[0]
+    if destination.startswith("https://"):
+        return "https://" + destination[8:].partition("/")[0]
+    return "'self'"

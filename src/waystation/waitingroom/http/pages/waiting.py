@@ -1,0 +1,213 @@
+"""What the waiting page says, filled in for one visitor."""
+
+from datetime import UTC, datetime
+from html import escape
+from urllib.parse import quote
+
+import msgspec
+
+from waystation.waitingroom.http.bodies import PlaceBody
+from waystation.waitingroom.http.visitors.status import notice, serving_state
+from waystation.waitingroom.pages import words as dictionary
+from waystation.waitingroom.pages.render import Markup, facts, source
+from waystation.waitingroom.pages.theme import Looks
+from waystation.waitingroom.pages.words import EXACT_BELOW, Words, rounded, wait_text
+from waystation.waitingroom.room import Room
+from waystation.waitingroom.rooms import name_of
+from waystation.waitingroom.state import Pulse
+
+REFRESH_S = 20
+"""How often a page without JavaScript looks again, unless the room wants to hear it sooner."""
+WAITS = ("waiting", "prequeued", "returned")
+LOOKS_AGAIN = ("admitted", "full", "maintenance", "rejected")
+"""When else a page without JavaScript looks again by itself."""
+_LABELS = (
+    "ahead", "place", "wait", "progress", "join", "enter", "recover", "notify", "leave", "ticket",
+    "language", "code",
+)  # fmt: skip
+
+
+class Shown(msgspec.Struct, kw_only=True):
+    """What one page is about."""
+
+    room: Room
+    pulse: Pulse
+    looks: Looks
+    lang: str
+    sealed: str
+    status: str
+    ticket: str = ""
+    """The invitation that the visitor came with."""
+    trouble: str = ""
+    """The word for what went wrong with the last step, if anything did."""
+    again_s: int = 0
+    """How many seconds later it may be tried again."""
+    body: PlaceBody | None = None
+    recoverable_until: str | None = None
+
+
+def values(shown: Shown, nonce: str, destination: str) -> dict[str, str]:
+    """Everything that the template has a slot for."""
+    words = dictionary.languages()[shown.lang]
+    name, status, body = name_of(shown.room.queue_id), shown.status, shown.body
+    title = shown.pulse.options.name or words["title"]
+    waits = status in WAITS
+    return {
+        "lang": shown.lang,
+        "dir": words["_dir"],
+        "nonce": nonce,
+        "title": title,
+        "room": title,
+        "status": status,
+        "refresh": _refresh(waits or status in LOOKS_AGAIN, shown.pulse.options.idle_s),
+        "css": Markup(source("waiting.css") + shown.looks.css()),
+        "script": Markup(source("estimate.js") + source("waiting.js")),
+        "logo": _logo(shown.looks, title),
+        "headline": words[f"head_{status}"],
+        "text": _text(shown, words),
+        "own": _own(shown.looks, shown.lang),
+        **_notices(shown, words),
+        **_numbers(shown, words),
+        "action": f"/wait/{name}",
+        "back": _kept(shown),
+        "code_hidden": _unless(status == "invite"),
+        "join_hidden": _unless(status in ("new", "gone", "invite", "crowded", "cookies")),
+        "claim_hidden": _unless(status in ("admitted", "active")),
+        "recover_hidden": _unless(status == "missed"),
+        "leave_hidden": _unless(waits or status == "admitted"),
+        "updated": words["updated"].replace("{time}", _now()),
+        "why": words["why"],
+        "ticket_hidden": _unless(body is not None),
+        "ticket": body.position_id[-6:] if body else "",
+        "fairness": _fairness(shown.pulse, name, words),
+        "support": _support(shown.looks, words),
+        "languages": _languages(name, shown),
+        "facts": facts(
+            {
+                "queue": name,
+                "lang": shown.lang,
+                "title": title,
+                "status": status,
+                "ticket": shown.ticket,
+                "body": body,
+                "again_s": shown.again_s,
+                "target": destination,
+                "words": {k: v for k, v in words.items() if not k.startswith(("_", "page_"))},
+            }
+        ),
+        **{f"word_{word}": words[word] for word in _LABELS},
+    }
+
+
+def _text(shown: Shown, words: Words) -> str:
+    # A page without script cannot try again by itself, so it says when to.
+    if shown.status == "crowded":
+        return words["text_crowded_form"].replace("{n}", str(shown.again_s))
+    return words[f"text_{shown.status}"]
+
+
+def _notices(shown: Shown, words: Words) -> dict[str, str]:
+    said = notice(shown.pulse)
+    told = (said.text.get(shown.lang) or next(iter(said.text.values()), "")) if said else ""
+    state = serving_state(shown.pulse)
+    paused = shown.status in ("waiting", "returned") and state == "paused"
+    trouble = words.get(shown.trouble, "")
+    return {
+        "notice": told,
+        "notice_level": said.level if said and said.level == "warning" else "info",
+        "notice_hidden": _unless(bool(told)),
+        "banner": trouble or (words["paused"] if paused else ""),
+        "banner_hidden": _unless(paused or bool(trouble)),
+    }
+
+
+def _numbers(shown: Shown, words: Words) -> dict[str, str]:
+    body, status = shown.body, shown.status
+    ahead = body.people_ahead if body else None
+    wait = body.estimated_wait if body else None
+    clock = _clock(body)
+    return {
+        "numbers_hidden": _unless(status in WAITS or status == "admitted"),
+        "ahead_hidden": _unless(ahead is not None),
+        "ahead": f"{rounded(ahead or 0):,}",
+        "place_hidden": _unless(ahead is not None and ahead < EXACT_BELOW),
+        "place": f"{(ahead or 0) + 1:,}",
+        "wait_hidden": _unless(status in ("waiting", "returned")),
+        "wait": wait_text(words, wait.p10 if wait else None, wait.p90 if wait else None),
+        "clock_hidden": _unless(bool(clock)),
+        "clock": clock,
+        "word_clock": words[{"admitted": "left", "prequeued": "starts"}.get(status, "clock")],
+    }
+
+
+def with_return(sealed: str) -> str:
+    """The part of a query that keeps where the visitor wants to go."""
+    return f"&r={quote(sealed, safe='')}" if sealed else ""
+
+
+def _kept(shown: Shown) -> Markup:
+    fields = {"r": shown.sealed, "ticket": shown.ticket, "lang": shown.lang}
+    return Markup(
+        "".join(
+            f'<input type="hidden" name="{name}" value="{escape(value)}">'
+            for name, value in fields.items()
+            if value
+        )
+    )
+
+
+def _unless(shown: bool) -> Markup:
+    return Markup("" if shown else "hidden")
+
+
+def _refresh(needed: bool, idle_s: int) -> Markup:
+    # Looking at the page is how a page without script stays in line.
+    often = min(REFRESH_S, idle_s * 2 // 5)
+    return Markup(f'<meta http-equiv="refresh" content="{often}">' if needed else "")
+
+
+def _clock(body: PlaceBody | None) -> str:
+    if body is None:
+        return ""
+    if body.claim_deadline or body.starts_at:
+        return f"{(body.claim_deadline or body.starts_at or '')[11:19]} UTC"
+    return ""
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%H:%M:%S UTC")
+
+
+def _logo(looks: Looks, title: str) -> Markup:
+    if not looks.logo:
+        return Markup("")
+    return Markup(f'<img class="logo" src="{escape(looks.logo)}" alt="{escape(title)}">')
+
+
+def _own(looks: Looks, lang: str) -> Markup:
+    text = looks.text.get(lang) or looks.text.get(looks.language or "en") or ""
+    return Markup(f'<p class="own">{escape(text)}</p>' if text else "")
+
+
+def _support(looks: Looks, words: Words) -> Markup:
+    if not looks.support:
+        return Markup("")
+    where = escape(looks.support)
+    return Markup(f'<p class="small"><a href="{where}">{escape(words["support"])}</a></p>')
+
+
+def _fairness(pulse: Pulse, name: str, words: Words) -> Markup:
+    if not pulse.fields.get("commitment"):
+        return Markup("")
+    where = f"/api/v1/queues/{name}/fairness"
+    return Markup(f'<p class="small"><a href="{where}">{escape(words["fairness"])}</a></p>')
+
+
+def _languages(name: str, shown: Shown) -> Markup:
+    links = list[str]()
+    ticket = f"&ticket={shown.ticket}" if shown.ticket else ""
+    for tag, words in dictionary.languages().items():
+        here = ' aria-current="true"' if tag == shown.lang else ""
+        where = f"/wait/{name}?lang={tag}{escape(with_return(shown.sealed) + ticket)}"
+        links.append(f'<a href="{where}" lang="{tag}" hreflang="{tag}"{here}>{words["_name"]}</a>')
+    return Markup("".join(links))

@@ -1,0 +1,246 @@
+"""What proxies and middleware ask: may this one pass, and with which keys do I find out myself."""
+
+import hashlib
+import secrets
+from collections.abc import Iterator, Mapping
+from typing import Annotated
+from urllib.parse import quote
+
+import msgspec
+
+from waystation.core import codec
+from waystation.core.errors import InvalidInput, InvalidToken, Malformed, NotFound
+from waystation.waitingroom.http.context import Desk
+from waystation.waitingroom.http.framework.endpoints import Endpoint, endpoint, offered, stated
+from waystation.waitingroom.http.framework.exchange import (
+    NO_STORE,
+    Answer,
+    Headers,
+    Request,
+    answer,
+)
+from waystation.waitingroom.http.framework.problems import Problem
+from waystation.waitingroom.http.operators.operators import Operators
+from waystation.waitingroom.http.returns import return_hosts, safe_path
+from waystation.waitingroom.http.sites.sessions import Sessions
+from waystation.waitingroom.http.visitors.routes import seal_target
+from waystation.waitingroom.room import Room
+from waystation.waitingroom.rooms import name_of
+from waystation.waitingroom.state import Pulse
+from waystation.waitingroom.visitor import Inside
+
+RENEW_WITHIN_S = 30
+ENVOY = "/v1/verify/envoy/"
+_UNQUOTED = "/:@!$&'()*+,;=~"
+"""What a path may hold besides letters and digits; all else is written as %XX again."""
+KEYS_FRESH = (b"cache-control", b"public, max-age=300")
+CONFIG_FRESH = (b"cache-control", b"public, max-age=5")
+
+
+class Rule(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Which requests a room stands in front of."""
+
+    path: Annotated[str, stated(pattern="^/")]
+    """A pattern such as /checkout*."""
+    methods: list[str] = []
+    """Empty for all."""
+    header: str = ""
+    """`Name: part of its value`, if only those with it."""
+    cookie: str = ""
+    agent: str = ""
+    action: Annotated[str, stated(enum=["queue", "bypass", "block"])] = "queue"
+    """queue, bypass or block; the first rule that fits counts."""
+
+
+class OriginSample(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How one request went at the site behind."""
+
+    queue: str
+    latency_ms: float
+    status: int
+
+
+class Connectors:
+    """The endpoints of proxies and middleware."""
+
+    def __init__(self, desk: Desk, sessions: Sessions, operators: Operators) -> None:
+        self._desk = desk
+        self._sessions = sessions
+        self._operators = operators
+
+    @endpoint(
+        "GET /v1/verify",
+        gives={204: None, 303: None},
+        query={
+            "queue": {"type": "string", "minLength": 1},
+            "mode": {"type": "string", "enum": ["redirect"]},
+        },
+        needs=("queue",),
+        fails=(400, 401, 404, 429, 503),
+    )
+    async def verify(self, request: Request) -> Answer:
+        """May this one pass: 204, or 401 and where to wait; 303 or 429 in redirect mode."""
+        name = request.query.get("queue", "")
+        if not name:
+            raise Problem(400, "QUEUE_REQUIRED", "say which room: ?queue=name")
+        path = request.header("x-original-uri") or request.header("x-forwarded-uri")
+        method = request.header("x-original-method") or request.header("x-forwarded-method")
+        mode = request.query.get("mode")
+        if mode not in (None, "redirect"):
+            raise Problem(400, "MALFORMED", "mode must be redirect, or not be there")
+        redirect = mode is not None
+        return await self._decide(request, name, path, method if redirect else None)
+
+    async def verify_for_envoy(self, request: Request) -> Answer:
+        """The same for Envoy, which asks with the visitor's own method behind a prefix."""
+        name, _, rest = request.path.removeprefix(ENVOY).partition("/")
+        query = f"?{request.query_string}" if request.query_string else ""
+        path = f"/{quote(rest, safe=_UNQUOTED)}{query}"
+        given = await self._decide(request, name, path, request.method)
+        # Any other answer, a 204 among them, is one that Envoy hands to the visitor.
+        return Answer(200, headers=given.headers) if given.status == 204 else given
+
+    async def _decide(
+        self, request: Request, name: str, path: str, navigates: str | None
+    ) -> Answer:
+        room = await self._desk.rooms.find(name)
+        pulse = await self._desk.pulse(room)
+        if pulse.fail_open:
+            return self._told(name, "fail_open", _passing(request, name))
+        token = self._desk.session_shown(request, name)
+        headers = await self._pass(request, name, token) if token else None
+        if headers is not None:
+            return self._told(name, "passed", _passing(request, name, *headers))
+        back = self._sealed(request, room, pulse, path)
+        return self._told(name, "queued", self._wait(request, room, back, navigates))
+
+    async def _pass(self, request: Request, name: str, token: str) -> Headers | None:
+        """What is told about somebody whose session counts; None when it does not."""
+        try:
+            seat = await self._sessions.read(token)
+        except InvalidToken:
+            return None
+        if name_of(seat.room.queue_id) != name:
+            return None
+        headers = [
+            (b"wr-visitor", hashlib.sha256(seat.claims.sub.encode()).hexdigest()[:16].encode()),
+            NO_STORE,
+        ]
+        if seat.claims.exp - self._desk.now_s() < RENEW_WITHIN_S:
+            try:
+                fresh = await self._sessions.sign_again(seat, request.site_host, views=1)
+            except NotFound:
+                return None
+            cookie = self._desk.cookie("s", name)
+            headers.append(self._desk.set_cookie(cookie, fresh, seat.pulse.options.session_max_s))
+        elif not isinstance(await seat.room.status(seat.place), Inside):
+            # The signature outlives a session that was ended; the seat may be somebody else's.
+            return None
+        return headers
+
+    def _sealed(self, request: Request, room: Room, pulse: Pulse, path: str) -> str:
+        """Where the visitor wants to go: on this host, or on one that the operator named."""
+        try:
+            back = safe_path(path)
+        except InvalidInput:
+            back = "/"
+        # Anybody can send any host; one that went into the link unchecked would lead there.
+        host = request.site_host if request.site_host in return_hosts(pulse) else ""
+        return seal_target(self._desk, room, host, back)
+
+    def _wait(self, request: Request, room: Room, sealed: str, navigates: str | None) -> Answer:
+        name = name_of(room.queue_id)
+        location = f"/wait/{name}?r={sealed}".encode()
+        headers = [(b"wr-location", location), (b"wr-queue", name.encode()), NO_STORE]
+        kind = b"application/problem+json"
+        if navigates is None:
+            realm = (b"www-authenticate", b'WaitingRoom realm="waiting room"')
+            return Answer(401, _required(401), kind, [*headers, realm])
+        if request.wants_page and (navigates or request.method) in ("GET", "HEAD"):
+            return Answer(303, headers=[*headers, (b"location", location)])
+        return Answer(429, _required(429), kind, [*headers, (b"retry-after", b"5")])
+
+    def _told(self, name: str, result: str, given: Answer) -> Answer:
+        self._desk.metrics.verified.of(name, result).inc()
+        return given
+
+    @endpoint("GET /.well-known/jwks.json")
+    async def jwks(self, request: Request) -> Answer:
+        """The public keys that sessions are checked with."""
+        return Answer(200, codec.encode(self._desk.keyring.jwks()), headers=[KEYS_FRESH])
+
+    @endpoint("GET /v1/connector-config", gives={200: dict, 304: None}, fails=(503,))
+    async def config(self, request: Request) -> Answer:
+        """Which requests each room stands in front of; a signed copy for `application/jose`."""
+        queues = list[dict[str, object]]()
+        for id in await self._desk.rooms.look():
+            pulse = await self._desk.pulse(self._desk.rooms.of(id))
+            until_ms = pulse.fail_open_until_ms or 0
+            queues.append(
+                {
+                    "id": name_of(id),
+                    "wait_url": f"/wait/{name_of(id)}",
+                    "epoch": pulse.epoch,
+                    "fail_policy": pulse.fields.get("fail_policy", ""),
+                    "fail_open": pulse.fail_open,
+                    "fail_open_until": until_ms // 1000 if pulse.fail_open else 0,
+                    "rules": rules_of(pulse.fields.get("rules", "")),
+                }
+            )
+        told = {"issuer": self._desk.options.issuer, "queues": queues}
+        if request.header("accept") == "application/jose":
+            return self._signed(told)
+        raw = codec.encode(told)
+        tag = b'"' + hashlib.sha256(raw).hexdigest()[:16].encode() + b'"'
+        headers = [CONFIG_FRESH, (b"etag", tag)]
+        if request.headers.get(b"if-none-match") == tag:
+            return Answer(304, headers=headers)
+        return Answer(200, raw, headers=headers)
+
+    def _signed(self, told: Mapping[str, object]) -> Answer:
+        claims = codec.encode({**told, "iat": int(self._desk.now_s())})
+        token = self._desk.keyring.sign_config(claims)
+        return Answer(200, token.encode(), b"application/jose", [NO_STORE])
+
+    @endpoint(
+        "POST /v1/origin-metrics",
+        takes=list[OriginSample],
+        gives={202: dict},
+        fails=(400, 401, 403, 404, 413, 415, 429, 503),
+        scope="connector",
+    )
+    async def origin(self, request: Request) -> Answer:
+        """Take down how the site behind does."""
+        who = await self._operators.known(request)
+        for sample in await request.read(list[OriginSample], 65_536):
+            if not who.may("connector", sample.queue):
+                raise Problem(403, "NOT_ALLOWED", f"a key for {who.role} does not allow this")
+            await self._desk.rooms.find(sample.queue)
+            kind = f"{min(9, max(1, sample.status // 100))}xx"
+            self._desk.metrics.origin.of(sample.queue, kind).observe(sample.latency_ms / 1000)
+        return answer({"status": "accepted"}, 202)
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """The connectors' part of the table."""
+        return offered(self, group="connectors")
+
+
+def rules_of(text: str) -> list[Rule]:
+    """The rules that an operator wrote."""
+    try:
+        return codec.decode(text, list[Rule]) if text else []
+    except Malformed:
+        return []
+
+
+def _passing(request: Request, name: str, *headers: tuple[bytes, bytes]) -> Answer:
+    """Let a request pass; a proxy may hand on the cookies that it is told instead of all."""
+    told = [(b"wr-queue", name.encode()), *headers]
+    if others := request.cookies_of_others:
+        told.append((b"cookie", others.encode("latin-1")))
+    return Answer(204, headers=told)
+
+
+def _required(status: int) -> bytes:
+    detail = "there is a line; Wr-Location says where"
+    return Problem(status, "WAITING_ROOM_REQUIRED", detail).body(secrets.token_hex(8))

@@ -1,0 +1,159 @@
+"""Who carries the news to those who want to know: in order, signed, and again until it counts."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from waystation.core import codec
+from waystation.core.backoff import Backoff, Growth
+from waystation.core.clock import Clock, SystemClock
+from waystation.core.errors import InvalidOption
+from waystation.core.identity import worker_name
+from waystation.core.store import faults
+from waystation.core.store.connection import Store
+from waystation.core.store.leader import Election, OfficeKeys
+from waystation.core.telemetry.logs import get_logger
+from waystation.waitingroom.http.context import Desk
+from waystation.waitingroom.http.framework.addresses import Network
+from waystation.waitingroom.http.visitors.status import instant
+from waystation.waitingroom.http.webhooks import delivery as outside
+from waystation.waitingroom.http.webhooks.hooks import Hook, Hooks, State, signature
+from waystation.waitingroom.room import Room
+from waystation.waitingroom.rooms import Rooms, name_of
+
+BATCH = 100
+RETRY = Backoff(Growth.EXPONENTIAL, 2000, jitter=0.25, cap_ms=600_000)
+_OWN = ("lane", "seq", "waited", "delay", "ahead", "waiting", "active", "reason", "held", "views")
+"""What an event may say besides: nothing that tells visitors apart by where they come from."""
+_log = get_logger(__name__)
+
+Post: TypeAlias = Callable[[str, bytes, Mapping[str, str]], Awaitable[int]]
+
+
+class CourierKeys(OfficeKeys, root="{webhooks}"):
+    """The seat of the one process that carries."""
+
+    def __init__(self) -> None:
+        super().__init__("{webhooks}")
+
+
+class Courier:
+    """Carries the events of all rooms; of several processes one does it at a time."""
+
+    def __init__(
+        self,
+        store: Store,
+        rooms: Rooms,
+        *,
+        owner: str,
+        inside: Sequence[Network] = (),
+        post: Post | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._rooms = rooms
+        self._clock = clock or SystemClock()
+        self._election = Election(store.redis, CourierKeys(), owner=owner)
+        self._post = post or _through(inside)
+
+    async def carry(self) -> None:
+        """Tell everybody who is due; one bounded pass."""
+        if await self._election.acquire() is None:
+            return
+        for id in await self._rooms.look():
+            room = self._rooms.of(id)
+            hooks = Hooks(room)
+            await asyncio.gather(*(self._tell(room, hooks, each) for each in await hooks.every()))
+
+    async def try_out(self, room: Room, hook: Hook) -> str:
+        """Send one event that means nothing; an empty text when it was taken."""
+        now_ms = self._clock.now_ms()
+        ping = [{"id": "0-0", "event": "ping", "at": instant(now_ms)}]
+        return await self._send(room, hook, ping)
+
+    async def _tell(self, room: Room, hooks: Hooks, hook: Hook) -> None:
+        state = await hooks.state(hook.id)
+        now_ms = self._clock.now_ms()
+        if state.next_ms > now_ms:
+            return
+        entries = await self._entries(room, state.cursor)
+        if not entries:
+            return
+        news = [each for _, each in entries if each["event"] in hook.events]
+        wrong = await self._send(room, hook, await self._with_handles(room, news)) if news else ""
+        if wrong:
+            pause = RETRY.pause_ms(state.failures + 1, random)
+            state.failures += 1
+            state.next_ms, state.last_error = now_ms + pause, wrong
+            _log.warning(
+                "a webhook is not taken",
+                queue=room.queue_id,
+                attempt=state.failures,
+                delay_ms=pause,
+            )
+        else:
+            read = entries[-1][0]
+            delivered = state.delivered + len(news)
+            state = State(cursor=read, delivered=delivered)
+        await hooks.write(hook.id, state)
+
+    async def _send(self, room: Room, hook: Hook, news: list[dict[str, Any]]) -> str:
+        body = codec.encode({"queue": name_of(room.queue_id), "events": news})
+        now_s = self._clock.now_ms() // 1000
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "waystation-webhook",
+            "Wr-Delivery": news[-1]["id"],
+            "Wr-Signature": signature(hook.secret, body, now_s),
+        }
+        try:
+            status = await self._post(hook.url, body, headers)
+        except (outside.Unreachable, InvalidOption) as error:
+            return str(error)
+        return "" if 200 <= status < 300 else f"the answer was {status}"
+
+    async def _entries(self, room: Room, cursor: str) -> list[tuple[str, dict[str, Any]]]:
+        raw = await _ask(room, "XRANGE", room.keys.events, f"({cursor}", "+", "COUNT", BATCH)
+        return [(id.decode(), _told(id.decode(), fields)) for id, fields in raw]
+
+    async def _with_handles(self, room: Room, news: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Add the handle of whoever asked to be told that it is their turn."""
+        for each in news:
+            if each["event"] == "admitted":
+                at = room.keys.of(each["subject"]).position
+                handle = await _ask(room, "HGET", at, "notify")
+                if handle:
+                    each["notify"] = handle.decode()
+        return news
+
+
+def courier_of(desk: Desk) -> Courier:
+    """The courier of a process."""
+    return Courier(
+        desk.rooms.store, desk.rooms, owner=worker_name(), inside=desk.inside, clock=desk.clock
+    )
+
+
+def _told(id: str, fields: Sequence[bytes]) -> dict[str, Any]:
+    texts = [each.decode() for each in fields]
+    said = dict(zip(texts[::2], texts[1::2], strict=True))
+    told: dict[str, Any] = {
+        "id": id,
+        "event": said.get("event", ""),
+        "at": instant(int(said.get("at", "0"))),
+    }
+    if "subject" in said:
+        told["subject"] = said["subject"]
+    return told | {name: said[name] for name in _OWN if said.get(name)}
+
+
+def _through(inside: Sequence[Network]) -> Post:
+    async def post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
+        return await asyncio.to_thread(outside.post, url, body, headers, inside)
+
+    return post
+
+
+async def _ask(room: Room, *command: Any) -> Any:
+    with faults.translated():
+        return await (await room.client()).execute_command(*command)

@@ -1,0 +1,293 @@
+"""The crowd in front of the room, second by second of a time that passes as fast as it can."""
+
+import asyncio
+import math
+import random
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+from waystation.core.store import faults
+from waystation.core.store.connection import Store
+from waystation.waitingroom.admission import Admission
+from waystation.waitingroom.estimates import estimate
+from waystation.waitingroom.estimates.model import Model, Sample, fit
+from waystation.waitingroom.loadtest.simulator import measures
+from waystation.waitingroom.loadtest.simulator.measures import Verdict
+from waystation.waitingroom.loadtest.simulator.people import Crowd, Mood, Person
+from waystation.waitingroom.options import RoomOptions
+from waystation.waitingroom.redis.keys import RoomKeys
+from waystation.waitingroom.room import Begun, Joined, Room
+from waystation.waitingroom.state import Pulse
+from waystation.waitingroom.upkeep import Upkeep
+from waystation.waitingroom.visitor import Newcomer, Waiting
+
+START_MS = 1_800_000_000_000
+AT_ONCE = 500
+"""Calls under way together: enough to keep the store busy, few enough to stay in order."""
+CLAIM_WINDOW_S = 60
+LOOK_EVERY_S = 5
+LEARN_EVERY_S = 900
+LEARN_FROM_S = 3600
+"""The estimates of the second half are made with what the last hour has taught: those who wait
+together share their luck, so it takes many waits in a row to see all of it."""
+
+
+class VirtualClock:
+    """A clock that the simulation sets."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch."""
+        return START_MS + round(self.seconds * 1000)
+
+    def monotonic(self) -> float:
+        """Seconds since the start."""
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        """Time here only passes when the simulation says so."""
+        self.seconds += seconds
+
+
+class Simulation:
+    """One crowd, one room, the production scripts; same seed, same outcome."""
+
+    def __init__(
+        self,
+        store: Store,
+        crowd: Crowd,
+        *,
+        queue_id: str = "{simulation}",
+        learn_after: float = 0.5,
+        events_cap: int = 1000,
+        progress: Callable[[int, int], None] = lambda joined, waiting: None,
+    ) -> None:
+        self.crowd = crowd
+        self._store = store
+        self._learn_after = learn_after
+        """The share of the crowd after which the estimates learn; 1 for never."""
+        self._events_cap = events_cap
+        self._progress = progress
+        self._clock = VirtualClock()
+        self._dice = random.Random(crowd.seed)
+        self.room = Room(store, queue_id, clock=self._clock, bits=random.Random(crowd.seed))
+        self._admission = Admission(self.room)
+        self._upkeep = Upkeep(self.room, budget_s=60, clock=self._clock)
+        self._due: dict[int, list[tuple[str, Person]]] = defaultdict(list)
+        self._people: dict[str, Person] = {}
+        self._everybody: list[Person] = []
+        self._called: list[Person] = []
+        self._problems: list[str] = []
+        self._turns = [0, 0, 0, 0]
+        self._came_in: list[float] = []
+        self._crowded: list[float] = []
+        """The seconds in which somebody waited."""
+        self._samples: list[tuple[float, Sample]] = []
+        self._learnt_s: float | None = None
+        self._learns_s = 0.0
+        self._refused = 0
+
+    async def run(self) -> list[Verdict]:
+        """Let the crowd come and go, and say what is to be said about it."""
+        await self._open()
+        joined = 0
+        arrivals = 0.0
+        while joined < self.crowd.visitors or (await self._look()).waiting > 0:
+            coming: list[Person] = []
+            arrivals += self.crowd.arrivals_per_second
+            while joined < min(arrivals, self.crowd.visitors):
+                coming.append(Person(joined, self.crowd, self._dice))
+                self._everybody.append(coming[-1])
+                joined += 1
+            if joined >= self.crowd.visitors and not coming:
+                break
+            await self._second(coming)
+            self._progress(joined, len(self._people))
+            share = joined / self.crowd.visitors
+            if self._learn_after <= share < 1 and self._clock.seconds >= self._learns_s:
+                await self._learn()
+        return self._verdicts()
+
+    def outcomes(self) -> Counter[Mood]:
+        """What became of everybody."""
+        return Counter(person.mood for person in self._everybody)
+
+    @property
+    def broken_promises(self) -> int:
+        """How often somebody was called twice, thrown out, or found no seat."""
+        return len(self._problems)
+
+    async def _open(self) -> None:
+        crowd = self.crowd
+        held = crowd.session_median_s * math.exp(crowd.session_sigma**2 / 2)
+        seats = crowd.rate * held * 1.5 + crowd.called_per_second * CLAIM_WINDOW_S
+        await self.room.open(
+            RoomOptions(
+                max_active=math.ceil(seats),
+                max_queue_size=0,
+                admission_rate=crowd.rate,
+                claim_window_s=CLAIM_WINDOW_S,
+                session_s=600,
+                events_cap=self._events_cap,
+            )
+        )
+
+    async def _second(self, coming: Sequence[Person]) -> None:
+        now = self._clock.seconds
+        pulse = await self._look()
+        await _in_order(self._join(person, pulse) for person in coming)
+        await _in_order(self._act(what, person) for what, person in self._due.pop(int(now), ()))
+        # Both leave at once, and reach the store in this order.
+        seen, step = await asyncio.gather(self._look(), self._admission.admit())
+        for id in step.called:
+            self._call(self._people[id], all(seen.lanes))
+        if step.waiting:
+            self._crowded.append(now)
+        if now % LOOK_EVERY_S == 0:
+            for id in await self._upkeep.expire_silent():
+                self._gone(self._people.pop(id))
+            await self._check()
+        self._clock.seconds += 1.0
+
+    async def _join(self, person: Person, pulse: Pulse) -> None:
+        entry = await self.room.join(
+            Newcomer(
+                key=person.key,
+                secret=person.secret,
+                lane=person.lane,
+                address=person.address,
+                agent="Mozilla/5.0",
+            )
+        )
+        if not isinstance(entry, Joined) or not isinstance(entry.standing, Waiting):
+            person.mood = Mood.REFUSED
+            self._refused += 1
+            return
+        now = self._clock.seconds
+        person.place, person.joined_s = entry.place, now
+        person.leaves_s += now
+        person.ahead = entry.standing.ahead
+        person.rate = estimate.lane_pace(pulse, person.lane)
+        told = estimate.wait(pulse, entry.standing)
+        if told is not None:
+            person.p10, person.p50, person.p90 = told.p10, told.p50, told.p90
+        self._people[entry.place.id] = person
+        self._later(person.leaves_s, "leave", person)
+        self._later(now + person.beat_s, "beat", person)
+
+    async def _act(self, what: str, person: Person) -> None:
+        now = self._clock.seconds
+        match what, person.mood:
+            case "beat", Mood.WAITS:
+                await self.room.heartbeat(person.place)
+                self._later(now + person.beat_s, "beat", person)
+            case "leave", Mood.WAITS:
+                person.mood = Mood.LEFT
+                # Most only close the page, and it takes a while until that is noticed.
+                if self._dice.random() >= self.crowd.silent:
+                    await self.room.leave(person.place, person.secret)
+                    self._gone(self._people.pop(person.place.id))
+            case "claim", Mood.CALLED:
+                answer = await self.room.claim(person.place, person.secret)
+                if not isinstance(answer, Begun):
+                    self._problems.append(f"{person.key} was called and could not come in")
+                    return
+                person.mood = Mood.INSIDE
+                self._came_in.append(now)
+                length = self._dice.lognormvariate(
+                    math.log(self.crowd.session_median_s), self.crowd.session_sigma
+                )
+                self._later(now + min(length, 590), "complete", person)
+            case "complete", Mood.INSIDE:
+                person.mood = Mood.DONE
+                await self.room.complete(person.place)
+                self._people.pop(person.place.id, None)
+            case _:
+                pass
+
+    def _call(self, person: Person, all_lanes_wait: bool) -> None:
+        now = self._clock.seconds
+        if person.called_s >= 0:
+            self._problems.append(f"{person.key} was called twice")
+        if person.mood is Mood.WAITS:
+            person.called_s = now
+            self._called.append(person)
+            self._remember(person, admitted=True)
+            person.mood = Mood.CALLED
+        if all_lanes_wait:
+            self._turns[person.lane] += 1
+        stays_away = person.mood is Mood.LEFT or self._dice.random() < self.crowd.no_show
+        if stays_away:
+            person.mood = Mood.MISSED
+        else:
+            self._later(now + 1 + self._dice.randrange(20), "claim", person)
+
+    def _gone(self, person: Person) -> None:
+        self._remember(person, admitted=False)
+        if person.mood is Mood.WAITS:
+            self._problems.append(f"{person.key} was thrown out while waiting")
+
+    def _remember(self, person: Person, *, admitted: bool) -> None:
+        now = self._clock.seconds
+        sample = Sample(person.ahead, person.rate, now - person.joined_s, admitted)
+        self._samples.append((now, sample))
+
+    async def _learn(self) -> None:
+        """Do in small what the pipeline does with all of history."""
+        now = self._clock.seconds
+        self._learnt_s = now if self._learnt_s is None else self._learnt_s
+        self._learns_s = now + LEARN_EVERY_S
+        recent = [sample for at, sample in self._samples if at > now - LEARN_FROM_S]
+        no_show = Model(no_show=self.crowd.no_show)
+        model = fit(recent, version=f"simulated-{now:.0f}", base=no_show)
+        fields: dict[str, Any] = model.to_fields(trained_at=self._clock.now_ms() // 1000)
+        key = RoomKeys(self.room.queue_id).model
+        with faults.translated():
+            await self._store.redis.hset(key, mapping=fields)  # pyright: ignore
+            await self._store.redis.expire(key, 6 * 3600)
+
+    async def _check(self) -> None:
+        seen = await self._look()
+        if seen.inside + seen.called > seen.options.max_active:
+            self._problems.append(f"{seen.inside} inside and {seen.called} called are too many")
+
+    async def _look(self) -> Pulse:
+        return await self.room.pulse()
+
+    def _later(self, at_s: float, what: str, person: Person) -> None:
+        self._due[max(math.ceil(at_s), int(self._clock.seconds) + 1)].append((what, person))
+
+    def _verdicts(self) -> list[Verdict]:
+        learnt = self._learnt_s or 0.0
+        before = measures.honesty(each for each in self._called if each.joined_s < learnt)
+        after = measures.honesty(each for each in self._called if each.joined_s >= learnt)
+        settled = self._crowded[len(self._crowded) // 3 :]
+        came = sum(settled[0] <= at <= settled[-1] for at in self._came_in) if settled else 0
+        weights = RoomOptions().lane_weights
+        problems = Verdict(
+            "broken promises", "; ".join(self._problems[:3]) or "0", "0", not self._problems
+        )
+        return [
+            Verdict("visitors", f"{self.crowd.visitors:,}", "", True),
+            Verdict("of them refused at the door", f"{self._refused:,}", "", True),
+            Verdict("called in", f"{len(self._called):,}", "", True),
+            problems,
+            *measures.fairness(self._called),
+            *measures.shares(self._turns, weights),
+            measures.exactness(self.crowd, came, len(settled)),
+            *measures.estimates(before, after),
+        ]
+
+
+async def _in_order(calls: Iterable[Awaitable[None]]) -> None:
+    """Make the calls, many at once, so that they reach the store in this order."""
+    group: list[Awaitable[None]] = []
+    for call in calls:
+        group.append(call)
+        if len(group) == AT_ONCE:
+            await asyncio.gather(*group)
+            group.clear()
+    await asyncio.gather(*group)

@@ -1,0 +1,98 @@
+"""What a room needs done all the time: people called in, the silent taken out, the draw held."""
+
+import asyncio
+from collections.abc import Sequence
+
+from waystation.core.clock import Clock, SystemClock
+from waystation.core.runtime.loop import Loop
+from waystation.waitingroom.admission import Admission
+from waystation.waitingroom.lottery import Lottery
+from waystation.waitingroom.metrics import RoomMetrics
+from waystation.waitingroom.room import Room
+from waystation.waitingroom.rooms import Rooms, name_of
+from waystation.waitingroom.schedule import Schedule
+from waystation.waitingroom.upkeep import Upkeep
+from waystation.waitingroom.visitor import Lane
+
+ADMIT_EVERY_S = 0.2
+SWEEP_EVERY_S = 5.0
+
+
+class Care:
+    """The duties of all rooms; several processes may share them, since no step happens twice."""
+
+    def __init__(
+        self,
+        rooms: Rooms,
+        metrics: RoomMetrics,
+        *,
+        beside: Sequence[Loop] = (),
+        clock: Clock | None = None,
+    ) -> None:
+        self._rooms = rooms
+        self._beside = beside
+        self._metrics = metrics
+        self._clock = clock or SystemClock()
+        self._admitted = self._clock.monotonic()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> "Care":
+        loops = (
+            Loop(self.admit, every_s=ADMIT_EVERY_S),
+            Loop(self.sweep, every_s=SWEEP_EVERY_S),
+            Loop(self.open_due, every_s=0.5),
+            Loop(self.measure, every_s=1.0),
+            *self._beside,
+        )
+        self._tasks = [asyncio.create_task(loop.run(), name=loop.name) for loop in loops]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def lag_s(self) -> float:
+        """Seconds since the last round of admission ended well."""
+        return self._clock.monotonic() - self._admitted
+
+    async def admit(self) -> None:
+        """Call in everybody there is a turn and a seat for, in every room."""
+        for room in await self._all():
+            called = await Admission(room).admit()
+            name = name_of(room.queue_id)
+            if called.called:
+                self._metrics.admissions.of(name).inc(len(called.called))
+            if called.no_shows:
+                self._metrics.expired.of(name, "missed").inc(called.no_shows)
+        self._admitted = self._clock.monotonic()
+
+    async def sweep(self) -> None:
+        """Take out those who fell silent, and ghosts from the lists."""
+        for room in await self._all():
+            upkeep = Upkeep(room)
+            if silent := await upkeep.expire_silent():
+                self._metrics.expired.of(name_of(room.queue_id), "silent").inc(len(silent))
+            await upkeep.compact()
+
+    async def open_due(self) -> None:
+        """Begin and end what is planned, and hold the draw of every room whose start has come."""
+        for room in await self._all():
+            await Schedule(room).keep()
+            pulse = await room.pulse()
+            due = pulse.phase == "prequeue" and (pulse.starts_ms or 0) <= pulse.now_ms
+            if due or pulse.phase == "drawing":
+                await Lottery(room).draw(beacon=str(pulse.starts_ms or ""))
+
+    async def measure(self) -> None:
+        """Bring the numbers up to date."""
+        for room in await self._all():
+            pulse, name = await room.pulse(), name_of(room.queue_id)
+            for lane in Lane:
+                self._metrics.queue_length.of(name, lane.name.lower()).set(pulse.lanes[lane])
+            self._metrics.active_sessions.of(name).set(pulse.inside)
+            self._metrics.fail_open.of(name).set(float(pulse.fail_open))
+            self._metrics.admit_lag.of(name).set(self.lag_s())
+
+    async def _all(self) -> list[Room]:
+        return [self._rooms.of(id) for id in await self._rooms.look()]

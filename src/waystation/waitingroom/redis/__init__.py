@@ -1,0 +1,1 @@
+"""The keys and the Lua scripts of the waiting room."""

@@ -1,0 +1,280 @@
+"""The atomic steps of visitors and of the room itself, one door each."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+from waystation.core.store.script import Client, script
+from waystation.waitingroom.redis.keys import RoomKeys
+from waystation.waitingroom.visitor import (
+    Called,
+    Gone,
+    Inside,
+    Lane,
+    Late,
+    Prequeued,
+    Returned,
+    Standing,
+    Waiting,
+)
+
+SERVER_TIME = ""
+"""The value of `now` that lets the server say what time it is; tests bring their own."""
+_LANES = tuple(Lane)
+
+
+class Round(NamedTuple):
+    """What one round of admission did."""
+
+    called: Sequence[str]
+    no_shows: int
+    """Turns that were taken away because nobody came."""
+    ended: int
+    """Sessions that were over."""
+    waiting: int
+    """People still in line."""
+
+
+class Swept(NamedTuple):
+    """Who was taken out of the line."""
+
+    silent: Sequence[str]
+    lost: int
+    """Missed turns that can no longer be taken back."""
+
+
+class Renewal(NamedTuple):
+    """How long a session lasts now."""
+
+    until_ms: int
+    limit_ms: int
+    views: int
+
+
+def texts(raw: Any) -> list[str]:
+    """A reply that is a list of texts."""
+    return [each.decode() if isinstance(each, bytes) else str(each) for each in raw]
+
+
+def as_is(raw: Any) -> Any:
+    """A reply that needs no reading."""
+    return raw
+
+
+def word(raw: Any) -> str:
+    """A reply that is one word."""
+    return raw.decode()
+
+
+def standing(reply: Sequence[str]) -> Standing:
+    """Read how things stand for somebody."""
+    match reply:
+        case ["waiting", lane, seq, ahead, length]:
+            return Waiting(lane=Lane(int(lane)), seq=int(seq), ahead=int(ahead), length=int(length))
+        case ["prequeued", lane, starts, early]:
+            return Prequeued(
+                lane=Lane(int(lane)), starts_ms=int(starts) if starts else None, early=int(early)
+            )
+        case ["returned", ahead]:
+            return Returned(ahead=int(ahead))
+        case ["called", until]:
+            return Called(until_ms=int(until))
+        case ["inside", until]:
+            return Inside(until_ms=int(until))
+        case ["late", until]:
+            return Late(until_ms=int(until))
+        case _:
+            return Gone()
+
+
+def standing_of(raw: Any) -> Standing:
+    """Read how things stand for somebody from a reply as it came."""
+    if raw[0] == b"waiting":
+        # Nearly everybody who asks waits, so this is read without a detour.
+        _, lane, seq, ahead, length = cast("tuple[bytes, int, bytes, int, int]", raw)
+        return Waiting(lane=_LANES[lane], seq=int(seq), ahead=ahead, length=length)
+    return standing(texts(raw))
+
+
+def _standings(raw: Any) -> list[Standing]:
+    return [standing_of(each) for each in raw]
+
+
+def _round(raw: Any) -> Round:
+    called, no_shows, ended, waiting = raw
+    return Round(texts(called), int(no_shows), int(ended), int(waiting))
+
+
+def _swept(raw: Any) -> Swept:
+    return Swept(texts(raw[0]), int(raw[1]))
+
+
+def _renewal(raw: Any) -> Renewal | None:
+    until, limit, views = raw
+    return Renewal(int(until), int(limit), int(views)) if int(until) else None
+
+
+@script(reply=as_is)
+async def join(
+    redis: Client,
+    keys: RoomKeys,
+    *,
+    queue: str,
+    now: str | int,
+    model: str,
+    newcomers: Sequence[str | int],
+) -> list[list[Any]]:
+    """Give each newcomer a place in line, or the one they have."""
+    ...
+
+
+@script(reply=_standings)
+async def status(
+    redis: Client, keys: RoomKeys, *, now: str | int, ids: Sequence[str]
+) -> list[Standing]:
+    """How things stand for each of some people; changes nothing."""
+    ...
+
+
+@script(reply=_standings)
+async def beat(
+    redis: Client, keys: RoomKeys, *, now: str | int, people: Sequence[str | int]
+) -> list[Standing]:
+    """Note that people in line are still there, and how things stand for each of them."""
+    ...
+
+
+@script(reply=_round)
+async def admit(
+    redis: Client,
+    keys: RoomKeys,
+    *,
+    queue: str,
+    now: str | int,
+    most: int,
+    extra: int,
+    only: str | int,
+) -> Round:
+    """Call in as many as there are turns and seats for."""
+    ...
+
+
+@script(reply=texts)
+async def claim(
+    redis: Client, keys: RoomKeys, *, queue: str, id: str, proof: str, user: str, now: str | int
+) -> list[str]:
+    """Let somebody in whose turn it is; asking again gives the same session."""
+    ...
+
+
+@script(reply=texts)
+async def recover(
+    redis: Client, keys: RoomKeys, *, queue: str, id: str, proof: str, now: str | int
+) -> list[str]:
+    """Let somebody take back a turn that was missed."""
+    ...
+
+
+@script(reply=word)
+async def leave(
+    redis: Client, keys: RoomKeys, *, queue: str, id: str, proof: str, reason: str, now: str | int
+) -> str:
+    """Let somebody go who no longer wants to wait."""
+    ...
+
+
+@script(reply=_renewal)
+async def renew(
+    redis: Client, keys: RoomKeys, *, id: str, views: int, now: str | int
+) -> Renewal | None:
+    """Keep a session alive; None when it has ended."""
+    ...
+
+
+@script(reply=bool)
+async def complete(
+    redis: Client, keys: RoomKeys, *, queue: str, id: str, status: str, reason: str, now: str | int
+) -> bool:
+    """End a session and free its seat; False when it had ended."""
+    ...
+
+
+@script(reply=_swept)
+async def expire(redis: Client, keys: RoomKeys, *, queue: str, batch: int, now: str | int) -> Swept:
+    """Take those out of the line who fell silent."""
+    ...
+
+
+@script(reply=int)
+async def configure(
+    redis: Client,
+    keys: RoomKeys,
+    *,
+    queue: str,
+    event: str,
+    version: str | int,
+    pepper: str,
+    now: str | int,
+    fields: Sequence[str],
+) -> int:
+    """Change how the room is set up; its new version."""
+    ...
+
+
+@script(reply=as_is)
+async def pulse(redis: Client, keys: RoomKeys, *, now: str | int) -> Any:
+    """How the room is set up and how it does, in one look."""
+    ...
+
+
+@script(reply=as_is)
+async def curve(redis: Client, keys: RoomKeys, *, points: int) -> Any:
+    """Points on the line, lane by lane: a score, and how many of the lane come before it."""
+    ...
+
+
+@script(reply=texts)
+async def begin_draw(redis: Client, keys: RoomKeys, *, beacon: str, now: str | int) -> list[str]:
+    """Close the pre-queue for the draw: seed, beacon, number of people and instant."""
+    ...
+
+
+@script(reply=int)
+async def draw(
+    redis: Client, keys: RoomKeys, *, now: str | int, people: Sequence[str | int]
+) -> int:
+    """Put some of the pre-queue in line, the last of them first."""
+    ...
+
+
+@script(reply=bool)
+async def end_draw(
+    redis: Client, keys: RoomKeys, *, queue: str, digest: str, now: str | int
+) -> bool:
+    """Open the room once everybody of the pre-queue stands in line."""
+    ...
+
+
+@script(reply=int)
+async def compact(redis: Client, keys: RoomKeys, *, lane: int, most: int) -> int:
+    """Make a lane's list anew when most of it are ghosts; how many it lost."""
+    ...
+
+
+@script(reply=texts)
+async def redeem(
+    redis: Client, keys: RoomKeys, *, code: str, visitor: str, now: str | int
+) -> list[str]:
+    """Use an access code: once for each visitor, and for no more visitors than it allows."""
+    ...
+
+
+@script(reply=bool)
+async def forget_draw(redis: Client, keys: RoomKeys) -> bool:
+    """Forget the last draw once it is over, so that another one may be held."""
+    ...
+
+
+@script(reply=bool)
+async def notify(redis: Client, keys: RoomKeys, *, handle: str) -> bool:
+    """Remember how to reach somebody when it is their turn, if they are still here."""
+    ...

@@ -1,0 +1,1 @@
+"""Signing keys, and the tokens that are signed with them."""
