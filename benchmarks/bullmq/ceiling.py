@@ -7,8 +7,8 @@ client chooses them.
 import time
 
 from benchmarks.packed import Wire, packed
-from waystation.bullmq import scripts
-from waystation.bullmq.keys import QueueKeys
+from waystation.bullmq.redis import scripts
+from waystation.bullmq.redis.keys import QueueKeys
 
 BATCH = 100
 ADD_BATCH = 500

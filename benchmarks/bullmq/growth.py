@@ -5,8 +5,9 @@ import statistics
 import time
 
 from benchmarks.bullmq.filling import PLAIN, fill
-from waystation.bullmq import Queue, scripts
-from waystation.bullmq.keys import QueueKeys
+from waystation.bullmq import Queue
+from waystation.bullmq.redis import scripts
+from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core.store.connection import Store, connect
 
 BATCH = 100

@@ -6,13 +6,13 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from waystation.bullmq import scripts
-from waystation.bullmq.claim_options import ClaimOptions
-from waystation.bullmq.claims import BullSource
 from waystation.bullmq.job import Job
-from waystation.bullmq.keys import QueueKeys
 from waystation.bullmq.options import JobOptions, wire_options
-from waystation.bullmq.wants import wire_wants
+from waystation.bullmq.redis import scripts
+from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.redis.wants import wire_wants
+from waystation.bullmq.source.claims import BullSource
+from waystation.bullmq.source.options import ClaimOptions
 from waystation.core import codec
 from waystation.core.clock import HandClock
 from waystation.core.outcome import Done, Failed, Outcome, Returned

@@ -11,7 +11,7 @@ import pytest
 
 from tests.bullmq.hands import hands_on
 from tests.bullmq.literal.systems import LEASE_MS, Held, Literal, Ours, System
-from waystation.bullmq.keys import QueueKeys
+from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core.errors import StoreUnreachable
 from waystation.core.runtime.worker import WorkerOptions
 

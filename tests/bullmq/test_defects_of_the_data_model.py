@@ -13,7 +13,7 @@ import pytest
 
 from tests.bullmq.hands import Hands, hands_on
 from tests.bullmq.literal.systems import Literal, Ours, System
-from waystation.bullmq.events import QueueEvents
+from waystation.bullmq.events.stream import QueueEvents
 from waystation.bullmq.options import Backoff, JobOptions
 from waystation.core import codec
 from waystation.core.errors import JobFailed

@@ -11,12 +11,12 @@ from waystation.bullmq import (
     FlowNode,
     FlowProducer,
     Job,
+    JobWaitingForChildren,
     Parent,
     Queue,
-    WaitingChildrenError,
     Worker,
 )
-from waystation.bullmq.dependencies import ChildKind
+from waystation.bullmq.children import ChildKind
 from waystation.core.errors import LeaseLost, NotFound, StoreUnreachable
 from waystation.core.outcome import Done
 from waystation.core.runtime.claim import Claim, Settled
@@ -151,7 +151,7 @@ async def test_a_handler_adds_children_and_waits_for_them(hands: Hands, queue: Q
             for n in range(3):
                 await queue.add("child", {"n": n}, parent=Parent(job.id, "bull:mail"))
             if await job.move_to_waiting_children():
-                raise WaitingChildrenError
+                raise JobWaitingForChildren
         finished.set()
         return sorted((await job.children_values()).values())
 

@@ -13,9 +13,9 @@ from redis.asyncio import Redis
 
 from tests.support.listening import blocked_on, first
 from tests.support.patience import LIMIT_S
-from waystation.bullmq.event import QueueEvent, read_event
-from waystation.bullmq.events import NOW, START, QueueEvents, QueueEventsProducer
-from waystation.bullmq.keys import QueueKeys
+from waystation.bullmq.events.event import QueueEvent, read_event
+from waystation.bullmq.events.stream import NOW, START, QueueEvents, QueueEventsProducer
+from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core.errors import (
     InvalidOption,
     JobFailed,

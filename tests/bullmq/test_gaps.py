@@ -10,10 +10,10 @@ from redis.asyncio import Redis
 
 from tests.support.listening import blocked_on, first
 from tests.support.patience import LIMIT_S
-from waystation.bullmq.events import NOW, START, QueueEvents
-from waystation.bullmq.gaps import Extent, Gap, Trail
-from waystation.bullmq.keys import QueueKeys
+from waystation.bullmq.events.gaps import Extent, Gap, Trail
+from waystation.bullmq.events.stream import NOW, START, QueueEvents
 from waystation.bullmq.queue import Queue
+from waystation.bullmq.redis.keys import QueueKeys
 
 KEYS = QueueKeys("mail")
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.bullmq.hands import Hands
-from waystation.bullmq.events import QueueEvents
+from waystation.bullmq.events.stream import QueueEvents
 from waystation.bullmq.job import Job
 from waystation.bullmq.options import Deduplication
 from waystation.bullmq.queue import Queue

@@ -5,10 +5,9 @@ import pytest
 
 from tests.bullmq.hands import Hands
 from tests.support.listening import blocked_on
-from waystation.bullmq.errors import RateLimitError
 from waystation.bullmq.limits import PUT_BACK_AT_ONCE, Limit
 from waystation.bullmq.queue import Queue
-from waystation.core.errors import InvalidOption
+from waystation.core.errors import InvalidOption, JobRateLimited
 from waystation.core.outcome import Failed
 from waystation.core.runtime.claim import Settled
 
@@ -145,7 +144,7 @@ async def test_a_handler_that_meets_a_limit_holds_its_worker_back_without_a_limi
     claim = await hands.claim_one()
     await queue.rate_limit(HOUR)
 
-    reply = await hands.worker.settle([Settled(claim, Failed(RateLimitError()))], claim=1)
+    reply = await hands.worker.settle([Settled(claim, Failed(JobRateLimited()))], claim=1)
 
     assert (reply.claims, reply.refused) == ([], [])
     assert await hands.ids("wait") == [claim.id]

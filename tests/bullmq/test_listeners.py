@@ -9,7 +9,7 @@ import pytest
 from tests.bullmq.hands import Hands
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import Job, Queue, Worker
-from waystation.bullmq.callbacks import WorkerEvent
+from waystation.bullmq.source.callbacks import WorkerEvent
 from waystation.core.errors import InvalidOption
 from waystation.core.runtime import listeners
 

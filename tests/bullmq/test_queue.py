@@ -3,10 +3,10 @@ from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from tests.bullmq.hands import Hands
-from waystation.bullmq import adding
-from waystation.bullmq.adding import NewJob
 from waystation.bullmq.options import Backoff, Deduplication, JobOptions, Parent, wire_options
 from waystation.bullmq.queue import Queue
+from waystation.bullmq.redis import packing
+from waystation.bullmq.redis.packing import NewJob
 from waystation.core.errors import (
     InvalidInput,
     InvalidOption,
@@ -126,7 +126,7 @@ async def test_a_job_may_have_a_limit_of_its_own(queue: Queue) -> None:
 
 
 async def test_many_jobs_are_added_in_order(queue: Queue, hands: Hands) -> None:
-    jobs = await queue.add_many(("work", {"n": n}) for n in range(3 * adding.MOST_JOBS + 1))
+    jobs = await queue.add_many(("work", {"n": n}) for n in range(3 * packing.MOST_JOBS + 1))
 
     assert [job.id for job in jobs] == [str(n + 1) for n in range(751)]
     assert [job.data["n"] for job in jobs] == list(range(751))
@@ -181,8 +181,8 @@ async def test_refused_jobs_are_told_and_the_others_added(queue: Queue, hands: H
 async def test_large_jobs_travel_in_smaller_lots() -> None:
     packed = [(b"n", b"x" * 400_000, b"", b"")] * 7
 
-    assert [len(lot) for lot in adding.chunks(packed)] == [2, 2, 2, 1]
-    assert list(adding.chunks([])) == []
+    assert [len(lot) for lot in packing.chunks(packed)] == [2, 2, 2, 1]
+    assert list(packing.chunks([])) == []
 
 
 async def test_adding_no_jobs_adds_none(queue: Queue) -> None:

@@ -8,7 +8,8 @@ import json
 
 from tests.bullmq.hands import Hands
 from tests.support.patience import LIMIT_S
-from waystation.bullmq import Backoff, Job, Queue, Worker, scripts
+from waystation.bullmq import Backoff, Job, Queue, Worker
+from waystation.bullmq.redis import scripts
 from waystation.core.runtime.worker import WorkerOptions
 
 VIDEO = {

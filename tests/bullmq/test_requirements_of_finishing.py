@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.bullmq.hands import Hands
-from waystation.bullmq import Backoff, scripts, upkeep
+from waystation.bullmq import Backoff, upkeep
+from waystation.bullmq.redis import scripts
 from waystation.core import codec
 from waystation.core.errors import LeaseLost, Unrecoverable
 from waystation.core.outcome import Failed

@@ -6,16 +6,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.bullmq.hands import Hands
-from waystation.bullmq import (
-    Deduplication,
-    Job,
-    JobOptions,
-    Parent,
-    Queue,
-    Schedule,
-    cron,
-    schedulers,
-)
+from waystation.bullmq import Deduplication, Job, JobOptions, Parent, Queue, Schedule
+from waystation.bullmq.scheduling import advance as schedulers
+from waystation.bullmq.scheduling import cron
 from waystation.core.errors import InvalidInput, InvalidOption
 
 MINUTE = 60_000

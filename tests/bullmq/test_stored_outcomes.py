@@ -10,7 +10,7 @@ from prometheus_client import generate_latest
 from tests.bullmq.hands import Hands
 from tests.support.deaf import made_deaf
 from tests.support.patience import LIMIT_S
-from waystation.bullmq import Backoff, Job, Parent, Queue, RateLimitError, Worker
+from waystation.bullmq import Backoff, Job, JobRateLimited, Parent, Queue, Worker
 from waystation.core.errors import StoreUnreachable
 from waystation.core.outcome import Done, Failed, Outcome
 from waystation.core.runtime.claim import Settled
@@ -131,7 +131,7 @@ async def test_a_job_put_back_by_a_rate_limit_is_heard_neither_as_failed_nor_com
 
     async def handle(job: Job) -> str:
         if next(turns):
-            raise RateLimitError
+            raise JobRateLimited
         return "ok"
 
     worker = Worker("mail", handle, redis_url)

@@ -12,16 +12,16 @@ import pytest
 from tests.bullmq.hands import Hands
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import (
-    DelayedError,
     FlowNode,
     FlowProducer,
     Job,
+    JobDelayed,
     JobFailed,
+    JobRateLimited,
+    JobWaiting,
+    JobWaitingForChildren,
     Queue,
-    RateLimitError,
     SyncJob,
-    WaitingChildrenError,
-    WaitingError,
     Worker,
 )
 from waystation.core.errors import Cancelled, WrongState
@@ -128,27 +128,27 @@ async def test_what_plain_handlers_do_is_what_a_coroutine_does(
 def delay(job: SyncJob) -> str:
     if job.attempts_started == 1:
         job.move_to_delayed(time.time_ns() // 1_000_000 + 1)
-        raise DelayedError
+        raise JobDelayed
     return "moved"
 
 
 def wait(job: SyncJob) -> str:
     if job.attempts_started == 1:
         job.move_to_wait()
-        raise WaitingError
+        raise JobWaiting
     return "moved"
 
 
 def limit(job: SyncJob) -> str:
     if job.attempts_started == 1:
         job.rate_limit(1)
-        raise RateLimitError
+        raise JobRateLimited
     return "moved"
 
 
 def wait_for_children(job: SyncJob) -> str:
     if job.move_to_waiting_children():
-        raise WaitingChildrenError
+        raise JobWaitingForChildren
     return "moved"
 
 

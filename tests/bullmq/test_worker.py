@@ -12,10 +12,10 @@ from waystation.bullmq import (
     Backoff,
     Job,
     JobOptions,
+    JobRateLimited,
     Limit,
     Queue,
-    RateLimitError,
-    UnrecoverableError,
+    Unrecoverable,
     Worker,
 )
 from waystation.core.errors import InvalidOption, StoreError, StoreUnsuitable, WorkError
@@ -109,7 +109,7 @@ async def test_a_failing_job_is_tried_again_and_keeps_the_newest_tracebacks(redi
 
 async def test_an_unrecoverable_error_fails_at_once(redis_url: str) -> None:
     async def handle(job: Job) -> None:
-        raise UnrecoverableError("no such address")
+        raise Unrecoverable("no such address")
 
     async with Queue("mail", redis_url) as queue, Worker("mail", handle, redis_url):
         added = await queue.add("send", {}, attempts=5)
@@ -186,7 +186,7 @@ async def test_a_rate_limited_handler_puts_its_job_back_without_cost(redis_url: 
         runs += 1
         if runs == 1:
             await queue.rate_limit(50)
-            raise RateLimitError("come back later")
+            raise JobRateLimited("come back later")
         return "done"
 
     worker = Worker("mail", handle, redis_url, limiter=Limit(max=100, duration=1000))

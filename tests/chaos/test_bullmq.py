@@ -14,7 +14,7 @@ from tests.chaos.history import History
 from tests.chaos.worker import LOCK_MS
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import JobOptions, Queue
-from waystation.bullmq.keys import QueueKeys
+from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core.errors import StoreError
 from waystation.core.store import embedded
 from waystation.core.store.connection import StoreOptions, connect

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from waystation import bullmq, files, routing
-from waystation.bullmq.claim_options import ClaimOptions as BullOptions
-from waystation.bullmq.claims import BullSource
+from waystation.bullmq.source.claims import BullSource
+from waystation.bullmq.source.options import ClaimOptions as BullOptions
 from waystation.core.clock import SystemClock
 from waystation.core.outcome import Failed
 from waystation.core.runtime.claim import Settled, Source

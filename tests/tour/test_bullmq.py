@@ -27,7 +27,7 @@ from waystation.bullmq import (
     QueueEvents,
     Schedule,
     SyncJob,
-    UnrecoverableError,
+    Unrecoverable,
     Worker,
     open_store,
 )
@@ -109,11 +109,11 @@ async def test_a_job_that_fails_is_tried_again(redis_url: str) -> None:
 
 
 async def test_a_job_that_cannot_succeed_fails_at_once(redis_url: str) -> None:
-    """`UnrecoverableError` ends the matter at the first attempt. A failed job stays, with its
+    """`Unrecoverable` ends the matter at the first attempt. A failed job stays, with its
     reason and its tracebacks, and can be let run again."""
 
     def send(job: SyncJob) -> str:
-        raise UnrecoverableError("no such address")
+        raise Unrecoverable("no such address")
 
     async with Queue("mail", redis_url) as queue:
         async with Worker("mail", send, redis_url):
@@ -123,7 +123,7 @@ async def test_a_job_that_cannot_succeed_fails_at_once(redis_url: str) -> None:
 
         [failed] = await queue.get_jobs("failed")
         assert failed.attempts_made == 1
-        assert "UnrecoverableError: no such address" in failed.stacktrace[0]
+        assert "Unrecoverable: no such address" in failed.stacktrace[0]
 
         await failed.retry()
         assert await failed.state() == "waiting"

@@ -11,14 +11,14 @@ from typing import Any, TypeAlias, cast
 
 from tests.wire.spelling import job_options, snake
 from waystation.bullmq import (
-    DelayedError,
     Job,
+    JobDelayed,
+    JobRateLimited,
+    JobWaiting,
+    JobWaitingForChildren,
     Parent,
     Queue,
-    RateLimitError,
-    UnrecoverableError,
-    WaitingChildrenError,
-    WaitingError,
+    Unrecoverable,
     Worker,
 )
 from waystation.core.store.connection import Store
@@ -76,23 +76,23 @@ class Steps:
             raise RuntimeError(message)
 
     async def do_unrecoverable(self, _: Job, message: str) -> None:
-        raise UnrecoverableError(message)
+        raise Unrecoverable(message)
 
     async def do_move_to_delayed(self, job: Job, ms: int) -> None:
         if job.attempts_started == FIRST_START:
             await job.move_to_delayed(time.time_ns() // 1_000_000 + ms)
-            raise DelayedError
+            raise JobDelayed
 
     async def do_move_to_wait(self, job: Job) -> None:
         if job.attempts_started == FIRST_START:
             await job.move_to_wait()
-            raise WaitingError
+            raise JobWaiting
 
     async def do_rate_limit(self, job: Job, ms: int) -> None:
         if job.attempts_started == FIRST_START:
             async with Queue(job.queue.keys.name, self._store) as queue:
                 await queue.rate_limit(ms)
-            raise RateLimitError
+            raise JobRateLimited
 
     async def do_add(self, job: Job, name: str, data: Json, options: Mapping[str, Json]) -> None:
         """Add to the job's own queue while it runs."""
@@ -107,7 +107,7 @@ class Steps:
                     options = job_options(child.get("opts", {}))
                     await queue.add(child["name"], child.get("data", {}), options, parent=parent)
         if await job.move_to_waiting_children():
-            raise WaitingChildrenError
+            raise JobWaitingForChildren
 
 
 def one_start(store: Store, **options: Any) -> Worker:

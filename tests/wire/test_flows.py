@@ -12,9 +12,9 @@ from waystation.bullmq import (
     FlowProducer,
     Job,
     JobOptions,
+    JobWaitingForChildren,
     Parent,
     Queue,
-    WaitingChildrenError,
     Worker,
 )
 
@@ -203,7 +203,7 @@ async def test_our_handler_waits_for_children_that_node_runs(
                 for n in range(2):
                     await queue.add("child", n, parent=Parent(job.id, "bull:parents"))
             if await job.move_to_waiting_children():
-                raise WaitingChildrenError
+                raise JobWaitingForChildren
         return sorted((await job.children_values()).values())
 
     async with Queue("parents", redis_url) as queue, Worker("parents", handle, redis_url):

@@ -11,8 +11,9 @@ from redis.asyncio import Redis
 from tests.support.patience import LIMIT_S
 from tests.wire.node import NodePeer
 from tests.wire.steps import Steps
-from waystation.bullmq import Job, Queue, Worker, schedulers
-from waystation.bullmq.claims import BullSource, ClaimOptions
+from waystation.bullmq import Job, Queue, Worker
+from waystation.bullmq.scheduling import advance
+from waystation.bullmq.source.claims import BullSource, ClaimOptions
 from waystation.bullmq.upkeep import recover_stalled
 from waystation.core.runtime.claim import Claim
 from waystation.core.store.connection import Store
@@ -223,7 +224,7 @@ async def test_a_repeatable_job_that_bullmq_5_has_removed_is_not_repeated(
         while not (held := await claimed(store, queue)):
             await asyncio.sleep(0.01)
     await remote.call("removeRepeatableByKey", known["key"])
-    assert await schedulers.advance(store.redis, queue.keys, held[0].work) is None
+    assert await advance.advance(store.redis, queue.keys, held[0].work) is None
     assert await redis.zcard("bull:q:delayed") == 0
 
 

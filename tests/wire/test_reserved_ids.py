@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from tests.support.patience import LIMIT_S
 from tests.wire.node import NodeError, NodePeer
 from waystation.bullmq import Job, Worker
-from waystation.bullmq.keys import QueueKeys
+from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core.errors import WrongType
 from waystation.core.store.connection import Store
 

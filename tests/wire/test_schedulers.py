@@ -11,7 +11,8 @@ import pytest
 
 from tests.wire.install import find_node, installed
 from tests.wire.node import Json, NodePeer, NodeProcess
-from waystation.bullmq import Job, JobOptions, Queue, Schedule, Worker, cron
+from waystation.bullmq import Job, JobOptions, Queue, Schedule, Worker
+from waystation.bullmq.scheduling import cron
 from waystation.core.errors import InvalidOption
 
 CRON = Path(__file__).with_name("cron.mjs")

@@ -5,42 +5,46 @@ from typing import TYPE_CHECKING
 from waystation.core.lazy import names_of
 
 if TYPE_CHECKING:
-    from waystation.bullmq.adding import NewJob
-    from waystation.bullmq.errors import (
-        DelayedError,
-        RateLimitError,
-        UnreadableData,
-        UnrecoverableError,
-        WaitingChildrenError,
-        WaitingError,
-    )
-    from waystation.bullmq.event import QueueEvent
-    from waystation.bullmq.events import QueueEvents, QueueEventsProducer
+    from waystation.bullmq.events.event import QueueEvent
+    from waystation.bullmq.events.gaps import Gap
+    from waystation.bullmq.events.stream import QueueEvents, QueueEventsProducer
     from waystation.bullmq.flows import FlowJob, FlowNode, FlowProducer
-    from waystation.bullmq.gaps import Gap
     from waystation.bullmq.job import Job
     from waystation.bullmq.limits import Limit
     from waystation.bullmq.manual import ManualWorker
     from waystation.bullmq.options import Backoff, Deduplication, JobOptions, Keep, Parent
     from waystation.bullmq.queue import Queue
-    from waystation.bullmq.schedule import Schedule, Scheduler
+    from waystation.bullmq.redis.packing import NewJob
+    from waystation.bullmq.scheduling.schedule import Schedule, Scheduler
     from waystation.bullmq.sync_job import SyncJob
     from waystation.bullmq.worker import Worker
-    from waystation.core.errors import JobFailed, NotAdded
+    from waystation.core.errors import (
+        JobDelayed,
+        JobFailed,
+        JobRateLimited,
+        JobWaiting,
+        JobWaitingForChildren,
+        NotAdded,
+        UnreadableData,
+        Unrecoverable,
+    )
     from waystation.core.store.client import open_store
     from waystation.core.store.connection import Store, StoreOptions
 
 __all__ = [
     "Backoff",
     "Deduplication",
-    "DelayedError",
     "FlowJob",
     "FlowNode",
     "FlowProducer",
     "Gap",
     "Job",
+    "JobDelayed",
     "JobFailed",
     "JobOptions",
+    "JobRateLimited",
+    "JobWaiting",
+    "JobWaitingForChildren",
     "Keep",
     "Limit",
     "ManualWorker",
@@ -51,16 +55,13 @@ __all__ = [
     "QueueEvent",
     "QueueEvents",
     "QueueEventsProducer",
-    "RateLimitError",
     "Schedule",
     "Scheduler",
     "Store",
     "StoreOptions",
     "SyncJob",
     "UnreadableData",
-    "UnrecoverableError",
-    "WaitingChildrenError",
-    "WaitingError",
+    "Unrecoverable",
     "Worker",
     "open_store",
 ]
@@ -70,34 +71,34 @@ __getattr__ = names_of(
     {
         "Backoff": "options",
         "Deduplication": "options",
-        "DelayedError": "errors",
+        "JobDelayed": "waystation.core.errors",
         "FlowJob": "flows",
         "FlowNode": "flows",
         "FlowProducer": "flows",
-        "Gap": "gaps",
+        "Gap": "waystation.bullmq.events.gaps",
         "Job": "job",
         "JobFailed": "waystation.core.errors",
         "JobOptions": "options",
         "Keep": "options",
         "Limit": "limits",
         "ManualWorker": "manual",
-        "NewJob": "adding",
+        "NewJob": "waystation.bullmq.redis.packing",
         "NotAdded": "waystation.core.errors",
         "Parent": "options",
         "Queue": "queue",
-        "QueueEvent": "event",
-        "QueueEvents": "events",
-        "QueueEventsProducer": "events",
-        "RateLimitError": "errors",
-        "Schedule": "schedule",
-        "Scheduler": "schedule",
+        "QueueEvent": "waystation.bullmq.events.event",
+        "QueueEvents": "waystation.bullmq.events.stream",
+        "QueueEventsProducer": "waystation.bullmq.events.stream",
+        "JobRateLimited": "waystation.core.errors",
+        "Schedule": "waystation.bullmq.scheduling.schedule",
+        "Scheduler": "waystation.bullmq.scheduling.schedule",
         "Store": "waystation.core.store.connection",
         "StoreOptions": "waystation.core.store.connection",
         "SyncJob": "sync_job",
-        "UnreadableData": "errors",
-        "UnrecoverableError": "errors",
-        "WaitingChildrenError": "errors",
-        "WaitingError": "errors",
+        "UnreadableData": "waystation.core.errors",
+        "Unrecoverable": "waystation.core.errors",
+        "JobWaitingForChildren": "waystation.core.errors",
+        "JobWaiting": "waystation.core.errors",
         "Worker": "worker",
         "open_store": "waystation.core.store.client",
     },

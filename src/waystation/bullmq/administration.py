@@ -4,11 +4,11 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Literal, TypeAlias, cast
 
-from waystation.bullmq import admin_scripts
-from waystation.bullmq.admin_scripts import Sweep
-from waystation.bullmq.attached import QueueClient
 from waystation.bullmq.job_steps import remove_job
-from waystation.bullmq.plain import ask
+from waystation.bullmq.redis import queue_scripts
+from waystation.bullmq.redis.client import QueueClient
+from waystation.bullmq.redis.commands import ask
+from waystation.bullmq.redis.queue_scripts import Sweep
 from waystation.bullmq.states import known
 from waystation.core.errors import InvalidOption, WrongState
 from waystation.core.options import at_least
@@ -58,7 +58,7 @@ class Administration(QueueClient):
         client, keys = await self._at_hand()
         more = 1
         while more == 1:
-            more = await admin_scripts.obliterate(
+            more = await queue_scripts.obliterate(
                 client, keys, base=keys.base, most=AT_ONCE, force="1" if force else ""
             )
         if more < 0:
@@ -92,7 +92,7 @@ class Administration(QueueClient):
         client, keys = await self._at_hand()
         removed = 0
         async for ids in self._suspects(count):
-            removed += await admin_scripts.remove_orphans(
+            removed += await queue_scripts.remove_orphans(
                 client, keys, base=keys.base, most=limit - removed if limit else len(ids), ids=ids
             )
             if limit and removed >= limit:
@@ -128,7 +128,7 @@ class Administration(QueueClient):
         removed = skip = 0
         while True:
             most = min(AT_ONCE, limit - removed) if limit else AT_ONCE
-            swept = await admin_scripts.sweep(
+            swept = await queue_scripts.sweep(
                 client,
                 keys,
                 base=keys.base,
@@ -149,7 +149,7 @@ class Administration(QueueClient):
         moved = 0
         while True:
             many = min(count, AT_ONCE)
-            found = await admin_scripts.retry_jobs(
+            found = await queue_scripts.retry_jobs(
                 client, keys, base=keys.base, state=state, until_ms=until, most=many
             )
             moved += found

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from waystation.bullmq import dependencies, flow_scripts
-from waystation.bullmq.adding import current_trace, wire_name
+from waystation.bullmq import children as dependencies
 from waystation.bullmq.job import Job, QueueRef
-from waystation.bullmq.keys import PREFIX, QueueKeys
 from waystation.bullmq.options import JobOptions, Parent, options_as_stored
-from waystation.bullmq.scripts import Existing
-from waystation.bullmq.wants import Wants, wants_of
+from waystation.bullmq.redis import flow_scripts
+from waystation.bullmq.redis.keys import PREFIX, QueueKeys
+from waystation.bullmq.redis.packing import current_trace, wire_name
+from waystation.bullmq.redis.scripts import Existing
+from waystation.bullmq.redis.wants import Wants, wants_of
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WrongState
 from waystation.core.store.address import Kind

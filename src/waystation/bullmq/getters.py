@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from waystation.bullmq import admin_scripts
-from waystation.bullmq.attached import QueueClient
 from waystation.bullmq.job import Job, QueueRef
 from waystation.bullmq.job_steps import Logs, read_logs
-from waystation.bullmq.marker import client_name
 from waystation.bullmq.metrics import Kind, Metrics, as_text, read_metrics
-from waystation.bullmq.plain import ask
+from waystation.bullmq.redis import queue_scripts
+from waystation.bullmq.redis.client import QueueClient
+from waystation.bullmq.redis.commands import ask
+from waystation.bullmq.source.marker import client_name
 from waystation.bullmq.states import STATES, JobState, State, known
 from waystation.core.events import Line
 from waystation.core.line import forecasts
@@ -49,7 +49,7 @@ class Getters(QueueClient):
         client, keys = await self._at_hand()
         wanted = known(states or STATES)
         return dict(
-            zip(wanted, await admin_scripts.count_jobs(client, keys, states=wanted), strict=True)
+            zip(wanted, await queue_scripts.count_jobs(client, keys, states=wanted), strict=True)
         )
 
     async def count(self) -> int:
@@ -69,13 +69,13 @@ class Getters(QueueClient):
         """How many jobs wait with each of the priorities."""
         client, keys = await self._at_hand()
         unique = list(dict.fromkeys(priorities))
-        counted = await admin_scripts.count_priorities(client, keys, priorities=unique)
+        counted = await queue_scripts.count_priorities(client, keys, priorities=unique)
         return dict(zip(unique, counted, strict=True))
 
     async def state(self, job_id: str) -> JobState:
         """Where a job is now."""
         client, keys = await self._at_hand()
-        return cast(JobState, await admin_scripts.state_of(client, keys, id=job_id))
+        return cast(JobState, await queue_scripts.state_of(client, keys, id=job_id))
 
     async def logs(self, job_id: str, start: int = 0, end: int = -1, *, asc: bool = True) -> Logs:
         """Lines of a job's log, the oldest first unless asked otherwise."""
@@ -128,7 +128,7 @@ class Getters(QueueClient):
         client, keys = await self._at_hand()
 
         async def ids(first: int, last: int) -> list[str]:
-            return await admin_scripts.list_ids(
+            return await queue_scripts.list_ids(
                 client, keys, state=state, first=first, last=last, asc=int(asc)
             )
 
@@ -148,7 +148,7 @@ class Getters(QueueClient):
         queue, jobs = QueueRef(client, keys), list[Job]()
         for first in range(0, len(ids), READ_AT_ONCE):
             some = ids[first : first + READ_AT_ONCE]
-            found = await admin_scripts.read_jobs(client, keys, base=keys.base, ids=some)
+            found = await queue_scripts.read_jobs(client, keys, base=keys.base, ids=some)
             jobs += [
                 Job(id, fields, queue) for id, fields in zip(some, found, strict=True) if fields
             ]

@@ -3,12 +3,12 @@
 import inspect
 from typing import Any
 
-from waystation.bullmq import dependencies
-from waystation.bullmq.admin_scripts import read_jobs
-from waystation.bullmq.dependencies import Dependencies
-from waystation.bullmq.job_fields import COUNTED, Changed, JobFields
+from waystation.bullmq import children
+from waystation.bullmq.children import Dependencies
+from waystation.bullmq.fields import COUNTED, Changed, JobFields
 from waystation.bullmq.job_steps import JobSteps
-from waystation.bullmq.keys import JobKeys
+from waystation.bullmq.redis.keys import JobKeys
+from waystation.bullmq.redis.queue_scripts import read_jobs
 from waystation.bullmq.sync_job import SyncJob
 from waystation.bullmq.whole_job import QueueRef
 from waystation.core.errors import NotFound, WrongState
@@ -43,11 +43,11 @@ class Job(JobFields, JobSteps, Dependencies):
 
     async def get_parent(self) -> "Job | None":
         """The job that waits for this one; None when nobody does."""
-        place = dependencies.parent_place(self.parent_key, self._text(b"parent"))
+        place = children.parent_place(self.parent_key, self._text(b"parent"))
         if place is None:
             return None
         client = self.queue.client
-        fields = await dependencies.hash_at(client, place.queue.of(place.id).job)
+        fields = await children.hash_at(client, place.queue.of(place.id).job)
         return Job(place.id, fields, QueueRef(client, place.queue)) if fields else None
 
     async def refresh(self) -> None:

@@ -3,13 +3,13 @@
 import asyncio
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
-from waystation.bullmq import job_scripts, scripts
-from waystation.bullmq.admin_scripts import state_of
-from waystation.bullmq.finishes import end_of
-from waystation.bullmq.keys import JobKeys, QueueKeys
 from waystation.bullmq.options import MOST_PRIORITY
-from waystation.bullmq.plain import ask, ask_all
-from waystation.bullmq.refusals import refusal
+from waystation.bullmq.redis import job_scripts, scripts
+from waystation.bullmq.redis.commands import ask, ask_all
+from waystation.bullmq.redis.job_scripts import end_of
+from waystation.bullmq.redis.keys import JobKeys, QueueKeys
+from waystation.bullmq.redis.queue_scripts import state_of
+from waystation.bullmq.redis.refusals import refusal
 from waystation.bullmq.states import JobState
 from waystation.bullmq.whole_job import WholeJob
 from waystation.core import codec
@@ -24,7 +24,7 @@ from waystation.core.options import at_least
 from waystation.core.store.script import Client
 
 if TYPE_CHECKING:
-    from waystation.bullmq.events import QueueEvents
+    from waystation.bullmq.events.stream import QueueEvents
 
 _FIRST_LOOK_S, _LAST_LOOK_S = 0.02, 1.0
 _NEVER_REACHED = 2**53 - 1
@@ -141,7 +141,7 @@ class JobSteps:
             raise WrongState(f"job {self.id} is held by a worker, or one of its children is")
 
     async def move_to_delayed(self: WholeJob, timestamp: int, token: str | None = None) -> None:
-        """Let the job wait until that millisecond; the handler then raises `DelayedError`."""
+        """Let the job wait until that millisecond; the handler then raises `JobDelayed`."""
         client, keys = self.queue.client, self.queue.keys
         code = await job_scripts.move_to_delayed(
             client,
@@ -154,7 +154,7 @@ class JobSteps:
         _accept(self, code, wanted="active")
 
     async def move_to_wait(self: WholeJob, token: str | None = None) -> int:
-        """Put the job back at the head of the line; the handler then raises `WaitingError`.
+        """Put the job back at the head of the line; the handler then raises `JobWaiting`.
 
         The reply is how many milliseconds the rate limit still lets nothing through.
         """
@@ -167,7 +167,7 @@ class JobSteps:
 
     async def rate_limit(self: WholeJob, ms: int) -> None:
         """Let no job of the queue start for so many milliseconds; the handler then raises
-        `RateLimitError`."""
+        `JobRateLimited`."""
         await hold_back(self.queue.client, self.queue.keys, ms)
 
     async def extend_lock(self: WholeJob, duration: int, token: str | None = None) -> None:

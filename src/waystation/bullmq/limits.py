@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
-from waystation.bullmq import admin_scripts
-from waystation.bullmq.attached import QueueClient
 from waystation.bullmq.job_steps import hold_back
-from waystation.bullmq.plain import ask, ask_all
+from waystation.bullmq.redis import queue_scripts
+from waystation.bullmq.redis.client import QueueClient
+from waystation.bullmq.redis.commands import ask, ask_all
 from waystation.core.options import at_least
 
 PUT_BACK_AT_ONCE = 7000
@@ -27,12 +27,12 @@ class Limits(QueueClient):
 
     async def pause(self) -> None:
         """Hand out nothing until the queue is resumed; what is active goes on."""
-        await admin_scripts.pause(*await self._at_hand())
+        await queue_scripts.pause(*await self._at_hand())
 
     async def resume(self) -> None:
         """Hand out jobs again."""
         client, keys = await self._at_hand()
-        while await admin_scripts.resume(client, keys, most=PUT_BACK_AT_ONCE):
+        while await queue_scripts.resume(client, keys, most=PUT_BACK_AT_ONCE):
             pass
 
     async def is_paused(self) -> bool:
@@ -76,7 +76,7 @@ class Limits(QueueClient):
         Without `max` the limit of the queue counts and, if it has none, whatever was counted.
         """
         client, keys = await self._at_hand()
-        return await admin_scripts.rate_limit_ttl(
+        return await queue_scripts.rate_limit_ttl(
             client, keys, max="" if max is None else at_least("max", max, 1)
         )
 

@@ -10,15 +10,15 @@ from collections.abc import Callable
 from typing import Any
 
 from waystation.bullmq import upkeep
-from waystation.bullmq.attached import QueueClient
-from waystation.bullmq.claim_options import ClaimOptions, Strategy
-from waystation.bullmq.claims import BullSource
 from waystation.bullmq.job import Job
-from waystation.bullmq.keys import PREFIX
 from waystation.bullmq.limits import Limit
 from waystation.bullmq.options import Retention
-from waystation.bullmq.preparing import prepare
-from waystation.bullmq.schedule import RepeatStrategy
+from waystation.bullmq.redis.client import QueueClient
+from waystation.bullmq.redis.keys import PREFIX
+from waystation.bullmq.scheduling.schedule import RepeatStrategy
+from waystation.bullmq.source.claims import BullSource
+from waystation.bullmq.source.options import ClaimOptions, Strategy
+from waystation.bullmq.source.preparing import prepare
 from waystation.core import identity
 from waystation.core.errors import LeaseLost
 from waystation.core.outcome import Done, Failed, Outcome, Returned

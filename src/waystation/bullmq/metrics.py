@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
-from waystation.bullmq.keys import QueueKeys
-from waystation.bullmq.plain import ask_all
+from waystation.bullmq.redis.commands import ask_all
+from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.states import State
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Line

@@ -8,18 +8,18 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET
 
-from waystation.bullmq import adding, scripts
-from waystation.bullmq.adding import JobLike, NewJob, Packed, Packer
 from waystation.bullmq.administration import Administration
 from waystation.bullmq.getters import Getters
 from waystation.bullmq.job import Job, QueueRef
-from waystation.bullmq.keys import PREFIX
 from waystation.bullmq.limits import Limits
 from waystation.bullmq.options import JobOptions
-from waystation.bullmq.plain import ask_all
-from waystation.bullmq.schedule import RepeatStrategy
-from waystation.bullmq.scheduling import Scheduling
-from waystation.bullmq.scripts import SERVER_TIME
+from waystation.bullmq.redis import packing, scripts
+from waystation.bullmq.redis.commands import ask_all
+from waystation.bullmq.redis.keys import PREFIX
+from waystation.bullmq.redis.packing import JobLike, NewJob, Packed, Packer
+from waystation.bullmq.redis.scripts import SERVER_TIME
+from waystation.bullmq.schedulers import Scheduling
+from waystation.bullmq.scheduling.schedule import RepeatStrategy
 from waystation.core import codec
 from waystation.core.errors import NotAdded, StoreBusy, StoreError, WaystationError
 from waystation.core.options import at_least
@@ -64,7 +64,7 @@ class Queue(Getters, Administration, Limits, Scheduling):
         The data is any JSON value, and an empty object when none is given. Where the id is taken,
         or another job stands for this one, that job is returned as it is stored.
         """
-        chosen = adding.merged(options, given, self._defaults)
+        chosen = packing.merged(options, given, self._defaults)
         packed = self._packer.pack([NewJob(name, data, chosen)])
         [added] = await self._send(await self._connected(), packed)
         if isinstance(added, WaystationError):
@@ -81,7 +81,7 @@ class Queue(Getters, Administration, Limits, Scheduling):
         store = await self._connected()
         sent: list[Added] = []
         try:
-            await self._send_lots(store, adding.chunks(packed), sent)
+            await self._send_lots(store, packing.chunks(packed), sent)
         except StoreError as error:
             error.add_note(f"at least {len(sent)} of {len(packed)} jobs had been added")
             raise
@@ -119,9 +119,9 @@ class Queue(Getters, Administration, Limits, Scheduling):
         queue = QueueRef(store.hot, self.keys)
         now = b"%d" % (time.time_ns() // 1_000_000)
         return [
-            adding.refusal(each[0].decode(), id)
+            packing.refusal(each[0].decode(), id)
             if isinstance(id, int)
-            else adding.as_added(id, each, queue, now)
+            else packing.as_added(id, each, queue, now)
             for id, each in zip(ids, packed, strict=True)
         ]
 

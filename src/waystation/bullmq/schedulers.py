@@ -1,302 +1,58 @@
-"""Jobs that come again and again, by the clock or by the calendar.
+"""The schedulers of a queue, in the manner BullMQ users know."""
 
-A scheduler is a record and the one job that keeps it going: whoever picks that job up makes the
-next one before running it. Which one that is stands in the store, so two sides never make two.
-"""
+from typing import Any
 
-import asyncio
-from collections.abc import Awaitable, Mapping
-from typing import Any, cast
-
-from waystation.bullmq import cron, repeatables, scheduler_scripts
-from waystation.bullmq.adding import wire_name
-from waystation.bullmq.dependencies import hash_at
-from waystation.bullmq.job import Job
-from waystation.bullmq.keys import QueueKeys
-from waystation.bullmq.options import Deduplication, JobOptions, options_as_stored
-from waystation.bullmq.plain import ask
-from waystation.bullmq.schedule import (
-    RepeatStrategy,
-    Schedule,
-    Scheduler,
-    millis,
-    read_scheduler,
-    whole,
-    wire_times,
-)
-from waystation.core import codec
-from waystation.core.errors import (
-    InvalidInput,
-    InvalidOption,
-    StoreBusy,
-    StoreUnreachable,
-    WrongState,
-)
-from waystation.core.options import of_kind
-from waystation.core.store.script import Client
-from waystation.core.telemetry.logs import get_logger
-
-_log = get_logger(__name__)
-
-_SLOTS_TRIED = 32
-_TAKEN = -10
-_PAUSES_S = (0.05, 0.2, 1.0, None)
-"""Before the store is asked again; a schedule must not end because it was away for a moment."""
+from waystation.bullmq.options import JobOptions
+from waystation.bullmq.redis.client import QueueClient
+from waystation.bullmq.scheduling import advance
+from waystation.bullmq.scheduling.schedule import RepeatStrategy, Schedule, Scheduler
 
 
-async def upsert(
-    client: Client,
-    keys: QueueKeys,
-    scheduler_id: str,
-    schedule: Schedule,
-    *,
-    name: str | None = None,
-    data: Any = None,
-    options: JobOptions | None = None,
-    now: int | None = None,
-    strategy: RepeatStrategy | None = None,
-) -> str:
-    """Make a scheduler, or change the one of this id; the id of its next job."""
-    _check_id(scheduler_id)
-    of_kind("a schedule", schedule, Schedule)
-    template = options_as_stored(options) if options else {}
-    _check_template(options)
-    payload = codec.encode_as_node({} if data is None else data)
-    codec.check_size(len(payload))
-    now = await _time(client) if now is None else now
-    end = millis(schedule.end_date)
-    if end is not None and end <= now:
-        raise InvalidOption("end_date must lie in the future")
-    slot = await _first_slot(scheduler_id, schedule, now, strategy)
-    if slot is not None and end is not None and slot > end:
-        raise InvalidOption("the pattern is not due before end_date")
-    made = await scheduler_scripts.upsert_scheduler(
-        client,
-        keys,
-        base=keys.base,
-        scheduler=scheduler_id,
-        now=now,
-        slot="" if slot is None else slot,
-        every=schedule.every or "",
-        offset=schedule.offset or "",
-        start_date=_or_empty(millis(schedule.start_date)),
-        name=wire_name(name or scheduler_id),
-        data=payload,
-        fields=_record_fields(schedule, template, payload),
-        **_iteration(scheduler_id, template, _repeat(schedule)),
-    )
-    if isinstance(made, int):
-        raise WrongState(f"the next slot of scheduler {scheduler_id} already has a job")
-    return made
+class Scheduling(QueueClient):
+    """What makes the queue's jobs come again and again."""
 
+    _defaults = JobOptions()
+    _repeat_strategy: RepeatStrategy | None = None
 
-async def get(client: Client, keys: QueueKeys, scheduler_id: str) -> Scheduler | None:
-    """The scheduler of this id."""
-    score: bytes | None = await ask(client, "ZSCORE", keys.repeat, scheduler_id)
-    fields = await _record(client, keys, scheduler_id)
-    return read_scheduler(scheduler_id, fields, score) if score is not None and fields else None
+    async def upsert_job_scheduler(
+        self,
+        scheduler_id: str,
+        schedule: Schedule,
+        *,
+        name: str | None = None,
+        data: Any = None,
+        options: JobOptions | None = None,
+    ) -> str:
+        """Make a scheduler, or change the one of this id; the id of its next job.
 
-
-async def get_many(
-    client: Client, keys: QueueKeys, start: int = 0, end: int = -1, *, asc: bool = True
-) -> list[Scheduler]:
-    """Schedulers by when they run next."""
-    command = "ZRANGE" if asc else "ZREVRANGE"
-    found: list[bytes] = await ask(client, command, keys.repeat, start, end)
-    each = [await get(client, keys, id.decode()) for id in found]
-    return [scheduler for scheduler in each if scheduler]
-
-
-async def count(client: Client, keys: QueueKeys) -> int:
-    """How many schedulers there are."""
-    return await ask(client, "ZCARD", keys.repeat)
-
-
-async def remove(client: Client, keys: QueueKeys, scheduler_id: str) -> bool:
-    """End a scheduler; False when there is none. A job that is due already stays."""
-    return await scheduler_scripts.remove_scheduler(
-        client, keys, base=keys.base, scheduler=scheduler_id
-    )
-
-
-async def advance(
-    client: Client,
-    keys: QueueKeys,
-    job: Job,
-    *,
-    now: int | None = None,
-    strategy: RepeatStrategy | None = None,
-) -> str | None:
-    """Make the scheduler's next job; its id, or None when this job keeps nothing going."""
-    for pause in _PAUSES_S:
-        try:
-            return await _advance(client, keys, job, now, strategy)
-        except (StoreUnreachable, StoreBusy):
-            if pause is None:
-                raise
-            await asyncio.sleep(pause)
-        except InvalidInput as error:
-            # A schedule that nobody can read ends; the job itself is as good as any other.
-            _log.error("scheduler_stopped", error, queue=keys.name, job_id=job.id)
-            return None
-    return None
-
-
-async def _advance(
-    client: Client, keys: QueueKeys, job: Job, now: int | None, strategy: RepeatStrategy | None
-) -> str | None:
-    scheduler_id = job.scheduler_id or ""
-    fields = await _record(client, keys, scheduler_id)
-    if b"ic" not in fields:
-        # Only a scheduler counts its jobs; what is repeated without that is BullMQ 5's.
-        now = await _time(client) if now is None else now
-        return await repeatables.advance(client, keys, job, now=now)
-    scheduler = read_scheduler(scheduler_id, fields, None)
-    repeat = _repeat_of(job)
-    count = whole(repeat.get("count")) or 1
-    now = await _time(client) if now is None else now
-    if scheduler.limit is not None and count >= scheduler.limit:
-        return None
-    if scheduler.end_date is not None and now > scheduler.end_date:
-        return None
-    iteration = _iteration(scheduler_id, scheduler.options, {**repeat, "count": count + 1})
-    slot: int | None = None
-    for _ in range(_SLOTS_TRIED):
-        if scheduler.pattern is not None:
-            after = max(now, _slot_of(job), slot or 0)
-            slot = await _next_slot(scheduler, after, strategy)
-            if slot is None:
-                return None
-        made = await scheduler_scripts.advance_scheduler(
+        Its jobs get this name, data and these options.
+        """
+        client, keys = await self._at_hand()
+        return await advance.upsert(
             client,
             keys,
-            base=keys.base,
-            scheduler=scheduler_id,
-            job=job.id,
-            now=now,
-            slot=_or_empty(slot),
-            **iteration,
+            scheduler_id,
+            schedule,
+            name=name,
+            data=data,
+            options=options or self._defaults,
+            strategy=self._repeat_strategy,
         )
-        if made != _TAKEN:
-            return str(made) or None
-    _log.warning("scheduler_slots_taken", job_id=job.id)
-    return None
 
+    async def get_job_scheduler(self, scheduler_id: str) -> Scheduler | None:
+        """The scheduler of this id."""
+        return await advance.get(*await self._at_hand(), scheduler_id)
 
-async def _first_slot(
-    scheduler_id: str, schedule: Schedule, now: int, strategy: RepeatStrategy | None
-) -> int | None:
-    if schedule.pattern is None:
-        return None
-    if schedule.immediately:
-        return now
-    start = max(now, millis(schedule.start_date) or 0)
-    if not schedule.custom:
-        return cron.next_after(schedule.pattern, schedule.tz, start)
-    if strategy is None:
-        raise InvalidOption("a custom schedule needs a queue with a repeat_strategy")
-    fields = {name.encode(): str(value).encode() for name, value in wire_times(schedule).items()}
-    slot = await _asked(strategy, start, read_scheduler(scheduler_id, fields, None))
-    if slot is None:
-        raise InvalidOption(f"the repeat_strategy has no next time for {schedule.pattern!r}")
-    return slot
+    async def get_job_schedulers(
+        self, start: int = 0, end: int = -1, *, asc: bool = True
+    ) -> list[Scheduler]:
+        """Schedulers by when they run next."""
+        return await advance.get_many(*await self._at_hand(), start, end, asc=asc)
 
+    async def count_job_schedulers(self) -> int:
+        """How many schedulers there are."""
+        return await advance.count(*await self._at_hand())
 
-async def _next_slot(
-    scheduler: Scheduler, after: int, strategy: RepeatStrategy | None
-) -> int | None:
-    start = max(after, scheduler.start_date or 0)
-    if strategy is not None:
-        slot = await _asked(strategy, start, scheduler)
-    else:
-        slot = cron.next_after(scheduler.pattern or "", scheduler.tz, start)
-    is_over = slot is not None and scheduler.end_date is not None and slot > scheduler.end_date
-    return None if is_over else slot
-
-
-async def _asked(strategy: RepeatStrategy, after: int, scheduler: Scheduler) -> int | None:
-    slot = strategy(after, scheduler)
-    if isinstance(slot, Awaitable):
-        slot = await slot
-    return None if slot is None else int(slot)
-
-
-def _repeat(schedule: Schedule) -> dict[str, Any]:
-    """What a job's options say about the schedule."""
-    return {
-        "count": 1,
-        **wire_times(schedule),
-        **({"offset": schedule.offset} if schedule.offset else {}),
-    }
-
-
-def _record_fields(
-    schedule: Schedule, template: Mapping[str, Any], payload: bytes
-) -> list[str | bytes | int]:
-    fields: dict[str, Any] = wire_times(schedule)
-    if template:
-        fields["opts"] = codec.encode(template)
-    if payload != b"{}":
-        fields["data"] = payload
-    return [part for field in fields.items() for part in field]
-
-
-def _iteration(
-    scheduler_id: str, template: Mapping[str, Any], repeat: Mapping[str, Any]
-) -> dict[str, Any]:
-    """What the script needs to make a job; it closes the texts, which end where its part begins."""
-    opts = codec.encode_as_node({**template, "repeat": repeat, "repeatJobKey": scheduler_id})
-    return {
-        "opts": opts[:-1],
-        "id": codec.encode(f"repeat:{scheduler_id}:")[:-1],
-        "priority": max(0, whole(template.get("priority")) or 0),
-        "lifo": int(bool(template.get("lifo"))),
-        "deduplication": _deduplication_id(template.get("de")),
-    }
-
-
-def _deduplication_id(rule: Any) -> str:
-    # Built from options when made, read from JSON when advanced.
-    match rule:
-        case Deduplication(id=id) | {"id": str(id)}:
-            return id
-        case _:
-            return ""
-
-
-async def _record(client: Client, keys: QueueKeys, scheduler_id: str) -> dict[bytes, bytes]:
-    return await hash_at(client, f"{keys.repeat}:{scheduler_id}")
-
-
-async def _time(client: Client) -> int:
-    """The server's clock, because it is the one that jobs wait by."""
-    seconds, micros = await ask(client, "TIME")
-    return int(seconds) * 1000 + int(micros) // 1000
-
-
-def _repeat_of(job: Job) -> dict[str, Any]:
-    repeat = job.opts.raw.get("repeat")
-    return dict(cast(dict[str, Any], repeat)) if isinstance(repeat, dict) else {}
-
-
-def _slot_of(job: Job) -> int:
-    return whole(job.id.rpartition(":")[2]) or 0
-
-
-def _or_empty(value: int | None) -> str | int:
-    return "" if value is None else value
-
-
-def _check_id(scheduler_id: str) -> None:
-    if not scheduler_id:
-        raise InvalidOption("a scheduler needs an id")
-
-
-def _check_template(options: JobOptions | None) -> None:
-    if options is None:
-        return
-    for what in ("job_id", "parent", "timestamp"):
-        if getattr(options, what) is not None:
-            raise InvalidOption(f"a scheduler chooses the {what} of its jobs itself")
-    if options.delay:
-        raise InvalidOption("a scheduler chooses the delay of its jobs itself")
+    async def remove_job_scheduler(self, scheduler_id: str) -> bool:
+        """End a scheduler; False when there is none. A job of it that is due already stays."""
+        return await advance.remove(*await self._at_hand(), scheduler_id)

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from waystation.bullmq.dependencies import ChildKind, DependencyCounts, DependencyPage
-from waystation.bullmq.job_fields import Changed, JobFields
+from waystation.bullmq.children import ChildKind, DependencyCounts, DependencyPage
+from waystation.bullmq.fields import Changed, JobFields
 from waystation.bullmq.job_steps import Logs
-from waystation.bullmq.keys import JobKeys, QueueKeys
+from waystation.bullmq.redis.keys import JobKeys, QueueKeys
 from waystation.bullmq.states import JobState
 from waystation.core.runtime.calls import Call, Calls
 
@@ -111,11 +111,11 @@ class SyncJob(JobFields):
         return self._do("remove", remove_children=remove_children)
 
     def move_to_delayed(self, timestamp: int, token: str | None = None) -> None:
-        """Let the job wait until that millisecond; the handler then raises `DelayedError`."""
+        """Let the job wait until that millisecond; the handler then raises `JobDelayed`."""
         return self._do("move_to_delayed", timestamp, token)
 
     def move_to_wait(self, token: str | None = None) -> int:
-        """Put the job back at the head of the line; the handler then raises `WaitingError`.
+        """Put the job back at the head of the line; the handler then raises `JobWaiting`.
 
         The reply is how many milliseconds the rate limit still lets nothing through.
         """
@@ -123,12 +123,12 @@ class SyncJob(JobFields):
 
     def move_to_waiting_children(self, *, child: str | None = None) -> bool:
         """Leave it to wait for its children, or for the one with this key; the handler then
-        raises `WaitingChildrenError`. False when there is nothing to wait for."""
+        raises `JobWaitingForChildren`. False when there is nothing to wait for."""
         return self._do("move_to_waiting_children", child=child)
 
     def rate_limit(self, ms: int) -> None:
         """Let no job of the queue start for so many milliseconds; the handler then raises
-        `RateLimitError`."""
+        `JobRateLimited`."""
         return self._do("rate_limit", ms)
 
     def extend_lock(self, duration: int, token: str | None = None) -> None:

@@ -1,8 +1,8 @@
 """What if nobody comes back: jobs of workers that fell silent go back into the line."""
 
-from waystation.bullmq import scripts
-from waystation.bullmq.keys import QueueKeys
-from waystation.bullmq.scripts import SERVER_TIME
+from waystation.bullmq.redis import scripts
+from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.redis.scripts import SERVER_TIME
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import get_logger
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from waystation.bullmq.keys import JobKeys, QueueKeys
 from waystation.bullmq.options import StoredOptions
+from waystation.bullmq.redis.keys import JobKeys, QueueKeys
 from waystation.bullmq.states import JobState
 from waystation.core.store.script import Client
 

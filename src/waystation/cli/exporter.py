@@ -8,7 +8,7 @@ from typing import Annotated, Protocol
 import typer
 
 from waystation import bullmq, routing
-from waystation.bullmq.keys import PREFIX
+from waystation.bullmq.redis.keys import PREFIX
 from waystation.cli import compose
 from waystation.cli.loading import loaded
 from waystation.core.errors import InvalidOption, WaystationError

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple, Protocol
 from redis.exceptions import ResponseError
 
 from tests.bullmq.hands import Hands
-from waystation.bullmq import job_scripts
-from waystation.bullmq.errors import UnrecoverableError
 from waystation.bullmq.job import Job
-from waystation.core.errors import WaystationError
+from waystation.bullmq.redis import job_scripts
+from waystation.core.errors import Unrecoverable, WaystationError
 from waystation.core.outcome import Failed
 from waystation.core.runtime.claim import Claim
 
@@ -172,7 +171,7 @@ class Ours:
         if not claims:
             return None
         if reason := claims[0].work.deferred_failure:
-            await self.hands.end(claims[0], Failed(UnrecoverableError(reason)))
+            await self.hands.end(claims[0], Failed(Unrecoverable(reason)))
             return None
         return Held(claims[0].id, claims[0].token, claims[0])
 

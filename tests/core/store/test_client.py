@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from waystation.bullmq.attached import QueueClient
+from waystation.bullmq.redis.client import QueueClient
 from waystation.core.errors import StoreUnreachable
 from waystation.core.store.client import CONFIGURED
 from waystation.core.store.connection import Store, connect

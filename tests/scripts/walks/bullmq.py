@@ -9,15 +9,15 @@ from waystation.bullmq import (
     FlowNode,
     FlowProducer,
     JobOptions,
+    JobRateLimited,
     Keep,
     NewJob,
     Parent,
     Queue,
-    RateLimitError,
     Schedule,
-    schedulers,
 )
 from waystation.bullmq.job import Job
+from waystation.bullmq.scheduling import advance
 from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Claim, Settled
 
@@ -118,7 +118,7 @@ async def limit(hands: Hands, queue: Queue) -> None:
     await queue.set_global_rate_limit(2, 60_000)
     await queue.add_many([NewJob("send")] * 4)
     await end(hands, Done(1), want=2)
-    await end(hands, Failed(RateLimitError()), want=2)
+    await end(hands, Failed(JobRateLimited()), want=2)
     limited = hands.source(limiter=await queue.get_global_rate_limit())
     await limited.settle([], claim=2)
     await queue.remove_global_rate_limit()
@@ -280,7 +280,7 @@ async def schedule(hands: Hands, queue: Queue) -> None:
         slot = await hands.redis.zscore(hands.keys.repeat, id)
         job = await queue.get_job(f"repeat:{id}:{slot:.0f}")
         assert job is not None
-        await schedulers.advance(hands.store.hot, hands.keys, job, now=int(slot or 0) + 1)
+        await advance.advance(hands.store.hot, hands.keys, job, now=int(slot or 0) + 1)
         await queue.remove(job.id)
     await queue.remove_job_scheduler("often")
     await queue.upsert_job_scheduler("later", Schedule(every=1000))
@@ -298,7 +298,7 @@ async def repeat(hands: Hands) -> None:
     await hands.redis.hset(hands.keys.of("repeat:old:1000").job, mapping=fields)
     await hands.redis.lpush(hands.keys.wait, "repeat:old:1000")
     (held,) = [each for each in await hands.claim(9) if each.id == "repeat:old:1000"]
-    assert await schedulers.advance(hands.store.hot, hands.keys, held.work, now=1500)
+    assert await advance.advance(hands.store.hot, hands.keys, held.work, now=1500)
 
 
 async def admin(hands: Hands, queue: Queue) -> None:

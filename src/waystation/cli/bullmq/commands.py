@@ -12,7 +12,7 @@ import typer
 
 from waystation.bullmq import Job, Queue
 from waystation.bullmq.administration import Cleanable
-from waystation.bullmq.keys import PREFIX
+from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.states import STATES, State, known
 from waystation.cli import compose, working
 from waystation.cli.bullmq import running

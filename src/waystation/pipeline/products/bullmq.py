@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from waystation.bullmq import scripts
-from waystation.bullmq.keys import PREFIX, QueueKeys
 from waystation.bullmq.options import JobOptions, wire_options
+from waystation.bullmq.redis import scripts
+from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.events import Line, from_bullmq

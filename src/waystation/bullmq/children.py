@@ -2,10 +2,10 @@
 
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
-from waystation.bullmq import flow_scripts
-from waystation.bullmq.keys import JobKeys, QueueKeys
-from waystation.bullmq.plain import ask, ask_all
-from waystation.bullmq.refusals import refusal
+from waystation.bullmq.redis import flow_scripts
+from waystation.bullmq.redis.commands import ask, ask_all
+from waystation.bullmq.redis.keys import JobKeys, QueueKeys
+from waystation.bullmq.redis.refusals import refusal
 from waystation.bullmq.whole_job import WholeJob
 from waystation.core import codec
 from waystation.core.errors import LeaseLost, Malformed
@@ -77,7 +77,7 @@ class Dependencies:
 
     async def move_to_waiting_children(self: WholeJob, *, child: str | None = None) -> bool:
         """Leave it to wait for its children, or for the one with this key; the handler then
-        raises `WaitingChildrenError`. False when there is nothing to wait for."""
+        raises `JobWaitingForChildren`. False when there is nothing to wait for."""
         if self.token is None:
             raise LeaseLost(f"job {self.id} is not held by a worker here")
         queue = self.queue

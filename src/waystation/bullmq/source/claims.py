@@ -5,15 +5,15 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from typing import Any
 
-from waystation.bullmq import scripts
-from waystation.bullmq.claim_options import ClaimOptions
-from waystation.bullmq.doubts import Accepted, Sent, filed_before
 from waystation.bullmq.job import COUNTED, Job, QueueRef
-from waystation.bullmq.keys import QueueKeys
-from waystation.bullmq.marker import Marker
-from waystation.bullmq.records import HELD_UP, Records, held_up, remember
-from waystation.bullmq.refusals import refusal
-from waystation.bullmq.scripts import SERVER_TIME, Settlement
+from waystation.bullmq.redis import scripts
+from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.redis.refusals import refusal
+from waystation.bullmq.redis.scripts import SERVER_TIME, Settlement
+from waystation.bullmq.source.doubts import Accepted, Sent, filed_before
+from waystation.bullmq.source.marker import Marker
+from waystation.bullmq.source.options import ClaimOptions
+from waystation.bullmq.source.records import HELD_UP, Records, held_up, remember
 from waystation.core import identity
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import LeaseLost, StoreError, StoreUnreachable

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from waystation.bullmq.keys import JobKeys, QueueKeys
-from waystation.bullmq.scripts import SERVER_TIME, ids_or_codes
+from waystation.bullmq.redis.keys import JobKeys, QueueKeys
+from waystation.bullmq.redis.scripts import SERVER_TIME, ids_or_codes
 from waystation.core.store.script import Client, raw, script
 
 

@@ -6,14 +6,10 @@ ahead of it are gone, too.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
-from waystation.bullmq.event import QueueEvent
-from waystation.bullmq.keys import QueueKeys
-from waystation.core.store.script import Client, script
+from waystation.bullmq.events.event import QueueEvent
+from waystation.bullmq.redis.queue_scripts import Extent
 
-MOST_COUNTED = 20_000
-"""Entries that the server counts for a listener who begins in the middle of a stream."""
 BEGINNING = "0-0"
 
 _LAST_OF_A_MILLISECOND = 2**64 - 1
@@ -29,36 +25,6 @@ class Gap(QueueEvent, frozen=True, kw_only=True):
     """The first event after them."""
     lost: int | None
     """How many; None when the server cannot tell, and then there may have been none."""
-
-
-class Extent(NamedTuple):
-    """How much of a stream there was and is."""
-
-    added: int | None
-    """Entries since it began; None where the server does not count them."""
-    length: int
-    first: str
-    last: str
-    behind: int | None
-    """Entries behind the place that was asked about."""
-
-    @property
-    def gone(self) -> int | None:
-        """Entries that are kept no longer."""
-        return None if self.added is None else self.added - self.length
-
-
-def _extent(raw: Any) -> Extent:
-    added, length, first, last, behind = raw
-    return Extent(_known(added), length, first.decode(), last.decode(), _known(behind))
-
-
-@script(reply=_extent)
-async def extent(
-    redis: Client, keys: QueueKeys, *, after: str = "", most: int = MOST_COUNTED
-) -> Extent:
-    """Tell how much of the events' stream there was and is."""
-    ...
 
 
 class Trail:
@@ -133,7 +99,3 @@ def _gap(after: str, before: str, lost: int | None) -> Gap:
 def _just_before(id: str) -> str:
     millis, rank = order(id)
     return f"{millis}-{rank - 1}" if rank else f"{millis - 1}-{_LAST_OF_A_MILLISECOND}"
-
-
-def _known(number: int) -> int | None:
-    return None if number < 0 else number

@@ -5,12 +5,20 @@ import random
 from collections.abc import Awaitable
 from typing import Any, TypeAlias, cast
 
-from waystation.bullmq.claim_options import ClaimOptions
-from waystation.bullmq.errors import MOVED_BY_THE_HANDLER, RateLimitError
 from waystation.bullmq.job import Job
 from waystation.bullmq.options import Backoff, kept
+from waystation.bullmq.source.options import ClaimOptions
 from waystation.core import codec
-from waystation.core.errors import InvalidResult, Unrecoverable, WaystationError, WrongState
+from waystation.core.errors import (
+    InvalidResult,
+    JobDelayed,
+    JobRateLimited,
+    JobWaiting,
+    JobWaitingForChildren,
+    Unrecoverable,
+    WaystationError,
+    WrongState,
+)
 from waystation.core.failure import reason_text, trace_text
 from waystation.core.outcome import Done, Failed, Moved, Retried, Returned, Stored
 from waystation.core.runtime.claim import Claim, Settled
@@ -18,6 +26,9 @@ from waystation.core.runtime.tasks import leave_if_cancelled
 
 Record: TypeAlias = tuple[str | bytes | int, ...]
 """An outcome as the settling script takes it."""
+
+
+_MOVED_BY_THE_HANDLER = (JobDelayed, JobWaiting, JobWaitingForChildren)
 
 
 class Records:
@@ -49,9 +60,9 @@ class Records:
             except InvalidResult as error:
                 outcome = Failed(error)
         match outcome:
-            case Failed(RateLimitError()):
+            case Failed(JobRateLimited()):
                 record = ("limited", claim.id, claim.token)
-            case Failed(error) if isinstance(error, MOVED_BY_THE_HANDLER):
+            case Failed(error) if isinstance(error, _MOVED_BY_THE_HANDLER):
                 stored, record = Moved(), None
             case Failed(error):
                 stored, record = await self._failed(claim, error)

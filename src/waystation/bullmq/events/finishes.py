@@ -4,12 +4,12 @@ import asyncio
 import contextlib
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-from waystation.bullmq.event import QueueEvent
-from waystation.bullmq.gaps import order
-from waystation.bullmq.keys import QueueKeys
-from waystation.core import codec
+from waystation.bullmq.events.event import QueueEvent
+from waystation.bullmq.events.gaps import order
+from waystation.bullmq.redis.job_scripts import End, end_of
+from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core.errors import (
     JobFailed,
     NotFound,
@@ -17,41 +17,12 @@ from waystation.core.errors import (
     TimedOut,
 )
 from waystation.core.options import at_least
-from waystation.core.store.script import Client, script
+from waystation.core.store.script import Client
 
 _LOOK_AGAIN_S = 5.0
 """Heals an end whose event was trimmed away before anybody read it."""
 
 _ENDS = ("completed", "failed", "removed")
-
-
-class End(NamedTuple):
-    """How a job stands: `completed`, `failed`, `open` or `missing`, with result or reason."""
-
-    state: str
-    value: bytes
-
-    @property
-    def finished(self) -> bool:
-        """Whether it has ended, and how is known."""
-        return self.state in ("completed", "failed")
-
-    def result(self) -> Any:
-        """What the job returned; raises JobFailed if it failed."""
-        if self.state == "failed":
-            raise JobFailed(self.value.decode("utf-8", "replace"))
-        return codec.decode_or_text(self.value)
-
-
-def _end(raw: Any) -> End:
-    state, value = raw
-    return End(state.decode(), value)
-
-
-@script(reply=_end)
-async def end_of(redis: Client, keys: QueueKeys, *, base: str, id: str) -> End:
-    """Look how a job has ended."""
-    ...
 
 
 class Stream(Protocol):

@@ -8,8 +8,8 @@ from msgspec import UNSET
 
 from waystation.bullmq.job import Job, QueueRef
 from waystation.bullmq.options import JobOptions, options_as_stored, stored_options, wire_options
-from waystation.bullmq.scripts import Existing
-from waystation.bullmq.wants import wire_wants
+from waystation.bullmq.redis.scripts import Existing
+from waystation.bullmq.redis.wants import wire_wants
 from waystation.core import codec
 from waystation.core.errors import (
     InvalidInput,

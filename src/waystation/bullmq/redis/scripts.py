@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from waystation.bullmq.keys import QueueKeys
+from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core.store.script import Client, raw, script, texts
 
 SERVER_TIME = ""

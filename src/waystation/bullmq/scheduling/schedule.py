@@ -6,7 +6,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from waystation.bullmq import cron
+from waystation.bullmq.scheduling import cron
 from waystation.core import codec
 from waystation.core.errors import InvalidOption, Malformed
 from waystation.core.options import of_kind

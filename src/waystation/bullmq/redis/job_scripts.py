@@ -1,9 +1,12 @@
 """The atomic steps of one job outside its worker's round, one door each."""
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from waystation.bullmq.keys import JobKeys, QueueKeys
-from waystation.bullmq.scripts import SERVER_TIME
+from waystation.bullmq.redis.keys import JobKeys, QueueKeys
+from waystation.bullmq.redis.scripts import SERVER_TIME
+from waystation.core import codec
+from waystation.core.errors import JobFailed
 from waystation.core.store.script import Client, raw, script
 
 
@@ -104,4 +107,33 @@ async def remove_deduplication(
     redis: Client, keys: QueueKeys, *, base: str, id: str, deduplication: str
 ) -> bool:
     """Let others like the job in, if it is the one that stands for them."""
+    ...
+
+
+class End(NamedTuple):
+    """How a job stands: `completed`, `failed`, `open` or `missing`, with result or reason."""
+
+    state: str
+    value: bytes
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has ended, and how is known."""
+        return self.state in ("completed", "failed")
+
+    def result(self) -> Any:
+        """What the job returned; raises JobFailed if it failed."""
+        if self.state == "failed":
+            raise JobFailed(self.value.decode("utf-8", "replace"))
+        return codec.decode_or_text(self.value)
+
+
+def _end(raw: Any) -> End:
+    state, value = raw
+    return End(state.decode(), value)
+
+
+@script(reply=_end)
+async def end_of(redis: Client, keys: QueueKeys, *, base: str, id: str) -> End:
+    """Look how a job has ended."""
     ...

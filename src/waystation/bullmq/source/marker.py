@@ -10,7 +10,7 @@ import contextlib
 
 import msgspec
 
-from waystation.bullmq.keys import QueueKeys
+from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core.clock import Clock
 from waystation.core.store import faults
 from waystation.core.store.connection import Store

@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from waystation.bullmq.keys import QueueKeys
-from waystation.bullmq.scripts import SERVER_TIME
+from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.redis.scripts import SERVER_TIME
 from waystation.core.store.script import Client, raw, script, texts
+
+MOST_COUNTED = 20_000
+"""Entries that the server counts for a listener who begins in the middle of a stream."""
 
 
 class Sweep(NamedTuple):
@@ -139,3 +142,37 @@ async def read_jobs(
 async def rate_limit_ttl(redis: Client, keys: QueueKeys, *, max: str | int) -> int:
     """How many milliseconds the rate limit lets nothing through."""
     ...
+
+
+class Extent(NamedTuple):
+    """How much of a stream there was and is."""
+
+    added: int | None
+    """Entries since it began; None where the server does not count them."""
+    length: int
+    first: str
+    last: str
+    behind: int | None
+    """Entries behind the place that was asked about."""
+
+    @property
+    def gone(self) -> int | None:
+        """Entries that are kept no longer."""
+        return None if self.added is None else self.added - self.length
+
+
+def _extent(raw: Any) -> Extent:
+    added, length, first, last, behind = raw
+    return Extent(_known(added), length, first.decode(), last.decode(), _known(behind))
+
+
+@script(reply=_extent)
+async def extent(
+    redis: Client, keys: QueueKeys, *, after: str = "", most: int = MOST_COUNTED
+) -> Extent:
+    """Tell how much of the events' stream there was and is."""
+    ...
+
+
+def _known(number: int) -> int | None:
+    return None if number < 0 else number

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from waystation.bullmq.keys import QueueKeys
-from waystation.bullmq.scripts import SERVER_TIME
+from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.redis.scripts import SERVER_TIME
 from waystation.core.store.script import Client, script
 
 

@@ -8,10 +8,11 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, cast
 
-from waystation.bullmq import cron, scheduler_scripts
 from waystation.bullmq.job import Job
-from waystation.bullmq.keys import QueueKeys
-from waystation.bullmq.schedule import whole
+from waystation.bullmq.redis import scheduler_scripts
+from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.scheduling import cron
+from waystation.bullmq.scheduling.schedule import whole
 from waystation.core import codec
 from waystation.core.store.script import Client
 

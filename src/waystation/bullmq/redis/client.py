@@ -1,6 +1,6 @@
 """How everything that belongs to a queue gets to the store, and leaves it."""
 
-from waystation.bullmq.keys import PREFIX, QueueKeys
+from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client

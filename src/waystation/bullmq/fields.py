@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from waystation.bullmq.errors import UnreadableData
 from waystation.bullmq.options import StoredOptions, stored_options
 from waystation.core import codec
-from waystation.core.errors import Malformed
+from waystation.core.errors import Malformed, UnreadableData
 
 COUNTED = b"counted"
 """Stands beside the fields of a held job that were read after its pickup had been counted."""

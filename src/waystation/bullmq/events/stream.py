@@ -8,12 +8,13 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from waystation.bullmq.attached import QueueClient
-from waystation.bullmq.event import QueueEvent, read_event
-from waystation.bullmq.finishes import Finishes
-from waystation.bullmq.gaps import BEGINNING, Extent, Gap, Trail, extent, order
-from waystation.bullmq.keys import PREFIX
-from waystation.bullmq.marker import client_name
+from waystation.bullmq.events.event import QueueEvent, read_event
+from waystation.bullmq.events.finishes import Finishes
+from waystation.bullmq.events.gaps import BEGINNING, Extent, Gap, Trail, order
+from waystation.bullmq.redis.client import QueueClient
+from waystation.bullmq.redis.keys import PREFIX
+from waystation.bullmq.redis.queue_scripts import extent
+from waystation.bullmq.source.marker import client_name
 from waystation.core import codec
 from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable
 from waystation.core.events import EventName

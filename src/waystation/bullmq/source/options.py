@@ -7,7 +7,7 @@ import msgspec
 from waystation.bullmq.job import Job
 from waystation.bullmq.limits import Limit
 from waystation.bullmq.options import Retention
-from waystation.bullmq.schedule import RepeatStrategy
+from waystation.bullmq.scheduling.schedule import RepeatStrategy
 from waystation.core.backoff import HOUR_MS
 from waystation.core.codec import PAYLOAD_LIMIT
 from waystation.core.errors import InvalidOption

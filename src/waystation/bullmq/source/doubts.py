@@ -8,10 +8,10 @@ is looked for in the queue's events.
 from collections.abc import Sequence
 from contextlib import aclosing
 
-from waystation.bullmq import scripts
 from waystation.bullmq.job import Job
-from waystation.bullmq.keys import QueueKeys
-from waystation.bullmq.records import Record
+from waystation.bullmq.redis import scripts
+from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.source.records import Record
 from waystation.core.runtime.claim import Settled
 from waystation.core.store.script import Client
 from waystation.core.store.trail import newest_first

@@ -1,0 +1,1 @@
+"""BullMQ in Redis: keys, scripts, and jobs packed for them. Internal."""
