@@ -11,6 +11,7 @@ import msgspec
 
 import waystation
 from tools import python
+from tools import routing_scripts as routing_scripts
 from waystation.cli.settings import reference as settings
 from waystation.core.errors import WaystationError
 from waystation.core.store.keyspace import Keyspace
@@ -23,7 +24,6 @@ from waystation.pipeline.sources.jobs import ReadOptions, WriteOptions
 from waystation.pipeline.sources.jobs_reader import SCHEMA as JOB_ROWS
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage.delta_sink import SinkOptions
-from waystation.routing import pages as routing_scripts
 from waystation.waitingroom.http import reference as http
 from waystation.waitingroom.metrics import RoomMetrics
 

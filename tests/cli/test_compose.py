@@ -18,7 +18,7 @@ from waystation.core.runtime.worker import WorkerOptions
 from waystation.core.store.connection import StoreOptions
 from waystation.core.store.embedded import Ephemeral
 from waystation.routing import SchedulerOptions
-from waystation.routing.keys import NAMESPACE
+from waystation.routing.redis.keys import NAMESPACE
 
 SENDS_ONE_SPAN = """
 import asyncio, sys

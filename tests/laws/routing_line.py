@@ -7,7 +7,7 @@ from typing import Any
 from tests.laws.line import Line, State
 from tests.routing.hands import Hands, hands_on
 from waystation.core.runtime.claim import Source
-from waystation.routing.retry import BackoffRule, Retry
+from waystation.routing.options import BackoffRule, Retry
 
 _STATES: dict[str | None, State] = {
     "waiting": "waiting",

@@ -35,7 +35,7 @@ async def main():
 """,
     "routing": """
 from waystation.routing import (JobOptions, Queue, Retry, Worker)
-from waystation.routing.retry import BackoffRule
+from waystation.routing.options import BackoffRule
 
 async def main():
     async with Queue(url) as queue:

@@ -23,8 +23,8 @@ from waystation.pipeline.products.routing import (
 )
 from waystation.pipeline.sources.batch_writer import BatchAdding
 from waystation.routing import Schedule, Target
-from waystation.routing.keys import RoutingKeys
-from waystation.routing.schedule import next_slots
+from waystation.routing.redis.keys import RoutingKeys
+from waystation.routing.schedules import next_slots
 
 
 async def test_routes_tell_what_is_asked_for_and_who_serves_it(

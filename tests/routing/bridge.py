@@ -7,7 +7,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from waystation.routing import bridge_scripts
+from waystation.routing.redis import bridge_scripts
 
 LITERAL = Path(__file__).parent / "literal"
 

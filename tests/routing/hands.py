@@ -12,9 +12,10 @@ from waystation.core.runtime.claim import Claim, Refused, Settled
 from waystation.core.store.connection import Store, connect
 from waystation.core.store.leader import Election
 from waystation.routing.claims import ClaimOptions, RoutingSource
-from waystation.routing.job import Job, JobOptions
-from waystation.routing.keys import RoutingKeys, SchedulerKeys
+from waystation.routing.job import Job
+from waystation.routing.options import JobOptions
 from waystation.routing.queue import Queue
+from waystation.routing.redis.keys import RoutingKeys, SchedulerKeys
 from waystation.routing.registry import Profile
 from waystation.routing.upkeep import Upkeep, UpkeepOptions
 

@@ -8,7 +8,8 @@ from typing import Any
 from tests.routing.test_worker import until
 from waystation.core.store import leader
 from waystation.core.store.connection import Store
-from waystation.routing import Job, SchedulerOptions, Worker, WorkerOptions, bridge_scripts, scripts
+from waystation.routing import Job, SchedulerOptions, Worker, WorkerOptions
+from waystation.routing.redis import bridge_scripts, scripts
 
 QUICK = SchedulerOptions(tick_s=0.05, recover_s=0.1, mend_s=0.2, term_ms=60_000)
 PATIENT = WorkerOptions(poll=3_600)

@@ -12,7 +12,7 @@ from waystation.core.errors import InvalidOption, NotLeader
 from waystation.core.outcome import Failed
 from waystation.core.store.leader import Election
 from waystation.routing import BackoffRule, NewJob, Retry
-from waystation.routing.keys import SchedulerKeys
+from waystation.routing.redis.keys import SchedulerKeys
 from waystation.routing.registry import Profile
 
 MINUTE = 60_000

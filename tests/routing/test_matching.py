@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from tests.routing.hands import Hands
 from tests.routing.oracle import fits
 from waystation.core import codec
-from waystation.routing import Limit, Target, admin_scripts
-from waystation.routing.keys import RoutingKeys
+from waystation.routing import Limit, Target
+from waystation.routing.redis import scripts
+from waystation.routing.redis.keys import RoutingKeys
 from waystation.routing.registry import Profile
 from waystation.routing.target import signature
 
@@ -83,7 +84,7 @@ async def matched(hands: Hands, worker: Profile, wanted: list[tuple[str, Target]
     await hands.redis.delete(keys.heads)
     names = [signature(type, target) for type, target in wanted]
     await hands.redis.zadd(keys.heads, dict.fromkeys(names, 1))
-    rows = await admin_scripts.coverage(
+    rows = await scripts.coverage(
         hands.redis,
         keys,
         namespace="matching",

@@ -293,7 +293,7 @@ async def test_two_languages_share_one_line(hands: Hands, bridge: Bridge) -> Non
 
 def test_the_scripts_are_files_that_say_what_they_take() -> None:
     """B-68"""
-    folder = resources.files("waystation.routing") / "lua"
+    folder = resources.files("waystation.routing.redis") / "lua"
     for name in ("claim_job", "process_delayed", "process_cron", "release_lock"):
         text = (folder / f"{name}.lua").read_text()
         assert text.startswith("--- ")

@@ -12,7 +12,7 @@ from tests.routing.hands import Hands
 from waystation.core.errors import InvalidOption
 from waystation.core.outcome import Failed
 from waystation.routing import BackoffRule, Retry, Schedule
-from waystation.routing.schedule import MOST_MISSED, next_slot, next_slots, turn
+from waystation.routing.schedules import MOST_MISSED, next_slot, next_slots, turn
 
 
 def ms(text: str, zone: str = "UTC") -> int:

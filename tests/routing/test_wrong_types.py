@@ -10,7 +10,7 @@ from tests.support.patience import LIMIT_S
 from waystation.core.errors import ScriptFailed, WrongType
 from waystation.core.outcome import Failed, Returned
 from waystation.routing import Worker
-from waystation.routing.retry import BackoffRule, Retry
+from waystation.routing.options import BackoffRule, Retry
 
 MANY = 20
 

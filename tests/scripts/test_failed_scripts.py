@@ -27,7 +27,7 @@ WALKS: dict[str, Callable[[str], Awaitable[None]]] = {
     "waystation.pipeline.sources": pipeline.walk,
     "waystation.bullmq": bullmq.walk,
     "waystation.files.redis": files.walk,
-    "waystation.routing": routing.walk,
+    "waystation.routing.redis": routing.walk,
     "waystation.waitingroom": waitingroom.walk,
 }
 SCRIPTS = {

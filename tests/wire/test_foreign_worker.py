@@ -13,8 +13,8 @@ import pytest
 from tests.routing.hands import Hands, hands_on
 from tests.wire.conftest import LATEST
 from tests.wire.install import find_node, installed
+from tools.routing_scripts import sources
 from waystation.routing import Job, Queue, SchedulerOptions, Worker
-from waystation.routing.pages import sources
 
 PROGRAM = Path(__file__).with_name("foreign_worker.mjs")
 WITHIN_S = 60

@@ -8,14 +8,14 @@ if TYPE_CHECKING:
     from waystation.core.store.client import open_store
     from waystation.core.store.connection import Store, StoreOptions
     from waystation.routing.coverage import Covered
-    from waystation.routing.job import Job, JobOptions, SyncJob
+    from waystation.routing.job import Job, SyncJob
     from waystation.routing.limits import Limit
+    from waystation.routing.options import BackoffRule, JobOptions, Retry
     from waystation.routing.queue import NewJob, Queue
     from waystation.routing.reasons import Reason, Why
-    from waystation.routing.retry import BackoffRule, Retry
-    from waystation.routing.schedule import Schedule
-    from waystation.routing.scheduler import Scheduler, SchedulerOptions
+    from waystation.routing.schedules import Schedule
     from waystation.routing.target import Target
+    from waystation.routing.upkeep import Scheduler, SchedulerOptions
     from waystation.routing.worker import Worker, WorkerOptions
 
 __all__ = [
@@ -44,18 +44,18 @@ __all__ = [
 __getattr__ = names_of(
     __name__,
     {
-        "BackoffRule": "retry",
+        "BackoffRule": "options",
         "Covered": "coverage",
         "Job": "job",
-        "JobOptions": "job",
+        "JobOptions": "options",
         "Limit": "limits",
         "NewJob": "queue",
         "Queue": "queue",
         "Reason": "reasons",
-        "Retry": "retry",
-        "Schedule": "schedule",
-        "Scheduler": "scheduler",
-        "SchedulerOptions": "scheduler",
+        "Retry": "options",
+        "Schedule": "schedules",
+        "Scheduler": "upkeep",
+        "SchedulerOptions": "upkeep",
         "Store": "waystation.core.store.connection",
         "StoreOptions": "waystation.core.store.connection",
         "SyncJob": "job",

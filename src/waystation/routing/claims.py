@@ -27,13 +27,13 @@ from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
-from waystation.routing import registry, scripts
+from waystation.routing import registry
 from waystation.routing.job import Job, rewritten, route_of, text_of
-from waystation.routing.keys import RoutingKeys
-from waystation.routing.lifeline import lifelines
-from waystation.routing.registry import Profile
+from waystation.routing.redis import scripts
+from waystation.routing.redis.keys import RoutingKeys
+from waystation.routing.redis.scripts import SERVER_TIME, Settlement
+from waystation.routing.registry import Profile, lifelines
 from waystation.routing.results import KEPT_S, about_the_dead, failure, success
-from waystation.routing.scripts import SERVER_TIME, Settlement
 from waystation.routing.wakes import Wakes
 
 Record: TypeAlias = Sequence[str | bytes | int]

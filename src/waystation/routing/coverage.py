@@ -7,11 +7,11 @@ import msgspec
 from waystation.core import codec
 from waystation.core.store import faults
 from waystation.core.store.script import Client
-from waystation.routing import admin_scripts
-from waystation.routing.keys import RoutingKeys
 from waystation.routing.reasons import Reason, Why, obstacles
+from waystation.routing.redis import scripts
+from waystation.routing.redis.keys import RoutingKeys
+from waystation.routing.redis.scripts import SERVER_TIME
 from waystation.routing.registry import profiles_of, registered
-from waystation.routing.scripts import SERVER_TIME
 
 PER_CALL = 500
 
@@ -51,7 +51,7 @@ async def _waiting(client: Client, keys: RoutingKeys, now: str | int) -> AsyncIt
     alive = [worker for worker in await registered(client, keys) if worker.alive]
     first = 0
     while True:
-        rows = await admin_scripts.coverage(
+        rows = await scripts.coverage(
             client,
             keys,
             namespace=keys.namespace,
@@ -135,3 +135,25 @@ async def _members(client: Client, key: str) -> AsyncIterator[list[bytes]]:
             yield names
         if (cursor := int(cursor)) == 0:
             return
+
+
+async def knows(client: Client, keys: RoutingKeys, type: str) -> bool:
+    """Whether a worker handles jobs of a type, or a job of it has not ended."""
+    workers = await registered(client, keys)
+    if any(type in worker.types for worker in workers):
+        return True
+    cursor = 0
+    while True:
+        with faults.translated():
+            cursor, found = await client.execute_command(
+                "HSCAN", keys.routes, cursor, "COUNT", PER_CALL
+            )
+        if any(_type_of(route) == type for route in found[1::2]):
+            return True
+        if (cursor := int(cursor)) == 0:
+            return False
+
+
+def _type_of(route: bytes) -> str:
+    # Behind the lane stands the signature, a list that begins with the type.
+    return codec.decode(route[1:])[0]

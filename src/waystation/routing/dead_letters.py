@@ -8,9 +8,9 @@ from waystation.core import codec
 from waystation.core.errors import Malformed
 from waystation.core.store import faults
 from waystation.core.store.script import Client, texts
-from waystation.routing import admin_scripts
 from waystation.routing.job import rewritten
-from waystation.routing.keys import RoutingKeys
+from waystation.routing.redis import scripts
+from waystation.routing.redis.keys import RoutingKeys
 from waystation.routing.results import DeadLetter
 
 PER_CALL = 500
@@ -50,7 +50,7 @@ class DeadLetters:
         """Remove dead jobs for good; how many there were."""
         done = 0
         for first in range(0, len(ids), PER_CALL):
-            done += await admin_scripts.purge(
+            done += await scripts.purge(
                 self._client,
                 self._keys,
                 namespace=self._keys.namespace,
@@ -82,7 +82,7 @@ class DeadLetters:
                 jobs += [id, fresh]
         if not jobs:
             return 0
-        return await admin_scripts.requeue(
+        return await scripts.requeue(
             self._client,
             self._keys,
             namespace=self._keys.namespace,

@@ -25,9 +25,9 @@ from waystation.core.shared import Shared
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.logs import get_logger
-from waystation.routing import scripts
-from waystation.routing.keys import RoutingKeys
-from waystation.routing.scripts import SERVER_TIME, Look
+from waystation.routing.redis import scripts
+from waystation.routing.redis.keys import RoutingKeys
+from waystation.routing.redis.scripts import SERVER_TIME, Look
 
 _log = get_logger(__name__)
 

@@ -7,58 +7,12 @@ import msgspec
 from waystation.core import codec
 from waystation.core.backoff import LONGEST_MS
 from waystation.core.errors import InvalidOption, Malformed, WrongState
-from waystation.core.options import listed, of_kind
+from waystation.core.options import of_kind
 from waystation.core.runtime.calls import Call, Calls
 from waystation.routing.limits import Limit
-from waystation.routing.retry import Retry
-from waystation.routing.schedule import Schedule
+from waystation.routing.options import DEFAULT_PRIORITY, JobOptions, Retry
+from waystation.routing.schedules import Schedule
 from waystation.routing.target import ANYWHERE, Target, route
-
-DEFAULT_PRIORITY = 5
-
-
-class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a producer may ask for one job."""
-
-    target: Target = ANYWHERE
-    schedule: Schedule = Schedule()
-    retry: Retry = Retry()
-    priority: int = DEFAULT_PRIORITY
-    """1 to 10; from 7 on a job goes before all those below 7."""
-    depends_on: tuple[str, ...] = ()
-    """Ids of jobs that must be completed first."""
-    limit: Limit | None = None
-    """How much of its type may run when this one starts, where the type has no limit of its own;
-    what runs without any limit is not counted."""
-    metadata: dict[str, Any] = {}
-    job_id: str | None = None
-    idempotency_key: str | None = None
-    """While it is kept, for a day, a second job with the same key is not made."""
-
-    def __post_init__(self) -> None:
-        for name, kind in _KINDS.items():
-            if (value := getattr(self, name)) is not None:
-                of_kind(name, value, kind)
-        if not 1 <= self.priority <= 10:
-            raise InvalidOption(f"priority must be 1 to 10, got {self.priority}")
-        if self.depends_on and self.schedule.cron is not None:
-            raise InvalidOption("a job with a cron schedule cannot wait for others")
-        listed("depends_on", self.depends_on)
-        for name in ("job_id", "idempotency_key"):
-            value = getattr(self, name)
-            if value is not None and (not value or not value.isprintable() or " " in value):
-                raise InvalidOption(f"{name} must be text without spaces, got {value!r}")
-
-
-_KINDS = {
-    "target": Target,
-    "schedule": Schedule,
-    "retry": Retry,
-    "limit": Limit,
-    "priority": int,
-    "job_id": str,
-    "idempotency_key": str,
-}
 
 
 class WireJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

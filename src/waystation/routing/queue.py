@@ -14,20 +14,18 @@ from waystation.core.options import of_kind
 from waystation.core.store import faults
 from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
-from waystation.routing import admin_scripts, scripts
-from waystation.routing.coverage import Covered, coverage
+from waystation.routing.coverage import Covered, coverage, knows
 from waystation.routing.dead_letters import DeadLetters
-from waystation.routing.job import Job, JobOptions, checked_type, written
-from waystation.routing.keys import NAMESPACE, RoutingKeys
-from waystation.routing.known import knows
+from waystation.routing.job import Job, checked_type, written
 from waystation.routing.limits import Limit
-from waystation.routing.planned import Planned, planned
-from waystation.routing.reasons import Reason
+from waystation.routing.options import JobOptions
+from waystation.routing.reasons import Reason, why
+from waystation.routing.redis import scripts
+from waystation.routing.redis.keys import NAMESPACE, RoutingKeys
+from waystation.routing.redis.scripts import SERVER_TIME
 from waystation.routing.registry import RegisteredWorker, registered
 from waystation.routing.results import KEPT_S, CancelledByCaller, Progress, Result, failure
-from waystation.routing.schedule import next_slot
-from waystation.routing.scripts import SERVER_TIME
-from waystation.routing.standing import why
+from waystation.routing.schedules import Planned, next_slot, planned
 from waystation.routing.stats import Stats, stats
 from waystation.routing.target import route
 
@@ -157,7 +155,7 @@ class Queue(StoreClient):
         if not ids:
             return 0
         error = CancelledByCaller("somebody stopped the job")
-        stopped = await admin_scripts.cancel(
+        stopped = await scripts.cancel(
             (await self._connected()).hot,
             self.keys,
             namespace=self.keys.namespace,
@@ -176,7 +174,7 @@ class Queue(StoreClient):
 
     async def pause(self, type: str) -> bool:
         """Hand out no more jobs of a type; False when it was paused already."""
-        return await admin_scripts.pause(
+        return await scripts.pause(
             (await self._connected()).hot,
             self.keys,
             namespace=self.keys.namespace,
@@ -186,7 +184,7 @@ class Queue(StoreClient):
 
     async def resume(self, type: str) -> bool:
         """Hand out jobs of a type again; False when it was not paused."""
-        return await admin_scripts.resume(
+        return await scripts.resume(
             (await self._connected()).hot,
             self.keys,
             namespace=self.keys.namespace,
@@ -199,7 +197,7 @@ class Queue(StoreClient):
         if limit is not None:
             of_kind("limit", limit, Limit)
         config = codec.encode(limit) if limit else ""
-        await admin_scripts.set_limit(
+        await scripts.set_limit(
             (await self._connected()).hot,
             self.keys,
             namespace=self.keys.namespace,

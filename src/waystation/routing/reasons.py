@@ -8,6 +8,14 @@ from typing import Any
 import msgspec
 
 from waystation.core import codec
+from waystation.core.errors import Malformed
+from waystation.core.store.script import Client
+from waystation.routing.job import Job
+from waystation.routing.redis import scripts
+from waystation.routing.redis.keys import RoutingKeys
+from waystation.routing.redis.scripts import SERVER_TIME
+from waystation.routing.registry import profiles_of, registered
+from waystation.routing.results import CancelledByCaller, DeadLetter, Result
 
 
 class Why(StrEnum):
@@ -116,3 +124,164 @@ def _missing(needs: Sequence[Any], lacks: bytes) -> tuple[str, ...]:
     either = " or ".join(words for category, words in said if category in _CATEGORIES)
     others = [words for category, words in said if category not in _CATEGORIES]
     return tuple(others + ([either] if either else []))
+
+
+_CANCELLED = CancelledByCaller.__name__
+DEEPEST = 20
+"""How far a chain of jobs that wait for each other is followed."""
+
+
+class _Facts(msgspec.Struct, frozen=True, array_like=True):
+    """What the script replies."""
+
+    status: bytes | None
+    data: bytes | None
+    result: bytes | None
+    meta: bytes | None
+    active: int
+    worker: bytes | None
+    since: bytes | None
+    lock: bytes | None
+    lock_ms: int
+    due: bytes | None
+    fires: bytes | None
+    place: int | None
+    route: bytes | None
+    keeps: list[Any]
+    awaited: list[bytes]
+
+
+async def why(
+    client: Client, keys: RoutingKeys, id: str, *, now: str | int = SERVER_TIME
+) -> list[Reason]:
+    """Every reason why a job is where it is; none when nobody knows the job."""
+    alive = [worker for worker in await registered(client, keys) if worker.alive]
+
+    async def facts(id: str) -> _Facts:
+        raw = await scripts.why(
+            client, keys, namespace=keys.namespace, now=now, profiles=profiles_of(alive), id=id
+        )
+        return _Facts(*raw)
+
+    found = await facts(id)
+    if not found.awaited:
+        return _reasons(found, anybody=bool(alive))
+    reasons: list[Reason] = []
+    for other, status in _pairs(found.awaited):
+        text = f"waits for job {other}, which is {status or 'gone'}"
+        # What it waits for may itself wait; the end of the chain is what somebody can change.
+        seen = {id, other}
+        for _ in range(DEEPEST):
+            further = _blocker(await facts(other), seen)
+            if further is None:
+                break
+            other, status = further
+            seen.add(other)
+            text += f" and waits for job {other}, which is {status or 'gone'}"
+        reasons.append(Reason(why=Why.HELD, text=text))
+    return reasons
+
+
+def _blocker(found: _Facts, seen: set[str]) -> tuple[str, str] | None:
+    """The job it waits for that is worth naming: one that has ended, else the first."""
+    open = [pair for pair in _pairs(found.awaited) if pair[0] not in seen]
+    ended = [pair for pair in open if pair[1] in ("dead", "")]
+    return next(iter(ended or open), None)
+
+
+def _reasons(found: _Facts, *, anybody: bool) -> list[Reason]:
+    job, result = _job(found.data), _result(found.result)
+    if found.active:
+        return [_active(found)]
+    if found.place is not None:
+        return _waiting(found, anybody=anybody)
+    if found.due is not None:
+        return [_delayed(float(found.due), job, result)]
+    if found.fires is not None:
+        at = float(found.fires)
+        return [Reason(why=Why.SCHEDULED, text=f"fires next at {instant(at)}", until_ms=at)]
+    match found.status:
+        case b"dead":
+            return [_dead(found.meta)]
+        case b"completed":
+            return [Reason(why=Why.COMPLETED, text=f"completed{_at(result)}")]
+        case b"failed" if result and result.error and result.error.name == _CANCELLED:
+            return [Reason(why=Why.CANCELLED, text=f"cancelled{_at(result)}")]
+        case b"failed":
+            return [Reason(why=Why.FAILED, text=f"failed{_at(result)}{_of(result)}")]
+        case _:
+            return []
+
+
+def _active(found: _Facts) -> Reason:
+    worker = (found.worker or found.lock or b"somebody").decode(errors="replace")
+    since = f" since {instant(float(found.since))}" if found.since else ""
+    return Reason(why=Why.ACTIVE, text=f"worker {worker} has it{since}")
+
+
+def _waiting(found: _Facts, *, anybody: bool) -> list[Reason]:
+    if found.lock is not None:
+        lasts = f" for another {found.lock_ms / 1000:.0f} s" if found.lock_ms >= 0 else ""
+        owner = found.lock.decode(errors="replace")
+        return [Reason(why=Why.LOCKED, text=f"{owner} has locked it{lasts}")]
+    if not (found.route and found.keeps):
+        return []
+    kept = obstacles(codec.decode(found.route[1:]), found.keeps, anybody=anybody)
+    if kept.reasons:
+        return list(kept.reasons)
+    workers, in_front = _count(kept.workers, "live worker"), _count(found.place or 0, "job")
+    return [Reason(why=Why.READY, text=f"can be taken by {workers}, behind {in_front}")]
+
+
+def _delayed(due_ms: float, job: Job | None, result: Result | None) -> Reason:
+    if job is not None and job.attempts:
+        text = (
+            f"attempt {job.attempts} of {job.retry.attempts} failed{_of(result)}, "
+            f"the next one is due at {instant(due_ms)}"
+        )
+        return Reason(why=Why.RETRYING, text=text, until_ms=due_ms)
+    return Reason(why=Why.DELAYED, text=f"due at {instant(due_ms)}", until_ms=due_ms)
+
+
+def _dead(meta: bytes | None) -> Reason:
+    try:
+        letter = codec.decode(meta or b"{}", DeadLetter)
+    except Malformed:
+        letter = DeadLetter()
+    told = f": {letter.reason}" if letter.reason else ""
+    if letter.error.name:
+        told += f", {letter.error.name}: {letter.error.message}"
+    return Reason(why=Why.DEAD, text=f"dead after {_count(letter.attempts, 'attempt')}{told}")
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def _at(result: Result | None) -> str:
+    return f" at {instant(result.completed_at)}" if result and result.completed_at else ""
+
+
+def _of(result: Result | None) -> str:
+    if result is None or result.error is None:
+        return ""
+    return f" ({result.error.name}: {result.error.message})"
+
+
+def _job(data: bytes | None) -> Job | None:
+    try:
+        return Job("", data) if data else None
+    except Malformed:
+        return None
+
+
+def _result(raw: bytes | None) -> Result | None:
+    try:
+        return codec.decode(raw, Result) if raw else None
+    except Malformed:
+        return None
+
+
+def _pairs(flat: Sequence[bytes]) -> list[tuple[str, str]]:
+    texts = [each.decode(errors="replace") for each in flat]
+    return list(zip(texts[::2], texts[1::2], strict=True))

@@ -6,7 +6,7 @@ import msgspec
 
 from waystation.core.store import faults
 from waystation.core.store.script import Client
-from waystation.routing.keys import RoutingKeys
+from waystation.routing.redis.keys import RoutingKeys
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,9 +22,9 @@ from waystation.core.store.connection import Store
 from waystation.core.telemetry.traces import Traces
 from waystation.routing.claims import ClaimOptions, RoutingSource
 from waystation.routing.job import Job, checked_type
-from waystation.routing.keys import NAMESPACE, RoutingKeys
+from waystation.routing.redis.keys import NAMESPACE, RoutingKeys
 from waystation.routing.registry import Profile
-from waystation.routing.scheduler import SchedulerOptions, share_scheduler
+from waystation.routing.upkeep import SchedulerOptions, share_scheduler
 
 JobHandler: TypeAlias = Callable[[Any], Any]
 """Takes the job and returns a JSON value."""

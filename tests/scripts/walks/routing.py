@@ -6,11 +6,12 @@ from typing import Any
 from tests.routing.hands import Hands, hands_on
 from waystation.core.outcome import Done, Failed, Returned
 from waystation.core.runtime.claim import Settled
-from waystation.routing import bridge_scripts, registry, scripts
+from waystation.routing import registry
 from waystation.routing.limits import Limit
+from waystation.routing.options import BackoffRule, Retry
+from waystation.routing.redis import bridge_scripts, scripts
 from waystation.routing.registry import Profile
-from waystation.routing.retry import BackoffRule, Retry
-from waystation.routing.schedule import Schedule
+from waystation.routing.schedules import Schedule
 from waystation.routing.upkeep import UpkeepOptions
 
 AT_ONCE = Retry(backoff=BackoffRule(delay=0))

@@ -13,10 +13,11 @@ from waystation.cli.routing import dead, running, standing
 from waystation.cli.routing.queue import AsJson, Given, on_the_queue
 from waystation.core.codec import decode
 from waystation.core.errors import InvalidOption, Malformed, NotFound
-from waystation.routing import JobOptions, Limit, Queue, Retry, Schedule, Target, pages
-from waystation.routing.planned import Planned
+from waystation.routing import JobOptions, Limit, Queue, Retry, Schedule, Target
 from waystation.routing.reasons import instant
+from waystation.routing.redis import bridge_scripts
 from waystation.routing.registry import RegisteredWorker
+from waystation.routing.schedules import Planned
 from waystation.routing.stats import Stats
 
 EXAMPLES = """\b
@@ -310,11 +311,11 @@ def script(
 
     What is printed can be given to SCRIPT LOAD as it is.
     """
-    sources = pages.sources()
+    scripts = bridge_scripts.every_script()
     if name is None:
-        for each, source in sources.items():
-            typer.echo(f"{each:<16}  {source.summary}")
-    elif name in sources:
-        typer.echo(sources[name].text)
+        for each, script in scripts.items():
+            typer.echo(f"{each:<16}  {script.header.summary}")
+    elif name in scripts:
+        typer.echo(scripts[name].source)
     else:
-        raise InvalidOption(f"wanted one of {', '.join(sources)}, got {name!r}")
+        raise InvalidOption(f"wanted one of {', '.join(scripts)}, got {name!r}")

@@ -45,7 +45,7 @@ class RoutingSettings(Section):
     @field_validator("server_id")
     @classmethod
     def _can_be_registered(cls, server_id: str | None) -> str | None:
-        from waystation.routing.keys import checked_server_id
+        from waystation.routing.redis.keys import checked_server_id
 
         try:
             return checked_server_id(server_id) if server_id is not None else None
@@ -57,7 +57,7 @@ class RoutingSettings(Section):
     @field_validator("namespace")
     @classmethod
     def _can_start_keys(cls, namespace: str) -> str:
-        from waystation.routing.keys import RoutingKeys
+        from waystation.routing.redis.keys import RoutingKeys
 
         try:
             RoutingKeys(namespace)

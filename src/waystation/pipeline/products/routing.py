@@ -10,12 +10,11 @@ from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
 from waystation.pipeline.products.facts import LineAnswer, LineFacts, State, listed
 from waystation.pipeline.tables import FLAG, INSTANT, INT, LONG, TEXT, Column, Layer, Table
-from waystation.routing import scripts
-from waystation.routing.job import JobOptions
-from waystation.routing.keys import NAMESPACE, RoutingKeys
+from waystation.routing.options import JobOptions, Retry
 from waystation.routing.queue import NewJob, record
-from waystation.routing.retry import Retry
-from waystation.routing.schedule import Schedule, next_slot
+from waystation.routing.redis import scripts
+from waystation.routing.redis.keys import NAMESPACE, RoutingKeys
+from waystation.routing.schedules import Schedule, next_slot
 from waystation.routing.target import Target
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""The wire of routing: keys, scripts and their Lua."""

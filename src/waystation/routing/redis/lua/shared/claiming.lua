@@ -1,0 +1,215 @@
+--- Hand the next fitting jobs to a worker: match first, write after.
+--- uses  learn choose take_out unindex_jobs tell whole wake_for queue_of bury_unreadable raise_count
+local function claim_jobs(line, now, profile, worker, want, token, lease_ms)
+  local serves, unread = learn(line, profile)
+  local locked, limited_ms = choose(line, serves, want, worker, lease_ms)
+  if #locked == 0 then return {}, limited_ms, unread end
+
+  local keys = {}
+  for at, job in ipairs(locked) do keys[at] = line.data .. job.id end
+  local data = redis.call('MGET', unpack(keys))
+  local leading, in_front = redis.call('LRANGE', line.waiting, 0, #locked - 1), true
+  local ids, leaving = {}, {}
+  for at, job in ipairs(locked) do
+    ids[at] = job.id
+    in_front = in_front and leading[at] == job.id
+    leaving[job.signature] = leaving[job.signature] or {}
+    table.insert(leaving[job.signature], job.id)
+  end
+  if in_front then
+    redis.call('LPOP', line.waiting, #locked)
+    redis.call('ZREM', line.places, unpack(ids))
+  end
+
+  local claims, active, records, deadlines, states, void = {}, {}, {}, {}, {}, {}
+  local counted, metered = {}, {}
+  local deadline, at_ms = whole(now + lease_ms), whole(now)
+  for at, job in ipairs(locked) do
+    local id, there = job.id, in_front or take_out(line, job.id)
+    if there and data[at] then
+      if job.counted then counted[job.queue] = (counted[job.queue] or 0) + 1 end
+      if job.metered then metered[job.queue] = (metered[job.queue] or 0) + 1 end
+      claims[#claims + 1] = id
+      claims[#claims + 1] = data[at]
+      active[#active + 1] = id
+      records[#records + 1] = id
+      records[#records + 1] = table.concat({
+        token, job.counted and 1 or 0, job.turn, at_ms, #worker, worker, job.queue }, ' ')
+      deadlines[#deadlines + 1] = deadline
+      deadlines[#deadlines + 1] = id
+      states[#states + 1] = line.status .. id
+      states[#states + 1] = 'active'
+      tell(line, now, 'active', job.queue, id, 'worker', worker, 'prev', 'waiting')
+    else
+      -- Its data is gone, or somebody has taken it out of the list without the index.
+      void[#void + 1] = line.lock .. id
+      if there then bury_unreadable(line, now, id, 'gone', job.queue) end
+    end
+  end
+  if #void > 0 then redis.call('DEL', unpack(void)) end
+  local left = {}
+  for signature, gone in pairs(leaving) do
+    if unindex_jobs(line, signature, gone) then left[#left + 1] = signature end
+  end
+  if #active > 0 then
+    redis.call('SADD', line.active, unpack(active))
+    redis.call('HSET', line.claims, unpack(records))
+    redis.call('ZADD', line.leases, unpack(deadlines))
+    redis.call('MSET', unpack(states))
+  end
+  -- Whoever was woken for one of them may have found too little; there is more.
+  for _, signature in ipairs(left) do wake_for(line, queue_of(signature), signature) end
+  for queue, count in pairs(counted) do raise_count(line.concurrent .. queue, count) end
+  for queue, count in pairs(metered) do
+    if raise_count(line.minute .. queue, count) == count then
+      redis.call('EXPIRE', line.minute .. queue, 60)
+    end
+  end
+  return claims, limited_ms, unread
+end
+
+--- Lock the next jobs that a worker may have, in the order of their turns over all signatures it
+--- serves, as far as limits allow.
+--- uses  queue_of room_for limit_for left_in stands_in_line served_heads heap_push heap_pop
+local function choose(line, serves, want, worker, lease_ms)
+  local rooms, chosen, limited_ms = {}, {}, 0
+  -- What is next is the head of a signature not looked at yet, or of one that has more.
+  local next_head, more = served_heads(line, serves), {}
+  local signature, turn = next_head()
+
+  local function get_to_know()
+    local queue = queue_of(signature)
+    rooms[queue] = rooms[queue] or room_for(line, queue)
+    local room = rooms[queue]
+    local limit = limit_for(room, signature)
+    return {
+      signature = signature, queue = queue, room = room, limit = limit, turn = turn, read = 0,
+      left = {}, at = 1,
+    }
+  end
+
+  local function whose_turn()
+    if not signature or (more[1] and more[1].turn < turn) then return heap_pop(more) end
+    local first = get_to_know()
+    signature, turn = next_head()
+    return first
+  end
+
+  local function has_room(first)
+    local left, pause_ms = left_in(line, first.queue, first.room, first.limit)
+    if pause_ms > 0 and (limited_ms == 0 or pause_ms < limited_ms) then limited_ms = pause_ms end
+    return left > 0
+  end
+
+  local function has_more(first)
+    if first.left[first.at] then return true end
+    local is_last = not signature and not more[1]
+    local count = math.min(want - #chosen, is_last and want or math.max(2, 2 * first.read))
+    first.left, first.at = redis.pcall('ZRANGE', line.ids .. first.signature, first.read,
+      first.read + count - 1, 'WITHSCORES'), 1
+    -- Something else lies where the signature is indexed: it is passed over, and the rest goes on.
+    if first.left.err then first.left = {} end
+    first.read = first.read + #first.left / 2
+    return #first.left > 0
+  end
+
+  local function take(first, id)
+    local limit, room = first.limit or {}, first.room
+    if limit.most then room.running = room.running + 1 end
+    if limit.a_minute then room.started = room.started + 1 end
+    chosen[#chosen + 1] = {
+      id = id, turn = first.left[first.at + 1], signature = first.signature, queue = first.queue,
+      counted = limit.most ~= nil, metered = limit.a_minute ~= nil,
+    }
+  end
+
+  -- So many locked elsewhere may stand in front before this look ends.
+  local patience, first = 1000, whose_turn()
+  while first and #chosen < want and patience > 0 do
+    if not has_room(first) or not has_more(first) then
+      first = whose_turn()
+    else
+      local id = first.left[first.at]
+      if redis.call('SET', line.lock .. id, worker, 'PX', lease_ms, 'NX') then
+        take(first, id)
+      elseif not stands_in_line(line, id, first.signature) then
+        -- Locked elsewhere and out of the list: somebody has claimed it with plain commands. If it
+        -- is locked and still in line, it stays there until the lock is released or runs out.
+        first.read = first.read - 1
+      else
+        patience = patience - 1
+      end
+      first.at = first.at + 2
+      if (signature or more[1]) and #chosen < want then
+        if has_more(first) then
+          first.turn = tonumber(first.left[first.at + 1])
+          heap_push(more, first)
+        end
+        first = whose_turn()
+      end
+    end
+  end
+  return chosen, limited_ms
+end
+
+--- The signatures that have waiting jobs and that a worker can serve, in turn: a function that gives
+--- the next one and its turn, and nothing after the last.
+local function served_heads(line, serves)
+  local page, at, after = {}, 1, '-inf'
+  local few = math.min(redis.call('ZCARD', line.heads), redis.call('ZCARD', serves)) <= 200
+  if few then
+    page = redis.call('ZINTER', 2, line.heads, serves, 'WEIGHTS', 1, 0, 'WITHSCORES')
+  end
+
+  -- Where both are many, only as many are looked at as are asked for.
+  local function turn_page()
+    local found = redis.call('ZRANGEBYSCORE', line.heads, after, '+inf', 'WITHSCORES',
+      'LIMIT', 0, 200)
+    if #found == 0 then return false end
+    local names = {}
+    for place = 1, #found, 2 do names[#names + 1] = found[place] end
+    local fits = redis.call('ZMSCORE', serves, unpack(names))
+    page, at, after = {}, 1, '(' .. found[#found]
+    for place, name in ipairs(names) do
+      if fits[place] then
+        page[#page + 1] = name
+        page[#page + 1] = found[2 * place]
+      end
+    end
+    return true
+  end
+
+  return function()
+    while not page[at] do
+      if few or not turn_page() then return nil end
+    end
+    at = at + 2
+    return page[at - 2], tonumber(page[at - 1])
+  end
+end
+
+--- Put an entry into a heap that has the smallest turn on top.
+local function heap_push(heap, entry)
+  local at = #heap + 1
+  while at > 1 do
+    local above = math.floor(at / 2)
+    if heap[above].turn <= entry.turn then break end
+    heap[at], at = heap[above], above
+  end
+  heap[at] = entry
+end
+
+--- Take the entry with the smallest turn off a heap; nil when it is empty.
+local function heap_pop(heap)
+  local top, last = heap[1], table.remove(heap)
+  if #heap == 0 then return top end
+  local at, below = 1, 2
+  while below <= #heap do
+    if heap[below + 1] and heap[below + 1].turn < heap[below].turn then below = below + 1 end
+    if last.turn <= heap[below].turn then break end
+    heap[at] = heap[below]
+    at, below = below, 2 * below
+  end
+  heap[at] = last
+  return top
+end

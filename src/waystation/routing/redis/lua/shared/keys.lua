@@ -1,0 +1,44 @@
+--- The keys of a line by its namespace.
+local function line_at(namespace)
+  local jobs, index = namespace .. ':jobs:', namespace .. ':index:'
+  return {
+    namespace = namespace, jobs = jobs, data = jobs .. 'data:', status = jobs .. 'status:',
+    result = jobs .. 'result:', lock = jobs .. 'lock:', progress = jobs .. 'progress:',
+    waiting = jobs .. 'waiting', active = jobs .. 'active', delayed = jobs .. 'delayed',
+    cron = jobs .. 'cron', deadletter = jobs .. 'deadletter', meta = jobs .. 'deadletter:meta',
+    claims = jobs .. 'claims', leases = jobs .. 'leases', routes = jobs .. 'routes',
+    stalls = jobs .. 'stalls', awaited = jobs .. 'awaited', held = jobs .. 'held',
+    dependents = jobs .. 'dependents:', wake = jobs .. 'wake', fired = jobs .. 'cron:fired',
+    places = index .. 'places', heads = index .. 'heads', signatures = index .. 'signatures',
+    serial = index .. 'serial', ids = index .. 'ids:', serves = index .. 'serves:',
+    limits = namespace .. ':ratelimit:config', concurrent = namespace .. ':ratelimit:concurrent:',
+    minute = namespace .. ':ratelimit:minute:', paused = namespace .. ':queues:paused',
+    workers = namespace .. ':workers:', registered = namespace .. ':workers:active',
+    heartbeat = namespace .. ':workers:heartbeat:', events = namespace .. ':events:stream',
+    cap = namespace .. ':events:cap',
+  }
+end
+
+--- Stop before anything is written when a key of the namespace is of another type.
+--- uses  must_hold check_serial
+local function check_line(line)
+  local sizes = {
+    LLEN = { 'waiting', 'deadletter' },
+    SCARD = { 'active', 'awaited', 'registered', 'paused' },
+    ZCARD = { 'delayed', 'cron', 'leases', 'places', 'heads', 'signatures' },
+    HLEN = { 'claims', 'routes', 'stalls', 'held', 'fired', 'meta', 'limits' },
+    XLEN = { 'wake', 'events' },
+  }
+  for size, names in pairs(sizes) do
+    for _, name in ipairs(names) do must_hold(size, line[name]) end
+  end
+  check_serial(line)
+end
+
+--- Stop before anything is written when the last turn that was given is no number.
+local function check_serial(line)
+  local last = redis.call('GET', line.serial)
+  if last and not string.find(last, '^%d+$') then
+    error('wanted a number under ' .. line.serial .. ', got ' .. last)
+  end
+end
