@@ -13,8 +13,8 @@ import pytest
 from tests.routing.hands import Hands, hands_on
 from tests.wire.conftest import LATEST
 from tests.wire.install import find_node, installed
-from tools.routing_scripts import sources
 from waystation.routing import Job, Queue, SchedulerOptions, Worker
+from waystation.routing.redis.bridge_scripts import own_scripts
 
 PROGRAM = Path(__file__).with_name("foreign_worker.mjs")
 WITHIN_S = 60
@@ -51,7 +51,7 @@ async def started(url: str, worker: str, renewal: str) -> AsyncGenerator[Foreign
         program, str(PROGRAM), cwd=folder, stdin=PIPE, stdout=PIPE
     )
     assert process.stdin is not None
-    scripts = {name: sources()[name].text for name in ("claim_job", "release_lock")}
+    scripts = {name: own_scripts()[name].source for name in ("claim_job", "release_lock")}
     what = {"url": url, "worker": worker, "lockTtl": LOCK_S, "renewal": renewal, "scripts": scripts}
     process.stdin.write(json.dumps(what).encode() + b"\n")
     try:
