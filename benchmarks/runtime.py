@@ -10,8 +10,8 @@ from benchmarks.report import Report, Row
 from waystation.core.outcome import Done
 from waystation.core.runtime.claim import Settled
 from waystation.core.runtime.handlers import handler_of
-from waystation.core.runtime.memory import MemorySource
 from waystation.core.runtime.worker import Worker, WorkerOptions
+from waystation.testing.memory import MemorySource
 
 JOBS = 100_000
 BATCHES = (1, 10, 50, 100)

@@ -20,8 +20,8 @@ from waystation.core.errors import Unrecoverable
 from waystation.core.outcome import Failed, Returned
 from waystation.core.runtime.claim import Settled
 from waystation.core.runtime.handlers import handler_of
-from waystation.core.runtime.memory import MemorySource
 from waystation.core.runtime.worker import Worker, WorkerOptions
+from waystation.testing.memory import MemorySource
 
 TITLE: str = "The box office"
 PART: str = "the worker alone, on a line in memory"

@@ -11,7 +11,7 @@ import signal
 import sys
 from typing import Any
 
-from waystation.core.store.pipe import Pipe
+from waystation.core.store.connection.pipe import Pipe
 from waystation.routing import Scheduler, SchedulerOptions
 
 OPTIONS = SchedulerOptions(tick_s=0.05, recover_s=0.2, mend_s=0.5, term_ms=600)

@@ -8,7 +8,7 @@ from tests.laws.line import Line, State
 from waystation.core.backoff import Backoff, Growth
 from waystation.core.clock import HandClock
 from waystation.core.runtime.claim import Source
-from waystation.core.runtime.memory import MemorySource
+from waystation.testing.memory import MemorySource
 
 LEASE_S = 30.0
 

@@ -13,10 +13,10 @@ from waystation import bullmq, files, routing
 from waystation.bullmq.flows import FlowNode, FlowProducer
 from waystation.core.errors import InvalidOption, InvalidSetting, NotReplicated, WrongType
 from waystation.core.store import embedded
-from waystation.core.store.address import parse
 from waystation.core.store.client import DURABILITY
 from waystation.core.store.connection import Store, StoreOptions, connect
-from waystation.core.store.durable import Durability
+from waystation.core.store.connection.address import parse
+from waystation.core.store.connection.durable import Durability
 from waystation.core.store.embedded import Ephemeral
 from waystation.files.directory.intake import entry
 from waystation.files.directory.scan import Found

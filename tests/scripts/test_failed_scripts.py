@@ -17,9 +17,9 @@ from redis import Redis
 import waystation
 from tests.scripts.calls import KINDS, Call, Replay, place_of, recorded, row_of
 from tests.scripts.walks import bullmq, core, files, pipeline, routing, waitingroom
-from waystation.core.store import lua_tokens as lua_words
 from waystation.core.store.embedded import Ephemeral
 from waystation.core.store.script import LuaScript
+from waystation.core.store.script import tokens as lua_words
 
 ROOT = Path(waystation.__file__).parent
 WALKS: dict[str, Callable[[str], Awaitable[None]]] = {

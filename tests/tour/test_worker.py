@@ -10,8 +10,8 @@ import asyncio
 from waystation.core.backoff import Backoff, Growth
 from waystation.core.errors import Unrecoverable
 from waystation.core.runtime.handlers import handler_of
-from waystation.core.runtime.memory import MemorySource
 from waystation.core.runtime.worker import Worker, WorkerOptions
+from waystation.testing.memory import MemorySource
 
 
 async def test_a_worker_runs_your_function_for_everything_in_the_line() -> None:

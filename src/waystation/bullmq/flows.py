@@ -18,9 +18,9 @@ from waystation.bullmq.redis.scripts import Existing
 from waystation.bullmq.redis.wants import Wants, wants_of
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WrongState
-from waystation.core.store.address import Kind
 from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
+from waystation.core.store.connection.address import Kind
 from waystation.core.store.script import Client
 
 MOST_JOBS = 10_000

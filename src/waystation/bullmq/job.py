@@ -12,7 +12,7 @@ from waystation.bullmq.redis.queue_scripts import read_jobs
 from waystation.bullmq.sync_job import SyncJob
 from waystation.bullmq.whole_job import QueueRef
 from waystation.core.errors import NotFound, WrongState
-from waystation.core.runtime.calls import Call, Calls
+from waystation.core.runtime.handlers.calls import Call, Calls
 
 
 class Job(JobFields, JobSteps, Dependencies):

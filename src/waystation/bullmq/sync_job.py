@@ -8,7 +8,7 @@ from waystation.bullmq.fields import Changed, JobFields
 from waystation.bullmq.job_steps import Logs
 from waystation.bullmq.redis.keys import JobKeys, QueueKeys
 from waystation.bullmq.states import JobState
-from waystation.core.runtime.calls import Call, Calls
+from waystation.core.runtime.handlers.calls import Call, Calls
 
 T = TypeVar("T")
 

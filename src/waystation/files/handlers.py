@@ -7,8 +7,8 @@ import msgspec
 
 from waystation.core.errors import InvalidOption, NoHandler
 from waystation.core.options import of_kind
-from waystation.core.runtime.calls import is_cancelled as is_cancelled
 from waystation.core.runtime.handlers import Handler, handler_of
+from waystation.core.runtime.handlers.calls import is_cancelled as is_cancelled
 from waystation.core.telemetry.traces import Traces, carrier_from_ids
 from waystation.files.directory.globs import Globs, path_in
 from waystation.files.fetch.unmatched import Handles

@@ -8,7 +8,7 @@ from waystation.core import codec
 from waystation.core.backoff import LONGEST_MS
 from waystation.core.errors import InvalidOption, Malformed, WrongState
 from waystation.core.options import of_kind
-from waystation.core.runtime.calls import Call, Calls
+from waystation.core.runtime.handlers.calls import Call, Calls
 from waystation.routing.limits import Limit
 from waystation.routing.options import DEFAULT_PRIORITY, JobOptions, Retry
 from waystation.routing.schedules import Schedule

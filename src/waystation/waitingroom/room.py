@@ -10,9 +10,9 @@ from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import InvalidInput, NotFound
 from waystation.core.identity import Bits
 from waystation.core.store import faults
-from waystation.core.store.batcher import Batcher
 from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
+from waystation.core.store.connection.batcher import Batcher
 from waystation.core.store.script import Client
 from waystation.waitingroom import state as pulse
 from waystation.waitingroom.estimates import estimate

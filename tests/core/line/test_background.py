@@ -16,11 +16,11 @@ from waystation.core.errors import StoreUnreachable, StoreUnsuitable, WorkError
 from waystation.core.line.background import BackgroundWorker, WorkerRuntime
 from waystation.core.runtime.claim import Reply, Settled
 from waystation.core.runtime.handlers import handler_of
-from waystation.core.runtime.memory import MemorySource
 from waystation.core.runtime.worker import Worker, WorkerOptions
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, connect
 from waystation.core.store.embedded import Ephemeral
+from waystation.testing.memory import MemorySource
 
 
 class Source(MemorySource):

@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.patience import LIMIT_S
 from waystation.core.errors import Cancelled, InvalidInput, WrongState
-from waystation.core.runtime.calls import Call, Calls, is_cancelled
 from waystation.core.runtime.handlers import handler_of
+from waystation.core.runtime.handlers.calls import Call, Calls, is_cancelled
 
 
 class Counter:

@@ -19,10 +19,10 @@ from tests.support.patience import LIMIT_S
 from waystation.core.errors import Cancelled, InvalidOption, ProcessDied, TimedOut
 from waystation.core.outcome import Done, Failed, Outcome
 from waystation.core.runtime.handlers import handler_of
-from waystation.core.runtime.memory import Entry, MemorySource
-from waystation.core.runtime.processes import Processes
-from waystation.core.runtime.threads import Threads
+from waystation.core.runtime.handlers.processes import Processes
+from waystation.core.runtime.handlers.threads import Threads
 from waystation.core.runtime.worker import Worker, WorkerOptions
+from waystation.testing.memory import Entry, MemorySource
 
 
 async def outcomes(
@@ -74,7 +74,7 @@ class Odd(BaseException):
 GIVES_UP = """
 import asyncio, time
 from waystation.core.runtime.handlers import handler_of
-from waystation.core.runtime.memory import MemorySource
+from waystation.testing.memory import MemorySource
 from waystation.core.runtime.worker import Worker, WorkerOptions
 
 async def main():

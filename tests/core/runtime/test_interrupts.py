@@ -9,12 +9,12 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.patience import LIMIT_S
-from waystation.core.runtime.interrupts import is_from_a_signal
+from waystation.core.runtime.handlers.interrupts import is_from_a_signal
 
 PROGRAM = """
 import asyncio, signal
 from waystation.core.runtime.handlers import handler_of
-from waystation.core.runtime.memory import MemorySource
+from waystation.testing.memory import MemorySource
 from waystation.core.runtime.worker import Worker, WorkerOptions
 
 async def compute(work):

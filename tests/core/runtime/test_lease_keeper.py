@@ -11,7 +11,7 @@ from typing import Any
 from tests.support.patience import LIMIT_S
 from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.lease_keeper import LeaseKeeper
-from waystation.core.runtime.memory import MemorySource
+from waystation.testing.memory import MemorySource
 
 
 def threads() -> list[threading.Thread]:
@@ -54,7 +54,7 @@ async def test_all_keepers_of_a_process_share_one_thread_that_ends_with_the_last
 FORKED = """
 import asyncio, os, threading
 from waystation.core.runtime.lease_keeper import LeaseKeeper
-from waystation.core.runtime.memory import MemorySource
+from waystation.testing.memory import MemorySource
 
 async def keep():
     renewed = threading.Event()

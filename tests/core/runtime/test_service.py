@@ -7,12 +7,12 @@ import textwrap
 import time
 
 from tests.support.patience import LIMIT_S
-from waystation.core.runtime.watch import EXIT_CODE, Watchdog
+from waystation.core.runtime.service import EXIT_CODE, Watchdog
 
 PROGRAM = """
 import asyncio, sys, time
 from waystation.core.runtime.handlers import handler_of
-from waystation.core.runtime.memory import MemorySource
+from waystation.testing.memory import MemorySource
 from waystation.core.runtime.service import serve
 from waystation.core.runtime.worker import Worker, WorkerOptions
 

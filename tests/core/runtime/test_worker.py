@@ -19,8 +19,8 @@ from waystation.core.errors import (
 from waystation.core.runtime import worker as worker_module
 from waystation.core.runtime.claim import Extend, Reply, Settled
 from waystation.core.runtime.handlers import handler_of
-from waystation.core.runtime.memory import MemorySource
 from waystation.core.runtime.worker import Worker, WorkerOptions
+from waystation.testing.memory import MemorySource
 
 
 class Recorded(MemorySource):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waystation.core.errors import InvalidUrl
-from waystation.core.store.address import Kind, parse
+from waystation.core.store.connection.address import Kind, parse
 
 
 def test_one_server() -> None:

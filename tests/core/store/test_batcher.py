@@ -2,7 +2,7 @@ import asyncio
 from collections.abc import Sequence
 
 from waystation.core.errors import StoreUnreachable
-from waystation.core.store.batcher import Batcher
+from waystation.core.store.connection.batcher import Batcher
 
 
 class Office:

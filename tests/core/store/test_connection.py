@@ -8,10 +8,10 @@ from tests.support.ports import free_port
 from waystation.core.clock import HandClock
 from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable, StoreUnsuitable
 from waystation.core.store import embedded, faults
-from waystation.core.store.address import parse
 from waystation.core.store.connection import Store, StoreOptions, connect
+from waystation.core.store.connection.address import parse
+from waystation.core.store.connection.pipe import Pipe
 from waystation.core.store.embedded import Ephemeral
-from waystation.core.store.pipe import Pipe
 from waystation.core.store.reconnect import Reconnect, reconnecting
 
 QUICK = StoreOptions(connect_timeout=0.5, call_timeout=0.5)

@@ -7,8 +7,8 @@ from redis.exceptions import NoScriptError, ResponseError
 
 from waystation.core.errors import StoreUnreachable
 from waystation.core.store.connection import StoreOptions, connect
+from waystation.core.store.connection.pipe import Pipe
 from waystation.core.store.embedded import Ephemeral
-from waystation.core.store.pipe import Pipe
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from waystation.core.errors import (
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
 from waystation.core.store.script import LuaScript
-from waystation.core.store.script_text import parse_header
+from waystation.core.store.script.text import parse_header
 
 Written = Callable[..., Any]
 

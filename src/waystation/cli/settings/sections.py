@@ -14,8 +14,8 @@ from waystation.cli.settings.routing import RoutingSettings
 from waystation.cli.settings.section import Duration, Section, wanted
 from waystation.cli.settings.tracing import TracingSettings
 from waystation.core.errors import InvalidUrl
-from waystation.core.store import address
-from waystation.core.store.durable import Durability
+from waystation.core.store.connection import address
+from waystation.core.store.connection.durable import Durability
 
 
 class StoreSettings(Section):

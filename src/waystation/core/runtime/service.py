@@ -1,11 +1,19 @@
-"""A process that runs until told to stop: signals, duties and workers under one roof."""
+"""Services: a process that runs workers and duties until a signal asks it to stop."""
 
 import asyncio
-from collections.abc import Sequence
+import faulthandler
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
 from typing import Protocol
 
 from waystation.core.runtime.signals import calling_on_signals
-from waystation.core.runtime.watch import Watchdog
+
+EXIT_CODE = 70
+"""What a supervisor sees: an internal fault, worth a restart."""
 
 
 class Runs(Protocol):
@@ -46,3 +54,58 @@ async def until_asked_to_stop() -> None:
     asked = asyncio.Event()
     with calling_on_signals(asked.set):
         await asked.wait()
+
+
+def _leave() -> None:
+    faulthandler.dump_traceback(file=sys.stderr)
+    os._exit(EXIT_CODE)
+
+
+class Watchdog:
+    """While entered, the loop must turn at least once every `patience_s` seconds.
+
+    A worker whose loop hangs looks alive to everybody: its process runs and its leases may even be
+    renewed. Ending it is the only honest report, and its work is recovered by others.
+    """
+
+    def __init__(self, patience_s: float, *, leave: Callable[[], None] = _leave) -> None:
+        self._patience_s = patience_s
+        self._leave = leave
+        self._turned = time.monotonic()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+
+    async def __aenter__(self) -> "Watchdog":
+        self._ticking = asyncio.create_task(self._tick())
+        self._thread.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        self._ticking.cancel()
+
+    @property
+    def lag_s(self) -> float:
+        """How long ago the loop last turned."""
+        return time.monotonic() - self._turned
+
+    async def _tick(self) -> None:
+        while True:
+            self._turned = time.monotonic()
+            await asyncio.sleep(self._patience_s / 10)
+
+    def _watch(self) -> None:
+        while not self._over.wait(self._patience_s / 10):
+            if self.lag_s > self._patience_s:
+                print(
+                    f"waystation: the event loop has not turned for {self.lag_s:.0f} s, leaving",
+                    file=sys.stderr,
+                    flush=True,
+                )
+                self._leave()
+                return

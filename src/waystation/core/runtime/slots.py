@@ -17,7 +17,7 @@ from waystation.core.errors import Cancelled, TimedOut, WorkError
 from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.handlers import Handler
-from waystation.core.runtime.interrupts import is_from_a_signal
+from waystation.core.runtime.handlers.interrupts import is_from_a_signal
 from waystation.core.runtime.tasks import go_on
 from waystation.core.telemetry.logs import get_logger
 

@@ -7,7 +7,7 @@ from waystation.core.errors import InvalidOption, InvalidSetting, StoreUnreachab
 from waystation.core.settings.store import written
 from waystation.core.shared import Shared
 from waystation.core.store.connection import Store, StoreOptions, connect
-from waystation.core.store.durable import Durability
+from waystation.core.store.connection.durable import Durability
 
 CONFIGURED = "WAYSTATION_STORE__URL"
 """The variable that names the store; it wins over the settings file."""

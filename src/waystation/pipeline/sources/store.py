@@ -12,7 +12,7 @@ from redis.retry import Retry
 from redis.sentinel import Sentinel
 
 from waystation.core.errors import InvalidOption
-from waystation.core.store.address import Kind, parse
+from waystation.core.store.connection.address import Kind, parse
 
 URL_VARIABLE = "WAYSTATION_STORE__URL"
 """The environment variable that holds the store's URL: one name for commands and data sources."""

@@ -28,7 +28,7 @@ from waystation.core.errors import (
 )
 from waystation.core.store import faults
 from waystation.core.store.keyspace import Keyspace
-from waystation.core.store.script_text import Source
+from waystation.core.store.script.text import Source
 
 P = ParamSpec("P")
 R = TypeVar("R")

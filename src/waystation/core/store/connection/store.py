@@ -21,9 +21,9 @@ from redis.backoff import NoBackoff
 
 from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable
 from waystation.core.store import embedded, faults
-from waystation.core.store.address import Address, Kind, parse
-from waystation.core.store.durable import Durability, Replicated
-from waystation.core.store.pipe import Pipe
+from waystation.core.store.connection.address import Address, Kind, parse
+from waystation.core.store.connection.durable import Durability, Replicated
+from waystation.core.store.connection.pipe import Pipe
 from waystation.core.store.script import Client
 
 

@@ -12,8 +12,15 @@ from typing import Any, TypeAlias
 
 from waystation.core.errors import ProcessDied, Unrecoverable, WorkError
 from waystation.core.failure import note_trace
-from waystation.core.runtime.calls import CALL, DONE, Call, Calls, connected_to, handler_has_ended
-from waystation.core.runtime.threads import Threads
+from waystation.core.runtime.handlers.calls import (
+    CALL,
+    DONE,
+    Call,
+    Calls,
+    connected_to,
+    handler_has_ended,
+)
+from waystation.core.runtime.handlers.threads import Threads
 from waystation.core.telemetry import logs
 
 # Forking a process that runs threads can deadlock the child; a fork server is started clean.

@@ -28,7 +28,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
-from waystation.core.store import lua_tokens as lua_words
+from waystation.core.store.script import tokens as lua_words
 
 SHARED = "waystation.core.store"
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from waystation.core.errors import InvalidOption
 from waystation.core.options import at_least
-from waystation.core.runtime.calls import (
+from waystation.core.runtime.handlers.calls import (
     Attempt,
     Calls,
     CallsToLoop,
@@ -19,8 +19,8 @@ from waystation.core.runtime.calls import (
     current,
     views_of,
 )
-from waystation.core.runtime.processes import Processes
-from waystation.core.runtime.threads import Threads
+from waystation.core.runtime.handlers.processes import Processes
+from waystation.core.runtime.handlers.threads import Threads
 
 W = TypeVar("W")
 

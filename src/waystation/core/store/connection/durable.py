@@ -5,8 +5,8 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from waystation.core.errors import NotReplicated
-from waystation.core.store.batcher import Batcher
-from waystation.core.store.pipe import Pipe
+from waystation.core.store.connection.batcher import Batcher
+from waystation.core.store.connection.pipe import Pipe
 
 Command: TypeAlias = tuple[Any, ...]
 
