@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
-from waystation.bullmq.redis import flow_scripts
+from waystation.bullmq.redis import job_scripts
 from waystation.bullmq.redis.commands import ask, ask_all
 from waystation.bullmq.redis.keys import JobKeys, QueueKeys
 from waystation.bullmq.redis.refusals import refusal
@@ -136,7 +136,7 @@ async def failed_keys(client: Client, keys: JobKeys) -> list[str]:
 
 async def detach(client: Client, keys: QueueKeys, job_id: str) -> bool:
     """Let the parent of a job wait for it no longer."""
-    code = await flow_scripts.remove_child_dependency(client, keys.of(job_id), base=keys.base)
+    code = await job_scripts.remove_child_dependency(client, keys.of(job_id), base=keys.base)
     if code < 0:
         raise refusal(code, job_id)
     return code == 1
@@ -146,7 +146,7 @@ async def remove_unprocessed(client: Client, keys: QueueKeys, job_id: str) -> in
     """Remove the children of a job that nobody has begun."""
     removed, cursor = 0, 0
     while True:
-        cursor, gone = await flow_scripts.remove_unprocessed_children(
+        cursor, gone = await job_scripts.remove_unprocessed_children(
             client, keys.of(job_id), base=keys.base, cursor=cursor
         )
         removed += gone
@@ -158,7 +158,7 @@ async def wait_for_children(
     client: Client, keys: QueueKeys, job_id: str, token: str, *, child: str | None = None
 ) -> bool:
     """Leave a job to wait for its children; False when there is nothing to wait for."""
-    code = await flow_scripts.move_to_waiting_children(
+    code = await job_scripts.move_to_waiting_children(
         client, keys, base=keys.base, id=job_id, token=token, child=child or ""
     )
     if code < 0:

@@ -11,7 +11,7 @@ import msgspec
 from waystation.bullmq import children as dependencies
 from waystation.bullmq.job import Job, QueueRef
 from waystation.bullmq.options import JobOptions, Parent, options_as_stored
-from waystation.bullmq.redis import flow_scripts
+from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.bullmq.redis.packing import current_trace, wire_name
 from waystation.bullmq.redis.scripts import Existing
@@ -67,7 +67,7 @@ class FlowProducer(StoreClient):
         if store.address.kind is Kind.CLUSTER:
             _check_slot(planned)
         jobs = [part for each in planned for part in each.arguments()]
-        reply = await flow_scripts.add_flow(store.durable, planned[0].keys, jobs=jobs)
+        reply = await scripts.add_flow(store.durable, planned[0].keys, jobs=jobs)
         if isinstance(reply[0], int):
             raise _refusal(reply[0], planned[int(reply[1]) - 1])
         return _as_added(store.hot, planned, cast(list[str], reply))

@@ -137,3 +137,39 @@ def _end(raw: Any) -> End:
 async def end_of(redis: Client, keys: QueueKeys, *, base: str, id: str) -> End:
     """Look how a job has ended."""
     ...
+
+
+def _cursor(answer: Any) -> tuple[int, int]:
+    cursor, removed = answer
+    return int(cursor), removed
+
+
+@script(reply=raw)
+async def move_to_waiting_children(
+    redis: Client,
+    keys: QueueKeys,
+    *,
+    base: str,
+    id: str,
+    token: str,
+    child: str = "",
+    now: str | int = SERVER_TIME,
+) -> int:
+    """Leave a job to wait for its children."""
+    ...
+
+
+@script(reply=raw)
+async def remove_child_dependency(
+    redis: Client, keys: JobKeys, *, base: str, now: str | int = SERVER_TIME
+) -> int:
+    """Let a parent no longer wait for a child."""
+    ...
+
+
+@script(reply=_cursor)
+async def remove_unprocessed_children(
+    redis: Client, keys: JobKeys, *, base: str, cursor: int, now: str | int = SERVER_TIME
+) -> tuple[int, int]:
+    """Remove some of the children that nobody has begun."""
+    ...

@@ -62,6 +62,14 @@ async def add(
     ...
 
 
+@script(reply=ids_or_codes)
+async def add_flow(
+    redis: Client, keys: QueueKeys, *, now: str | int = SERVER_TIME, jobs: Sequence[str | bytes]
+) -> list[str | int]:
+    """Add trees of jobs, all or nothing."""
+    ...
+
+
 @script(reply=_settlement)
 async def settle(
     redis: Client,

@@ -11,7 +11,7 @@ from typing import Any, cast
 from waystation.bullmq.children import hash_at
 from waystation.bullmq.job import Job
 from waystation.bullmq.options import Deduplication, JobOptions, options_as_stored
-from waystation.bullmq.redis import scheduler_scripts
+from waystation.bullmq.redis import queue_scripts
 from waystation.bullmq.redis.commands import ask
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.packing import wire_name
@@ -71,7 +71,7 @@ async def upsert(
     slot = await _first_slot(scheduler_id, schedule, now, strategy)
     if slot is not None and end is not None and slot > end:
         raise InvalidOption("the pattern is not due before end_date")
-    made = await scheduler_scripts.upsert_scheduler(
+    made = await queue_scripts.upsert_scheduler(
         client,
         keys,
         base=keys.base,
@@ -115,7 +115,7 @@ async def count(client: Client, keys: QueueKeys) -> int:
 
 async def remove(client: Client, keys: QueueKeys, scheduler_id: str) -> bool:
     """End a scheduler; False when there is none. A job that is due already stays."""
-    return await scheduler_scripts.remove_scheduler(
+    return await queue_scripts.remove_scheduler(
         client, keys, base=keys.base, scheduler=scheduler_id
     )
 
@@ -168,7 +168,7 @@ async def _advance(
             slot = await _next_slot(scheduler, after, strategy)
             if slot is None:
                 return None
-        made = await scheduler_scripts.advance_scheduler(
+        made = await queue_scripts.advance_scheduler(
             client,
             keys,
             base=keys.base,

@@ -1,3 +1,31 @@
+--- The keys of a queue by what they start with, each built when first asked for.
+local function queue_at(base)
+  return setmetatable({ base = base }, {
+    __index = function(queue, name)
+      local key = base .. name
+      queue[name] = key
+      return key
+    end,
+  })
+end
+
+--- The server's clock in milliseconds, unless a caller brings its own time.
+local function now_ms(given)
+  if given ~= '' then return tonumber(given) end
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+--- How many events the queue keeps; the first to ask writes the default down.
+local function events_cap(meta)
+  local cap = redis.call('HGET', meta, 'opts.maxLenEvents')
+  -- Whoever writes there may write anything, and jobs must go on.
+  if cap and #cap < 10 and string.match(cap, '^%d+$') then return cap end
+  if cap then return 10000 end
+  redis.call('HSET', meta, 'opts.maxLenEvents', 10000)
+  return 10000
+end
+
 --- Count finished jobs by the minute, as dashboards read it.
 local function record_metrics(metrics, many, now, size)
   local total = redis.pcall('HINCRBY', metrics, 'count', many)

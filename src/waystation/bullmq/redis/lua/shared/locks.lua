@@ -67,3 +67,45 @@ local function claim_jobs(queue, rules, want, token, lease_ms, worker, max, dura
   if not queue.is_marked then redis.call('ZADD', queue.marker, 0, '0') end
   return claims, 0
 end
+
+--- Whether somebody holds a job or, when asked, one of those that it waits for.
+--- uses  locate_job
+local function is_locked(base, id, with_children)
+  local job = base .. id
+  if redis.call('EXISTS', job .. ':lock') == 1 then return true end
+  if not with_children then return false end
+  for _, child in ipairs(redis.call('SMEMBERS', job .. ':dependencies')) do
+    local child_base, child_id = locate_job(child, base)
+    if is_locked(child_base, child_id, true) then return true end
+  end
+  return false
+end
+
+--- Take a job back from the worker that holds this token; 0, or why not.
+--- `held` is the token of its holder, if that has been read.
+local function take_back(queue, id, token, held)
+  local job = queue.base .. id
+  if held == nil then held = redis.call('GET', job .. ':lock') end
+  if redis.call('HLEN', job) == 0 then return -1 end
+  if held ~= token then return held and -6 or -2 end
+  if redis.call('LREM', queue.active, -1, id) == 0 then return -3 end
+  redis.call('DEL', job .. ':lock')
+  redis.call('SREM', queue.stalled, id)
+  return 0
+end
+
+--- Put a job back at the head of the line as if it had not been claimed; 0, or why not.
+--- uses  take_back waiting_list mark_ready
+local function hand_back(queue, id, token, held)
+  local code = take_back(queue, id, token, held)
+  if code ~= 0 then return code end
+  local priority = tonumber(redis.call('HGET', queue.base .. id, 'priority')) or 0
+  if priority > 0 then
+    redis.call('ZADD', queue.prioritized, priority * 4294967296, id)
+  else
+    redis.call('RPUSH', waiting_list(queue), id)
+  end
+  mark_ready(queue)
+  redis.call('XADD', queue.events, '*', 'event', 'waiting', 'jobId', id, 'prev', 'active')
+  return 0
+end

@@ -1,0 +1,129 @@
+--- Write a new job down and tell that it exists; its id, or nothing when something else than a job
+--- lies under it.
+local function store_job(queue, id, name, data, opts, timestamp, delay, priority, ...)
+  local stored = redis.pcall('HSET', queue.base .. id, 'name', name, 'data', data, 'opts', opts,
+    'timestamp', timestamp, 'delay', delay, 'priority', priority, ...)
+  if type(stored) == 'table' then
+    if not string.find(stored.err, 'WRONGTYPE', 1, true) then error(stored.err) end
+    return nil
+  end
+  redis.call('XADD', queue.events, '*', 'event', 'added', 'jobId', id, 'name', name)
+  return id
+end
+
+--- Add a job that wants more than its turn; its id, a number below zero that says why not, or
+--- nothing when something else lies under the number it would get. With the id of a job that was
+--- there before come the fields of that job.
+--- uses  link_parent deduplicate store_job enqueue_job stored_fields
+local function insert_job(queue, number, name, data, opts, wants, now, is_flow)
+  local id, parent_key = wants.id or number, wants.parent_key
+  local job = queue.base .. id
+  if parent_key and redis.call('EXISTS', parent_key) == 0 then return -5 end
+  if wants.id and redis.call('EXISTS', job) == 1 then
+    if parent_key then
+      local code = link_parent(queue, id, parent_key, wants.parent, now, is_flow)
+      if code ~= 0 then return code end
+    end
+    redis.call('XADD', queue.events, '*', 'event', 'duplicated', 'jobId', id)
+    return id, stored_fields(job)
+  end
+  local more = {}
+  if wants.deduplication then
+    if not wants.id and redis.call('EXISTS', job) == 1 then return nil end
+    local owner = deduplicate(queue, id, name, data, opts, wants, now)
+    if owner then return owner, stored_fields(queue.base .. owner) end
+    more = { 'deid', wants.deduplication.id }
+  end
+  if parent_key then
+    more[#more + 1] = 'parentKey'
+    more[#more + 1] = parent_key
+    more[#more + 1] = 'parent'
+    more[#more + 1] = wants.parent
+  end
+  local timestamp, delay, priority = wants.timestamp or now, wants.delay or 0, wants.priority or 0
+  if not store_job(queue, id, name, data, opts, timestamp, delay, priority, unpack(more)) then
+    return nil
+  end
+  if wants.has_children then
+    redis.call('ZADD', queue['waiting-children'], timestamp, id)
+    redis.call('XADD', queue.events, '*', 'event', 'waiting-children', 'jobId', id)
+  else
+    enqueue_job(queue, id, timestamp, delay, priority, wants.lifo)
+  end
+  if parent_key then redis.call('SADD', parent_key .. ':dependencies', job) end
+  return id
+end
+
+--- The fields of a job as they are stored; none when there is no job.
+local function stored_fields(job)
+  local fields = redis.pcall('HGETALL', job)
+  return fields.err and {} or fields
+end
+
+--- A field of a job; nothing when it has none, is gone or is no hash.
+local function field_of(job, field)
+  local value = redis.pcall('HGET', job, field)
+  return type(value) == 'string' and value or nil
+end
+
+--- What a job's key starts with, and its id; `near` is the base of a queue it is related to.
+local function locate_job(key, near)
+  -- Neither a queue's name nor a prefix that both share can be taken for a part of the id.
+  local prefix = string.match(near, '^(.*:)[^:]+:$')
+  if prefix and string.sub(key, 1, #prefix) == prefix then
+    local name, id = string.match(string.sub(key, #prefix + 1), '^([^:]+:)(.+)$')
+    if name then return prefix .. name, id end
+  end
+  return string.match(key, '^(.*:)([^:]+)$')
+end
+
+--- Delete everything that is kept about a job.
+local function forget_job(job)
+  redis.call('DEL', job, job .. ':lock', job .. ':logs', job .. ':dependencies',
+    job .. ':processed', job .. ':failed', job .. ':unsuccessful')
+end
+
+--- Delete a job that is in no state any more; a parent in the same queue that waited for nothing
+--- else goes with it, one in another queue may run. The parent's key is false for a job without one.
+--- uses  unlink_from_parent free_deduplication forget_job queue_at release_parent
+local function erase_job(queue, id, now, parent_key)
+  local job = queue.base .. id
+  local base, parent = unlink_from_parent(queue, job, parent_key)
+  free_deduplication(queue, id)
+  forget_job(job)
+  if not base then return end
+  if base ~= queue.base then
+    release_parent(queue_at(base), parent, now)
+    return
+  end
+  redis.call('ZREM', base .. 'waiting-children', parent)
+  erase_job(queue, parent, now)
+end
+
+--- Remove a job from whatever state it is in and, when asked, its children before it.
+--- uses  leave_parent queue_at locate_job drop_from_states free_deduplication forget_job events_cap
+local function remove_tree(queue, id, parent_key, with_children, now)
+  local job = queue.base .. id
+  leave_parent(queue, job, parent_key, now)
+  if with_children then
+    local children = redis.call('HKEYS', job .. ':processed')
+    for _, more in ipairs({
+      redis.call('HKEYS', job .. ':failed'),
+      redis.call('ZRANGE', job .. ':unsuccessful', 0, -1),
+      redis.call('SMEMBERS', job .. ':dependencies'),
+    }) do
+      for _, child in ipairs(more) do children[#children + 1] = child end
+    end
+    for _, child in ipairs(children) do
+      local base, child_id = locate_job(child, queue.base)
+      remove_tree(queue_at(base), child_id, job, true, now)
+    end
+  end
+  local was_in = drop_from_states(queue, id)
+  free_deduplication(queue, id)
+  if redis.call('EXISTS', job) == 1 then
+    redis.call('XADD', queue.events, 'MAXLEN', '~', events_cap(queue.meta), '*', 'event', 'removed',
+      'jobId', id, 'prev', was_in)
+  end
+  forget_job(job)
+end

@@ -1,0 +1,136 @@
+--- Whether BullMQ 5 made or opened the queue last, by the version in its `meta`.
+local function is_shared_with_5(version)
+  return version and string.find(version, ':5.', 1, true) ~= nil
+end
+
+--- The list that takes waiting jobs. BullMQ 5 keeps a paused queue's jobs in a list of its own, and
+--- writes that list over `wait` when it resumes, so beside it everything goes there, too.
+--- uses  is_shared_with_5
+local function waiting_list(queue)
+  local state = redis.call('HMGET', queue.meta, 'paused', 'version')
+  if state[1] and (is_shared_with_5(state[2]) or redis.call('EXISTS', queue.paused) == 1) then
+    return queue.paused
+  end
+  return queue.wait
+end
+
+--- Whether the queue hands out nothing now: paused, or at its global concurrency.
+local function is_held_back(queue)
+  local state = redis.call('HMGET', queue.meta, 'paused', 'concurrency')
+  if state[1] then return true end
+  -- Whoever writes there may write anything, and jobs must go on.
+  local most = tonumber(state[2])
+  return most and redis.call('LLEN', queue.active) >= most
+end
+
+--- Move what waits to where BullMQ 5 keeps the jobs of a paused queue, if it shares this one.
+--- uses  is_shared_with_5
+local function set_aside(queue, version)
+  if not is_shared_with_5(version) then return end
+  if redis.call('EXISTS', queue.paused) == 0 then
+    if redis.call('EXISTS', queue.wait) == 1 then redis.call('RENAME', queue.wait, queue.paused) end
+    return
+  end
+  local later = redis.call('LRANGE', queue.wait, 0, -1)
+  for last = #later, 1, -1 do redis.call('LPUSH', queue.paused, later[last]) end
+  redis.call('DEL', queue.wait)
+end
+
+--- Put a job among the delayed, behind those of the same millisecond; returns nothing.
+local function push_delayed(queue, id, due)
+  local least = due * 4096
+  local most = least + 4095
+  local last = redis.call('ZREVRANGEBYSCORE', queue.delayed, most, least, 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = least
+  if last[2] then score = math.min(tonumber(last[2]) + 1, most) end
+  redis.call('ZADD', queue.delayed, score, id)
+end
+
+--- Put a job behind the others of its priority.
+local function push_prioritized(queue, id, priority)
+  local arrival = redis.pcall('INCR', queue.pc)
+  if type(arrival) == 'table' then
+    -- Whoever writes there may write anything, and jobs must go on.
+    redis.call('SET', queue.pc, 1)
+    arrival = 1
+  end
+  arrival = arrival % 4294967296
+  redis.call('ZADD', queue.prioritized, priority * 4294967296 + arrival, id)
+end
+
+--- Put a stored job where it belongs: delayed, prioritized or waiting; `prev` is where it was.
+--- uses  push_delayed mark_delayed push_prioritized mark_ready waiting_list
+local function enqueue_job(queue, id, timestamp, delay, priority, lifo, prev)
+  if delay > 0 then
+    local due = timestamp + delay
+    push_delayed(queue, id, due)
+    redis.call('XADD', queue.events, '*', 'event', 'delayed', 'jobId', id,
+      'delay', string.format('%.0f', due))
+    mark_delayed(queue)
+    return
+  end
+  if priority > 0 then
+    push_prioritized(queue, id, priority)
+  else
+    redis.call(lifo and 'RPUSH' or 'LPUSH', waiting_list(queue), id)
+  end
+  mark_ready(queue)
+  if prev then
+    redis.call('XADD', queue.events, '*', 'event', 'waiting', 'jobId', id, 'prev', prev)
+  else
+    redis.call('XADD', queue.events, '*', 'event', 'waiting', 'jobId', id)
+  end
+end
+
+--- Move delayed jobs whose time has come into the line.
+--- uses  push_prioritized mark_ready waiting_list
+local function promote_due(queue, now)
+  local due = redis.call('ZRANGEBYSCORE', queue.delayed, 0, (now + 1) * 4096 - 1, 'LIMIT', 0, 1000)
+  if #due == 0 then return end
+  redis.call('ZREM', queue.delayed, unpack(due))
+  local list = waiting_list(queue)
+  for _, id in ipairs(due) do
+    local job = queue.base .. id
+    local priority = redis.pcall('HGET', job, 'priority')
+    local is_job = type(priority) ~= 'table' and redis.call('EXISTS', job) == 1
+    -- An id whose job is gone, or is no job, leaves the set and goes nowhere.
+    if is_job then
+      priority = tonumber(priority) or 0
+      if priority > 0 then
+        push_prioritized(queue, id, priority)
+      else
+        redis.call('LPUSH', list, id)
+      end
+      redis.call('XADD', queue.events, '*', 'event', 'waiting', 'jobId', id, 'prev', 'delayed')
+      redis.call('HSET', job, 'delay', 0)
+    end
+  end
+  mark_ready(queue)
+end
+
+--- Take a job out of whatever holds it; the reply is what held it.
+local function drop_from_states(queue, id)
+  for _, state in ipairs({ 'completed', 'waiting-children', 'delayed', 'failed', 'prioritized' }) do
+    if redis.call('ZREM', queue[state], id) == 1 then return state end
+  end
+  for _, state in ipairs({ 'wait', 'paused', 'active' }) do
+    if redis.call('LREM', queue[state], 1, id) == 1 then return state end
+  end
+  return 'unknown'
+end
+
+--- Wake an idle worker, unless the queue hands out nothing now.
+--- A script that has looked before says so with true or false: `is_marked`, `is_held`.
+--- uses  is_held_back
+local function mark_ready(queue)
+  if queue.is_marked == true then return end
+  local is_held = queue.is_held
+  if type(is_held) ~= 'boolean' then is_held = is_held_back(queue) end
+  if not is_held then redis.call('ZADD', queue.marker, 0, '0') end
+end
+
+--- Tell idle workers when the next delayed job is due.
+local function mark_delayed(queue)
+  local first = redis.call('ZRANGE', queue.delayed, 0, 0, 'WITHSCORES')
+  if first[2] then redis.call('ZADD', queue.marker, first[2] / 4096, '1') end
+end
