@@ -25,7 +25,7 @@ ROOT = Path(waystation.__file__).parent
 WALKS: dict[str, Callable[[str], Awaitable[None]]] = {
     "waystation.core.store": core.walk,
     "waystation.pipeline.sources": pipeline.walk,
-    "waystation.bullmq": bullmq.walk,
+    "waystation.bullmq.redis": bullmq.walk,
     "waystation.files.redis": files.walk,
     "waystation.routing.redis": routing.walk,
     "waystation.waitingroom": waitingroom.walk,
