@@ -10,9 +10,7 @@ from typing import Any
 import msgspec
 
 import waystation
-from tools import python
-from tools import routing_scripts as routing_scripts
-from waystation.cli.settings import reference as settings
+from tools import python, routing_scripts, settings_page
 from waystation.core.errors import WaystationError
 from waystation.core.store.keyspace import Keyspace
 from waystation.core.telemetry import metrics
@@ -38,7 +36,7 @@ def pages() -> dict[str, str]:
         "keys": keys,
         "metrics": instruments,
         "python": python_interface,
-        "settings": settings.page,
+        "settings": settings_page.page,
         "tables": history_tables,
         "routing-scripts": routing_scripts.page,
     }

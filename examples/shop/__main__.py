@@ -9,15 +9,15 @@ from granian.server.embed import Server
 from pydantic import SecretStr
 
 from examples.shop.site import site
-from waystation.cli.room import serving as room
-from waystation.cli.settings.room import RoomSettings
 from waystation.core.runtime.service import until_asked_to_stop
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
 from waystation.waitingroom import RoomOptions
+from waystation.waitingroom import serving as room
 from waystation.waitingroom.http.operators.operators import Role
 from waystation.waitingroom.middleware import Rule, WaitingRoomMiddleware
 from waystation.waitingroom.middleware.gate import GateOptions
+from waystation.waitingroom.settings import RoomSettings
 from waystation.waitingroom.signing.tokens import Keyring
 
 ROOM, SHOP = 8080, 8000

@@ -18,7 +18,7 @@ from rich.progress import (
 from rich.table import Table
 
 from examples.ticket_sale.account import Account
-from waystation.cli.watching import Count
+from waystation.core.app.progress import Count
 
 Show: TypeAlias = Callable[[int], None]
 """Tell how far it is by now."""

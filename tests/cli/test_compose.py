@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 
 from tests.support.ports import free_port
-from waystation.cli import compose
-from waystation.cli.routing.running import scheduler_options
-from waystation.cli.settings import Settings
-from waystation.cli.settings.sections import StoreSettings, TelemetrySettings
+from waystation.core.app import compose
+from waystation.core.app.settings import StoreSettings, TelemetrySettings, WorkerSettings
 from waystation.core.errors import InvalidSetting, StoreUnreachable, StoreUnsuitable
 from waystation.core.runtime.worker import WorkerOptions
 from waystation.core.store.connection import StoreOptions
 from waystation.core.store.embedded import Ephemeral
 from waystation.routing import SchedulerOptions
+from waystation.routing.commands.work import scheduler_options
 from waystation.routing.redis.keys import NAMESPACE
+from waystation.routing.settings import RoutingSettings, SchedulerSettings
 
 SENDS_ONE_SPAN = """
 import asyncio, sys
-from waystation.cli import compose
-from waystation.cli.settings.sections import TelemetrySettings
+from waystation.core.app import compose
+from waystation.core.app.settings import TelemetrySettings
 
 async def main():
     settings = TelemetrySettings.model_validate(
@@ -37,8 +37,8 @@ asyncio.run(main())
 """
 
 
-def settings_for(url: str) -> Settings:
-    return Settings(store=StoreSettings.model_validate({"url": url}))
+def settings_for(url: str) -> StoreSettings:
+    return StoreSettings.model_validate({"url": url})
 
 
 async def test_the_store_of_the_settings_answers(redis_url: str) -> None:
@@ -47,7 +47,7 @@ async def test_the_store_of_the_settings_answers(redis_url: str) -> None:
 
 
 async def test_a_store_that_may_forget_is_refused(own_server: Ephemeral) -> None:
-    store = await compose.reach(settings_for(own_server.url).store)
+    store = await compose.reach(settings_for(own_server.url))
     async with store:
         await store.redis.execute_command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     with pytest.raises(StoreUnsuitable, match="allkeys-lru"):
@@ -102,11 +102,10 @@ def test_spans_reach_the_collector_of_the_settings() -> None:
 
 
 def test_the_defaults_are_those_of_the_core() -> None:
-    settings = Settings()
-    assert compose.worker_options(settings.worker) == WorkerOptions()
-    assert compose.store_options(settings.store) == StoreOptions()
-    assert scheduler_options(settings.routing.scheduler) == SchedulerOptions()
-    assert settings.routing.namespace == NAMESPACE
+    assert compose.worker_options(WorkerSettings()) == WorkerOptions()
+    assert compose.store_options(StoreSettings()) == StoreOptions()
+    assert scheduler_options(SchedulerSettings()) == SchedulerOptions()
+    assert RoutingSettings().namespace == NAMESPACE
 
 
 async def _get(host: str, port: int) -> bytes:

@@ -1,7 +1,7 @@
 import pytest
 
-from waystation.cli.failures import told_in_one_line
-from waystation.cli.invocation import Invocation
+from waystation.core.app.failures import told_in_one_line
+from waystation.core.app.invocation import Invocation
 from waystation.core.errors import (
     InvalidSetting,
     LeaseLost,

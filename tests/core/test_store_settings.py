@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from waystation.cli.settings.sections import StoreSettings
+from waystation.core.app.settings import StoreSettings
 from waystation.core.errors import InvalidSetting
 from waystation.core.settings.store import KEYS, written
 

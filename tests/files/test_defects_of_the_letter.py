@@ -13,14 +13,14 @@ from tests.files.hands import hands_on
 from tests.files.literal.breaker import LiteralBreaker
 from tests.files.literal.schema import SETTINGS, literal_log
 from tests.files.literal.systems import WORKER, Literal, Ours, System, blocked_while
-from waystation.cli.settings.files import FilesSettings
-from waystation.cli.settings.table import table
 from waystation.core.breaker import BreakerOptions
 from waystation.core.clock import HandClock
+from waystation.core.settings.table import table
 from waystation.core.telemetry import logs
 from waystation.core.telemetry.metrics import Metrics
 from waystation.files.fetch.plan import Gates
 from waystation.files.options import Layout
+from waystation.files.settings import FilesSettings
 
 TAKEN_LITERALLY = pytest.mark.xfail(
     strict=True, raises=AssertionError, reason="the spec to the letter"

@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from waystation.cli import compose
-from waystation.cli.files import configured as composed
-from waystation.cli.settings import Settings
-from waystation.cli.settings.files import FilesSettings
-from waystation.cli.settings.files_load import load_files
-from waystation.cli.settings.table import table
+from waystation.core.app import compose
+from waystation.core.app.settings import TelemetrySettings
 from waystation.core.errors import InvalidOption, InvalidSetting
+from waystation.core.settings.table import table
+from waystation.files.commands import wiring as composed
 from waystation.files.handlers import Handlers
 from waystation.files.options import Layout
+from waystation.files.settings import FilesSettings
+from waystation.files.settings_file import load_files
 
 WHOLE = """
 redis:
@@ -266,7 +266,7 @@ async def test_a_taken_port_is_refused_under_the_name_it_was_set_by() -> None:
         )
         with pytest.raises(InvalidSetting, match=f"^{refused}"):
             async with compose.telemetry(
-                composed.telemetry_settings(loaded.settings, Settings()),
+                composed.telemetry_settings(loaded.settings, TelemetrySettings()),
                 names=composed.telemetry_names(loaded),
             ):
                 pass

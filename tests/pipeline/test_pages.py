@@ -10,8 +10,10 @@ from pyspark.sql import SparkSession
 from redis import Redis
 
 from tests.support.project import ROOT, tracked
-from waystation.cli.settings.table import table
+from waystation.cli.sections import SECTIONS
+from waystation.core.settings.load import model
 from waystation.core.settings.sources import variable_of
+from waystation.core.settings.table import table
 from waystation.pipeline.sources.store import URL_VARIABLE
 from waystation.pipeline.spark.session import lend, register
 
@@ -63,7 +65,7 @@ def test_the_pages_name_the_spark_that_is_installed() -> None:
 
 
 def test_every_variable_that_a_page_names_is_read() -> None:
-    known = {variable_of(setting.key) for setting in table()}
+    known = {variable_of(setting.key) for setting in table(model(SECTIONS))}
     slips = {variable.replace("__", "_") for variable in known}
     named = {
         (page.name, name)

@@ -9,7 +9,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from waystation.cli.failures import exit_code
+from waystation.core.app.failures import exit_code
 from waystation.core.errors import HeapExhausted, JavaDied, SparkFailed, StoreUnreachable
 from waystation.pipeline.spark.errors import in_our_words
 

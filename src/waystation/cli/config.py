@@ -6,9 +6,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from waystation.cli.loading import loaded
-from waystation.cli.settings import Settings
-from waystation.cli.settings.show import show as rows_of
+from waystation.cli.sections import SECTIONS
+from waystation.core.app.loading import loaded
+from waystation.core.settings.load import model
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
@@ -24,7 +24,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print every setting in force and where it comes from; secrets are masked."""
-    rows = list(rows_of(loaded(context)))
+    rows = list(loaded(context).shown())
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(rows)).decode())
         return
@@ -37,4 +37,4 @@ def show(
 @app.command()
 def schema() -> None:
     """Print the JSON schema of a settings file, for editors."""
-    typer.echo(json.dumps(Settings.model_json_schema(mode="serialization"), indent=2))
+    typer.echo(json.dumps(model(SECTIONS).model_json_schema(mode="serialization"), indent=2))

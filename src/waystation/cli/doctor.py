@@ -12,8 +12,8 @@ from rich.text import Text
 
 from waystation.cli.checks.examination import Examination, examine
 from waystation.cli.checks.finding import Finding, Verdict
-from waystation.cli.failures import FAILED
-from waystation.cli.loading import loaded
+from waystation.core.app.failures import FAILED
+from waystation.core.app.loading import loaded
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -30,7 +30,7 @@ def doctor(
     Ends with 0 when all is well or only worth a warning, with 1 when something failed, with 2 when
     the store must not be used, and with 69 when it is away.
     """
-    examination = asyncio.run(examine(loaded(context).settings))
+    examination = asyncio.run(examine(loaded(context)))
     if as_json:
         typer.echo(_json(examination))
     elif sys.stdout.isatty():

@@ -9,13 +9,15 @@ import typer
 
 from waystation import bullmq, routing
 from waystation.bullmq.redis.keys import PREFIX
-from waystation.cli import compose
-from waystation.cli.loading import loaded
+from waystation.core.app import compose
+from waystation.core.app.loading import loaded
+from waystation.core.app.settings import StoreSettings, TelemetrySettings
 from waystation.core.errors import InvalidOption, WaystationError
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.service import until_asked_to_stop
 from waystation.core.telemetry import endpoint
 from waystation.core.telemetry.metrics import Metrics
+from waystation.routing.settings import RoutingSettings
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -41,16 +43,18 @@ def exporter(
     Workers tell what they do; this tells what waits, also while no worker runs, and what history
     advises. One process for each store is enough.
     """
-    settings = loaded(context).settings
+    settings = loaded(context)
     if not queues and not of_routing:
         raise InvalidOption("wanted names of queues, --routing or both, got neither")
-    compose.log_to_stderr(settings.telemetry)
+    compose.log_to_stderr(settings[TelemetrySettings])
 
     async def run() -> None:
-        async with compose.store(settings, wait_s=settings.store.wait) as store:
+        async with compose.store(
+            settings[StoreSettings], wait_s=settings[StoreSettings].wait
+        ) as store:
             lines: list[Line] = [bullmq.Queue(name, store, prefix=prefix) for name in queues or ()]
             if of_routing:
-                lines.append(routing.Queue(store, namespace=settings.routing.namespace))
+                lines.append(routing.Queue(store, namespace=settings[RoutingSettings].namespace))
             await _export(lines, host=host, port=port, every=every)
 
     asyncio.run(run())

@@ -7,8 +7,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from waystation.cli import compose
-from waystation.cli.loading import loaded
+from waystation.core.app import compose
+from waystation.core.app.loading import loaded
+from waystation.core.app.settings import StoreSettings
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
 from waystation.core.line import forecasts
@@ -27,10 +28,10 @@ def forecast(
     """Print how a queue did lately, when it will be empty, and how many workers it asks for."""
     if line not in set(Line):
         raise InvalidOption(f"line must be one of {', '.join(Line)}, got {line!r}")
-    settings = loaded(context).settings
+    settings = loaded(context)
 
     async def ask() -> Forecast:
-        async with compose.store(settings) as store:
+        async with compose.store(settings[StoreSettings]) as store:
             return await forecasts.forecast(store.redis, queue, line=line)
 
     found = asyncio.run(ask())

@@ -6,7 +6,7 @@ import msgspec
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from waystation.cli import extras
+from waystation.core.app import extras
 
 
 class Mount(msgspec.Struct, frozen=True):
@@ -27,20 +27,20 @@ MOUNTS = (
     Mount("config", "waystation.cli.config", "See the settings.", "Setting up"),
     Mount(
         "bullmq",
-        "waystation.cli.bullmq.commands",
+        "waystation.bullmq.commands.app",
         "Share queues with Node's BullMQ.",
         "Lines",
     ),
     Mount(
         "routing",
-        "waystation.cli.routing.commands",
+        "waystation.routing.commands.app",
         "Send jobs to the workers that can do them.",
         "Lines",
     ),
-    Mount("files", "waystation.cli.files.commands", "Turn a directory into work.", "Lines"),
+    Mount("files", "waystation.files.commands.app", "Turn a directory into work.", "Lines"),
     Mount(
         "room",
-        "waystation.cli.room.commands",
+        "waystation.waitingroom.commands.app",
         "Let people wait in a fair line.",
         "Lines",
         extra="api",
@@ -59,7 +59,7 @@ MOUNTS = (
     ),
     Mount(
         "pipeline",
-        "waystation.cli.pipeline.commands",
+        "waystation.pipeline.commands.app",
         "Keep everything that happened, and ask about it.",
         "History",
         extra="spark",

@@ -1,19 +1,22 @@
 """The command `waystation`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
 from waystation import __version__
-from waystation.cli import invocation
-from waystation.cli.failures import told_in_one_line
-from waystation.cli.invocation import Invocation
 from waystation.cli.mounts import MOUNTS, Mounted
+from waystation.core.app import invocation
+from waystation.core.app.failures import told_in_one_line
+from waystation.core.app.invocation import Invocation
+
+if TYPE_CHECKING:
+    from waystation.core.settings.section import Section
 
 EXAMPLES = """\b
 Examples:
@@ -46,12 +49,18 @@ app = typer.Typer(
 
 def run(args: Sequence[str] | None = None) -> None:
     """Run one command and end the process with what came of it."""
-    current = Invocation()
+    current = Invocation(_sections)
     with told_in_one_line(current):
         root = get_group(app)
         for mount in MOUNTS:
             root.add_command(Mounted(mount))
         root.main(args=args, prog_name="waystation", obj=current)
+
+
+def _sections() -> "Mapping[str, type[Section]]":
+    from waystation.cli.sections import SECTIONS
+
+    return SECTIONS
 
 
 def _print_version(wanted: bool) -> None:

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from waystation.cli.room.serving import oidc_options
-from waystation.cli.settings import load
-from waystation.cli.settings.room import RoomSettings
 from waystation.core.errors import InvalidSetting
+from waystation.core.settings.load import load
 from waystation.waitingroom.http.operators.oidc.options import Grant
 from waystation.waitingroom.http.operators.operators import Role
+from waystation.waitingroom.serving import oidc_options
+from waystation.waitingroom.settings import RoomSettings
 
 WHOLE = {
     "ISSUER": "https://login.example",
@@ -22,7 +22,7 @@ WHOLE = {
 
 def _settings(**said: str) -> RoomSettings:
     environ = {f"WAYSTATION_ROOM__OIDC__{name}": value for name, value in said.items()}
-    return load(Path("nowhere.yaml"), environ=environ).settings.room
+    return load({"room": RoomSettings}, Path("nowhere.yaml"), environ=environ)[RoomSettings]
 
 
 def _without(name: str) -> dict[str, str]:

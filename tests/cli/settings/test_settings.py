@@ -5,9 +5,11 @@ from typing import Annotated
 import pytest
 from pydantic import Field, ValidationError
 
-from waystation.cli.settings import Loaded, load
-from waystation.cli.settings.section import Duration, Section
+from waystation.cli.sections import SECTIONS
+from waystation.core.app.settings import StoreSettings, TelemetrySettings, WorkerSettings
 from waystation.core.errors import InvalidSetting
+from waystation.core.settings.load import Settings, load
+from waystation.core.settings.section import Duration, Section
 
 
 class Lane(Section):
@@ -24,9 +26,9 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "waystation.yaml"
 
 
-def loaded(file: Path, text: str, environ: Mapping[str, str] | None = None) -> Loaded:
+def loaded(file: Path, text: str, environ: Mapping[str, str] | None = None) -> Settings:
     file.write_text(text)
-    return load(file, environ=environ or {})
+    return load(SECTIONS, file, environ=environ or {})
 
 
 def complaint(file: Path, text: str, environ: Mapping[str, str] | None = None) -> str:
@@ -36,13 +38,13 @@ def complaint(file: Path, text: str, environ: Mapping[str, str] | None = None) -
 
 
 def test_without_file_and_environment_the_defaults_count() -> None:
-    settings = load(Path("nowhere.yaml"), environ={}).settings
-    assert settings.store.url is None
-    assert settings.worker.lease == 30.0
+    settings = load(SECTIONS, Path("nowhere.yaml"), environ={})
+    assert settings[StoreSettings].url is None
+    assert settings[WorkerSettings].lease == 30.0
 
 
 def test_a_file_that_was_asked_for_and_is_missing_is_reported_but_allowed() -> None:
-    asked = load(environ={"WAYSTATION_CONFIG": "nowhere.yaml"})
+    asked = load(SECTIONS, environ={"WAYSTATION_CONFIG": "nowhere.yaml"})
     assert asked.missing == Path("nowhere.yaml")
 
 
@@ -52,15 +54,15 @@ def test_the_environment_wins_over_the_file_and_each_value_knows_where_it_stood(
         "worker:\n  lease: 10s\n  grace: 1m30s\n",
         {"WAYSTATION_WORKER__LEASE": "20s"},
     )
-    assert found.settings.worker.lease == 20.0
-    assert found.settings.worker.grace == 90.0
+    assert found[WorkerSettings].lease == 20.0
+    assert found[WorkerSettings].grace == 90.0
     assert found.origins["worker", "lease"] == "WAYSTATION_WORKER__LEASE"
     assert found.origins["worker", "grace"] == f"{file}:3"
 
 
 def test_an_empty_variable_sets_nothing(file: Path) -> None:
     found = loaded(file, "worker: {lease: 10s}", {"WAYSTATION_WORKER__LEASE": ""})
-    assert found.settings.worker.lease == 10.0
+    assert found[WorkerSettings].lease == 10.0
 
 
 def test_variables_that_are_not_settings_are_left_alone(file: Path) -> None:
@@ -72,23 +74,26 @@ def test_the_file_is_found_through_the_environment_and_in_the_working_directory(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file.write_text("worker: {concurrency: 3}")
-    assert load(environ={"WAYSTATION_CONFIG": str(file)}).settings.worker.concurrency == 3
+    assert load(SECTIONS, environ={"WAYSTATION_CONFIG": str(file)})[WorkerSettings].concurrency == 3
     monkeypatch.chdir(file.parent)
-    assert load(environ={}).settings.worker.concurrency == 3
+    assert load(SECTIONS, environ={})[WorkerSettings].concurrency == 3
 
 
 def test_words_that_yaml_takes_for_booleans_mean_what_the_setting_wants(file: Path) -> None:
-    telemetry = loaded(
-        file, "telemetry: {metrics_host: no, tracing: {enabled: on}}"
-    ).settings.telemetry
+    telemetry = loaded(file, "telemetry: {metrics_host: no, tracing: {enabled: on}}")[
+        TelemetrySettings
+    ]
     assert telemetry.metrics_host == "no"
     assert telemetry.tracing.enabled is True
-    dated = loaded(file, "telemetry: {metrics_host: 2024-01-01}").settings.telemetry
+    dated = loaded(file, "telemetry: {metrics_host: 2024-01-01}")[TelemetrySettings]
     assert dated.metrics_host == "2024-01-01"
 
 
 def test_a_section_left_empty_means_its_defaults(file: Path) -> None:
-    assert loaded(file, "store:\ntelemetry:\n  tracing:\n").settings == load(environ={}).settings
+    found = loaded(file, "store:\ntelemetry:\n  tracing:\n").shown()
+    assert {row.name: row.value for row in found} == {
+        row.name: row.value for row in load(SECTIONS, environ={}).shown()
+    }
 
 
 @pytest.mark.parametrize(
@@ -203,17 +208,17 @@ def test_nesting_without_end_is_refused(file: Path) -> None:
 def test_bytes_that_are_no_text_are_refused(file: Path) -> None:
     file.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InvalidSetting, match="wants UTF-8 text"):
-        load(file, environ={})
+        load(SECTIONS, file, environ={})
 
 
 def test_a_directory_is_no_settings_file(tmp_path: Path) -> None:
     with pytest.raises(InvalidSetting, match="cannot read"):
-        load(tmp_path, environ={})
+        load(SECTIONS, tmp_path, environ={})
 
 
 def test_a_name_no_file_can_have_is_refused() -> None:
     with pytest.raises(InvalidSetting, match="cannot read"):
-        load(Path("x" * 5000), environ={})
+        load(SECTIONS, Path("x" * 5000), environ={})
 
 
 @pytest.mark.parametrize(

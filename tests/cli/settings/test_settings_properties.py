@@ -7,14 +7,15 @@ import yaml
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from waystation.cli.settings import load
-from waystation.cli.settings.show import show
-from waystation.cli.settings.table import table, without_secrets
+from waystation.cli.sections import SECTIONS
+from waystation.core.app.settings import WorkerSettings
 from waystation.core.durations import format_duration
 from waystation.core.errors import InvalidSetting
+from waystation.core.settings.load import load, model
 from waystation.core.settings.sources import variable_of
+from waystation.core.settings.table import table, without_secrets
 
-KEYS = sorted({part for setting in table() for part in setting.key})
+KEYS = sorted({part for setting in table(model(SECTIONS)) for part in setting.key})
 SCALARS = (
     st.none()
     | st.booleans()
@@ -37,7 +38,7 @@ NEAR_MISSES = st.fixed_dictionaries(
         for section in ("store", "worker", "telemetry", "pipeline")
     },
 )
-VARIABLES = st.sampled_from([variable_of(setting.key) for setting in table()])
+VARIABLES = st.sampled_from([variable_of(setting.key) for setting in table(model(SECTIONS))])
 VALUES = st.text(st.characters(exclude_characters="\0"))
 A_PASSWORD = st.text(min_size=1).map(lambda text: f"hunter2{text}hunter2")
 
@@ -52,7 +53,7 @@ def file(tmp_path: Path) -> Path:
 def loads_or_complains(file: Path, environ: Mapping[str, str]) -> None:
     complaint = "none"
     try:
-        load(file, environ=environ)
+        load(SECTIONS, file, environ=environ)
     except InvalidSetting as invalid:
         complaint = str(invalid)
     assert len(complaint.splitlines()) == 1
@@ -82,7 +83,7 @@ def test_any_environment_loads_or_gets_one_line(environ: dict[str, str]) -> None
 @given(seconds=st.integers(1, 10**9))
 def test_every_duration_that_can_be_written_is_read_back(seconds: int) -> None:
     environ = {"WAYSTATION_WORKER__LEASE": format_duration(seconds)}
-    assert load(Path("nowhere.yaml"), environ=environ).settings.worker.lease == seconds
+    assert load(SECTIONS, Path("nowhere.yaml"), environ=environ)[WorkerSettings].lease == seconds
 
 
 @quickly
@@ -110,7 +111,7 @@ def test_what_is_shown_or_complained_about_never_holds_the_password(
     assume(not (url.endswith(":{}") and "@" in password))
     environ = {"WAYSTATION_STORE__URL": url.format(password)}
     try:
-        shown = [row.value for row in show(load(Path("nowhere.yaml"), environ=environ))]
+        shown = [row.value for row in load(SECTIONS, Path("nowhere.yaml"), environ=environ).shown()]
     except InvalidSetting as complaint:
         shown = [str(complaint)]
     assert not any("hunter2" in text for text in shown)
@@ -118,7 +119,9 @@ def test_what_is_shown_or_complained_about_never_holds_the_password(
 
 def test_a_collector_s_address_is_shown_without_its_password() -> None:
     environ = {"WAYSTATION_TELEMETRY__TRACING__ENDPOINT": "https://me:hunter2@collector:4318"}
-    rows = {row.name: row.value for row in show(load(Path("nowhere.yaml"), environ=environ))}
+    rows = {
+        row.name: row.value for row in load(SECTIONS, Path("nowhere.yaml"), environ=environ).shown()
+    }
     assert rows["telemetry.tracing.endpoint"] == "https://***@collector:4318"
 
 

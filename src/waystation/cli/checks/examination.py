@@ -2,13 +2,14 @@
 
 import msgspec
 
-from waystation.cli import compose
 from waystation.cli.checks.finding import Finding, Verdict, fail
 from waystation.cli.checks.java import java
 from waystation.cli.checks.machine import embedded, python, spark
 from waystation.cli.checks.server import server
-from waystation.cli.settings import Settings
+from waystation.core.app import compose
+from waystation.core.app.settings import StoreSettings
 from waystation.core.errors import StoreError
+from waystation.core.settings.load import Settings
 from waystation.core.store.server import facts, require_suitable
 from waystation.pipeline.spark.java import programs
 
@@ -27,9 +28,9 @@ class Examination(msgspec.Struct):
 
 async def examine(settings: Settings) -> Examination:
     """Look at the machine and at the store that the settings name."""
-    examination = Examination([python(), embedded(needed=settings.store.url is None)])
+    examination = Examination([python(), embedded(needed=settings[StoreSettings].url is None)])
     try:
-        async with await compose.reach(settings.store) as store:
+        async with await compose.reach(settings[StoreSettings]) as store:
             examination.findings += server(await facts(store.redis))
             await require_suitable(store.redis)
     except StoreError as error:

@@ -1,0 +1,349 @@
+"""`waystation bullmq`: look after queues that Node's BullMQ and ours share, and work on them."""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from typing import Annotated, Any, TypeVar, cast, get_args
+
+import msgspec
+import typer
+
+from waystation.bullmq import Job, Queue
+from waystation.bullmq.administration import Cleanable
+from waystation.bullmq.commands import work as running
+from waystation.bullmq.commands.job_sheet import sheet
+from waystation.bullmq.redis.keys import PREFIX
+from waystation.bullmq.states import STATES, State, known
+from waystation.core import codec
+from waystation.core.app import compose, working
+from waystation.core.app.listing import list_rows
+from waystation.core.app.loading import loaded
+from waystation.core.app.settings import StoreSettings, TelemetrySettings
+from waystation.core.errors import InvalidOption, Malformed, NotFound
+from waystation.core.settings.load import Settings
+from waystation.core.store import faults
+from waystation.core.store.connection import Store
+
+T = TypeVar("T")
+A_WEEK = 7 * 24 * 60
+
+EXAMPLES = """\b
+Examples:
+  waystation bullmq counts mail
+  waystation bullmq jobs mail failed
+  waystation bullmq job mail 17
+  waystation bullmq add mail send '{"to": "ada"}' --priority 1
+  waystation bullmq retry mail
+  waystation bullmq work shop.mail:send mail
+"""
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLES)
+
+OfQueue = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")]
+OfState = Annotated[str, typer.Argument(metavar="STATE", help=f"One of {', '.join(STATES)}.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+class Given(msgspec.Struct, frozen=True):
+    """What the options before a verb say."""
+
+    settings: Settings
+    prefix: str
+
+
+@app.callback()
+def bullmq(
+    context: typer.Context,
+    prefix: Annotated[str, typer.Option(help="What every key starts with.")] = PREFIX,
+) -> None:
+    """Look after queues that Node's BullMQ and ours share, and work on them."""
+    context.obj = Given(loaded(context), prefix)
+
+
+@app.command()
+def counts(context: typer.Context, queue: OfQueue, as_json: AsJson = False) -> None:
+    """Print how many jobs are in each state."""
+
+    async def ask(queue: Queue) -> tuple[dict[State, int], bool]:
+        return await queue.counts(), await queue.is_paused()
+
+    found, paused = _on_known(context, queue, ask)
+    if as_json:
+        typer.echo(msgspec.json.encode({**found, "paused": paused}).decode())
+        return
+    for state, count in found.items():
+        typer.echo(f"{state:<16}  {count:>9,}")
+    if paused:
+        typer.echo("the queue is paused")
+
+
+@app.command()
+def jobs(
+    context: typer.Context,
+    queue: OfQueue,
+    state: OfState = "waiting",
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="The most to print.")] = 20,
+    oldest: Annotated[bool, typer.Option("--oldest", help="The oldest instead.")] = False,
+) -> None:
+    """Print the newest jobs of a state, with why they failed if they did."""
+    wanted = known(state)
+
+    async def ask(queue: Queue) -> list[Job]:
+        return await queue.get_jobs(wanted, 0, count - 1, asc=oldest)
+
+    rows = [
+        (
+            found.id,
+            datetime.fromtimestamp(found.timestamp / 1000, UTC).isoformat(timespec="seconds"),
+            found.name,
+            " ".join((found.failed_reason or "").split()),
+        )
+        for found in _on_known(context, queue, ask)
+    ]
+    list_rows(rows, none=f"{queue} has no jobs that are {state}")
+
+
+@app.command()
+def job(
+    context: typer.Context,
+    queue: OfQueue,
+    job_id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.")],
+    logs: Annotated[int, typer.Option(min=0, help="Newest log lines to show.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Print what is known about one job, with the tracebacks of its failed attempts."""
+
+    async def ask(queue: Queue) -> dict[str, Any]:
+        found = await queue.get_job(job_id)
+        if found is None:
+            raise NotFound(f"there is no job {job_id} in the queue {queue.name}")
+        return {
+            "id": found.id,
+            "name": found.name,
+            "state": await found.state(),
+            "data": codec.decode_or_text(found.data_text),
+            "options": found.opts.raw,
+            "progress": found.progress,
+            "attempts_made": found.attempts_made,
+            "attempts_started": found.attempts_started,
+            "stalled_count": found.stalled_count,
+            "processed_by": found.processed_by,
+            "timestamp": found.timestamp,
+            "processed_on": found.processed_on,
+            "finished_on": found.finished_on,
+            "parent": found.parent_key,
+            "return_value": found.return_value,
+            "failed_reason": found.failed_reason,
+            "stacktrace": found.stacktrace,
+            "logs": (await found.logs(0, logs - 1, asc=False)).lines[::-1] if logs else [],
+        }
+
+    found = _on(context, queue, ask)
+    if not as_json:
+        typer.echo(sheet(found))
+        return
+    known = codec.encode_as_node(found)
+    # The formatter takes neither any depth nor halves of characters; then it is printed as it is.
+    with contextlib.suppress(RecursionError, msgspec.DecodeError):
+        known = msgspec.json.format(known, indent=2)
+    typer.echo(known.decode())
+
+
+@app.command()
+def add(
+    context: typer.Context,
+    queue: OfQueue,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What kind of job it is.")],
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="What its handler gets, as JSON.")
+    ] = "{}",
+    priority: Annotated[int, typer.Option(help="0 runs first, then 1, 2, …")] = 0,
+    delay: Annotated[int, typer.Option(help="Milliseconds from now.")] = 0,
+    attempts: Annotated[int, typer.Option(help="Tries in all.")] = 3,
+    job_id: Annotated[str | None, typer.Option(help="A name of its own.")] = None,
+) -> None:
+    """Add a job, and print its id."""
+    try:
+        value = codec.decode(data)
+    except Malformed as error:
+        raise InvalidOption(f"the data must be JSON, got {data[:40]!r} ({error})") from None
+
+    async def put(queue: Queue) -> Job:
+        return await queue.add(
+            name, value, priority=priority, delay=delay, attempts=attempts, job_id=job_id
+        )
+
+    typer.echo(_on(context, queue, put).id)
+
+
+@app.command()
+def retry(
+    context: typer.Context,
+    queue: OfQueue,
+    job_ids: Annotated[
+        list[str] | None, typer.Argument(metavar="ID", help="Ids of failed jobs.")
+    ] = None,
+) -> None:
+    """Let failed jobs run again: those named, or all."""
+
+    async def again(queue: Queue) -> int:
+        if not job_ids:
+            return await queue.retry_jobs()
+        for job_id in job_ids:
+            found = await queue.get_job(job_id)
+            if found is None:
+                raise NotFound(f"there is no job {job_id} in the queue {queue.name}")
+            await found.retry()
+        return len(job_ids)
+
+    typer.echo(f"{_on_known(context, queue, again):,} back in line")
+
+
+@app.command()
+def clean(
+    context: typer.Context,
+    queue: OfQueue,
+    state: OfState = "completed",
+    older: Annotated[int, typer.Option(help="Only those that are older, in milliseconds.")] = 0,
+    limit: Annotated[int, typer.Option(help="At most so many; 0 means all.")] = 0,
+    yes: Yes = False,
+) -> None:
+    """Remove jobs of a state for good."""
+    known(state)
+    if state not in get_args(Cleanable):
+        able = ", ".join(get_args(Cleanable))
+        raise InvalidOption(f"jobs can be cleaned that are {able}, got {state!r}")
+    _agreed(f"Remove {state} jobs of {queue} for good?", yes)
+
+    async def remove(queue: Queue) -> list[str]:
+        return await queue.clean(older, limit, cast(Cleanable, state))
+
+    typer.echo(f"{len(_on_known(context, queue, remove)):,} removed")
+
+
+@app.command()
+def drain(
+    context: typer.Context,
+    queue: OfQueue,
+    delayed: Annotated[bool, typer.Option("--delayed", help="Delayed jobs, too.")] = False,
+    yes: Yes = False,
+) -> None:
+    """Remove all jobs that wait, for good; schedulers go on."""
+    _agreed(f"Remove all jobs that wait in {queue} for good?", yes)
+
+    async def remove(queue: Queue) -> int:
+        return await queue.drain(delayed)
+
+    typer.echo(f"{_on_known(context, queue, remove):,} removed")
+
+
+@app.command()
+def pause(context: typer.Context, queue: OfQueue) -> None:
+    """Hand out nothing until the queue is resumed."""
+
+    async def stop(queue: Queue) -> None:
+        await queue.pause()
+
+    _on(context, queue, stop)
+    typer.echo("paused")
+
+
+@app.command()
+def resume(context: typer.Context, queue: OfQueue) -> None:
+    """Hand out jobs again."""
+
+    async def go_on(queue: Queue) -> None:
+        await queue.resume()
+
+    _on(context, queue, go_on)
+    typer.echo("resumed")
+
+
+@app.command()
+def workers(context: typer.Context, queue: OfQueue) -> None:
+    """Print who works on the queue, Node's workers included."""
+
+    async def ask(queue: Queue) -> list[dict[str, str]]:
+        return await queue.workers()
+
+    rows = [
+        (named[1] if named else "unnamed", each["addr"], f"{each['age']} s")
+        for each in _on(context, queue, ask)
+        for named in [re.search(r":w:(.+)$", each["rawname"])]
+    ]
+    list_rows(rows, none=f"nobody works on {queue}")
+
+
+@app.command()
+def work(
+    context: typer.Context,
+    handler: Annotated[str, typer.Argument(metavar="MODULE:HANDLER", help="What runs for a job.")],
+    queue: OfQueue,
+    concurrency: Annotated[
+        int | None, typer.Option(help="Jobs at once; else the setting worker.concurrency.")
+    ] = None,
+    process: Annotated[bool, typer.Option("--process", help="Run it in processes.")] = False,
+    metrics: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Minutes for which the queue keeps how many jobs ended; 0 for none."
+        ),
+    ] = A_WEEK,
+    wait: working.Wait = None,
+) -> None:
+    """Work on a queue until asked to stop.
+
+    The handler is a function that takes the job, or a dictionary of functions by the job's name.
+    """
+    given = cast(Given, context.obj)
+    compose.log_to_stderr(given.settings[TelemetrySettings])
+    asyncio.run(
+        running.run(
+            working.handler_at(handler),
+            queue,
+            working.waiting(given.settings, wait),
+            prefix=given.prefix,
+            concurrency=concurrency,
+            process=process,
+            metrics_points=metrics or None,
+        )
+    )
+
+
+def _agreed(question: str, yes: bool) -> None:
+    if not yes:
+        typer.confirm(question, abort=True)
+
+
+def _on_known(
+    context: typer.Context, name: str, step: Callable[[Queue], Coroutine[Any, Any, T]]
+) -> T:
+    """Take a step on a queue that has seen a job; a name that is mistyped has not."""
+
+    async def checked(store: Store, queue: Queue) -> T:
+        with faults.translated():
+            seen = await store.redis.exists(queue.keys.id, queue.keys.events)
+        if not seen and not any((await queue.counts()).values()):
+            raise NotFound(f"there is no queue {queue.keys.qualified}; is the name right?")
+        return await step(queue)
+
+    return _run(context, name, checked)
+
+
+def _on(context: typer.Context, name: str, step: Callable[[Queue], Coroutine[Any, Any, T]]) -> T:
+    return _run(context, name, lambda _, queue: step(queue))
+
+
+def _run(
+    context: typer.Context, name: str, step: Callable[[Store, Queue], Coroutine[Any, Any, T]]
+) -> T:
+    given = cast(Given, context.obj)
+
+    async def run() -> T:
+        async with compose.store(given.settings[StoreSettings]) as store:
+            return await step(store, Queue(name, store, prefix=given.prefix))
+
+    return asyncio.run(run())

@@ -1,0 +1,178 @@
+"""Settings made into running things; the only file that wires."""
+
+import asyncio
+import errno
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator
+from contextlib import asynccontextmanager, contextmanager
+
+import msgspec
+
+from waystation.core.app import extras
+from waystation.core.app.settings import StoreSettings, TelemetrySettings, WorkerSettings
+from waystation.core.app.tracing_settings import TracingSettings
+from waystation.core.errors import InvalidSetting
+from waystation.core.runtime.signals import calling_on_signals
+from waystation.core.runtime.worker import WorkerOptions
+from waystation.core.store.connection import Store, StoreOptions, connect
+from waystation.core.store.reconnect import waiting
+from waystation.core.store.server import require_suitable
+from waystation.core.telemetry import endpoint, logs
+from waystation.core.telemetry.metrics import Metrics
+from waystation.core.telemetry.traces import Traces
+
+_log = logs.get_logger(__name__)
+
+
+class TelemetryNames(msgspec.Struct, frozen=True):
+    """What the telemetry settings are called where the user wrote them."""
+
+    section: str = "telemetry"
+    port: str = "telemetry.metrics_port"
+    port_is_default: bool = False
+    """Nobody asked for the port, so the process runs without it when it is taken."""
+
+
+class Telemetry(msgspec.Struct, frozen=True):
+    """What a running process is seen by."""
+
+    metrics: Metrics
+    traces: Traces
+
+
+@asynccontextmanager
+async def store(settings: StoreSettings, *, wait_s: float = 0.0) -> AsyncGenerator[Store]:
+    """Open the store that the settings name, or this directory's own, if it may be used.
+
+    One that is away or loading is waited for, for so long.
+    """
+    # A server of our own that does not start will not do so later.
+    wait_s = wait_s if settings.url else 0.0
+    async with await suitable(lambda: reach(settings), wait_s=wait_s) as reached:
+        yield reached
+
+
+async def suitable(open: Callable[[], Awaitable[Store]], *, wait_s: float) -> Store:
+    """Open a store that may be used; SIGTERM or SIGINT while waiting for it ends the process."""
+
+    async def step() -> Store:
+        store = await open()
+        try:
+            await require_suitable(store.redis)
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    if not wait_s:
+        return await step()
+    scope = asyncio.timeout(None)
+    try:
+        async with scope:
+            with calling_on_signals(lambda: scope.reschedule(0)):
+                return await waiting(step, at_most_s=wait_s)
+    except TimeoutError:
+        if scope.expired():
+            raise SystemExit(0) from None
+        raise
+
+
+async def reach(settings: StoreSettings) -> Store:
+    """Open the store without asking whether it is suitable."""
+    url = settings.url.get_secret_value() if settings.url else None
+    return await connect(url, store_options(settings))
+
+
+def log_to_stderr(settings: TelemetrySettings) -> None:
+    """Write the logs of this process to stderr.
+
+    Called before the user's module is imported: its `logging.basicConfig` then changes nothing, and
+    a configuration that is meant to replace ours does.
+    """
+    format = settings.log_format
+    if format == "auto":
+        format = "console" if sys.stderr.isatty() else "json"
+    logs.configure(level=settings.log_level, format=format, redact=settings.redact)
+
+
+@asynccontextmanager
+async def telemetry(
+    settings: TelemetrySettings,
+    *,
+    queues: Collection[str] | None = None,
+    ready: endpoint.Readiness | None = None,
+    names: TelemetryNames | None = None,
+) -> AsyncGenerator[Telemetry]:
+    """Set up metrics and traces for as long as the process runs.
+
+    `queues` are the only ones that the numbers name; `ready` adds pages that tell how it is;
+    `names` are the settings' own, for those who wrote them under others.
+    """
+    names = names or TelemetryNames()
+    metrics = Metrics(allow=None if queues is None else {"queue": queues})
+    logs.count_rejected(metrics.log_rejected_keys.of().inc)
+    with _spans_sent(settings.tracing, names):
+        async with _metrics_served(settings, metrics, ready, names):
+            yield Telemetry(metrics, Traces())
+
+
+def store_options(settings: StoreSettings) -> StoreOptions:
+    """How patient the connections are."""
+    return StoreOptions(
+        connect_timeout=settings.connect_timeout,
+        call_timeout=settings.call_timeout,
+        max_connections=settings.max_connections,
+        durability=settings.durability,
+        replica_timeout=settings.replica_timeout,
+    )
+
+
+def worker_options(settings: WorkerSettings) -> WorkerOptions:
+    """How a worker works when nobody says otherwise."""
+    return WorkerOptions(
+        concurrency=settings.concurrency, lease=settings.lease, grace=settings.grace
+    )
+
+
+@contextmanager
+def _spans_sent(settings: TracingSettings, names: TelemetryNames) -> Generator[None]:
+    if not settings.enabled:
+        yield
+        return
+    tracing = extras.load(
+        "waystation.core.app.tracing", extra="tracing", purpose=f"{names.section}.tracing"
+    )
+    provider = tracing.send_to(settings.endpoint)
+    try:
+        yield
+    finally:
+        provider.shutdown()
+
+
+@asynccontextmanager
+async def _metrics_served(
+    settings: TelemetrySettings,
+    metrics: Metrics,
+    ready: endpoint.Readiness | None,
+    names: TelemetryNames,
+) -> AsyncGenerator[None]:
+    if settings.metrics_port is None:
+        yield
+        return
+    host, port = settings.metrics_host, settings.metrics_port
+    try:
+        server = await endpoint.serve(metrics, host=host, port=port, ready=ready)
+    except OSError as error:
+        if names.port_is_default and error.errno == errno.EADDRINUSE:
+            _log.warning(
+                f"metrics_not_served: the default port is taken; set {names.port} to serve them",
+                port=port,
+            )
+            yield
+            return
+        raise InvalidSetting(
+            f"{names.port} wants a port that can be listened on, "
+            f"got {host}:{port} ({error.strerror})"
+        ) from error
+    async with server:
+        yield

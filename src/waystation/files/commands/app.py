@@ -1,0 +1,273 @@
+"""`waystation files`: a directory turned into work, as a process that an operations team runs."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, cast
+
+import msgspec
+import typer
+
+from waystation.core.app import working
+from waystation.core.app.loading import loaded
+from waystation.core.errors import InvalidOption, Malformed
+from waystation.core.settings.load import Settings
+from waystation.core.store.connection import Store
+from waystation.files.commands import roles
+from waystation.files.commands import wiring as composed
+from waystation.files.commands.roles import counted
+from waystation.files.job import read, rfc3339
+from waystation.files.queue import DeadLetter, Queue
+from waystation.files.settings import FilesSettings
+from waystation.files.settings_file import LoadedFiles, load_files
+
+T = TypeVar("T")
+
+EXAMPLES = """\b
+Examples:
+  waystation files --role=all --config=files.yaml
+  waystation files --role=producer --watch
+  waystation files --role=admin stats
+  waystation files --role=admin peek low --count 5
+  WORKER_COUNT=4 waystation files --role=worker
+"""
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    invoke_without_command=True,
+    epilog=EXAMPLES,
+)
+
+
+class Role(StrEnum):
+    """What a process does."""
+
+    PRODUCER = "producer"
+    WORKER = "worker"
+    ALL = "all"
+    ADMIN = "admin"
+
+
+class Given(msgspec.Struct, frozen=True):
+    """What the options before a verb say."""
+
+    files: LoadedFiles
+    general: Settings
+
+    @property
+    def settings(self) -> FilesSettings:
+        """The line's settings in force."""
+        return self.files.settings
+
+
+@app.callback()
+def files(
+    context: typer.Context,
+    role: Annotated[
+        Role | None, typer.Option(help="Put files in line, work on them, both, or look after them.")
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="The line's YAML file; else the section `files` of waystation's own."),
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on scanning (producer, all).")] = False,
+    until_done: Annotated[
+        bool, typer.Option("--until-done", help="End when nothing is left to do (worker, all).")
+    ] = False,
+    wait: working.Wait = None,
+) -> None:
+    """Turn a directory into work: scan it, work on it, look after it."""
+    general = working.waiting(loaded(context), wait)
+    found = load_files(config)
+    if found.missing:
+        typer.echo(f"waystation: no file {found.missing}, the defaults count", err=True)
+    composed.layout(found.settings)  # Keys that collide are refused before anything is touched.
+    given = Given(found, general)
+    context.obj = given
+    verb = context.invoked_subcommand
+    if verb is not None:
+        if verb != "config" and role not in (None, Role.ADMIN):
+            raise InvalidOption(f"{verb} wants --role=admin, got --role={role}")
+        return
+    match role:
+        case Role.PRODUCER | Role.WORKER | Role.ALL:
+            produce, work = role is not Role.WORKER, role is not Role.PRODUCER
+            if watch and not produce:
+                raise InvalidOption("--watch wants --role=producer or --role=all, got worker")
+            if watch and until_done:
+                raise InvalidOption("--watch goes on for ever, so it cannot go with --until-done")
+            asyncio.run(
+                roles.run(
+                    given.files,
+                    given.general,
+                    produce=produce,
+                    work=work,
+                    watch=watch,
+                    until_done=until_done,
+                )
+            )
+        case Role.ADMIN:
+            verbs = "stats, peek, requeue, purge-dlq, bench"
+            raise InvalidOption(f"--role=admin wants one of {verbs}, got nothing")
+        case None:
+            raise InvalidOption("--role wants producer, worker, all or admin, got nothing")
+
+
+@app.command()
+def stats(
+    context: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Print how much is where."""
+
+    async def count(queue: Queue) -> dict[str, int]:
+        return {**await queue.stats(), **await queue.unregistered()}
+
+    counts = _on_the_queue(context, count)
+    if as_json:
+        typer.echo(json.dumps(counts))
+        return
+    width = max(len(name) for name in counts)
+    for name, count_of in counts.items():
+        typer.echo(f"{name:<{width}}  {count_of:>9,}")
+
+
+@app.command()
+def peek(
+    context: typer.Context,
+    queue: Annotated[
+        str, typer.Argument(help="A priority, completed, dead_letter, or the key of a list.")
+    ],
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=100)] = 10,
+) -> None:
+    """Print the next jobs of a list as they are in Redis, dead letters with their reasons."""
+
+    async def look(line: Queue) -> list[str]:
+        if queue in ("dead_letter", line.keys.dead_letter):
+            return [_letter(letter) for letter in await line.dead_letters(count)]
+        return [_job(payload) for payload in await line.payloads(queue, count)]
+
+    lines = _on_the_queue(context, look)
+    if not lines:
+        typer.echo("nothing is there", err=True)
+    for line in lines:
+        typer.echo(line)
+
+
+def _job(payload: bytes) -> str:
+    try:
+        read(payload)
+    except Malformed:
+        return repr(payload)
+    return payload.decode()
+
+
+def _letter(letter: DeadLetter) -> str:
+    told = {
+        "id": letter.id,
+        "reason": letter.reason,
+        "error": letter.error,
+        "worker": letter.worker,
+        "at": rfc3339(letter.at_ms * 1_000_000),
+        "payload": letter.payload.decode(errors="backslashreplace"),
+    }
+    return json.dumps(told)
+
+
+@app.command()
+def requeue(
+    context: typer.Context,
+    count: Annotated[int | None, typer.Option("--count", "-n", min=1)] = None,
+) -> None:
+    """Put dead letters back in line, the oldest first."""
+
+    async def move(queue: Queue) -> int:
+        return await queue.requeue(count)
+
+    typer.echo(f"{_on_the_queue(context, move):,} back in line")
+
+
+@app.command("purge-dlq")
+def purge_dlq(
+    context: typer.Context,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Throw all dead letters away."""
+
+    async def count(queue: Queue) -> int:
+        return (await queue.stats())[queue.keys.dead_letter]
+
+    if not yes:
+        letters = counted(_on_the_queue(context, count), "dead letter")
+        typer.confirm(f"Throw {letters} away, for good?", abort=True)
+
+    async def throw(queue: Queue) -> int:
+        return await queue.purge_dead_letters()
+
+    typer.echo(f"{_on_the_queue(context, throw):,} thrown away")
+
+
+@app.command()
+def bench(
+    context: typer.Context,
+    count: Annotated[int, typer.Option(min=1)] = 1000,
+    rate: Annotated[int, typer.Option(min=0, help="Jobs a second; 0 means all at once.")] = 0,
+    payload_size: Annotated[int, typer.Option(min=0, help="Bytes of each file.")] = 1024,
+) -> None:
+    """Measure this machine and its store, in keys of its own that go away afterwards."""
+    given = cast(Given, context.obj)
+
+    async def measure(store: Store) -> roles.Measured:
+        return await roles.bench(
+            store, given.settings, count=count, rate=rate, payload_size=payload_size
+        )
+
+    for line in _with_store(context, measure).lines():
+        typer.echo(line)
+
+
+@app.command()
+def config(
+    context: typer.Context,
+    show: Annotated[
+        bool, typer.Option("--show", help="Print the settings in force; secrets are masked.")
+    ] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON schema of the file, for editors.")
+    ] = False,
+) -> None:
+    """See the settings of the line."""
+    if schema:
+        typer.echo(json.dumps(FilesSettings.model_json_schema(mode="serialization"), indent=2))
+    if not show:
+        if not schema:
+            raise InvalidOption("config wants --show or --schema, got neither")
+        return
+    rows = list(cast(Given, context.obj).files.shown())
+    names = max(len(row.name) for row in rows)
+    values = max(len(row.value) for row in rows)
+    for row in rows:
+        typer.echo(f"{row.name:<{names}}  {row.value:<{values}}  {row.origin}")
+
+
+def _on_the_queue(context: typer.Context, step: Callable[[Queue], Coroutine[Any, Any, T]]) -> T:
+    given = cast(Given, context.obj)
+
+    async def run(store: Store) -> T:
+        options = composed.queue_options(given.settings)
+        return await step(Queue(store, layout=composed.layout(given.settings), options=options))
+
+    return _with_store(context, run)
+
+
+def _with_store(context: typer.Context, step: Callable[[Store], Coroutine[Any, Any, T]]) -> T:
+    given = cast(Given, context.obj)
+
+    async def run() -> T:
+        async with composed.store(given.settings, given.general) as store:
+            return await step(store)
+
+    return asyncio.run(run())

@@ -1,0 +1,289 @@
+"""What a process of the files line does until it is told to stop."""
+
+import asyncio
+import contextlib
+import secrets
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from waystation.core.app import compose
+from waystation.core.app.settings import StoreSettings, TelemetrySettings
+from waystation.core.errors import NotReplicated, StoreBusy, StoreError, StoreUnreachable
+from waystation.core.runtime.service import serve
+from waystation.core.settings.load import Settings
+from waystation.core.store.connection import Store
+from waystation.core.store.reconnect import Reconnect
+from waystation.core.telemetry.logs import describe, get_logger
+from waystation.files.commands import wiring as composed
+from waystation.files.directory.intake import burst_of, entry
+from waystation.files.directory.scan import Found
+from waystation.files.handlers import Handlers
+from waystation.files.job import Job
+from waystation.files.options import Layout
+from waystation.files.producer import Producer, Tally
+from waystation.files.queue import Queue
+from waystation.files.settings import FilesSettings
+from waystation.files.settings_file import LoadedFiles
+from waystation.files.worker import Worker
+
+_log = get_logger(__name__)
+
+
+async def run(
+    loaded: LoadedFiles,
+    general: Settings,
+    *,
+    produce: bool,
+    work: bool,
+    watch: bool,
+    until_done: bool,
+) -> None:
+    """Scan, work, or both, until a signal comes or nothing is left to do."""
+    settings = loaded.settings
+    seen = composed.telemetry_settings(settings, general[TelemetrySettings])
+    compose.log_to_stderr(seen)
+    if produce:
+        composed.require_scan_dir(loaded)
+    if work:
+        composed.import_handlers(loaded)
+    checks = _Checks()
+    async with (
+        compose.telemetry(
+            seen,
+            queues=composed.named_queues(settings),
+            ready=checks,
+            names=composed.telemetry_names(loaded),
+        ) as telemetry,
+        composed.store(settings, general, wait_s=general[StoreSettings].wait) as store,
+    ):
+        queue = Queue(
+            store, layout=composed.layout(settings), options=composed.queue_options(settings)
+        )
+        scan = _Scan(queue, settings, telemetry, watch=watch) if produce else None
+        async with _worker(store, settings, telemetry, checks if work else None) as worker:
+            with contextlib.ExitStack() as shown:
+                if scan:
+                    shown.enter_context(scan.shown())
+                await _served(scan, worker, queue, until_done=until_done)
+
+
+async def _served(
+    scan: "_Scan | None", worker: Worker | None, queue: Queue, *, until_done: bool
+) -> None:
+    running = [each for each in (scan, worker) if each]
+    watching = asyncio.create_task(_stop_when_done(scan, worker, queue)) if until_done else None
+    try:
+        await serve(running)
+    finally:
+        if watching:
+            watching.cancel()
+
+
+async def _stop_when_done(scan: "_Scan | None", worker: Worker | None, queue: Queue) -> None:
+    if worker is None:
+        return
+    if scan:
+        await scan.finished.wait()
+    ends = (queue.keys.completed, queue.keys.dead_letter)
+    while True:
+        # While the store is away, nobody can say that nothing is left.
+        with contextlib.suppress(StoreError):
+            counts = await queue.stats()
+            if not worker.held and not sum(n for name, n in counts.items() if name not in ends):
+                worker.stop()
+                return
+        await asyncio.sleep(0.1)
+
+
+@contextlib.asynccontextmanager
+async def _worker(
+    store: Store,
+    settings: FilesSettings,
+    telemetry: compose.Telemetry,
+    checks: "_Checks | None",
+) -> AsyncGenerator[Worker | None]:
+    if checks is None:
+        yield None
+        return
+    worker = Worker(
+        url=store,
+        layout=composed.layout(settings),
+        options=composed.worker_options(settings),
+        metrics=telemetry.metrics,
+        traces=telemetry.traces,
+    )
+    checks.worker = worker
+    async with worker:
+        yield worker
+
+
+class _Checks:
+    """Answers /readyz, before and after there is a worker."""
+
+    worker: Worker | None = None
+
+    async def __call__(self) -> dict[str, bool]:
+        return await self.worker.readiness() if self.worker else {"running": True}
+
+
+class _Scan:
+    """A producer in the shape that the service runs: it can be run, and told to stop."""
+
+    def __init__(
+        self, queue: Queue, settings: FilesSettings, telemetry: compose.Telemetry, *, watch: bool
+    ) -> None:
+        self._show: Callable[[Tally], None] = lambda tally: None
+        self._watch = watch
+        self.finished = asyncio.Event()
+        self._task: asyncio.Task[Any] | None = None
+        self._producer = Producer(
+            queue,
+            composed.producer_options(settings),
+            metrics=telemetry.metrics,
+            traces=telemetry.traces,
+            on_progress=lambda tally: self._show(tally),
+        )
+
+    async def run(self) -> None:
+        """Scan until done, or until told to stop when watching."""
+        self._task = asyncio.create_task(self._scan())
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+        self.finished.set()
+
+    def stop(self) -> None:
+        """Put nothing more in line; what is half done is found again the next time."""
+        if self._task:
+            self._task.cancel()
+
+    async def _scan(self) -> None:
+        patience = Reconnect()
+        while True:
+            try:
+                step = self._producer.watch if self._watch else self._producer.scan
+                await step()
+            except (StoreUnreachable, StoreBusy, NotReplicated) as error:
+                # Whatever has got there all the same is found to be known.
+                _log.warning("producer_delayed", line="files", **describe(error))
+                await patience.pause()
+            else:
+                break
+        tally = self._producer.tally
+        _log.info("scan_finished", count=tally.enqueued, line="files")
+
+    @contextlib.contextmanager
+    def shown(self) -> Generator[None]:
+        """Show how far the scan is: a bar on a terminal, one sentence at the end elsewhere."""
+        if not sys.stderr.isatty():
+            yield
+            print(_sentence(self._producer.tally), file=sys.stderr)
+            return
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=Console(stderr=True)) as bar:
+            task = bar.add_task("scanning", total=None)
+
+            def show(tally: Tally) -> None:
+                bar.update(task, description=_sentence(tally))
+
+            self._show = show
+            yield
+
+
+def counted(number: int, thing: str) -> str:
+    """So many of a thing, as people say it."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def _sentence(tally: Tally) -> str:
+    found = counted(tally.found, "file")
+    skipped = ", ".join(f"{count:,} {why.value}" for why, count in sorted(tally.skipped.items()))
+    return (
+        f"{found} found, {tally.enqueued:,} put in line, {tally.known:,} known"
+        f"{f' ({skipped} left out)' if skipped else ''}"
+    )
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What the bench came to."""
+
+    count: int
+    put_s: float
+    done_s: float
+    waits_ms: list[float]
+
+    def lines(self) -> Generator[str]:
+        """The figures as people read them."""
+        p50, p95 = statistics.median(self.waits_ms), _percentile(self.waits_ms, 0.95)
+        yield f"{self.count:,} files put in line in {self.put_s:.2f} s"
+        yield f"all done after {self.done_s:.2f} s: {self.count / self.done_s:,.0f} a second"
+        yield f"from in line to done: {p50:.1f} ms in the middle, {p95:.1f} ms for 19 of 20"
+
+
+async def bench(
+    store: Store, settings: FilesSettings, *, count: int, rate: int, payload_size: int
+) -> Measured:
+    """Make files, put them in line and work on them with a worker of our own."""
+    layout = Layout(namespace=f"{settings.namespace}-bench-{secrets.token_hex(4)}")
+    handlers, waits, done = Handlers(), list[float](), asyncio.Event()
+    put_at: dict[str, float] = {}
+
+    @handlers.handler("**/*")
+    async def read(job: Job) -> int:
+        size = len(await asyncio.to_thread(job.path.read_bytes))
+        waits.append((time.perf_counter() - put_at[job.filepath]) * 1000)
+        if len(waits) == count:
+            done.set()
+        return size
+
+    queue = Queue(store, layout=layout)
+    options = composed.worker_options(settings)
+    try:
+        with tempfile.TemporaryDirectory() as directory:
+            paths = await asyncio.to_thread(_make, Path(directory), count, payload_size)
+            async with Worker(handlers, store, layout=layout, options=options):
+                began = time.perf_counter()
+                put_s = await _put(queue, paths, rate, put_at)
+                await done.wait()
+                return Measured(count, put_s, time.perf_counter() - began, waits)
+    finally:
+        redis: Any = store.redis
+        async for key in redis.scan_iter(match=f"{layout.namespace}:*", count=1000):
+            await redis.unlink(key)
+
+
+async def _put(queue: Queue, paths: list[Path], rate: int, put_at: dict[str, float]) -> float:
+    began = time.perf_counter()
+    size = burst_of(rate) if rate else 500
+    for first in range(0, len(paths), size):
+        batch = paths[first : first + size]
+        entries = [
+            entry(queue.keys, Found(str(path), 0, first), priority="low", now_ns=time.time_ns())
+            for path in batch
+        ]
+        put_at.update(dict.fromkeys(map(str, batch), time.perf_counter()))
+        await queue.intake.put(entries)
+        if rate:
+            due = began + (first + len(batch)) / rate
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+    return time.perf_counter() - began
+
+
+def _make(directory: Path, count: int, size: int) -> list[Path]:
+    content = secrets.token_bytes(size)
+    paths = [directory / f"{number}.bin" for number in range(count)]
+    for path in paths:
+        path.write_bytes(content)
+    return paths
+
+
+def _percentile(values: list[float], part: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(len(values) * part))]

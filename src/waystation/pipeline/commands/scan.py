@@ -1,0 +1,126 @@
+"""`waystation pipeline scan`: a huge tree, or a listing of one, put in line by Spark."""
+
+import datetime as dt
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from waystation.core.app.loading import loaded
+from waystation.core.app.progress import watching
+from waystation.files.commands import wiring as composed
+from waystation.files.directory.scan import Skip
+from waystation.files.producer import Priorities
+from waystation.files.settings import FilesSettings
+from waystation.files.settings_file import load_files
+from waystation.pipeline.commands.session import CONF, MASTER, spark_session, store_url
+from waystation.pipeline.file_scan import scan as scans
+from waystation.pipeline.file_scan.listing import Rules
+from waystation.pipeline.products.files import Setup
+
+GLOBS = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="GLOB", help="Once for each; else as the producer is set up.", show_default=False
+    ),
+]
+
+
+def scan(
+    context: typer.Context,
+    place: Annotated[
+        str, typer.Argument(help="A directory, or a listing: path,size,mtime as CSV or Parquet.")
+    ],
+    queue: Annotated[
+        str | None,
+        typer.Option(
+            help="The priority of what no ending makes urgent; else producer.default_priority.",
+            show_default=False,
+        ),
+    ] = None,
+    include: GLOBS = None,
+    exclude: GLOBS = None,
+    root: Annotated[
+        str, typer.Option(help="What a listing's paths must lie under.", show_default=False)
+    ] = "",
+    listing: Annotated[
+        bool, typer.Option("--listing", help="The directory holds a listing in parts.")
+    ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="The files line's YAML file; else the section `files`."),
+    ] = None,
+    master: MASTER = None,
+    conf: CONF = None,
+) -> None:
+    """Put a huge tree in line.
+
+    By the rules of `waystation files`, but with Spark; again it adds only what is new.
+    """
+    found = load_files(config)
+    if found.missing:
+        typer.echo(f"waystation: no file {found.missing}, the defaults count", err=True)
+    is_tree = Path(place).is_dir() and not listing
+    with _url(context, found.settings) as url:
+        rules = _rules(found.settings, url, place if is_tree else ".", queue, include, exclude)
+        rules = msgspec.structs.replace(rules, root=root.rstrip("/"))
+        Priorities(rules.producer, rules.setup.layout)
+        with spark_session(context, master, conf, url) as spark, watching() as watch:
+            scanned = (
+                scans.tree(spark, rules, watch)
+                if is_tree
+                else scans.listed(spark, place, rules, watch)
+            )
+    _tell(scanned)
+
+
+def _rules(
+    settings: FilesSettings,
+    url: str,
+    scan_dir: str,
+    priority: str | None,
+    include: Sequence[str] | None,
+    exclude: Sequence[str] | None,
+) -> Rules:
+    producer = composed.producer_options(settings)
+    scan = msgspec.structs.replace(
+        producer.scan,
+        scan_dir=scan_dir,
+        include_globs=tuple(include or producer.scan.include_globs),
+        exclude_globs=tuple(exclude or producer.scan.exclude_globs),
+    )
+    return Rules(
+        url=url,
+        setup=Setup(layout=composed.layout(settings), options=composed.queue_options(settings)),
+        producer=msgspec.structs.replace(
+            producer, scan=scan, default_priority=priority or producer.default_priority
+        ),
+    )
+
+
+@contextmanager
+def _url(context: typer.Context, settings: FilesSettings) -> Generator[str]:
+    if settings.redis.addr:
+        yield composed.url_of(settings.redis)
+        return
+    with store_url(loaded(context)) as url:
+        yield url
+
+
+def _tell(scanned: scans.Scanned) -> None:
+    typer.echo(
+        f"{scanned.found:,} files found: {scanned.queued:,} put in line, "
+        f"{scanned.known:,} were there before"
+    )
+    for reason, many in sorted(scanned.left_out.items()):
+        hint = "; run again when they have settled" if reason == Skip.FRESH else ""
+        typer.echo(f"{many:,} left out: {reason}{hint}")
+    receipt = scanned.receipt
+    closed = dt.datetime.fromtimestamp((receipt.closed_ms or 0) / 1000, dt.UTC)
+    typer.echo(
+        f"receipt {receipt.batch}: {receipt.jobs:,} jobs, closed {closed:%Y-%m-%d %H:%M:%S} UTC, "
+        f"{scanned.seconds:.0f} s"
+    )

@@ -1,0 +1,92 @@
+"""What the pipeline's commands need before they can begin: a store, and Spark."""
+
+import tempfile
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from waystation.core.app.loading import loaded
+from waystation.core.app.settings import StoreSettings
+from waystation.core.errors import InvalidOption
+from waystation.core.settings.load import Settings
+from waystation.core.store import embedded
+from waystation.pipeline.history import History, directory
+from waystation.pipeline.settings import PipelineSettings
+from waystation.pipeline.spark import session, startup
+from waystation.pipeline.spark.errors import in_our_words
+
+MASTER = Annotated[
+    str | None, typer.Option(help="The Spark master; else pipeline.master.", show_default=False)
+]
+HISTORY = Annotated[
+    str | None,
+    typer.Option(help="Where the tables lie; else pipeline.history.", show_default=False),
+]
+
+CONF = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="A setting of Spark's own, once for each; else pipeline.spark.",
+        show_default=False,
+    ),
+]
+
+QUIET = {
+    "spark.log.level": "ERROR",
+    # Spark makes this folder when it is asked in SQL, and would make it where the command runs.
+    "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "waystation-warehouse"),
+}
+
+
+@contextmanager
+def spark_session(
+    context: typer.Context, master: str | None, conf: Sequence[str] | None, url: str | None = None
+) -> Generator[session.SparkSession]:
+    """Spark for as long as the command takes; our data sources find the store's URL in it."""
+    settings = loaded(context)[PipelineSettings]
+    options = session.SessionOptions(
+        master=master or settings.master,
+        driver_memory=settings.driver_memory,
+        conf={**QUIET, **settings.spark, **dict(map(_setting, conf or ()))},
+    )
+    if not startup.is_running():
+        typer.echo("Spark starts, which takes a few seconds", err=True)
+    with startup.spark(options) as spark, in_our_words():
+        if url is not None:
+            session.lend(spark, url)
+        yield spark
+
+
+@contextmanager
+def kept_history(
+    context: typer.Context,
+    master: str | None,
+    place: str | None,
+    conf: Sequence[str] | None,
+    url: str | None = None,
+) -> Generator[History]:
+    """The history that the command is about."""
+    root = directory(place or str(loaded(context)[PipelineSettings].history))
+    with spark_session(context, master, conf, url) as spark:
+        yield History(spark, root)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, given, value = text.partition("=")
+    if not given:
+        raise InvalidOption(f"wanted --conf NAME=VALUE, got {text!r}")
+    return name.strip(), value.strip()
+
+
+@contextmanager
+def store_url(settings: Settings) -> Generator[str]:
+    """Where the store is: as it is set, or one of our own."""
+    if (url := settings[StoreSettings].url) is not None:
+        yield url.get_secret_value()
+        return
+    with embedded.shared() as server:
+        yield server.url

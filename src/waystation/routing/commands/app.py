@@ -1,0 +1,325 @@
+"""`waystation routing`: look after jobs that ask for a kind of worker."""
+
+import asyncio
+from typing import Annotated, Any, cast
+
+import msgspec
+import typer
+
+from waystation.core.app import compose, working
+from waystation.core.app.listing import list_rows
+from waystation.core.app.loading import loaded
+from waystation.core.app.settings import TelemetrySettings
+from waystation.core.codec import decode
+from waystation.core.errors import InvalidOption, Malformed, NotFound
+from waystation.routing import JobOptions, Limit, Queue, Retry, Schedule, Target
+from waystation.routing.commands import dead_letters as dead
+from waystation.routing.commands import jobs as standing
+from waystation.routing.commands import work as running
+from waystation.routing.commands.context import AsJson, Given, on_the_queue
+from waystation.routing.reasons import instant
+from waystation.routing.redis import bridge_scripts
+from waystation.routing.registry import RegisteredWorker
+from waystation.routing.schedules import Planned
+from waystation.routing.settings import RoutingSettings
+from waystation.routing.stats import Stats
+
+EXAMPLES = """\b
+Examples:
+  waystation routing dispatch resize '{"file": "a.png"}' --capability gpu
+  waystation routing work shop:handlers --capability gpu --region eu
+  waystation routing coverage
+  waystation routing dead --error TimeoutError
+  waystation routing requeue --error TimeoutError
+  waystation routing limit email --concurrent 5 --per-minute 100
+"""
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLES)
+
+OfType = Annotated[str, typer.Argument(metavar="TYPE", help="A type of job, such as email.")]
+
+
+@app.callback()
+def routing(
+    context: typer.Context,
+    namespace: Annotated[
+        str | None,
+        typer.Option(help="What every key starts with; else the setting routing.namespace."),
+    ] = None,
+) -> None:
+    """Send jobs to the workers that can do them, and look after both.
+
+    A job says what it needs, a worker what it offers. `coverage` prints what nobody can do.
+    """
+    settings = loaded(context)
+    context.obj = Given(settings, namespace or settings[RoutingSettings].namespace)
+
+
+@app.command()
+def stats(context: typer.Context, as_json: AsJson = False) -> None:
+    """Print how much is where, and who works."""
+
+    async def ask(queue: Queue) -> Stats:
+        return await queue.stats()
+
+    found = on_the_queue(context, ask)
+    if as_json:
+        typer.echo(msgspec.json.encode(found).decode())
+        return
+    for name in ("waiting", "active", "delayed", "held", "cron", "dead"):
+        typer.echo(f"{name:<8}  {getattr(found, name):>9,}")
+    for name, alive in found.workers.items():
+        typer.echo(f"worker    {name} {'is alive' if alive else 'is dead'}")
+    for name, count in found.concurrent.items():
+        typer.echo(f"running   {name} {count:,}")
+    for name in found.paused:
+        typer.echo(f"paused    {name}")
+
+
+@app.command()
+def workers(context: typer.Context, as_json: AsJson = False) -> None:
+    """Print who works, and what they offer."""
+
+    async def ask(queue: Queue) -> list[RegisteredWorker]:
+        return await queue.workers()
+
+    found = on_the_queue(context, ask)
+    if as_json:
+        typer.echo(msgspec.json.encode(found).decode())
+        return
+    rows = [
+        (
+            "alive" if each.alive else "dead",
+            each.server_id,
+            " ".join((each.stack, each.region, *each.capabilities)).strip(),
+        )
+        for each in found
+    ]
+    list_rows(rows, none="nobody works")
+
+
+@app.command()
+def schedules(context: typer.Context, as_json: AsJson = False) -> None:
+    """Print the schedules, the next to fire first; cancel ends one."""
+
+    async def ask(queue: Queue) -> list[Planned]:
+        return await queue.schedules()
+
+    found = on_the_queue(context, ask)
+    if as_json:
+        typer.echo(msgspec.json.encode(found).decode())
+        return
+    rows = [
+        (instant(each.next_ms), each.id, each.type, f"{each.cron} ({each.timezone})")
+        for each in found
+    ]
+    list_rows(rows, none="nothing is scheduled")
+
+
+@app.command()
+def dispatch(
+    context: typer.Context,
+    type: OfType,
+    payload: Annotated[str, typer.Argument(help="What its handler gets, as JSON.")] = "{}",
+    capability: Annotated[
+        list[str] | None, typer.Option(help="What its worker must be able to do.")
+    ] = None,
+    region: Annotated[list[str] | None, typer.Option(help="Where it may run.")] = None,
+    stack: Annotated[list[str] | None, typer.Option(help="On what it may run.")] = None,
+    server: Annotated[str | None, typer.Option(help="The one worker that shall run it.")] = None,
+    mode: Annotated[
+        str, typer.Option(help="any or all: how many of the values given are needed.")
+    ] = "any",
+    match: Annotated[
+        str,
+        typer.Option(help="category-all or category-any: whether all of the above must fit."),
+    ] = "category-all",
+    priority: Annotated[int, typer.Option(help="1 to 10; from 7 on it goes first.")] = 5,
+    delay: Annotated[int | None, typer.Option(help="Milliseconds from now.")] = None,
+    cron: Annotated[str | None, typer.Option(help="Again and again, as in '*/5 * * * *'.")] = None,
+    timezone: Annotated[
+        str | None, typer.Option(help="Where the clock of --cron hangs, as in Europe/Vienna.")
+    ] = None,
+    attempts: Annotated[int, typer.Option(help="Tries in all.")] = 3,
+    after: Annotated[
+        list[str] | None, typer.Option(help="Id of a job that must be completed first.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="For a day, a second job with this key is not made.")
+    ] = None,
+) -> None:
+    """Put a job into the line, and print its id."""
+    try:
+        data = decode(payload)
+    except Malformed as error:
+        raise InvalidOption(f"the payload must be JSON, got {payload[:40]!r} ({error})") from None
+    options = JobOptions(
+        target=Target(
+            server=server,
+            capabilities=tuple(capability or ()),
+            region=tuple(region or ()),
+            stack=tuple(stack or ()),
+            mode=cast(Any, mode),
+            match=cast(Any, match),
+        ),
+        schedule=Schedule(delay=delay, cron=cron, timezone=timezone),
+        retry=Retry(attempts=attempts),
+        priority=priority,
+        depends_on=tuple(after or ()),
+        idempotency_key=key,
+    )
+
+    async def put(queue: Queue) -> str:
+        return await queue.dispatch(type, data, options)
+
+    typer.echo(on_the_queue(context, put))
+
+
+app.command()(standing.coverage)
+app.command()(standing.show)
+app.command()(standing.cancel)
+app.command()(dead.dead)
+app.command()(dead.requeue)
+app.command()(dead.purge)
+
+
+@app.command()
+def pause(
+    context: typer.Context,
+    type: OfType,
+    in_advance: Annotated[
+        bool, typer.Option("--in-advance", help="Even if no worker or job of the type is known.")
+    ] = False,
+) -> None:
+    """Hand out no more jobs of a type."""
+
+    async def stop(queue: Queue) -> bool:
+        if not (in_advance or await queue.knows(type)):
+            raise NotFound(
+                f"no worker or job of type {type} is known in {queue.keys.namespace!r}, "
+                "so nothing was paused; --in-advance pauses it all the same"
+            )
+        return await queue.pause(type)
+
+    typer.echo("paused" if on_the_queue(context, stop) else "was paused already")
+
+
+@app.command()
+def resume(context: typer.Context, type: OfType) -> None:
+    """Hand out jobs of a type again."""
+
+    async def go_on(queue: Queue) -> bool:
+        return await queue.resume(type)
+
+    typer.echo("resumed" if on_the_queue(context, go_on) else "was not paused")
+
+
+@app.command()
+def limit(
+    context: typer.Context,
+    type: OfType,
+    concurrent: Annotated[
+        int | None, typer.Option(help="How many may run at once, over all workers.")
+    ] = None,
+    per_minute: Annotated[int | None, typer.Option(help="How many may start in a minute.")] = None,
+    lift: Annotated[bool, typer.Option("--lift", help="No limit any more.")] = False,
+) -> None:
+    """Set or lift the limits of a type; without options, print them."""
+    wanted = concurrent is not None or per_minute is not None
+    if wanted and lift:
+        raise InvalidOption("either set limits or --lift them")
+
+    async def put(queue: Queue) -> Limit | None:
+        if wanted or lift:
+            chosen = Limit(max_concurrent=concurrent, max_per_minute=per_minute)
+            await queue.limit(type, chosen if wanted else None)
+        return (await queue.limits()).get(type)
+
+    found = on_the_queue(context, put)
+    if found is None:
+        typer.echo(f"{type} has no limit")
+        return
+    if found.max_concurrent is not None:
+        typer.echo(f"{found.max_concurrent:,} at once")
+    if found.max_per_minute is not None:
+        typer.echo(f"{found.max_per_minute:,} in a minute")
+
+
+@app.command()
+def work(
+    context: typer.Context,
+    handlers: Annotated[
+        str, typer.Argument(metavar="MODULE:HANDLERS", help="A dictionary of functions by type.")
+    ],
+    type: Annotated[
+        list[str] | None, typer.Option(help="Take only these types; else all that are there.")
+    ] = None,
+    capability: Annotated[
+        list[str] | None, typer.Option(help="What it can do, as in gpu or 'video:*'.")
+    ] = None,
+    region: Annotated[str | None, typer.Option(help="Where it is.")] = None,
+    stack: Annotated[str | None, typer.Option(help="What it runs on.")] = None,
+    server_id: Annotated[str | None, typer.Option(help="The name it is known by.")] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(help="Jobs at once; else the setting worker.concurrency.")
+    ] = None,
+    process: Annotated[bool, typer.Option("--process", help="Run them in processes.")] = False,
+    wait: working.Wait = None,
+) -> None:
+    """Work until asked to stop.
+
+    What is not said here comes from the settings under routing. A single function will do, too,
+    when --type says what jobs it is for.
+    """
+    given = cast(Given, context.obj)
+    said = {
+        "namespace": given.namespace,
+        "capabilities": tuple(capability) if capability else None,
+        "region": region,
+        "stack": stack,
+        "server_id": server_id,
+    }
+    offered = given.settings[RoutingSettings].model_copy(
+        update={name: value for name, value in said.items() if value is not None}
+    )
+    compose.log_to_stderr(given.settings[TelemetrySettings])
+    asyncio.run(
+        running.run(
+            working.handler_at(handlers),
+            working.waiting(given.settings, wait),
+            offered,
+            types=type or (),
+            concurrency=concurrency,
+            process=process,
+        )
+    )
+
+
+@app.command()
+def scheduler(context: typer.Context) -> None:
+    """Do the upkeep until asked to stop.
+
+    Of any number that run, one does it. Workers do it themselves, unless the setting
+    routing.scheduler.enabled says otherwise.
+    """
+    given = cast(Given, context.obj)
+    compose.log_to_stderr(given.settings[TelemetrySettings])
+    asyncio.run(running.schedule(given.settings, namespace=given.namespace))
+
+
+@app.command()
+def script(
+    name: Annotated[str | None, typer.Argument(help="One of those that are listed.")] = None,
+) -> None:
+    """Print a script for other languages, or list them.
+
+    What is printed can be given to SCRIPT LOAD as it is.
+    """
+    scripts = bridge_scripts.every_script()
+    if name is None:
+        for each, script in scripts.items():
+            typer.echo(f"{each:<16}  {script.header.summary}")
+    elif name in scripts:
+        typer.echo(scripts[name].source)
+    else:
+        raise InvalidOption(f"wanted one of {', '.join(scripts)}, got {name!r}")

@@ -1,0 +1,246 @@
+"""`waystation room`: open a waiting room, look after it, and try it with a crowd of numbers."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import msgspec
+import typer
+
+from waystation.core.errors import NotFound
+from waystation.waitingroom import lottery
+from waystation.waitingroom.admission import Admission
+from waystation.waitingroom.commands import codes, events, people, serve, simulate, webhooks
+from waystation.waitingroom.commands.reach import (
+    AsJson,
+    Id,
+    Noted,
+    change_the_room,
+    in_the_room,
+    noted_in_the_room,
+)
+from waystation.waitingroom.control import Control
+from waystation.waitingroom.lottery import Lottery, Proof
+from waystation.waitingroom.options import RoomOptions
+from waystation.waitingroom.redis.keys import name_of
+from waystation.waitingroom.room import Room
+from waystation.waitingroom.state import Pulse
+
+EXAMPLES = """\b
+Examples:
+  waystation room open tickets --rate 10 --seats 1000
+  waystation room status tickets
+  waystation room rate tickets 25 --ramp 120
+  waystation room pause tickets
+  waystation room codes make tickets press --count 50 --lane vip
+  waystation room simulate --visitors 20000
+"""
+
+app = typer.Typer(
+    add_completion=False, rich_markup_mode=None, no_args_is_help=True, epilog=EXAMPLES
+)
+app.command()(serve.serve)
+app.command()(people.key)
+app.command()(simulate.simulate)
+app.add_typer(codes.app, name="codes")
+app.add_typer(events.app, name="events")
+app.add_typer(webhooks.app, name="webhooks")
+app.add_typer(people.app, name="second-factor")
+
+
+@app.callback()
+def room(context: typer.Context) -> None:
+    """Open a waiting room, look after it, and try it with a crowd of numbers."""
+
+
+@app.command("open")
+def open_room(
+    context: typer.Context,
+    id: Id,
+    rate: Annotated[float, typer.Option(help="People who come in per second.")] = 10,
+    seats: Annotated[int, typer.Option(help="People inside, at most.")] = 1000,
+    line: Annotated[int, typer.Option(help="People in line, at most; 0 for any.")] = 50_000,
+    name: Annotated[str, typer.Option(help="What visitors see.")] = "",
+) -> None:
+    """Open a room, or set one up anew."""
+    options = RoomOptions(name=name, admission_rate=rate, max_active=seats, max_queue_size=line)
+
+    async def put(room: Room) -> Noted[int]:
+        before = await _settings(room)
+        version = await room.open(options)
+        return Noted(result=version, before=before, after=await _settings(room))
+
+    version = noted_in_the_room(context, id, "open", put)
+    typer.echo(f"{name_of(id)} is open, version {version}")
+
+
+@app.command()
+def status(context: typer.Context, id: Id, as_json: AsJson = False) -> None:
+    """Print how a room does."""
+
+    async def ask(room: Room) -> tuple[Pulse, dict[str, int]]:
+        return await room.pulse(), await room.statistics()
+
+    seen, hour = in_the_room(context, id, ask)
+    shown = {
+        "status": f"{seen.options.status}, {seen.phase}",
+        "waiting": seen.waiting,
+        "lanes": dict(zip(("normal", "elevated", "vip", "premium"), seen.lanes, strict=True)),
+        "before the start": seen.early,
+        "called": seen.called,
+        "missed": seen.late,
+        "inside": seen.inside,
+        "seats": seen.options.max_active,
+        "rate": seen.rate,
+        "called per second": seen.flow,
+        "model": seen.model.version,
+        "this hour": hour,
+    }
+    if as_json:
+        typer.echo(msgspec.json.encode(shown).decode())
+        return
+    for what, value in shown.items():
+        typer.echo(f"{what:<18} {_told(value)}")
+
+
+@app.command()
+def rate(
+    context: typer.Context,
+    id: Id,
+    per_second: Annotated[float, typer.Argument(min=0)],
+    ramp: Annotated[int, typer.Option(help="Seconds until it is reached.", min=0)] = 0,
+) -> None:
+    """Set how many come in per second."""
+
+    async def put(room: Room) -> int:
+        return await Control(room).set_rate(per_second, ramp_s=ramp)
+
+    change_the_room(context, id, "rate", put)
+    typer.echo(f"{per_second:g} per second" + (f" in {ramp} s" if ramp else ""))
+
+
+@app.command()
+def admit(context: typer.Context, id: Id, count: int) -> None:
+    """Call people in at once, whatever the rate says."""
+
+    async def call(room: Room) -> Noted[int]:
+        seen = await Admission(room).admit_now(count)
+        called = len(seen.called)
+        return Noted(result=called, after={"called": called, "waiting": seen.waiting})
+
+    typer.echo(f"{noted_in_the_room(context, id, 'admit', call):,} called in")
+
+
+@app.command()
+def tell(
+    context: typer.Context,
+    id: Id,
+    text: Annotated[str, typer.Argument(help="Empty to take the message away.")] = "",
+    language: Annotated[str, typer.Option()] = "en",
+) -> None:
+    """Show everybody in line a message."""
+
+    async def put(room: Room) -> int:
+        return await Control(room).tell({language: text} if text else {})
+
+    change_the_room(context, id, "message", put)
+    typer.echo("everybody in line reads it" if text else "no message")
+
+
+@app.command()
+def schedule(
+    context: typer.Context,
+    id: Id,
+    start: Annotated[datetime, typer.Argument(help="When it opens, for example 2030-01-01T10:00")],
+    by_lot: Annotated[bool, typer.Option(help="Draw lots instead of first come.")] = False,
+) -> None:
+    """Let people gather before the room opens."""
+
+    async def put(room: Room) -> str | None:
+        await Control(room).schedule(round(start.timestamp() * 1000))
+        return await Lottery(room).announce() if by_lot else None
+
+    commitment = change_the_room(context, id, "schedule", put)
+    typer.echo(f"opens at {start.isoformat()}")
+    if commitment:
+        typer.echo(f"commitment {commitment}")
+
+
+@app.command()
+def draw(
+    context: typer.Context,
+    id: Id,
+    beacon: Annotated[str, typer.Option(help="Something public that nobody knew before.")] = "",
+) -> None:
+    """Put those who gathered in line, and open the room."""
+
+    async def put(room: Room) -> int:
+        return await Lottery(room).draw(beacon=beacon)
+
+    typer.echo(f"{change_the_room(context, id, 'draw', put):,} drawn")
+
+
+@app.command()
+def proof(
+    context: typer.Context,
+    id: Id,
+    file: Annotated[Path, typer.Argument(help="Where to write it.")],
+) -> None:
+    """Write down what anybody needs to check the draw."""
+
+    async def ask(room: Room) -> tuple[Proof, list[str]]:
+        draws = Lottery(room)
+        ids: list[str] = []
+        while page := await draws.drawn(len(ids)):
+            ids += page
+        return await draws.proof(), ids
+
+    found, ids = in_the_room(context, id, ask)
+    file.write_bytes(msgspec.json.encode({"proof": found, "drawn": ids}))
+    typer.echo(f"{len(ids):,} ids in {file}")
+
+
+@app.command()
+def check(file: Path) -> None:
+    """Draw again from a written proof, and say whether the order is the same."""
+    kept = msgspec.json.decode(file.read_bytes())
+    lottery.verify(msgspec.convert(kept["proof"], Proof), kept["drawn"])
+    typer.echo(f"{len(kept['drawn']):,} drawn as the seed says")
+
+
+def _steering(word: str, help: str, done: str, *, action: str = "") -> None:
+    def command(context: typer.Context, id: Id) -> None:
+        async def put(room: Room) -> int:
+            return await getattr(Control(room), word.replace("-", "_"))()
+
+        change_the_room(context, id, action or word, put)
+        typer.echo(done)
+
+    app.command(word, help=help)(command)
+
+
+_steering("pause", "Call nobody in; everybody keeps their place.", "paused")
+_steering("resume", "Call people in again.", "resumed")
+_steering("queue-all", "Put everybody in line, as an emergency.", "everybody waits")
+_steering("drain", "Let the line in, and nobody join it.", "draining")
+_steering("shut", "End it.", "closed", action="close")
+
+
+async def _settings(room: Room) -> dict[str, str] | None:
+    try:
+        return (await room.pulse()).fields
+    except NotFound:
+        return None
+
+
+def _told(value: Any) -> str:
+    match value:
+        case None:
+            return "not known yet"
+        case dict():
+            pairs = cast("dict[str, int]", value).items()
+            return ", ".join(f"{name} {count:,}" for name, count in pairs) or "nothing yet"
+        case int() | float():
+            return f"{value:,g}" if isinstance(value, float) else f"{value:,}"
+        case _:
+            return str(value)

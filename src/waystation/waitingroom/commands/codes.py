@@ -1,0 +1,91 @@
+"""`waystation room codes`: short texts that open a lane."""
+
+import random
+import time
+from typing import Annotated
+
+import msgspec
+import typer
+
+from waystation.core.errors import InvalidOption, NotFound
+from waystation.waitingroom.codes import Batch, Codes
+from waystation.waitingroom.commands.reach import AsJson, Id, Noted, in_the_room, noted_in_the_room
+from waystation.waitingroom.http.visitors.status import instant
+from waystation.waitingroom.room import Room
+from waystation.waitingroom.visitor import Lane
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="BATCH", help="The name they are found by.")]
+
+
+@app.callback()
+def codes() -> None:
+    """Hand out access codes, see who came with them, take them back."""
+
+
+@app.command()
+def make(
+    context: typer.Context,
+    id: Id,
+    batch: Name,
+    count: Annotated[int, typer.Option(help="How many.", min=1)] = 1,
+    lane: Annotated[str, typer.Option(help="normal, elevated, vip or premium.")] = "normal",
+    uses: Annotated[int, typer.Option(help="Visitors that each lets in.", min=1)] = 1,
+    minutes: Annotated[
+        float, typer.Option(help="How long they count; 0 for until they are taken back.", min=0)
+    ] = 0,
+) -> None:
+    """Make codes and print them, one to a line; they are shown this once."""
+    wanted = _lane(lane)
+    expires_s = round(time.time() + minutes * 60) if minutes else 0
+
+    async def put(room: Room) -> Noted[list[str]]:
+        made = await Codes(room).make(
+            batch, count, bits=random.SystemRandom(), lane=wanted, uses=uses, expires_s=expires_s
+        )
+        after = {"batch": batch, "count": count, "lane": int(wanted), "uses": uses}
+        return Noted(result=made, after=after)
+
+    for code in noted_in_the_room(context, id, "make-codes", put):
+        typer.echo(code)
+
+
+@app.command("list")
+def list_batches(context: typer.Context, id: Id, as_json: AsJson = False) -> None:
+    """Print the batches, and how many came with their codes."""
+
+    async def ask(room: Room) -> list[Batch]:
+        await room.pulse()
+        return await Codes(room).batches()
+
+    found = in_the_room(context, id, ask)
+    if as_json:
+        typer.echo(msgspec.json.encode(found).decode())
+        return
+    for each in found:
+        until = f"until {instant(each.expires_s * 1000)}" if each.expires_s else "for good"
+        used = f"{each.used:,} of {each.codes * each.uses:,} used"
+        typer.echo(f"{each.batch:<24} {each.lane.name.lower():<9} {used}, {until}")
+
+
+@app.command()
+def revoke(context: typer.Context, id: Id, batch: Name) -> None:
+    """Let the codes of a batch open nothing any more."""
+
+    async def take(room: Room) -> Noted[int]:
+        gone = await Codes(room).revoke(batch)
+        if not gone:
+            raise NotFound(f"there is no batch {batch} in {id}")
+        return Noted(result=gone, before=batch)
+
+    gone = noted_in_the_room(context, id, "revoke-codes", take)
+    typer.echo(f"{gone:,} codes open nothing any more")
+
+
+def _lane(name: str) -> Lane:
+    try:
+        return Lane[name.upper()]
+    except KeyError:
+        names = ", ".join(each.name.lower() for each in Lane)
+        raise InvalidOption(f"lane must be one of {names}, got {name!r}") from None

@@ -1,0 +1,100 @@
+"""`waystation room events`: what is planned for a room."""
+
+import secrets
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from waystation.waitingroom.commands.reach import AsJson, Id, Noted, in_the_room, noted_in_the_room
+from waystation.waitingroom.http.visitors.status import instant
+from waystation.waitingroom.room import Room
+from waystation.waitingroom.schedule import CURRENT, Event, Schedule, changes_of
+from waystation.waitingroom.visitor import new_id
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+
+
+@app.callback()
+def events() -> None:
+    """Plan events that open a room, change it while they last, and end."""
+
+
+@app.command()
+def plan(
+    context: typer.Context,
+    id: Id,
+    start: Annotated[datetime, typer.Argument(help="For example 2030-01-01T10:00")],
+    end: Annotated[datetime, typer.Argument(help="When all is as before.")],
+    name: Annotated[str, typer.Option(help="What operators call it.")] = "",
+    gather: Annotated[datetime | None, typer.Option(help="From when people may gather.")] = None,
+    by_lot: Annotated[bool, typer.Option(help="Draw lots among those who gathered.")] = False,
+    rate: Annotated[
+        float | None, typer.Option(help="People who come in per second while it lasts.", min=0)
+    ] = None,
+    seats: Annotated[
+        int | None, typer.Option(help="People inside at most while it lasts.", min=0)
+    ] = None,
+) -> None:
+    """Plan an event and print its id; no two may overlap."""
+    asked = {"admission_rate": rate, "max_active": seats}
+    settings = {field: value for field, value in asked.items() if value is not None}
+
+    async def put(room: Room) -> Noted[str]:
+        options = (await room.pulse()).options
+        event = Event(
+            id=new_id(secrets.SystemRandom()),
+            name=name,
+            starts_ms=_millis(start),
+            ends_ms=_millis(end),
+            gathers_ms=None if gather is None else _millis(gather),
+            by_lot=by_lot,
+            changes=changes_of(options, options.changed(**settings)),
+        )
+        await Schedule(room).plan(event)
+        return Noted(result=event.id, after=msgspec.to_builtins(event))
+
+    typer.echo(noted_in_the_room(context, id, "plan-event", put))
+
+
+@app.command("list")
+def list_events(context: typer.Context, id: Id, as_json: AsJson = False) -> None:
+    """Print what is planned, the next first."""
+
+    async def ask(room: Room) -> tuple[list[Event], str]:
+        return await Schedule(room).planned(), (await room.pulse()).fields.get(CURRENT, "")
+
+    found, current = in_the_room(context, id, ask)
+    if as_json:
+        told: list[dict[str, Any]] = [
+            {**msgspec.to_builtins(each), "on": each.id == current} for each in found
+        ]
+        typer.echo(msgspec.json.encode(told).decode())
+        return
+    for each in found:
+        gathers = "" if each.gathers_ms is None else f", gathers from {instant(each.gathers_ms)}"
+        lots = ", by lot" if each.by_lot else ""
+        on = ", on now" if each.id == current else ""
+        when = f"{instant(each.starts_ms)} to {instant(each.ends_ms)}"
+        typer.echo(f"{each.id}  {when}{gathers}{lots}{on}  {each.name}".rstrip())
+
+
+@app.command()
+def cancel(
+    context: typer.Context,
+    id: Id,
+    event: Annotated[str, typer.Argument(help="The id that `plan` printed.")],
+) -> None:
+    """Call an event off, or end one that is on."""
+
+    async def put(room: Room) -> Noted[None]:
+        await Schedule(room).cancel(event)
+        return Noted(result=None, before=event)
+
+    noted_in_the_room(context, id, "cancel-event", put)
+    typer.echo("called off")
+
+
+def _millis(at: datetime) -> int:
+    return round(at.timestamp() * 1000)

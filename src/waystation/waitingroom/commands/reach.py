@@ -1,0 +1,108 @@
+"""How the commands of `waystation room` reach their room, and how it is written down who did."""
+
+import asyncio
+import getpass
+import os
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, Generic, TypeVar
+
+import msgspec
+import typer
+
+from waystation.core.app import compose
+from waystation.core.app.loading import loaded
+from waystation.core.app.settings import StoreSettings
+from waystation.core.clock import SystemClock
+from waystation.core.errors import InvalidOption
+from waystation.core.store.connection import Store
+from waystation.waitingroom.http.admin.context import what_changed
+from waystation.waitingroom.http.operators.operators import Operator, Operators, Role
+from waystation.waitingroom.redis.keys import name_of, room_id
+from waystation.waitingroom.room import Room
+from waystation.waitingroom.rooms import is_name
+
+T = TypeVar("T")
+
+Id = Annotated[str, typer.Argument(help="The room's name.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+class Noted(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """What came of a step, and what the audit says about it."""
+
+    result: T
+    before: Any = None
+    after: Any = None
+
+
+def in_the_store(context: typer.Context, step: Callable[[Store], Coroutine[Any, Any, T]]) -> T:
+    """Connect, take the step, and give back what came of it."""
+    settings = loaded(context)
+
+    async def run() -> T:
+        async with compose.store(settings[StoreSettings]) as store:
+            return await step(store)
+
+    return asyncio.run(run())
+
+
+def in_the_room(
+    context: typer.Context, id: str, step: Callable[[Room], Coroutine[Any, Any, T]]
+) -> T:
+    """Look into a room."""
+    _require_name(id)
+    return in_the_store(context, lambda store: step(Room(store, id)))
+
+
+def noted_in_the_room(
+    context: typer.Context,
+    id: str,
+    action: str,
+    step: Callable[[Room], Coroutine[Any, Any, Noted[T]]],
+) -> T:
+    """Do something to a room, and write down that it was done from a shell."""
+    _require_name(id)
+
+    async def take(store: Store) -> T:
+        noted = await step(Room(store, id))
+        await note(store, action, id, before=noted.before, after=noted.after)
+        return noted.result
+
+    return in_the_store(context, take)
+
+
+def change_the_room(
+    context: typer.Context, id: str, action: str, step: Callable[[Room], Coroutine[Any, Any, T]]
+) -> T:
+    """Change how a room is set up, and write down what was there before."""
+
+    async def take(room: Room) -> Noted[T]:
+        before = await room.pulse()
+        result = await step(room)
+        was, now = what_changed(before, await room.pulse())
+        return Noted(result=result, before=was, after=now)
+
+    return noted_in_the_room(context, id, action, take)
+
+
+async def note(
+    store: Store, action: str, id: str = "", *, before: Any = None, after: Any = None
+) -> None:
+    """Write down what somebody did who needs no key, because they reach the store itself."""
+    name = f"{_user()} in a shell on {socket.gethostname()}"
+    who = Operator(name=name, role=Role.ADMIN)
+    operators = Operators(store, SystemClock())
+    await operators.note(who, action, name_of(id), before=before, after=after)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a number that nobody gave a name
+        return f"user {os.getuid()}"
+
+
+def _require_name(id: str) -> None:
+    if not is_name(name_of(id)) or id not in (name_of(id), room_id(id)):
+        raise InvalidOption(f"a room's name must be 1 to 64 of A-Z a-z 0-9 _ . -, got {id!r}")

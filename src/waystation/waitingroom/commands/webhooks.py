@@ -1,0 +1,91 @@
+"""`waystation room webhooks`: who is told what happens in a room."""
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from waystation.core.app.loading import loaded
+from waystation.waitingroom.commands.reach import AsJson, Id, Noted, in_the_room, noted_in_the_room
+from waystation.waitingroom.http.framework.addresses import networks
+from waystation.waitingroom.http.webhooks import delivery as outside
+from waystation.waitingroom.http.webhooks.hooks import Hook, Hooks, State
+from waystation.waitingroom.room import Room
+from waystation.waitingroom.settings import RoomSettings
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+
+
+@app.callback()
+def webhooks() -> None:
+    """Tell other programs what happens in a room."""
+
+
+@app.command()
+def add(
+    context: typer.Context,
+    id: Id,
+    url: Annotated[str, typer.Argument(help="Where deliveries go.")],
+    event: Annotated[
+        list[str] | None, typer.Option(help="Tell this, such as admitted; nothing for everything.")
+    ] = None,
+) -> None:
+    """Tell somebody from now on; the secret that deliveries are signed with is shown this once."""
+    inside = networks(loaded(context)[RoomSettings].webhook_networks)
+    address = outside.checked(url, inside)
+
+    async def put(room: Room) -> Noted[Hook]:
+        await room.pulse()
+        made = await Hooks(room).add(address, event or [])
+        after = {"id": made.id, "url": made.url, "events": made.events}
+        return Noted(result=made, after=after)
+
+    hook = noted_in_the_room(context, id, "add-webhook", put)
+    typer.echo(f"id      {hook.id}")
+    typer.echo(f"events  {', '.join(hook.events)}")
+    typer.echo(f"secret  {hook.secret}")
+
+
+@app.command("list")
+def list_hooks(context: typer.Context, id: Id, as_json: AsJson = False) -> None:
+    """Print who is told, and how that goes; secrets are not shown again."""
+
+    async def ask(room: Room) -> list[tuple[Hook, State]]:
+        await room.pulse()
+        hooks = Hooks(room)
+        return [(each, await hooks.state(each.id)) for each in await hooks.every()]
+
+    found = in_the_room(context, id, ask)
+    if as_json:
+        told = [
+            {
+                "id": hook.id,
+                "url": hook.url,
+                "events": hook.events,
+                "delivered": state.delivered,
+                "failures": state.failures,
+                "last_error": state.last_error,
+            }
+            for hook, state in found
+        ]
+        typer.echo(msgspec.json.encode(told).decode())
+        return
+    for hook, state in found:
+        wrong = f", {state.failures:,} failures: {state.last_error}" if state.failures else ""
+        typer.echo(f"{hook.id}  {hook.url}  {state.delivered:,} delivered{wrong}")
+
+
+@app.command()
+def remove(
+    context: typer.Context,
+    id: Id,
+    hook: Annotated[str, typer.Argument(help="The id that `add` printed.")],
+) -> None:
+    """Tell somebody nothing any more."""
+
+    async def put(room: Room) -> Noted[None]:
+        await Hooks(room).remove(hook)
+        return Noted(result=None, before=hook)
+
+    noted_in_the_room(context, id, "remove-webhook", put)
+    typer.echo("told nothing any more")

@@ -1,0 +1,108 @@
+"""The settings of the waiting room's doors made into running things."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from waystation.core.errors import InvalidOption, InvalidSetting
+from waystation.core.runtime.loop import Loop
+from waystation.core.store.connection import Store
+from waystation.core.telemetry.metrics import Metrics
+from waystation.waitingroom.http.app import App
+from waystation.waitingroom.http.context import Desk, DeskOptions
+from waystation.waitingroom.http.operators.oidc.options import Grant, OidcOptions
+from waystation.waitingroom.http.operators.oidc.provider import Provider
+from waystation.waitingroom.http.operators.operators import Role
+from waystation.waitingroom.http.server import serving
+from waystation.waitingroom.http.webhooks.dispatcher import courier_of
+from waystation.waitingroom.maintenance import Care
+from waystation.waitingroom.metrics import RoomMetrics
+from waystation.waitingroom.rooms import Rooms
+from waystation.waitingroom.settings import OidcSettings, RoomSettings
+from waystation.waitingroom.signing.keyfile import KeyFile
+from waystation.waitingroom.signing.tokens import Keyring
+
+KEYS_EVERY_S = 5.0
+"""How often a process looks whether another has changed the signing keys."""
+
+
+@asynccontextmanager
+async def doors(
+    settings: RoomSettings, store: Store, *, metrics: Metrics | None = None
+) -> AsyncGenerator[App]:
+    """Answer requests and look after all rooms for as long as the block runs."""
+    numbers = RoomMetrics(metrics)
+    rooms = Rooms(store)
+    file = KeyFile(settings.keys_file)
+    given = settings.keys
+    keys = file.read() if given is None else Keyring.from_json(given.get_secret_value())
+    desk = Desk(rooms, keys, desk_options(settings), metrics=numbers)
+    oidc = oidc_options(settings.oidc)
+    courier = courier_of(desk)
+
+    async def look_at_keys() -> None:
+        """Take over the keys that another process has changed."""
+        if given is None and (changed := await asyncio.to_thread(file.changed)):
+            desk.adopt(changed)
+
+    beside = (Loop(courier.carry, every_s=1.0), Loop(look_at_keys, every_s=KEYS_EVERY_S))
+    async with Care(rooms, numbers, beside=beside) as care:
+        app = App(
+            desk,
+            care=care,
+            courier=courier,
+            keys=file if given is None else None,
+            provider=Provider(oidc, desk.clock) if oidc else None,
+        )
+        try:
+            async with serving(app, host=settings.host, port=settings.port):
+                yield app
+        except OSError as error:
+            raise InvalidSetting(f"room.port wants a free port: {error}") from error
+
+
+def desk_options(settings: RoomSettings) -> DeskOptions:
+    """How the doors behave."""
+    return DeskOptions(
+        issuer=settings.issuer,
+        secure_cookies=settings.secure_cookies,
+        trusted_proxies=settings.trusted_proxies,
+        webhook_networks=settings.webhook_networks,
+        poll_floor_ms=round(settings.poll_floor * 1000),
+        front=settings.front,
+    )
+
+
+def oidc_options(settings: OidcSettings) -> OidcOptions | None:
+    """The identity provider that operators may sign in with, if one is set up."""
+    if not settings.is_set:
+        return None
+    try:
+        return OidcOptions(
+            issuer=settings.issuer,
+            client_id=settings.client_id,
+            client_secret=_client_secret(settings),
+            public_url=settings.public_url,
+            scopes=settings.scopes,
+            claim=settings.claim,
+            grants={
+                group: Grant(role=Role(each.role), queues=each.rooms)
+                for group, each in settings.grants.items()
+            },
+        )
+    except InvalidOption as error:
+        raise InvalidSetting(f"room.oidc: {error}") from error
+
+
+def _client_secret(settings: OidcSettings) -> str:
+    file, given = settings.client_secret_file, settings.client_secret
+    try:
+        secret = file.read_text().strip() if file else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidSetting(
+            f"room.oidc.client_secret_file wants a file that can be read, got {file} ({error})"
+        ) from error
+    secret = secret or (given.get_secret_value() if given else "")
+    if not secret:
+        raise InvalidSetting("room.oidc wants a secret, got an empty one")
+    return secret
