@@ -1,4 +1,4 @@
-"""What `make check` checks, so that `make test` needs no second command."""
+"""The checkers of `make check`, so that `make test` needs no second command."""
 
 import os
 import subprocess

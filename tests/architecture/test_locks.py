@@ -1,4 +1,4 @@
-"""What is committed serves every machine: pinned by hash, naming no place of one."""
+"""Committed files serve every machine: packages pinned by hash, no path or host of one machine."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What holds for every module of the product."""
+"""Rules that hold for every module of the product."""
 
 import ast
 from pathlib import Path
@@ -21,22 +21,22 @@ def test_a_module_says_what_it_is_for(file: Path) -> None:
     assert words.split("\n\n")[0].rstrip().endswith((".", ":")), "wanted a whole sentence"
 
 
-def test_every_script_has_a_door() -> None:
+def test_every_script_has_a_function() -> None:
     import_everything()
-    doors = {door.script.where for door in LuaScript.every}
+    declared = {script.script.where for script in LuaScript.every}
     scripts = {
         file.relative_to(SOURCE.parent).as_posix()
         for file in SOURCE.rglob("*.lua")
         if file.parent.name != "shared"
     }
-    assert sorted(scripts - doors) == []
+    assert sorted(scripts - declared) == []
 
 
 def test_every_script_is_well_formed() -> None:
     import_everything()
-    for door in LuaScript.every:
-        if door.script.package.startswith("waystation."):
-            door.script.check()
+    for each in LuaScript.every:
+        if each.script.package.startswith("waystation."):
+            each.script.check()
 
 
 def test_files_are_short_enough_to_read() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.architecture.test_front_door import targets
+from tests.architecture.test_readme import targets
 from tests.support.project import ROOT, tracked
 from tools import bootstrap
 from waystation import __version__

@@ -1,4 +1,4 @@
-"""What a newcomer meets first: the README, the Makefile, the pages."""
+"""The first things that a newcomer meets: README, Makefile, links between pages."""
 
 import re
 import subprocess
