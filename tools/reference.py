@@ -15,7 +15,7 @@ from waystation.core.errors import WaystationError
 from waystation.core.store.keyspace import Keyspace
 from waystation.core.telemetry import metrics
 from waystation.pipeline import tables
-from waystation.pipeline.products import LINES, tables_of_all_lines
+from waystation.pipeline.products import PRODUCTS, product_tables
 from waystation.pipeline.silver.steps import STEPS
 from waystation.pipeline.sources.columns import ROWS as EVENT_ROWS
 from waystation.pipeline.sources.jobs import ReadOptions, WriteOptions
@@ -80,7 +80,7 @@ def keys() -> str:
 
 def history_tables() -> str:
     """Every table of the history, by how far it is from what was told."""
-    known = (*tables.every(), STEPS, *tables_of_all_lines())
+    known = (*tables.every(), STEPS, *product_tables())
     order = list(tables.Layer)
     parts = [
         f"## {table.layer} {table.name}\n\nHolds {table.meaning}. "
@@ -103,9 +103,9 @@ def history_tables() -> str:
 def data_sources() -> str:
     """Every option of the data sources that Spark programs can use."""
     line_columns = [
-        (f"`{name}`", ", ".join(f"`{each}`" for each in facts.entrance.columns))
-        for name, facts in LINES.items()
-        if facts.entrance is not None
+        (f"`{name}`", ", ".join(f"`{each}`" for each in facts.encoder.columns))
+        for name, facts in PRODUCTS.items()
+        if facts.encoder is not None
     ]
     return _page(
         "Data sources",

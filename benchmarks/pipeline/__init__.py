@@ -4,12 +4,12 @@ from benchmarks.pipeline import enqueue, events
 from benchmarks.report import Report
 from waystation.core.store import embedded
 from waystation.pipeline.spark.session import SessionOptions
-from waystation.pipeline.spark.startup import started
+from waystation.pipeline.spark.startup import start_session
 
 
 def run() -> list[Report]:
     """Everything in one interleaved run, on one server and in one Spark session."""
-    spark = started(SessionOptions(master="local[2]", conf={"spark.log.level": "OFF"}))
+    spark = start_session(SessionOptions(master="local[2]", conf={"spark.log.level": "OFF"}))
     try:
         with embedded.ephemeral() as server:
             return [*events.reports(spark, server.url), enqueue.report(spark, server.url)]

@@ -14,9 +14,8 @@ from benchmarks.pipeline.told import QUEUES, fill
 from benchmarks.report import Report, Row
 from benchmarks.turns import TIMES, medians
 from waystation.pipeline.bronze import ingest
-from waystation.pipeline.sources.offsets import Place, Stretch, Told
-from waystation.pipeline.sources.redis_streams import rows_of
-from waystation.pipeline.sources.walking import end_of
+from waystation.pipeline.sources.offsets import EventStream, Offset, StreamRange
+from waystation.pipeline.sources.redis_streams import end_of, rows_of
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pq
 from waystation.pipeline.storage.parts import PartWriter
@@ -69,7 +68,7 @@ def reports(spark: SparkSession, url: str) -> list[Report]:
 def _spark(spark: SparkSession, url: str, many: int) -> float:
     with tempfile.TemporaryDirectory() as root:
         began = time.perf_counter()
-        ingest.follow(spark, root, url=url).finish()
+        ingest.start(spark, root, url=url).finish()
         took = time.perf_counter() - began
         assert delta.read(spark, root, EVENTS).count() == many
     return many / took
@@ -79,12 +78,12 @@ def _tuned(client: Redis, many: int) -> float:
     """The same columns and files, without Spark in between."""
     with tempfile.TemporaryDirectory() as root:
         began = time.perf_counter()
-        with PartWriter(EVENTS.place(root), EVENTS.schema, EVENTS.partitions) as writer:
+        with PartWriter(EVENTS.path(root), EVENTS.schema, EVENTS.partitions) as writer:
             for queue in range(QUEUES):
                 stream = f"bull:q{queue}:events"
                 end = end_of(client, stream)
                 assert end is not None
-                stretch = Stretch(Told("bullmq", f"q{queue}", stream), Place(), end)
+                stretch = StreamRange(EventStream("bullmq", f"q{queue}", stream), Offset(), end)
                 for batch in rows_of(client, stretch, page=1000, accounts=False):
                     writer.write(batch.select(EVENTS.names))
         took = time.perf_counter() - began

@@ -23,9 +23,9 @@ from benchmarks.report import Report, Row
 from benchmarks.turns import TIMES
 from waystation.pipeline.gold.hourly import hourly
 from waystation.pipeline.silver.attempts import attempts, rows
-from waystation.pipeline.silver.steps import lived, steps
+from waystation.pipeline.silver.steps import steps, with_lives
 from waystation.pipeline.spark.session import PREFERRED, SessionOptions
-from waystation.pipeline.spark.startup import started
+from waystation.pipeline.spark.startup import start_session
 from waystation.pipeline.tables import EVENTS
 
 SIZES = tuple(int(size) for size in os.environ.get("FOLD_EVENTS", "1000000,10000000").split(","))
@@ -58,7 +58,7 @@ def _measured(size: int) -> Measured:
 
 def _in_turn(folder: str) -> Measured:
     files, ours, theirs = (f"{folder}/{name}" for name in ("events", "spark", "duck"))
-    spark = started(SessionOptions(master="local[2]", conf={"spark.log.level": "OFF"}))
+    spark = start_session(SessionOptions(master="local[2]", conf={"spark.log.level": "OFF"}))
     spark_s: list[float] = []
     beside: list[duck.Folded] = []
     with PeakMemory() as memory:
@@ -80,7 +80,7 @@ def _in_turn(folder: str) -> Measured:
 def _fold(spark: SparkSession, files: str, out: str) -> float:
     began = time.perf_counter()
     moves = steps(spark.read.schema(EVENTS.schema).parquet(files))
-    tried = rows(attempts(lived(moves)))
+    tried = rows(attempts(with_lives(moves)))
     tried.write.mode("overwrite").parquet(f"{out}/attempts")
     kept = spark.read.schema(tried.schema).parquet(f"{out}/attempts")
     hourly(moves, kept).write.mode("overwrite").parquet(f"{out}/hourly")

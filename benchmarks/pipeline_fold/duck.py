@@ -12,7 +12,7 @@ import duckdb
 import msgspec
 
 from waystation.pipeline.silver.attempts import OUTCOMES
-from waystation.pipeline.silver.fingerprints import BLANKS, LONGEST, NAMES_A_CLASS
+from waystation.pipeline.silver.fingerprints import LONGEST, MASKS, NAMES_A_CLASS
 from waystation.pipeline.silver.steps import MOVES, READY
 from waystation.pipeline.tables import ATTEMPTS, HOURLY
 
@@ -25,7 +25,7 @@ where line <> 'waitingroom' and subject <> '' and event in {moves}
 """
 
 _ATTEMPTS = """
-with lived as (
+with with_lives as (
     select * exclude (attempt), event = 'active' as takes, takes or birth as another,
            sum(takes::int) over so_far as taken
     from steps
@@ -50,7 +50,7 @@ with lived as (
            lead(case when another or _corrupt is not null
                 then {{'is': case when not another then _corrupt end}} end ignore nulls)
                over turn as odd
-    from lived
+    from with_lives
     window turn as (partition by line, queue, subject order by told_at, seq),
            so_far as (partition by line, queue, subject order by told_at, seq
                       rows unbounded preceding)
@@ -148,7 +148,9 @@ def _connected() -> Generator[duckdb.DuckDBPyConnection]:
 
 def _attempts() -> str:
     # RE2 cannot look around; of the made-up reasons none needs it.
-    patterns = [(re.sub(r"\(\?<?[=!][^)]*\)", "", each.pattern), each.stand_in) for each in BLANKS]
+    patterns = [
+        (re.sub(r"\(\?<?[=!][^)]*\)", "", each.pattern), each.replacement) for each in MASKS
+    ]
     signature = reduce(
         lambda text, blank: f"regexp_replace({text}, {_text(blank[0])}, {_text(blank[1])}, 'g')",
         patterns,

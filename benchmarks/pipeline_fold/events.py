@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from waystation.pipeline.spark.session import SessionOptions
-from waystation.pipeline.spark.startup import started
+from waystation.pipeline.spark.startup import start_session
 from waystation.pipeline.tables import EVENTS
 
 EVENTS_A_JOB = 5
@@ -17,7 +17,7 @@ _AGAIN = [*_TAKEN, "delayed", "retry", "waiting", "active"]
 
 def write(files: str, many: int) -> None:
     """Leave about so many events in a folder."""
-    spark = started(SessionOptions(master="local[2]", conf={"spark.log.level": "OFF"}))
+    spark = start_session(SessionOptions(master="local[2]", conf={"spark.log.level": "OFF"}))
     _told(spark, many // EVENTS_A_JOB).write.parquet(files)
     spark.stop()
 

@@ -11,11 +11,12 @@ from examples.ticket_sale.crew import at_work
 from examples.ticket_sale.stage import Show, Stage
 from waystation.bullmq import Backoff, JobOptions, Queue
 from waystation.core.store import embedded
+from waystation.pipeline import runner
 from waystation.pipeline.history import History
-from waystation.pipeline.report.console import shown
-from waystation.pipeline.report.facts import Facts, QueueFacts, gather
-from waystation.pipeline.report.page import page
-from waystation.pipeline.run import RunOptions, make_room, once
+from waystation.pipeline.reports.console import console_report
+from waystation.pipeline.reports.facts import QueueReport, Report, report
+from waystation.pipeline.reports.page import html_report
+from waystation.pipeline.runner import RunOptions, raise_stream_limits
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.spark import session, startup
 
@@ -30,10 +31,10 @@ OPTIONS = JobOptions(attempts=10, backoff=Backoff.exponential(50, jitter=0.5))
 async def run(stage: Stage) -> Account:
     """Sell once more, let Spark read what was told, and give its account."""
     with embedded.ephemeral() as server, tempfile.TemporaryDirectory() as folder:
-        await asyncio.to_thread(make_room, EventOptions(url=server.url, queues=QUEUE))
+        await asyncio.to_thread(raise_stream_limits, EventOptions(url=server.url, queues=QUEUE))
         stage.say(f"{PURCHASES:,} more purchases; one of the two cashiers is killed again.")
         stage.say("Meanwhile Spark starts; a Java machine takes its time.")
-        starting = asyncio.create_task(asyncio.to_thread(startup.started, _session()))
+        starting = asyncio.create_task(asyncio.to_thread(startup.start_session, _session()))
         await _sell(stage, server.url)
         spark = await starting
         try:
@@ -42,7 +43,7 @@ async def run(stage: Stage) -> Account:
             facts = await asyncio.to_thread(_closed_books, stage, history, server.url)
         finally:
             await asyncio.to_thread(spark.stop)
-    stage.show(shown(facts))
+    stage.show(console_report(facts))
     return _account(facts)
 
 
@@ -81,10 +82,10 @@ def _session() -> session.SessionOptions:
     )
 
 
-def _closed_books(stage: Stage, history: History, url: str) -> Facts:
-    once(history, RunOptions(events=EventOptions(url=url)), _Told(stage))
-    facts = gather(History(history.spark, history.root), dt.datetime.now(dt.UTC))
-    PAGE.write_text(page(facts))
+def _closed_books(stage: Stage, history: History, url: str) -> Report:
+    runner.run(history, RunOptions(events=EventOptions(url=url)), _Told(stage))
+    facts = report(History(history.spark, history.root), dt.datetime.now(dt.UTC))
+    PAGE.write_text(html_report(facts))
     return facts
 
 
@@ -101,7 +102,7 @@ class _Told:
         pass
 
 
-def _account(facts: Facts) -> Account:
+def _account(facts: Report) -> Account:
     (queue,) = facts.queues
     return Account(
         title=TITLE,
@@ -119,7 +120,7 @@ def _account(facts: Facts) -> Account:
     )
 
 
-def _silent(queue: QueueFacts) -> str:
+def _silent(queue: QueueReport) -> str:
     return (
         f"{queue.stalled} attempts ended in silence when Ada was killed; "
         "each was followed by another."

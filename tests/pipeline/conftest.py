@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from redis import Redis
 
-from waystation.pipeline.spark.session import SessionOptions, build
+from waystation.pipeline.spark.session import SessionOptions, build_session
 
 JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=256m"
 """What lets Java start fast."""
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     """The session that all tests share."""
     logging.getLogger("py4j").setLevel(logging.ERROR)
-    session = build(SMALL)
+    session = build_session(SMALL)
     yield session
     session.stop()
 

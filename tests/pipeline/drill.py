@@ -24,9 +24,9 @@ from waystation.files.producer import ProducerOptions
 from waystation.pipeline.bronze import ingest
 from waystation.pipeline.bronze.sink import BronzeOptions, BronzeSink, BronzeStream
 from waystation.pipeline.file_scan import scan
-from waystation.pipeline.file_scan.listing import Rules
+from waystation.pipeline.file_scan.listing import ScanRules
 from waystation.pipeline.options import parse
-from waystation.pipeline.spark.session import SessionOptions, build
+from waystation.pipeline.spark.session import SessionOptions, build_session
 
 PROJECT = Path(__file__).parents[2]
 URL = "WAYSTATION_STORE__URL"
@@ -134,7 +134,9 @@ class DyingStream(BronzeStream):
 def session() -> SparkSession:
     # A task may fail three times, as on a cluster.
     os.environ[GROUP] = str(os.getpgid(0))
-    spark = build(SessionOptions(master="local[2,4]", shuffle_partitions=2, conf=SMALL.conf))
+    spark = build_session(
+        SessionOptions(master="local[2,4]", shuffle_partitions=2, conf=SMALL.conf)
+    )
     if os.environ[DIES]:
         spark.dataSource.register(DyingSink)
     return spark
@@ -142,7 +144,7 @@ def session() -> SparkSession:
 
 def follow(root: str) -> None:
     """Keep what is told, in small batches, for as long as it lives."""
-    ingest.follow(session(), root, every="0 seconds", perTrigger="1000").finish()
+    ingest.start(session(), root, every="0 seconds", perTrigger="1000").finish()
 
 
 def plant(tree: Path) -> int:
@@ -157,8 +159,8 @@ def plant(tree: Path) -> int:
 
 def scan_tree(spark: SparkSession, tree: str, url: str) -> None:
     """Put a tree in line."""
-    rules = Rules(url=url, producer=ProducerOptions(scan=ScanOptions(scan_dir=tree)))
-    scan.tree(spark, rules)
+    rules = ScanRules(url=url, producer=ProducerOptions(scan=ScanOptions(scan_dir=tree)))
+    scan.scan_tree(spark, rules)
 
 
 def enqueue(spark: SparkSession, batch: str, url: str) -> None:

@@ -8,7 +8,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from redis import Redis
 
 from waystation.core.events import from_entry
-from waystation.pipeline.sources.following import EventsStream
+from waystation.pipeline.sources.events import EventsStream
 from waystation.pipeline.sources.streams import EventOptions
 
 

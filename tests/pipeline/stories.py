@@ -12,7 +12,7 @@ from waystation.pipeline.tables import EVENTS
 START = dt.datetime(2026, 3, 1, 22, 40, tzinfo=dt.UTC)
 
 
-class Told(NamedTuple):
+class StoryEvent(NamedTuple):
     """One event before it has its place in a stream."""
 
     at_ms: int
@@ -24,7 +24,7 @@ class Told(NamedTuple):
     fields: Mapping[str, str] = {}
 
 
-def told_about(dice: random.Random, jobs: int, *, queues: int = 2) -> list[Told]:
+def told_about(dice: random.Random, jobs: int, *, queues: int = 2) -> list[StoryEvent]:
     """What is told about some jobs, each queue in the order of its stream."""
     told = [
         each
@@ -34,7 +34,7 @@ def told_about(dice: random.Random, jobs: int, *, queues: int = 2) -> list[Told]
     return sorted(told, key=lambda each: (each.at_ms, each.queue))
 
 
-def rows(told: list[Told]) -> list[dict[str, Any]]:
+def rows(told: list[StoryEvent]) -> list[dict[str, Any]]:
     """The same as rows of the events table."""
     seqs: dict[tuple[str, int], int] = {}
     made: list[dict[str, Any]] = []
@@ -70,13 +70,13 @@ def frame(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
     )
 
 
-def _life(dice: random.Random, queue: str, subject: str, at: int) -> Iterator[Told]:
+def _life(dice: random.Random, queue: str, subject: str, at: int) -> Iterator[StoryEvent]:
     """One job from its birth on; it may end well, badly, never, twice, or begin again."""
     now = at
     made = 0
 
-    def tell(event: str, **more: Any) -> Told:
-        return Told(now, queue, subject, event, **more)
+    def tell(event: str, **more: Any) -> StoryEvent:
+        return StoryEvent(now, queue, subject, event, **more)
 
     def later(most: int) -> None:
         nonlocal now

@@ -22,7 +22,7 @@ from waystation.pipeline.tables import EVENTS, GAPS
 
 
 def keep_all(spark: SparkSession, root: str, url: str, **asked: str) -> None:
-    ingest.follow(spark, root, url=url, **asked).finish()
+    ingest.start(spark, root, url=url, **asked).finish()
 
 
 def events(spark: SparkSession, root: str) -> DataFrame:
@@ -170,8 +170,8 @@ def test_a_damaged_checkpoint_is_refused_with_instructions_that_work(
         shutil.rmtree(folder)
         shutil.copytree(whole, folder)
         damage(folder)
-        with pytest.raises(CheckpointDamaged, match="Remove that folder and start again"):
-            ingest.follow(spark, root, url=redis_url)
+        with pytest.raises(CheckpointDamaged, match="Delete that folder and start again"):
+            ingest.start(spark, root, url=redis_url)
 
     # A driver that dies before it notes that its batch is in leaves as much: no damage.
     shutil.rmtree(folder)
@@ -192,9 +192,9 @@ def test_tables_that_are_gone_are_not_taken_for_read(
 ) -> None:
     told = tell(store, 30)
     keep_all(spark, root, redis_url)
-    shutil.rmtree(EVENTS.place(root))
+    shutil.rmtree(EVENTS.path(root))
     with pytest.raises(CheckpointDamaged, match="of its batches the tables hold none"):
-        ingest.follow(spark, root, url=redis_url)
+        ingest.start(spark, root, url=redis_url)
 
     shutil.rmtree(ingest.checkpoint_of(root))
     keep_all(spark, root, redis_url)

@@ -149,7 +149,7 @@ def test_a_history_is_kept_asked_made_smaller_reported_and_forgets_whom_it_must(
     assert asked(capsys, "select count(*) as n from events") == {"n": 7}
 
     assert called("report", "--to", "report.html") == 0
-    assert "The ledger" in capsys.readouterr().out
+    assert "Ledger" in capsys.readouterr().out
     assert (home / "report.html").read_text().startswith("<!doctype html>")
 
 

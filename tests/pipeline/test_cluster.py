@@ -24,8 +24,8 @@ SPARK = Path(pyspark.__file__).parent
 DRIVER = """
 import json, sys
 from waystation.pipeline.history import History
-from waystation.pipeline.run import RunOptions, once
-from waystation.pipeline.spark.session import SessionOptions, build
+from waystation.pipeline.runner import (RunOptions, run)
+from waystation.pipeline.spark.session import SessionOptions, build_session
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.tables import EVENTS
 
@@ -38,8 +38,8 @@ conf = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 conf["spark.executor.extraJavaOptions"] = conf["spark.driver.extraJavaOptions"]
-spark = build(SessionOptions(master=master, shuffle_partitions=2, conf=conf))
-once(History(spark, root), RunOptions(events=EventOptions(url=url), advise=False))
+spark = build_session(SessionOptions(master=master, shuffle_partitions=2, conf=conf))
+run(History(spark, root), RunOptions(events=EventOptions(url=url), write_back=False))
 history = History(spark, root)
 told = history.read(EVENTS).where("stream like 'bull:%'")
 executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1

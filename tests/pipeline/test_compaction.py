@@ -7,10 +7,10 @@ import pytest
 from deltalake import write_deltalake  # pyright: ignore[reportUnknownVariableType]
 
 from waystation.pipeline.maintenance import compaction
-from waystation.pipeline.maintenance.compaction import tidy
+from waystation.pipeline.maintenance.compaction import compact_where_needed
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, schema_of
-from waystation.pipeline.storage.delta import Identity
+from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import PartWriter
 from waystation.pipeline.tables import EVENTS, FAILURES
 
@@ -24,22 +24,22 @@ def soon_crowded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def tell(root: str, day: dt.date, batch: int) -> None:
     rows = [{"stream": "s", "entry_id": f"{batch}-0", "date": day}]
-    with PartWriter(EVENTS.place(root), EVENTS.schema, EVENTS.partitions) as writer:
+    with PartWriter(EVENTS.path(root), EVENTS.schema, EVENTS.partitions) as writer:
         writer.write(pa.RecordBatch.from_pylist(rows, schema=schema_of(EVENTS.schema)))
-    identity = Identity("bronze", batch)
-    place = EVENTS.place(root)
+    identity = BatchId("bronze", batch)
+    place = EVENTS.path(root)
     delta.commit(place, EVENTS.schema, writer.parts, identity, partitions=EVENTS.partitions)
 
 
 def files(root: str, day: dt.date) -> int:
-    return len(delta.files_of(EVENTS.place(root), days=[day]))
+    return len(delta.files_of(EVENTS.path(root), days=[day]))
 
 
 def answer(root: str) -> None:
     """Write a table of gold anew, as every round does."""
-    delta.opened(FAILURES.place(root), FAILURES.schema)
+    delta.open_table(FAILURES.path(root), FAILURES.schema)
     rows = pa.Table.from_pylist([{"fingerprint": "f"}], schema=schema_of(FAILURES.schema))
-    write_deltalake(FAILURES.place(root), rows, mode="overwrite")
+    write_deltalake(FAILURES.path(root), rows, mode="overwrite")
 
 
 def test_a_crowded_day_is_compacted_and_the_others_are_left_alone(root: str) -> None:
@@ -48,33 +48,33 @@ def test_a_crowded_day_is_compacted_and_the_others_are_left_alone(root: str) -> 
     for batch in range(6, 9):
         tell(root, TUESDAY, batch)
 
-    (freed,) = tidy(root)
+    (freed,) = compact_where_needed(root)
 
     assert (freed.table, freed.before, freed.after) == ("events", 9, 4)
     assert (files(root, MONDAY), files(root, TUESDAY)) == (1, 3)
-    assert len(delta.read_here(root, EVENTS, ("entry_id",))) == 9
-    assert tidy(root) == []
+    assert len(delta.read_arrow(root, EVENTS, ("entry_id",))) == 9
+    assert compact_where_needed(root) == []
 
 
 def test_the_number_of_files_stays_bounded_however_often_a_round_is_run(root: str) -> None:
     for batch in range(12):
         tell(root, MONDAY, batch)
-        tidy(root)
+        compact_where_needed(root)
         assert files(root, MONDAY) <= compaction.MANY
-    assert delta.last_batch(EVENTS.place(root), "bronze") == 11
+    assert delta.last_batch(EVENTS.path(root), "bronze") == 11
 
 
 def test_what_was_replaced_long_ago_is_deleted(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "LITTER", 4)
     for _ in range(6):
         answer(root)
-    lying = Path(FAILURES.place(root)).glob
+    lying = Path(FAILURES.path(root)).glob
     # Somebody may still read what was replaced just now.
-    (freed,) = tidy(root)
+    (freed,) = compact_where_needed(root)
     assert (freed.removed, len(list(lying("*.parquet")))) == (0, 6)
 
     monkeypatch.setattr(compaction, "REWRITTEN_KEEP_H", 0)
-    (freed,) = tidy(root)
+    (freed,) = compact_where_needed(root)
 
     assert (freed.removed, len(list(lying("*.parquet")))) == (5, 1)
-    assert tidy(root) == []
+    assert compact_where_needed(root) == []

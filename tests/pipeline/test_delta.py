@@ -15,11 +15,11 @@ from tests.pipeline.disk import small_disk
 from tests.pipeline.raw_streams import ALL, tell
 from waystation.core.errors import InvalidInput, WrongSchema
 from waystation.pipeline.bronze.archive import ArchiveOptions, ArchiveStream
-from waystation.pipeline.bronze.sink import BronzeOptions, BronzeStream, Kept
+from waystation.pipeline.bronze.sink import BronzeOptions, BronzeStream, TaskResult
 from waystation.pipeline.storage import delta, parts
 from waystation.pipeline.storage.arrow import pa, pq, schema_of
-from waystation.pipeline.storage.delta import Identity
-from waystation.pipeline.storage.delta_sink import DeltaWriter, SinkOptions, Written
+from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.storage.delta_sink import DeltaWriter, SinkOptions, WrittenParts
 from waystation.pipeline.storage.parts import Part, PartWriter
 from waystation.pipeline.tables import DAY, EVENTS, FIELDS, INSTANT, INT, TEXT, Column, Layer, Table
 
@@ -48,7 +48,7 @@ def written(root: str, *birds: str, day: date | None = MONDAY) -> list[Part]:
         {"bird": bird, "count": 1, "at": instant, "notes": [("sung", "yes")], "date": day}
         for bird in birds
     ]
-    with PartWriter(SIGHTINGS.place(root), SIGHTINGS.schema, SIGHTINGS.partitions) as writer:
+    with PartWriter(SIGHTINGS.path(root), SIGHTINGS.schema, SIGHTINGS.partitions) as writer:
         writer.write(pa.RecordBatch.from_pylist(rows, schema=schema_of(SIGHTINGS.schema)))
     return writer.parts
 
@@ -56,10 +56,10 @@ def written(root: str, *birds: str, day: date | None = MONDAY) -> list[Part]:
 def committed(root: str, parts: list[Part], batch: int, *, replace: bool = False) -> bool:
     """What the driver does."""
     return delta.commit(
-        SIGHTINGS.place(root),
+        SIGHTINGS.path(root),
         SIGHTINGS.schema,
         parts,
-        Identity("counting", batch),
+        BatchId("counting", batch),
         partitions=SIGHTINGS.partitions,
         notes={"upto": batch},
         replace=replace,
@@ -67,17 +67,17 @@ def committed(root: str, parts: list[Part], batch: int, *, replace: bool = False
 
 
 def birds(root: str) -> list[str]:
-    table: Any = DeltaTable(SIGHTINGS.place(root))
+    table: Any = DeltaTable(SIGHTINGS.path(root))
     return sorted(table.to_pyarrow_table().column("bird").to_pylist())
 
 
 def files(root: str) -> set[Path]:
-    return set(Path(SIGHTINGS.place(root)).glob("date=*/*.parquet"))
+    return set(Path(SIGHTINGS.path(root)).glob("date=*/*.parquet"))
 
 
 def named(root: str, file: Path) -> str:
     """A file as a commit names it."""
-    return str(file.relative_to(SIGHTINGS.place(root)))
+    return str(file.relative_to(SIGHTINGS.path(root)))
 
 
 def test_the_rows_of_all_tasks_appear_in_one_commit(root: str) -> None:
@@ -104,7 +104,7 @@ def test_a_commit_that_lost_a_race_leaves_no_files(
 ) -> None:
     committed(root, written(root, "owl"), 0)
     mine, theirs = written(root, "wren"), written(root, "wren")
-    opened = delta.opened
+    opened = delta.open_table
 
     def raced(*given: Any) -> DeltaTable:
         """What another driver commits after this one has looked."""
@@ -113,8 +113,8 @@ def test_a_commit_that_lost_a_race_leaves_no_files(
         if application == "counting":
             committed(root, theirs, 1)
         else:
-            delta.discard(SIGHTINGS.place(root), theirs)
-            DeltaTable(SIGHTINGS.place(root)).delete()
+            delta.discard(SIGHTINGS.path(root), theirs)
+            DeltaTable(SIGHTINGS.path(root)).delete()
         return table
 
     monkeypatch.setattr(delta, "opened", raced)
@@ -133,11 +133,11 @@ def test_a_commit_that_lost_a_race_leaves_no_files(
 def test_the_files_of_a_write_that_was_given_up_are_deleted_unless_they_were_committed(
     root: str,
 ) -> None:
-    options = SinkOptions(place=SIGHTINGS.place(root), application="counting", partitions="date")
+    options = SinkOptions(path=SIGHTINGS.path(root), application="counting", partitions="date")
     writer = DeltaWriter(options, SIGHTINGS.schema, False)
     kept, lost = written(root, "owl"), written(root, "wren")
-    writer.commit([Written(kept)])
-    writer.abort([Written(kept), None, Written(lost)])
+    writer.commit([WrittenParts(kept)])
+    writer.abort([WrittenParts(kept), None, WrittenParts(lost)])
 
     assert birds(root) == ["owl"]
     assert {named(root, file) for file in files(root)} == {part.path for part in kept}
@@ -146,7 +146,7 @@ def test_the_files_of_a_write_that_was_given_up_are_deleted_unless_they_were_com
 def test_a_commit_says_what_its_files_hold_at_least_and_at_most(root: str) -> None:
     committed(root, written(root, "owl", "crow") + written(root, "wren", day=TUESDAY), 0)
     committed(root, written(root, "x" * 100), 1)
-    found: Any = pa.table(DeltaTable(SIGHTINGS.place(root)).get_add_actions(flatten=True))
+    found: Any = pa.table(DeltaTable(SIGHTINGS.path(root)).get_add_actions(flatten=True))
     held = {
         (row["min.bird"], row["max.bird"]): (row["min.at"], row["max.count"], row["null_count.at"])
         for row in found.to_pylist()
@@ -164,7 +164,7 @@ def test_bounds_hold_for_instants_between_milliseconds_and_for_columns_without_v
 ) -> None:
     instant = datetime(2026, 3, 2, 12, 0, 0, 999_500, tzinfo=UTC)
     heard(root, SIGHTINGS, 0, bird="owl", at=instant)
-    table = DeltaTable(SIGHTINGS.place(root))
+    table = DeltaTable(SIGHTINGS.path(root))
     (row,) = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     assert row["min.at"] <= instant <= row["max.at"]
     assert (row["min.count"], row["null_count.count"]) == (None, 1)
@@ -172,7 +172,7 @@ def test_bounds_hold_for_instants_between_milliseconds_and_for_columns_without_v
 
 def test_only_the_files_of_the_days_asked_for_are_read(root: str) -> None:
     committed(root, written(root, "owl") + written(root, "wren", day=TUESDAY), 0)
-    place = SIGHTINGS.place(root)
+    place = SIGHTINGS.path(root)
     assert len(delta.files_of(place)) == 2
     (file,) = delta.files_of(place, days=[TUESDAY])
     assert "date=2026-03-03" in file
@@ -189,15 +189,15 @@ def test_what_was_written_and_never_committed_is_seen_by_nobody(root: str) -> No
 def test_batches_of_two_applications_do_not_stand_in_each_others_way(root: str) -> None:
     committed(root, written(root, "owl"), 5)
     delta.commit(
-        SIGHTINGS.place(root),
+        SIGHTINGS.path(root),
         SIGHTINGS.schema,
         written(root, "wren"),
-        Identity("another", 0),
+        BatchId("another", 0),
         partitions=SIGHTINGS.partitions,
     )
 
     assert birds(root) == ["owl", "wren"]
-    assert delta.last_batch(SIGHTINGS.place(root), "counting") == 5
+    assert delta.last_batch(SIGHTINGS.path(root), "counting") == 5
 
 
 def test_replacing_leaves_only_the_new_rows_and_happens_once(root: str) -> None:
@@ -211,20 +211,20 @@ def test_replacing_leaves_only_the_new_rows_and_happens_once(root: str) -> None:
 def test_a_batch_without_rows_is_noted_all_the_same(root: str) -> None:
     assert committed(root, [], 3)
 
-    assert delta.last_batch(SIGHTINGS.place(root), "counting") == 3
-    assert delta.last_notes(SIGHTINGS.place(root), "upto") == 3
+    assert delta.last_batch(SIGHTINGS.path(root), "counting") == 3
+    assert delta.last_note(SIGHTINGS.path(root), "upto") == 3
     assert birds(root) == []
 
 
 def test_the_last_note_is_found_behind_commits_without_one(root: str) -> None:
     committed(root, written(root, "owl"), 7)
     for _ in range(2):
-        DeltaTable(SIGHTINGS.place(root)).optimize.compact()
+        DeltaTable(SIGHTINGS.path(root)).optimize.compact()
     delta.commit(
-        SIGHTINGS.place(root), SIGHTINGS.schema, [], Identity("another", 0), partitions=("date",)
+        SIGHTINGS.path(root), SIGHTINGS.schema, [], BatchId("another", 0), partitions=("date",)
     )
 
-    assert delta.last_notes(SIGHTINGS.place(root), "upto") == 7
+    assert delta.last_note(SIGHTINGS.path(root), "upto") == 7
 
 
 WIDER = msgspec.structs.replace(
@@ -235,19 +235,19 @@ WIDER = msgspec.structs.replace(
 def heard(root: str, table: Table, batch: int, **row: Any) -> bool:
     """One row through task and driver, in the columns that a version of the program has."""
     rows = pa.RecordBatch.from_pylist([{"date": MONDAY, **row}], schema=schema_of(table.schema))
-    with PartWriter(table.place(root), table.schema, table.partitions) as writer:
+    with PartWriter(table.path(root), table.schema, table.partitions) as writer:
         writer.write(rows)
     return delta.commit(
-        table.place(root),
+        table.path(root),
         table.schema,
         writer.parts,
-        Identity("counting", batch),
+        BatchId("counting", batch),
         partitions=table.partitions,
     )
 
 
 def songs(root: str) -> dict[str, str | None]:
-    table: Any = DeltaTable(WIDER.place(root))
+    table: Any = DeltaTable(WIDER.path(root))
     rows = table.to_pyarrow_table(columns=["bird", "song"]).to_pylist()
     return {row["bird"]: row["song"] for row in rows}
 
@@ -257,19 +257,19 @@ def test_a_column_that_is_new_stays_when_the_table_is_compacted(root: str) -> No
     heard(root, WIDER, 1, bird="wren", song="trill")
     assert songs(root) == {"owl": None, "wren": "trill"}
 
-    DeltaTable(WIDER.place(root)).optimize.compact()
+    DeltaTable(WIDER.path(root)).optimize.compact()
 
-    (file,) = DeltaTable(WIDER.place(root)).file_uris()
+    (file,) = DeltaTable(WIDER.path(root)).file_uris()
     assert "song" in pq.read_schema(file).names
     assert songs(root) == {"owl": None, "wren": "trill"}
 
 
 def test_a_table_that_is_opened_for_new_columns_has_them(root: str) -> None:
     heard(root, SIGHTINGS, 0, bird="owl")
-    here = delta.read_here(root, WIDER, ("bird", "song"))
+    here = delta.read_arrow(root, WIDER, ("bird", "song"))
     assert here.to_pylist() == [{"bird": "owl", "song": None}]
 
-    delta.opened(WIDER.place(root), WIDER.schema, WIDER.partitions)
+    delta.open_table(WIDER.path(root), WIDER.schema, WIDER.partitions)
 
     assert songs(root) == {"owl": None}
 
@@ -301,8 +301,8 @@ def test_a_column_of_another_type_is_refused(root: str) -> None:
 
 
 def test_a_place_without_a_table_has_no_batch_and_no_note(root: str) -> None:
-    assert delta.last_batch(SIGHTINGS.place(root), "counting") is None
-    assert delta.last_notes(SIGHTINGS.place(root), "upto") is None
+    assert delta.last_batch(SIGHTINGS.path(root), "counting") is None
+    assert delta.last_note(SIGHTINGS.path(root), "upto") is None
 
 
 def test_a_row_without_a_partition_value_is_kept(root: str) -> None:
@@ -320,7 +320,7 @@ def test_a_partition_that_cannot_be_a_folder_is_refused(root: str) -> None:
 
 
 def test_more_days_than_files_may_be_open_are_written_all_the_same(root: str) -> None:
-    writer = PartWriter(SIGHTINGS.place(root), SIGHTINGS.schema, SIGHTINGS.partitions)
+    writer = PartWriter(SIGHTINGS.path(root), SIGHTINGS.schema, SIGHTINGS.partitions)
     rows: list[dict[str, Any]] = [
         {"bird": f"b{day}", "count": 1, "at": None, "notes": [], "date": date(2026, 1, day)}
         for day in range(1, 31)
@@ -335,13 +335,13 @@ def test_a_task_holds_few_rows_and_writes_the_rest_as_it_goes(
     root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parts, "GROUP_ROWS", 10)
-    writer = PartWriter(SIGHTINGS.place(root), SIGHTINGS.schema, SIGHTINGS.partitions)
+    writer = PartWriter(SIGHTINGS.path(root), SIGHTINGS.schema, SIGHTINGS.partitions)
     row: dict[str, Any] = {"bird": "owl", "count": 1, "at": None, "notes": [], "date": MONDAY}
     for _ in range(5):
         writer.write(pa.RecordBatch.from_pylist([row] * 10, schema=schema_of(SIGHTINGS.schema)))
     (part,) = writer.close()
 
-    file = pq.ParquetFile(f"{SIGHTINGS.place(root)}/{part.path}")
+    file = pq.ParquetFile(f"{SIGHTINGS.path(root)}/{part.path}")
     assert (file.metadata.num_row_groups, file.metadata.num_rows) == (5, 50)
 
 
@@ -367,12 +367,12 @@ def test_a_batch_of_bronze_committed_twice_is_there_once(root: str) -> None:
     stream = BronzeStream(BronzeOptions(root=root, application="drill"))
 
     for _ in range(2):
-        with PartWriter(EVENTS.place(root), EVENTS.schema, EVENTS.partitions) as writer:
+        with PartWriter(EVENTS.path(root), EVENTS.schema, EVENTS.partitions) as writer:
             writer.write(rows)
-        stream.commit([Kept(writer.parts, [])], 0)
+        stream.commit([TaskResult(writer.parts, [])], 0)
 
-    kept: Any = DeltaTable(EVENTS.place(root))
-    assert len(list(Path(EVENTS.place(root)).rglob("*.parquet"))) == 1
+    kept: Any = DeltaTable(EVENTS.path(root))
+    assert len(list(Path(EVENTS.path(root)).rglob("*.parquet"))) == 1
     assert kept.to_pyarrow_table().num_rows == 1
 
 
@@ -386,8 +386,8 @@ def test_what_a_task_archives_is_seen_when_it_is_committed(
     sink = BronzeStream(BronzeOptions(root=root, application="drill"))
 
     kept: list[Any] = [sink.write(stream.read(share)) for share in shares]
-    assert not DeltaTable.is_deltatable(EVENTS.place(root))
+    assert not DeltaTable.is_deltatable(EVENTS.path(root))
     sink.commit(kept, 0)
 
-    table: Any = DeltaTable(EVENTS.place(root))
+    table: Any = DeltaTable(EVENTS.path(root))
     assert sorted(table.to_pyarrow_table().column("entry_id").to_pylist()) == sorted(told)

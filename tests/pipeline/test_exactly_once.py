@@ -70,7 +70,7 @@ class Teller:
 
 def kept(root: str) -> Any:
     """The events table, sorted."""
-    table: Any = DeltaTable(EVENTS.place(root))
+    table: Any = DeltaTable(EVENTS.path(root))
     return (
         table.to_pyarrow_table()
         .sort_by([("stream", "ascending"), ("entry_id", "ascending")])
@@ -86,7 +86,7 @@ def fingerprint(table: Any) -> str:
 
 
 def batches(root: str) -> int:
-    place = EVENTS.place(root)
+    place = EVENTS.path(root)
     return DeltaTable(place).version() if DeltaTable.is_deltatable(place) else 0
 
 
@@ -114,14 +114,14 @@ def test_killed_drivers_and_workers_lose_nothing_and_repeat_nothing(
         # All of them died while there was more to come.
         assert len(teller.told) < many
     for place in (root, unbroken):
-        ingest.follow(spark, place, url=redis_url).finish()
+        ingest.start(spark, place, url=redis_url).finish()
 
     table = kept(root)
     ids = list(zip(table["stream"].to_pylist(), table["entry_id"].to_pylist(), strict=True))
     assert len(ids) == len(teller.told) == many
     assert len(set(ids)) == many
     assert fingerprint(table) == fingerprint(kept(unbroken))
-    assert not DeltaTable.is_deltatable(GAPS.place(root))
+    assert not DeltaTable.is_deltatable(GAPS.path(root))
 
 
 def test_an_enqueue_whose_drivers_were_killed_adds_each_key_once(

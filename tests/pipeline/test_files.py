@@ -10,9 +10,9 @@ from redis import Redis
 
 from waystation.core.errors import InvalidInput
 from waystation.files.redis.keys import FileKeys
-from waystation.pipeline.products import line_named
-from waystation.pipeline.products.files import FACTS, FILES, Entering, by_kind
-from waystation.pipeline.sources.batch_writer import BatchAdding
+from waystation.pipeline.products import product_named
+from waystation.pipeline.products.files import FACTS, FILES, FilesEncoder, by_kind
+from waystation.pipeline.sources.batch_writer import BatchWriter
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 
@@ -29,12 +29,12 @@ def listing(count: int) -> list[dict[str, Any]]:
 
 
 def test_a_listing_sent_again_adds_nothing(store: Redis) -> None:
-    batch = BatchAdding(Entering(), "files", "jobqueue", "monday", keep_ms=60_000)
+    batch = BatchWriter(FilesEncoder(), "files", "jobqueue", "monday", keep_ms=60_000)
     first = batch.add(store, listing(1_000), chunk=250)
     again = batch.add(store, listing(1_000), chunk=250)
     assert (first.new, again.new, again.known) == (1_000, 0, 1_000)
     # Another batch with the same files is known by what the files are.
-    other = BatchAdding(Entering(), "files", "jobqueue", "tuesday", keep_ms=60_000)
+    other = BatchWriter(FilesEncoder(), "files", "jobqueue", "tuesday", keep_ms=60_000)
     other.add(store, listing(1_000), chunk=250)
     assert store.llen("jobqueue:low_priority") == 1_000
     (raw,) = store.lrange("jobqueue:low_priority", -1, -1)  # type: ignore[misc]
@@ -44,11 +44,11 @@ def test_a_listing_sent_again_adds_nothing(store: Redis) -> None:
 @pytest.mark.parametrize("row", [{"path": ""}, {"path": 7}, {"path": "/a", "size": -1}])
 def test_a_row_that_is_no_file_is_refused(row: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="a file"):
-        Entering().job(FileKeys(), row)
+        FilesEncoder().job(FileKeys(), row)
 
 
 def test_the_line_is_known_to_the_pipeline() -> None:
-    assert line_named("files") is FACTS
+    assert product_named("files") is FACTS
     assert FACTS.stream("jobqueue", "files") == "jobqueue:events"
 
 

@@ -12,7 +12,7 @@ from waystation import bullmq, files, routing, waitingroom
 from waystation.core.store.connection import connect
 from waystation.pipeline.history import History
 from waystation.pipeline.refresh.fold import fold
-from waystation.pipeline.run import ROOM, RunOptions, once
+from waystation.pipeline.runner import STREAM_LIMIT, RunOptions, run
 from waystation.pipeline.silver.steps import STEPS
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.tables import EVENTS, ITEMS, LEDGER
@@ -51,7 +51,7 @@ async def empty_some(url: str) -> None:
 
 
 def ledger(spark: SparkSession, root: str, url: str) -> dict[tuple[str, str], dict[str, Any]]:
-    once(History(spark, root), RunOptions(events=EventOptions(url=url)))
+    run(History(spark, root), RunOptions(events=EventOptions(url=url)))
     rows = History(spark, root).read(LEDGER).collect()
     told: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
@@ -88,7 +88,7 @@ def test_what_is_taken_out_is_removed_and_what_is_torn_out_is_lost(
         ("files", "jobqueue:low_priority"): (3, 0, 0, 3, 0, 0),
         ("waitingroom", "{tickets}"): (4, 1, 0, 3, 0, 0),
     }
-    assert int(store.get("bridge:events:cap") or 0) == ROOM
+    assert int(store.get("bridge:events:cap") or 0) == STREAM_LIMIT
     lines = History(spark, root).read(EVENTS).groupBy("line").count().collect()
     assert {row["line"] for row in lines} == {"bullmq", "routing", "files", "waitingroom"}
 

@@ -15,7 +15,8 @@ from tests.pipeline.disk import small_disk
 from waystation.bullmq import Queue
 from waystation.core.errors import DiskFull
 from waystation.pipeline.history import History
-from waystation.pipeline.run import Ran, RunOptions, Silence, once
+from waystation.pipeline.progress import NoProgress
+from waystation.pipeline.runner import RunOptions, RunResult, run
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.tables import EVENTS, LEDGER
 
@@ -24,11 +25,11 @@ pytestmark = pytest.mark.full
 JOBS = 2_000
 SLACK = 150 * 1024
 """Room for what Spark notes about a batch, and not for the batch."""
-PARTS = ("reading", "folding", "answering")
+PARTS = ("reading", "folding", "refreshing")
 STOPS = (
     [(part, slack) for part in PARTS for slack in (0, SLACK)]
     if os.environ.get("WAYSTATION_FULL")
-    else [("reading", SLACK), ("folding", 0), ("answering", 0)]
+    else [("reading", SLACK), ("folding", 0), ("refreshing", 0)]
 )
 """When the disk runs full, and how much room is left then."""
 
@@ -36,7 +37,7 @@ STOPS = (
 COUNTED = ("acknowledged", "terminal", "visible", "lost", "duplicated")
 
 
-class Filling(Silence):
+class Filling(NoProgress):
     """Lets the disk run full when a part of the run begins."""
 
     def __init__(self, disk: Path, when: str, *, slack: int = 0) -> None:
@@ -77,14 +78,14 @@ def test_a_run_stopped_by_a_full_disk_wherever_it_was_goes_on_when_there_is_room
     tell_of_attempts(store)
     disk, options = tmp_path / "disk", RunOptions(events=EventOptions(url=redis_url))
 
-    def run(watch: Filling) -> Ran:
-        return once(History(spark, str(disk / "history")), options, watch)
+    def run_with(progress: Filling) -> RunResult:
+        return run(History(spark, str(disk / "history")), options, progress)
 
     with small_disk(disk, "24m"):
         for part, slack in STOPS:
-            with pytest.raises(DiskFull, match="Make room and start again: it goes on"):
-                run(Filling(disk, part, slack=slack))
-        assert run(Filling(disk, "never")).ill == ()
+            with pytest.raises(DiskFull, match="Free some space and start again: it continues"):
+                run_with(Filling(disk, part, slack=slack))
+        assert run_with(Filling(disk, "never")).failed_checks == ()
 
         history = History(spark, str(disk / "history"))
         told: Any = store.xrange("bull:mail:events")

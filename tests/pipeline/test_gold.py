@@ -8,17 +8,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.pipeline import oracle, stories
-from tests.pipeline.stories import Told
+from tests.pipeline.stories import StoryEvent
 from waystation.core.errors import TablesDisagree
 from waystation.pipeline.gold.capacity import capacity
 from waystation.pipeline.gold.failures import failures
 from waystation.pipeline.gold.sketches import merged, percentile, sketch
 from waystation.pipeline.history import History, utc
-from waystation.pipeline.maintenance import rebuild as upkeep
+from waystation.pipeline.maintenance.rebuild import backfill
 from waystation.pipeline.refresh import checks, gold_tables
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.storage import delta
-from waystation.pipeline.storage.delta import Identity
+from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.tables import CAPACITY, EVENTS, FAILURES, HOURLY, LEDGER, WORKERS
 
 COUNTS = ("added", "started", "completed", "failed", "retried", "stalled")
@@ -38,7 +38,7 @@ def history(
     half = len(rows) // 2
     for batch, part in enumerate((rows[:half], rows[half:])):
         events = stories.frame(spark, part)
-        delta.append(events, root, EVENTS, Identity("bronze-test", batch))
+        delta.save(events, root, EVENTS, BatchId("bronze-test", batch))
         fold(History(spark, root))
         gold_tables.refresh(History(spark, root))
     return History(spark, root)
@@ -123,26 +123,26 @@ def test_a_ledger_without_a_look_does_not_pretend_to_know(history: History) -> N
 
 
 def test_every_table_passes_its_count(history: History) -> None:
-    found = checks.checked(history)
+    found = checks.last_checks(history)
     assert {check.table for check in found} >= {"attempts", "items", "workers", "hourly"}
-    assert [check for check in found if not check.well] == []
+    assert [check for check in found if not check.passed] == []
 
 
 def test_a_count_that_is_off_is_named(
     history: History, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     root = str(tmp_path_factory.mktemp("off"))
-    told = stories.rows([Told(0, "mail", "1", "added"), Told(1, "mail", "1", "active")])
-    delta.append(stories.frame(spark, told), root, EVENTS, Identity("bronze-test", 0))
+    told = stories.rows([StoryEvent(0, "mail", "1", "added"), StoryEvent(1, "mail", "1", "active")])
+    delta.save(stories.frame(spark, told), root, EVENTS, BatchId("bronze-test", 0))
     folded = fold(History(spark, root))
     assert folded is not None
     rows = checks.quality(History(spark, root), folded.hours).collect()
     found = {row["table"]: checks.Check(*row[:4]) for row in rows}
-    assert found["attempts"].well
+    assert found["attempts"].passed
     assert (found["hourly"].wanted, found["hourly"].found) == (1, 0)
-    assert not found["hourly"].well
-    with pytest.raises(TablesDisagree, match=r"hourly: as many started.*rebuild"):
-        checks.require_none([str(check) for check in found.values() if not check.well])
+    assert not found["hourly"].passed
+    with pytest.raises(TablesDisagree, match=r"hourly: attempts started.*rebuild"):
+        checks.require_consistent([str(check) for check in found.values() if not check.passed])
 
 
 def test_workers_and_capacity_have_a_row_for_each_hour_worked(history: History) -> None:
@@ -180,6 +180,6 @@ def test_answers_made_again_are_the_same(history: History) -> None:
         history.read(HOURLY).drop("wait_sketch", "run_sketch").orderBy("queue", "hour").collect()
     )
     day = stories.START.date()
-    upkeep.backfill(history, day, day + dt.timedelta(days=1))
+    backfill(history, day, day + dt.timedelta(days=1))
     fresh = History(history.spark, history.root).read(HOURLY)
     assert fresh.drop("wait_sketch", "run_sketch").orderBy("queue", "hour").collect() == before

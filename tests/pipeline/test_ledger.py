@@ -16,8 +16,8 @@ from waystation.core.line import forecasts
 from waystation.core.line.forecasts import DesiredWorkers, FailureLabels, RecommendationKeys, Slo
 from waystation.pipeline.history import History
 from waystation.pipeline.refresh.missing import missing
-from waystation.pipeline.refresh.snapshot import look
-from waystation.pipeline.run import ROOM, RunOptions, once
+from waystation.pipeline.refresh.snapshot import take_snapshot
+from waystation.pipeline.runner import STREAM_LIMIT, RunOptions, run
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.tables import GAPS, LEDGER
 
@@ -57,7 +57,7 @@ async def chaos(url: str) -> None:
 
 
 def rounds(spark: SparkSession, root: str, url: str) -> History:
-    once(History(spark, root), RunOptions(events=EventOptions(url=url)))
+    run(History(spark, root), RunOptions(events=EventOptions(url=url)))
     return History(spark, root)
 
 
@@ -79,7 +79,7 @@ def test_the_ledger_is_clean_after_chaos_and_names_what_is_trimmed_or_deleted_by
     assert sum(row["gaps"] for row in _ledger(history, "sms")) == 117
     assert not any(row["clean"] for row in _ledger(history, "sms") if row["gaps"])
     # From now on the stream is followed, and may get longer.
-    assert int(store.hget("bull:sms:meta", "opts.maxLenEvents") or 0) == ROOM
+    assert int(store.hget("bull:sms:meta", "opts.maxLenEvents") or 0) == STREAM_LIMIT
 
     said = json.loads(store.hget(RecommendationKeys("mail").slo, "bullmq") or b"")
     assert said["failed_part"] == 0
@@ -104,7 +104,7 @@ def test_what_a_store_has_forgotten_is_lost_however_often_it_is_looked_at(
     items = spark.createDataFrame(told, "line string, queue string, subject string, state string")
 
     def fates(told_at: dt.datetime, *, is_first: bool = False) -> set[str]:
-        seen = look(spark, options, is_first=is_first)
+        seen = take_snapshot(spark, options, is_first=is_first)
         known = items.withColumn("last_told_at", F.lit(told_at))
         return {row["fate"] for row in missing(known, seen).collect()}
 
@@ -114,7 +114,7 @@ def test_what_a_store_has_forgotten_is_lost_however_often_it_is_looked_at(
     assert fates(before) == {"removed"}
     store.flushdb()
     assert [fates(before) for _ in range(2)] == [{"lost"}, {"lost"}]
-    assert fates(look(spark, options).since) == {"removed"}
+    assert fates(take_snapshot(spark, options).since) == {"removed"}
 
 
 def _ledger(history: History, queue: str) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from waystation.core.settings.load import model
 from waystation.core.settings.sources import variable_of
 from waystation.core.settings.table import table
 from waystation.pipeline.sources.store import URL_VARIABLE
-from waystation.pipeline.spark.session import lend, register
+from waystation.pipeline.spark.session import register, share_url
 
 PROGRAM = re.compile(r"```python\n(.*?)```", re.DOTALL)
 VERSION = re.compile(r"\bSpark (\d+\.\d+)|apache/spark:(\d+\.\d+)")
@@ -25,7 +25,7 @@ PAGES = sorted(tracked("docs/*.md"))
 @pytest.fixture
 def lent(spark: SparkSession, redis_url: str) -> Iterator[None]:
     """A session whose sources find the store by themselves."""
-    lend(spark, redis_url)
+    share_url(spark, redis_url)
     yield
     spark.sparkContext.environment.pop(URL_VARIABLE)
     register(spark)

@@ -9,12 +9,12 @@ import msgspec
 from rich.console import Console
 
 from waystation.pipeline.gold.forecast import Band, Forecast
-from waystation.pipeline.report.console import shown
-from waystation.pipeline.report.facts import Facts, QueueFacts
-from waystation.pipeline.report.page import page
-from waystation.pipeline.report.plots import Level, Series, bars, levels, lines
-from waystation.pipeline.report.scales import scale_of
-from waystation.pipeline.report.words import duration, number, part
+from waystation.pipeline.reports.console import console_report
+from waystation.pipeline.reports.facts import QueueReport, Report
+from waystation.pipeline.reports.page import html_report
+from waystation.pipeline.reports.plots import Level, Series, bars, levels, lines
+from waystation.pipeline.reports.scales import scale_of
+from waystation.pipeline.reports.words import duration, number, part
 
 NOW = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
 HOURS = tuple(
@@ -27,7 +27,7 @@ HOURS = tuple(
     }
     for n in range(5)
 )
-MAIL = QueueFacts(
+MAIL = QueueReport(
     line="bullmq",
     queue="mail",
     added=100,
@@ -51,7 +51,7 @@ MAIL = QueueFacts(
     needed=({"hour": NOW, "busy_workers": 1.5, "workers_needed": 4, "target_wait_ms": 1000},),
     forecast=Forecast(3, 10.0, 20.0, 90.0, Band(0.5, 4.5, 0.91, 300)),
 )
-FACTS = Facts(
+FACTS = Report(
     made_at=NOW,
     events=500,
     corrupt=2,
@@ -97,7 +97,7 @@ class Balance(HTMLParser):
 
 
 def test_the_page_is_whole_and_asks_for_nothing_else() -> None:
-    text = page(FACTS)
+    text = html_report(FACTS)
     checker = Balance()
     checker.feed(text)
     assert checker.open == []
@@ -107,10 +107,10 @@ def test_the_page_is_whole_and_asks_for_nothing_else() -> None:
 
 
 def test_the_page_says_what_the_ledger_says() -> None:
-    assert "Everything is accounted for" in page(FACTS)
+    assert "All jobs are accounted for" in html_report(FACTS)
     lost = msgspec.structs.replace(MAIL, lost=1, lost_ids=("4711",), clean=False)
-    text = page(msgspec.structs.replace(FACTS, queues=(lost,)))
-    assert "The ledger is not clean: 1 lost, nothing done twice, no gap." in text
+    text = html_report(msgspec.structs.replace(FACTS, queues=(lost,)))
+    assert "The ledger is not clean: 1 lost, none completed twice, no events missing." in text
     assert "<code>4711</code>" in text
 
 
@@ -119,31 +119,31 @@ def test_names_cannot_break_out_of_the_page() -> None:
     queue = msgspec.structs.replace(MAIL, queue=evil, lost_ids=(evil,))
     failure = {**FACTS.failures[0], "signature": evil, "queue": evil, "examples": [evil]}
     facts = msgspec.structs.replace(FACTS, queues=(queue,), failures=(failure,))
-    assert "<img" not in page(facts)
+    assert "<img" not in html_report(facts)
 
 
 def test_a_report_about_nothing_is_a_report() -> None:
     empty = msgspec.structs.replace(
         FACTS, queues=(), failures=(), events=0, first_at=None, last_at=None
     )
-    assert "Nothing was told yet" in page(empty)
-    Console(file=StringIO()).print(shown(empty))
+    assert "The history is empty" in html_report(empty)
+    Console(file=StringIO()).print(console_report(empty))
 
 
 def test_the_row_of_other_failures_says_how_many_kinds_it_stands_for() -> None:
     other = {**FACTS.failures[0], "fingerprint": "other", "signature": None, "kinds": 1_119}
     facts = msgspec.structs.replace(FACTS, failures=(other,))
-    assert "1,119 other kinds of failure" in page(facts)
+    assert "1,119 other kinds of failure" in html_report(facts)
     console = Console(width=120, record=True, file=StringIO())
-    console.print(shown(facts))
+    console.print(console_report(facts))
     assert "1,119 other kinds of failure" in console.export_text()
 
 
 def test_the_console_shows_the_same_verdict() -> None:
     console = Console(width=120, record=True, file=StringIO())
-    console.print(shown(FACTS))
+    console.print(console_report(FACTS))
     text = console.export_text()
-    assert "Everything is accounted for" in text
+    assert "All jobs are accounted for" in text
     assert "card <n> refused" in text
 
 
@@ -155,14 +155,14 @@ def test_plots_take_holes_and_nothing_at_all() -> None:
 
 def test_an_hour_without_work_is_shown_as_one() -> None:
     nightly = msgspec.structs.replace(MAIL, hours=(HOURS[0], HOURS[1], HOURS[4]))
-    text = page(msgspec.structs.replace(FACTS, queues=(nightly,)))
-    waits = text.split('aria-label="How long they waited"')[1].split("</svg>")[0]
+    text = html_report(msgspec.structs.replace(FACTS, queues=(nightly,)))
+    waits = text.split('aria-label="Wait"')[1].split("</svg>")[0]
     assert waits.count('<polyline class="line-teal"') == 2
 
 
 def test_one_hour_is_told_in_values_and_not_as_a_course_of_time() -> None:
     short = msgspec.structs.replace(MAIL, hours=HOURS[4:])
-    text = page(msgspec.structs.replace(FACTS, queues=(short,)))
+    text = html_report(msgspec.structs.replace(FACTS, queues=(short,)))
     assert "<svg" not in text
     assert "<span>completed</span>" in text
     assert "<b>90 ms</b>" in text
@@ -177,7 +177,7 @@ def test_nothing_has_no_bar_and_a_little_has_one() -> None:
 
 def test_a_line_of_people_has_no_plots_of_work() -> None:
     people = msgspec.structs.replace(MAIL, line="waitingroom", hours=(), needed=())
-    assert "How long they ran" not in page(msgspec.structs.replace(FACTS, queues=(people,)))
+    assert "Run time" not in html_report(msgspec.structs.replace(FACTS, queues=(people,)))
 
 
 def test_times_far_apart_stand_on_a_scale_of_tenfold_steps() -> None:

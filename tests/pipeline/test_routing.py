@@ -12,16 +12,16 @@ from tests.pipeline import stories
 from tests.pipeline.raw_streams import told
 from tests.routing.hands import hands_on
 from waystation.core.errors import InvalidInput
-from waystation.pipeline.products import line_named
+from waystation.pipeline.products import product_named
 from waystation.pipeline.products.routing import (
     CRON_SLOTS,
     ROUTES,
-    Dispatching,
+    RoutingEncoder,
     cron_slots,
     expected_slots,
     routes,
 )
-from waystation.pipeline.sources.batch_writer import BatchAdding
+from waystation.pipeline.sources.batch_writer import BatchWriter
 from waystation.routing import Schedule, Target
 from waystation.routing.redis.keys import RoutingKeys
 from waystation.routing.schedules import next_slots
@@ -99,10 +99,10 @@ def test_slots_are_expected_by_the_clock_of_their_zone(zone: str) -> None:
 
 
 def test_the_line_says_where_its_stream_is() -> None:
-    facts = line_named("routing")
+    facts = product_named("routing")
 
     assert facts.stream("bridge", "anything") == "bridge:events:stream"
-    assert [answer.table.name for answer in facts.answers] == ["routes", "cron_slots"]
+    assert [each.table.name for each in facts.tables] == ["routes", "cron_slots"]
 
 
 def test_rows_become_jobs_of_their_type_once(store: Redis) -> None:
@@ -112,7 +112,7 @@ def test_rows_become_jobs_of_their_type_once(store: Redis) -> None:
     ]
     rows.append({"key": "later", "type": "mail", "delay": 60_000, "job_id": "m1"})
     rows.append({"key": "gpu", "type": "render", "target": '{"capabilities": ["gpu"]}'})
-    batch = BatchAdding(Dispatching(), "any", "bridge", "june", keep_ms=60_000)
+    batch = BatchWriter(RoutingEncoder(), "any", "bridge", "june", keep_ms=60_000)
     first = batch.add(store, rows, chunk=100)
     again = batch.add(store, rows, chunk=100)
     assert (first.new, again.new, again.known) == (302, 0, 302)
@@ -132,4 +132,4 @@ def test_rows_become_jobs_of_their_type_once(store: Redis) -> None:
 )
 def test_a_row_that_cannot_be_a_job_is_refused(row: dict[str, Any], complaint: str) -> None:
     with pytest.raises(InvalidInput, match=complaint):
-        Dispatching().job(RoutingKeys(), row)
+        RoutingEncoder().job(RoutingKeys(), row)

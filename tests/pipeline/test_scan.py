@@ -16,16 +16,16 @@ from waystation.files.directory.scan import ScanOptions
 from waystation.files.options import Layout
 from waystation.files.producer import ProducerOptions
 from waystation.pipeline.file_scan import scan
-from waystation.pipeline.file_scan.listing import Rules, Share, shares
-from waystation.pipeline.products.files import Entering, Setup
-from waystation.pipeline.sources.batch_writer import BatchAdding
+from waystation.pipeline.file_scan.listing import ScanRules, Share, shares
+from waystation.pipeline.products.files import FilesEncoder, FilesSetup
+from waystation.pipeline.sources.batch_writer import BatchWriter
 
 LONG_AGO = 1_700_000_000
 
 
-def rules(url: str, scan_dir: Path, **more: Any) -> Rules:
+def rules(url: str, scan_dir: Path, **more: Any) -> ScanRules:
     options = ScanOptions(scan_dir=str(scan_dir), settle_s=60)
-    return Rules(url=url, producer=ProducerOptions(scan=options), **more)
+    return ScanRules(url=url, producer=ProducerOptions(scan=options), **more)
 
 
 def jobs(store: Redis, queue: str = "jobqueue:low_priority") -> list[dict[str, Any]]:
@@ -56,9 +56,9 @@ def test_a_tree_is_put_in_line_by_the_producers_rules_and_again_only_what_is_new
     (tree / "way_out").symlink_to(tmp_path / "secret.txt")
     (tree / "up").symlink_to(tmp_path)
 
-    first = scan.tree(spark, rules(redis_url, tree))
+    first = scan.scan_tree(spark, rules(redis_url, tree))
     assert (first.found, first.queued, first.known) == (4, 4, 0)
-    assert first.left_out == {"excluded": 1, "fresh": 1, "outside": 2}
+    assert first.skipped == {"excluded": 1, "fresh": 1, "outside": 2}
     assert (first.receipt.jobs, first.receipt.closed_ms is None) == (4, False)
     root = os.path.realpath(tree)
     assert paths(store) == {f"{root}/{n}" for n in ("a.txt", "deep/line\nbreak", "deep/\\xff.bin")}
@@ -66,7 +66,7 @@ def test_a_tree_is_put_in_line_by_the_producers_rules_and_again_only_what_is_new
 
     put(tree / "new.txt")
     put(tree / "a.txt", "changed")
-    again = scan.tree(spark, rules(redis_url, tree))
+    again = scan.scan_tree(spark, rules(redis_url, tree))
     assert (again.found, again.queued, again.known) == (5, 2, 3)
     assert len(jobs(store)) == 5
 
@@ -89,9 +89,9 @@ def test_a_listing_is_put_in_line_whatever_its_form_and_nothing_outside_its_root
         "in/short.txt\n"
     )
     asked = rules(redis_url, tmp_path, root="s3://lake")
-    done = scan.listed(spark, str(tmp_path / "listing.csv"), asked)
+    done = scan.scan_listing(spark, str(tmp_path / "listing.csv"), asked)
     assert (done.found, done.queued) == (3, 3)
-    assert done.left_out == {"excluded": 1, "fresh": 1, "outside": 3, "unreadable": 3}
+    assert done.skipped == {"excluded": 1, "fresh": 1, "outside": 3, "unreadable": 3}
     assert paths(store) == {"s3://lake/in/a.txt", "s3://lake/in/with, comma.txt"}
 
     rows = spark.sql(
@@ -99,7 +99,7 @@ def test_a_listing_is_put_in_line_whatever_its_form_and_nothing_outside_its_root
         f"union all select 'in/b.txt', 2, timestamp_seconds({LONG_AGO})"
     )
     rows.write.parquet(str(tmp_path / "listing.parquet"))
-    again = scan.listed(spark, str(tmp_path / "listing.parquet"), asked)
+    again = scan.scan_listing(spark, str(tmp_path / "listing.parquet"), asked)
     assert (again.found, again.queued, again.known) == (2, 1, 1)
 
 
@@ -107,11 +107,11 @@ def test_a_listing_that_is_none_is_refused(
     spark: SparkSession, redis_url: str, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidInput, match="wanted a directory, or a listing"):
-        scan.listed(spark, str(tmp_path / "nowhere.csv"), rules(redis_url, tmp_path))
+        scan.scan_listing(spark, str(tmp_path / "nowhere.csv"), rules(redis_url, tmp_path))
     other = str(tmp_path / "other.parquet")
     spark.sql("select 'a' as path, 1 as bytes").write.parquet(other)
     with pytest.raises(InvalidInput, match="got path, bytes without size, mtime"):
-        scan.listed(spark, other, rules(redis_url, tmp_path))
+        scan.scan_listing(spark, other, rules(redis_url, tmp_path))
 
 
 @pytest.mark.long
@@ -123,7 +123,7 @@ def test_a_scan_that_was_killed_is_run_again_and_puts_every_file_in_line_once(
         driver.wait_for(lambda: store.llen("jobqueue:low_priority") > many / 4)
     assert 0 < store.llen("jobqueue:low_priority") < many
 
-    done = scan.tree(spark, rules(redis_url, tmp_path / "tree"))
+    done = scan.scan_tree(spark, rules(redis_url, tmp_path / "tree"))
     assert done.found == many
     assert 0 < done.queued < many
     assert (len(jobs(store)), len(paths(store))) == (many, many)
@@ -145,7 +145,9 @@ def test_a_tree_is_cut_into_parts_that_hold_each_directory_once(tmp_path: Path) 
 
 def test_a_line_with_names_of_its_own_gets_its_files_under_them(store: Redis) -> None:
     layout = Layout(namespace="lake", queues={"high": "lake:now", "low": "lake:later"})
-    batch = BatchAdding(Entering(Setup(layout=layout)), "files", "lake", "one", keep_ms=60_000)
+    batch = BatchWriter(
+        FilesEncoder(FilesSetup(layout=layout)), "files", "lake", "one", keep_ms=60_000
+    )
     batch.add(store, [{"key": "1", "path": "/a", "size": 1, "mtime_ns": 1}], chunk=10)
     (job,) = jobs(store, "lake:later")
     assert (job["filepath"], job["origin_queue"], job["priority"]) == ("/a", "lake:later", "low")
@@ -154,4 +156,4 @@ def test_a_line_with_names_of_its_own_gets_its_files_under_them(store: Redis) ->
 @pytest.mark.parametrize("setup", ["no", '{"layout": {"priorities": []}}'])
 def test_a_setup_that_makes_no_sense_is_refused(setup: str) -> None:
     with pytest.raises(InvalidOption, match=r"setup|priorities"):
-        Entering().set_up(setup)
+        FilesEncoder().with_setup(setup)

@@ -10,15 +10,20 @@ from pyspark.sql import SparkSession
 
 from tests.pipeline.conftest import JAVA
 from waystation.core.errors import InvalidOption
-from waystation.pipeline.history import directory
-from waystation.pipeline.sources.store import URL_VARIABLE, url_options
-from waystation.pipeline.spark.defaults import machine_defaults
-from waystation.pipeline.spark.session import SessionOptions, lend, register, settings_of
+from waystation.pipeline.history import checked_root
+from waystation.pipeline.sources.store import URL_VARIABLE, url_option
+from waystation.pipeline.spark.session import (
+    SessionOptions,
+    machine_defaults,
+    register,
+    settings_of,
+    share_url,
+)
 
 MEMORY = "spark.driver.memory"
 HEAP = """
-from waystation.pipeline.spark.session import SessionOptions, build
-spark = build(SessionOptions(master="local[1]", conf={"spark.sql.shuffle.partitions": "3"}))
+from waystation.pipeline.spark.session import SessionOptions, build_session
+spark = build_session(SessionOptions(master="local[1]", conf={"spark.sql.shuffle.partitions": "3"}))
 print(spark.conf.get("spark.driver.memory"), spark.conf.get("spark.sql.shuffle.partitions"))
 print(spark.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory() // 2**20)
 spark.stop()
@@ -77,7 +82,7 @@ def test_spark_starts_with_the_machines_own_defaults(tmp_path: Path) -> None:
     ],
 )
 def test_a_history_lies_in_a_directory(place: str, meant: str) -> None:
-    assert directory(place) == meant
+    assert checked_root(place) == meant
 
 
 @pytest.mark.parametrize(
@@ -94,18 +99,18 @@ def test_a_history_lies_in_a_directory(place: str, meant: str) -> None:
 )
 def test_a_place_that_is_no_directory_is_refused(place: str) -> None:
     scheme = place.partition(":")[0]
-    with pytest.raises(InvalidOption, match=f"{scheme} cannot hold one yet, got {place}"):
-        directory(place)
+    with pytest.raises(InvalidOption, match=f"{scheme} is not supported yet, got {place}"):
+        checked_root(place)
 
 
 def test_a_url_that_was_lent_is_no_option(spark: SparkSession) -> None:
     url = "redis://:secret@127.0.0.1:1"
     before = spark.sparkContext.environment.get(URL_VARIABLE)
-    assert url_options(spark, url) == {"url": url}
-    lend(spark, url)
+    assert url_option(spark, url) == {"url": url}
+    share_url(spark, url)
     try:
-        assert url_options(spark, url) == {}
-        assert url_options(spark, "", "ANOTHER") == {"urlEnv": "ANOTHER"}
+        assert url_option(spark, url) == {}
+        assert url_option(spark, "", "ANOTHER") == {"urlEnv": "ANOTHER"}
         with pytest.raises(Exception, match=r"127\.0\.0\.1:1"):
             spark.read.format("waystation.events").option("queues", "mail").load().count()
     finally:

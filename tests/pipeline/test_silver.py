@@ -8,26 +8,26 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.pipeline import oracle, stories
-from tests.pipeline.stories import Told
+from tests.pipeline.stories import StoryEvent
 from waystation.pipeline.history import History
-from waystation.pipeline.maintenance import rebuild as upkeep
+from waystation.pipeline.maintenance.rebuild import rebuild
 from waystation.pipeline.refresh import fold
 from waystation.pipeline.silver import attempts as attempts_fold
 from waystation.pipeline.silver import items as items_fold
-from waystation.pipeline.silver.steps import lived, steps
+from waystation.pipeline.silver.steps import steps, with_lives
 from waystation.pipeline.storage import delta
-from waystation.pipeline.storage.delta import Identity
+from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS
 
 
 def keep(history: History, rows: list[dict[str, Any]], batch: int) -> None:
     events = stories.frame(history.spark, rows)
-    delta.append(events, history.root, EVENTS, Identity("bronze-test", batch))
+    delta.save(events, history.root, EVENTS, BatchId("bronze-test", batch))
 
 
 def at_once(history: History) -> tuple[DataFrame, DataFrame]:
     """Attempts and items, folded from all of bronze."""
-    all_steps = lived(steps(history.read(EVENTS)))
+    all_steps = with_lives(steps(history.read(EVENTS)))
     tried = attempts_fold.attempts(all_steps)
     return attempts_fold.rows(tried), items_fold.rows(items_fold.items(all_steps, tried))
 
@@ -67,7 +67,7 @@ def test_a_fold_cut_short_at_any_commit_is_finished_by_the_next(
     keep(history, rows[:third], 0)
     fold.fold(history)
     keep(history, rows[third : 2 * third], 1)
-    whole = fold.keep
+    whole = delta.save
     for allowed in range(3):
         left = allowed
 
@@ -78,30 +78,30 @@ def test_a_fold_cut_short_at_any_commit_is_finished_by_the_next(
             left -= 1
             whole(*given, **more)
 
-        monkeypatch.setattr(fold, "keep", cut_short)
+        monkeypatch.setattr(delta, "save", cut_short)
         with pytest.raises(KeyboardInterrupt):
             fold.fold(history)
-    monkeypatch.setattr(fold, "keep", whole)
+    monkeypatch.setattr(delta, "save", whole)
     # More has come before anybody tries again.
     keep(history, rows[2 * third :], 2)
     fold.fold(history)
     assert fold.fold(history) is None
     assert_same(history)
-    upkeep.rebuild(history)
+    rebuild(history)
     assert_same(history)
 
 
-def told(*events: Told) -> list[dict[str, Any]]:
+def told(*events: StoryEvent) -> list[dict[str, Any]]:
     return stories.rows(list(events))
 
 
 def attempts_of(spark: SparkSession, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    tried = attempts_fold.attempts(lived(steps(stories.frame(spark, rows))))
+    tried = attempts_fold.attempts(with_lives(steps(stories.frame(spark, rows))))
     return [row.asDict() for row in attempts_fold.rows(tried).orderBy("started_at").collect()]
 
 
 def items_of(spark: SparkSession, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    all_steps = lived(steps(stories.frame(spark, rows)))
+    all_steps = with_lives(steps(stories.frame(spark, rows)))
     items = items_fold.items(all_steps, attempts_fold.attempts(all_steps))
     return [row.asDict() for row in items_fold.rows(items).orderBy("added_at").collect()]
 
@@ -110,14 +110,14 @@ def test_an_attempt_knows_its_wait_its_run_and_how_it_ended(spark: SparkSession)
     first, second = attempts_of(
         spark,
         told(
-            Told(0, "mail", "1", "added"),
-            Told(0, "mail", "1", "waiting"),
-            Told(40, "mail", "1", "active", worker="ada"),
-            Told(100, "mail", "1", "delayed"),
-            Told(100, "mail", "1", "retry", fields={"failedReason": "TimeoutError: 7 s"}),
-            Told(500, "mail", "1", "waiting", fields={"prev": "delayed"}),
-            Told(530, "mail", "1", "active", worker="ben"),
-            Told(700, "mail", "1", "completed"),
+            StoryEvent(0, "mail", "1", "added"),
+            StoryEvent(0, "mail", "1", "waiting"),
+            StoryEvent(40, "mail", "1", "active", worker="ada"),
+            StoryEvent(100, "mail", "1", "delayed"),
+            StoryEvent(100, "mail", "1", "retry", fields={"failedReason": "TimeoutError: 7 s"}),
+            StoryEvent(500, "mail", "1", "waiting", fields={"prev": "delayed"}),
+            StoryEvent(530, "mail", "1", "active", worker="ben"),
+            StoryEvent(700, "mail", "1", "completed"),
         ),
     )
     assert (first["wait_ms"], first["run_ms"], first["outcome"]) == (40, 60, "retried")
@@ -129,7 +129,7 @@ def test_an_attempt_knows_its_wait_its_run_and_how_it_ended(spark: SparkSession)
 def test_attempts_are_found_with_one_shuffle_and_one_sort(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    attempts_fold.attempts(lived(steps(stories.frame(spark, [])))).explain()
+    attempts_fold.attempts(with_lives(steps(stories.frame(spark, [])))).explain()
     plan = capsys.readouterr().out
     assert (plan.count("Exchange "), plan.count("- Sort "), plan.count("Aggregate")) == (1, 1, 0)
 
@@ -138,12 +138,12 @@ def test_an_attempt_ends_where_another_begins_or_its_id_is_used_again(spark: Spa
     tried = attempts_of(
         spark,
         told(
-            Told(0, "mail", "1", "added"),
-            Told(1, "mail", "1", "active", worker="ada"),
-            Told(2, "mail", "1", "active", worker="ben"),
-            Told(3, "mail", "1", "added"),
-            Told(4, "mail", "1", "active", worker="eve"),
-            Told(5, "mail", "1", "failed", fields={"failedReason": "gone"}),
+            StoryEvent(0, "mail", "1", "added"),
+            StoryEvent(1, "mail", "1", "active", worker="ada"),
+            StoryEvent(2, "mail", "1", "active", worker="ben"),
+            StoryEvent(3, "mail", "1", "added"),
+            StoryEvent(4, "mail", "1", "active", worker="eve"),
+            StoryEvent(5, "mail", "1", "failed", fields={"failedReason": "gone"}),
         ),
     )
     assert [(row["worker"], row["attempt"], row["outcome"]) for row in tried] == [
@@ -163,11 +163,11 @@ def test_an_id_that_is_used_again_is_another_item(spark: SparkSession) -> None:
     first, second = items_of(
         spark,
         told(
-            Told(0, "mail", "daily", "added"),
-            Told(1, "mail", "daily", "active"),
-            Told(2, "mail", "daily", "completed"),
-            Told(900, "mail", "daily", "added"),
-            Told(901, "mail", "daily", "active"),
+            StoryEvent(0, "mail", "daily", "added"),
+            StoryEvent(1, "mail", "daily", "active"),
+            StoryEvent(2, "mail", "daily", "completed"),
+            StoryEvent(900, "mail", "daily", "added"),
+            StoryEvent(901, "mail", "daily", "active"),
         ),
     )
     assert (first["state"], first["attempts"], first["duplicates"]) == ("completed", 1, 0)
@@ -175,21 +175,21 @@ def test_an_id_that_is_used_again_is_another_item(spark: SparkSession) -> None:
 
 
 def test_a_job_completed_twice_is_counted_unless_it_was_put_back(spark: SparkSession) -> None:
-    twice = [Told(0, "mail", "1", "added"), Told(1, "mail", "1", "active")]
-    twice += [Told(2, "mail", "1", "completed"), Told(3, "mail", "1", "completed")]
-    back = [Told(0, "mail", "2", "added"), Told(1, "mail", "2", "active")]
-    back += [Told(2, "mail", "2", "completed")]
-    back += [Told(5, "mail", "2", "waiting", fields={"prev": "completed"})]
-    back += [Told(6, "mail", "2", "active"), Told(7, "mail", "2", "completed")]
+    twice = [StoryEvent(0, "mail", "1", "added"), StoryEvent(1, "mail", "1", "active")]
+    twice += [StoryEvent(2, "mail", "1", "completed"), StoryEvent(3, "mail", "1", "completed")]
+    back = [StoryEvent(0, "mail", "2", "added"), StoryEvent(1, "mail", "2", "active")]
+    back += [StoryEvent(2, "mail", "2", "completed")]
+    back += [StoryEvent(5, "mail", "2", "waiting", fields={"prev": "completed"})]
+    back += [StoryEvent(6, "mail", "2", "active"), StoryEvent(7, "mail", "2", "completed")]
     items = {row["subject"]: row for row in items_of(spark, told(*twice, *back))}
     assert (items["1"]["duplicates"], items["2"]["duplicates"]) == (1, 0)
 
 
 def test_clocks_that_go_back_are_marked_and_make_no_negative_time(spark: SparkSession) -> None:
     rows = told(
-        Told(0, "mail", "1", "added"),
-        Told(10, "mail", "1", "active", worker="ada"),
-        Told(20, "mail", "1", "completed"),
+        StoryEvent(0, "mail", "1", "added"),
+        StoryEvent(10, "mail", "1", "active", worker="ada"),
+        StoryEvent(20, "mail", "1", "completed"),
     )
     rows[1]["at"] -= dt.timedelta(seconds=3)
     (attempt,) = attempts_of(spark, rows)
@@ -201,9 +201,9 @@ def test_events_nobody_knows_and_events_without_a_subject_change_nothing(
     spark: SparkSession,
 ) -> None:
     rows = told(
-        Told(0, "mail", "1", "added"),
-        Told(1, "mail", "1", "astonished"),
-        Told(2, "mail", "", "active"),
+        StoryEvent(0, "mail", "1", "added"),
+        StoryEvent(1, "mail", "1", "astonished"),
+        StoryEvent(2, "mail", "", "active"),
     )
     rows[2]["subject"] = None
     rows.append({**rows[0], "seq": 9, "event": "", "_corrupt": "no event"})
@@ -213,11 +213,15 @@ def test_events_nobody_knows_and_events_without_a_subject_change_nothing(
 
 def test_ended_rows_are_kept_once_and_open_ones_are_carried(spark: SparkSession, root: str) -> None:
     history = History(spark, root)
-    keep(history, told(Told(0, "mail", "1", "added"), Told(5, "mail", "1", "active")), 0)
+    keep(
+        history,
+        told(StoryEvent(0, "mail", "1", "added"), StoryEvent(5, "mail", "1", "active")),
+        0,
+    )
     fold.fold(history)
     assert history.read(ITEMS).count() == 0
     assert [row["state"] for row in History(spark, root).items().collect()] == ["active"]
-    ended = stories.rows([Told(9, "mail", "1", "completed")])
+    ended = stories.rows([StoryEvent(9, "mail", "1", "completed")])
     keep(history, ended, 1)
     fold.fold(history)
     assert [row["state"] for row in history.read(ITEMS).collect()] == ["completed"]

@@ -45,7 +45,7 @@ def test_a_python_that_started_too_slowly_is_started_again(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:
     tell(store, 10)
-    assert ingest.follow(spark, root, url=redis_url).finish() == 10
+    assert ingest.start(spark, root, url=redis_url).finish() == 10
 
 
 class Ended:
@@ -72,12 +72,12 @@ def test_a_python_that_is_always_too_slow_is_started_a_few_times_and_no_more() -
         return Ended("[STREAM_FAILED] Query terminated: Python worker failed to connect back.")
 
     with pytest.raises(StreamingQueryException, match="failed to connect back"):
-        ingest.Intake(too_slow, starts=3).finish()
+        ingest.Ingest(too_slow, starts=3).finish()
     assert next(starts) == 3
 
 
 def test_whatever_else_ends_a_query_ends_the_intake() -> None:
     queries: list[Any] = [Ended("[STREAM_FAILED] no such luck"), Ended()]
     with pytest.raises(StreamingQueryException, match="no such luck"):
-        ingest.Intake(lambda: queries.pop(0)).finish()
-    assert ingest.Intake(lambda: queries.pop(0)).finish() == 0
+        ingest.Ingest(lambda: queries.pop(0)).finish()
+    assert ingest.Ingest(lambda: queries.pop(0)).finish() == 0

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waystation.core.events import VERSION, EventName, Line, from_bullmq
-from waystation.pipeline.products.facts import LineFacts
+from waystation.pipeline.products.facts import ProductFacts
 from waystation.pipeline.sources.columns import MOST_SKEW_MS, batch_of
-from waystation.pipeline.sources.offsets import Told
+from waystation.pipeline.sources.offsets import EventStream
 
-MAIL = Told("bullmq", "mail", "bull:mail:events")
+MAIL = EventStream("bullmq", "mail", "bull:mail:events")
 
 names = st.sampled_from([b"event", b"jobId", b"attemptsMade", b"workerId", b"prev", b"\xff", b""])
 values = st.sampled_from([b"waiting", b"active", b"7", b"-7", b"x", b"", b"\xff\xfe", b"1" * 20])
@@ -88,7 +88,7 @@ def test_an_id_beyond_every_calendar_is_kept_at_the_end_of_time() -> None:
 
     assert row["entry_id"] == "999999999999999-18446744073709551615"
     assert row["told_at"].year == 9999
-    assert row["_corrupt"] == "the instant lies beyond the year 9999"
+    assert row["_corrupt"] == "the instant is after the year 9999"
 
 
 def test_a_field_of_a_megabyte_comes_through_unharmed() -> None:
@@ -105,13 +105,13 @@ class TestTheEnvelopeOfOurOwnLines:
 
     @pytest.fixture(autouse=True)
     def routing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        facts = LineFacts(line=Line.ROUTING, prefix="r", stream=lambda _, queue: queue)
-        monkeypatch.setattr("waystation.pipeline.products.LINES", {"routing": facts})
+        facts = ProductFacts(line=Line.ROUTING, prefix="r", stream=lambda _, queue: queue)
+        monkeypatch.setattr("waystation.pipeline.products.PRODUCTS", {"routing": facts})
 
     def row(self, **fields: str) -> dict[str, Any]:
         told = {"v": "1", "line": "routing", "queue": "gpu", "event": "active", **fields}
         flat = [part.encode() for pair in told.items() for part in pair]
-        (row,) = batch_of(Told("routing", "gpu", "r:gpu"), [[b"5000-1", flat]]).to_pylist()
+        (row,) = batch_of(EventStream("routing", "gpu", "r:gpu"), [[b"5000-1", flat]]).to_pylist()
         return row
 
     def test_what_happened_and_when_it_was_told_are_two_instants(self) -> None:
@@ -128,4 +128,4 @@ class TestTheEnvelopeOfOurOwnLines:
     def test_a_clock_that_is_days_off_is_kept_and_marked(self) -> None:
         row = self.row(at=str(5000 + MOST_SKEW_MS + 1))
 
-        assert row["_corrupt"] == f"it happened {MOST_SKEW_MS + 1} ms from when it was told"
+        assert row["_corrupt"] == f"its instant differs by {MOST_SKEW_MS + 1} ms from the entry's"

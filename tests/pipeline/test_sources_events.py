@@ -9,7 +9,7 @@ from redis import Redis
 from tests.pipeline.raw_streams import ALL, Following, tell
 from waystation.core.errors import InvalidOption, Malformed
 from waystation.pipeline.options import parse
-from waystation.pipeline.sources.present import EventsReader
+from waystation.pipeline.sources.events import EventsReader
 from waystation.pipeline.sources.redis_streams import PAGE_BYTES
 from waystation.pipeline.sources.streams import EventOptions, Streams
 
@@ -50,7 +50,7 @@ def test_only_the_named_queues_are_followed(store: Redis, redis_url: str) -> Non
 def test_a_line_whose_queues_share_one_stream_is_followed_whole(redis_url: str) -> None:
     asked = EventOptions(url=redis_url, lines="routing", queues="mail*")
 
-    assert [told.stream for told in Streams(asked).now()] == ["bridge:events:stream"]
+    assert [stream.key for stream in Streams(asked).now()] == ["bridge:events:stream"]
 
 
 def test_a_replay_of_a_batch_reads_the_same(store: Redis, redis_url: str) -> None:

@@ -9,18 +9,18 @@ from redis import Redis
 
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.pipeline.options import parse
-from waystation.pipeline.products import line_named
-from waystation.pipeline.sources.batch_writer import BatchAdding
-from waystation.pipeline.sources.jobs import Jobs, WriteOptions, entrance_of, receipt
-from waystation.pipeline.sources.jobs_reader import JobsReader, Slice
+from waystation.pipeline.products import product_named
+from waystation.pipeline.sources.batch_writer import BatchWriter
+from waystation.pipeline.sources.jobs import Jobs, WriteOptions, encoder_of, receipt
+from waystation.pipeline.sources.jobs_reader import JobSlice, JobsReader
 from waystation.pipeline.sources.store import Store
 
 ROWS = 25
 CHUNK = 4
 
 
-def adding(batch: str = "june") -> BatchAdding:
-    return BatchAdding(entrance_of("bullmq"), "mail", "bull", batch, keep_ms=60_000)
+def adding(batch: str = "june") -> BatchWriter:
+    return BatchWriter(encoder_of("bullmq"), "mail", "bull", batch, keep_ms=60_000)
 
 
 def rows(many: int = ROWS) -> list[dict[str, Any]]:
@@ -161,8 +161,8 @@ def test_rows_may_ask_for_an_id_a_delay_a_priority_and_attempts(store: Redis) ->
 @pytest.mark.parametrize(
     ("row", "complaint"),
     [
-        ({"name": "send"}, "every row needs a key"),
-        ({"key": "", "name": "send"}, "every row needs a key"),
+        ({"name": "send"}, "the key of a row must be text"),
+        ({"key": "", "name": "send"}, "the key of a row must be text"),
         ({"key": "k", "name": None}, "the row with the key 'k': a job needs a name"),
         ({"key": "k", "name": "x", "data": "{"}, "the row with the key 'k': data must be JSON"),
         ({"key": "k", "name": "x", "delay": -1}, "the row with the key 'k': delay must be"),
@@ -196,18 +196,20 @@ def test_an_option_that_makes_no_sense_is_refused(given: dict[str, str], wanted:
 @pytest.mark.parametrize("line", ["routing", "files", "waitingroom"])
 def test_a_line_whose_jobs_cannot_be_read_is_refused(line: str, redis_url: str) -> None:
     source = Jobs({"queues": "mail", "url": redis_url, "line": line})
-    with pytest.raises(InvalidOption, match=f"a line whose jobs can be read, bullmq; got {line}"):
+    with pytest.raises(InvalidOption, match=f"only jobs of bullmq can be read, got {line}"):
         source.reader(source.schema())
 
 
 def test_a_queue_is_read_state_by_state(store: Redis, redis_url: str) -> None:
     adding().add(store, rows(1500), chunk=200)
     adding("late").add(store, [{"key": "z", "name": "late", "delay": 5000}], chunk=1)
-    facts = line_named("bullmq")
+    facts = product_named("bullmq")
     states = {state.name for state in facts.states}
     reader = JobsReader(Store(redis_url), facts, "bull", {"mail"}, states)
 
-    found = {cast(Slice, part).state.name: list(reader.read(part)) for part in reader.partitions()}
+    found = {
+        cast(JobSlice, part).state.name: list(reader.read(part)) for part in reader.partitions()
+    }
 
     assert {state: sum(page.num_rows for page in pages) for state, pages in found.items()} == {
         "wait": 1500,
@@ -219,7 +221,7 @@ def test_a_queue_is_read_state_by_state(store: Redis, redis_url: str) -> None:
 
 def test_an_id_without_a_job_is_a_row_that_says_so(store: Redis, redis_url: str) -> None:
     store.lpush("bull:mail:wait", "ghost")
-    reader = JobsReader(Store(redis_url), line_named("bullmq"), "bull", {"mail"}, {"wait"})
+    reader = JobsReader(Store(redis_url), product_named("bullmq"), "bull", {"mail"}, {"wait"})
 
     (part,) = reader.partitions()
     (page,) = reader.read(part)

@@ -11,21 +11,21 @@ from pyspark.sql import functions as F
 
 from waystation.core.app.failures import exit_code
 from waystation.core.errors import HeapExhausted, JavaDied, SparkFailed, StoreUnreachable
-from waystation.pipeline.spark.errors import in_our_words
+from waystation.pipeline.spark.errors import translated
 
 
 def test_an_error_of_ours_comes_through_as_it_was_raised(spark: SparkSession) -> None:
     rows = spark.createDataFrame([("a", "send")], "key string, name string")
     options = {"queue": "mail", "batch": "b", "url": "redis://127.0.0.1:1"}
     writer = rows.write.format("waystation.jobs").options(**options).mode("append")
-    with pytest.raises(StoreUnreachable, match=r"^[^\n]+$"), in_our_words():
+    with pytest.raises(StoreUnreachable, match=r"^[^\n]+$"), translated():
         writer.save()
 
 
 def test_what_spark_itself_says_is_cut_to_its_first_line(spark: SparkSession) -> None:
     failing = spark.range(1).select(F.raise_error(F.lit("no such luck")))
     wanted = r"^Spark did not finish: [^\n]*no such luck"
-    with pytest.raises(SparkFailed, match=wanted), in_our_words():
+    with pytest.raises(SparkFailed, match=wanted), translated():
         failing.collect()
 
 
@@ -35,13 +35,13 @@ def test_what_a_library_raised_in_a_task_is_told_without_the_way_it_came(
     def fail(_: object) -> int:
         raise ZeroDivisionError("one by none")
 
-    with pytest.raises(SparkFailed, match=r"^Spark did not finish: one by none$"), in_our_words():
+    with pytest.raises(SparkFailed, match=r"^Spark did not finish: one by none$"), translated():
         spark.sparkContext.parallelize([1], 1).map(fail).collect()
 
 
 def test_a_heap_that_is_too_small_is_told_with_what_to_do(spark: SparkSession) -> None:
     failing = spark.range(1).select(F.raise_error(F.lit("java.lang.OutOfMemoryError: Java heap")))
-    with pytest.raises(HeapExhausted, match=r"pipeline\.driver_memory"), in_our_words():
+    with pytest.raises(HeapExhausted, match=r"pipeline\.driver_memory"), translated():
         failing.collect()
 
 
@@ -62,12 +62,12 @@ def test_a_java_that_has_died_is_told_with_what_to_do(
 ) -> None:
     ended = subprocess.Popen(["sh", "-c", f"kill {code} $$" if code < 0 else f"exit {code}"])
     monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=ended))
-    with pytest.raises(JavaDied, match=how) as told, in_our_words():
+    with pytest.raises(JavaDied, match=how) as told, translated():
         raise error
     assert "nothing lost and nothing twice" in str(told.value)
     assert exit_code(told.value) == 5
 
 
 def test_an_error_that_has_nothing_to_do_with_java_is_left_alone(spark: SparkSession) -> None:
-    with pytest.raises(PermissionError), in_our_words():
+    with pytest.raises(PermissionError), translated():
         raise PermissionError("not yours")

@@ -17,7 +17,7 @@ from tests.waitingroom.hands import Hands, hands_on
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
 from waystation.pipeline.feedback import wait_models
-from waystation.pipeline.products import line_named
+from waystation.pipeline.products import product_named
 from waystation.pipeline.products.waitingroom import (
     ABANDONMENT,
     ETA_CALIBRATION,
@@ -212,9 +212,9 @@ def test_too_few_visits_teach_nothing(spark: SparkSession) -> None:
 
 
 def test_the_line_says_where_its_stream_is() -> None:
-    facts = line_named("waitingroom")
+    facts = product_named("waitingroom")
     assert facts.stream("queue", "{tickets}") == "queue:{tickets}:events"
-    assert [answer.table.name for answer in facts.answers] == [
+    assert [each.table.name for each in facts.tables] == [
         "visits",
         "sessions",
         "funnel",

@@ -1,13 +1,147 @@
-"""Everything that happened, on Spark: events to history to statistics and back to the queues."""
+"""The history of all queues on Spark: read events, keep them as tables, ask about them.
 
-from importlib import import_module
+    from waystation.pipeline import EventOptions, History, RunOptions, open_session, run
+
+    with open_session() as spark:
+        history = History(spark, "/data/history")
+        run(history, RunOptions(events=EventOptions(url="redis://localhost")))
+        history.create_views()
+        spark.sql("select queue, count(*) from items group by 1").show()
+
+The declarations of all tables are in `waystation.pipeline.tables`. Names are imported when first
+used, so that a program without Spark can still use `waystation.pipeline.spark.java`.
+"""
+
 from typing import TYPE_CHECKING
 
+from waystation.core.lazy import names_of
+
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from waystation.core.errors import (
+        CheckpointDamaged,
+        DiskFull,
+        HeapExhausted,
+        HistoryCut,
+        HistoryError,
+        JavaDied,
+        JavaMissing,
+        SparkFailed,
+        SparkNotStarted,
+        TablesDisagree,
+        WrongSchema,
+    )
+    from waystation.pipeline.file_scan.listing import ScanRules
+    from waystation.pipeline.file_scan.scan import ScanResult, scan_listing, scan_tree
+    from waystation.pipeline.gold.forecast import Band, Forecast
+    from waystation.pipeline.health import Status, StreamLag, status
+    from waystation.pipeline.history import History
+    from waystation.pipeline.hours import Hours
+    from waystation.pipeline.maintenance.compaction import Compacted, compact
+    from waystation.pipeline.maintenance.erasure import forget, retain
+    from waystation.pipeline.maintenance.rebuild import backfill, rebuild
+    from waystation.pipeline.products.files import FilesSetup
+    from waystation.pipeline.progress import Progress
+    from waystation.pipeline.refresh.checks import Check
+    from waystation.pipeline.refresh.snapshot import current_jobs
+    from waystation.pipeline.reports.console import console_report
+    from waystation.pipeline.reports.facts import QueueReport, Report, report
+    from waystation.pipeline.reports.page import html_report
+    from waystation.pipeline.runner import RunOptions, RunResult, follow, run
+    from waystation.pipeline.sources.batch_writer import Receipt
+    from waystation.pipeline.sources.jobs import receipt
+    from waystation.pipeline.sources.streams import EventOptions
+    from waystation.pipeline.spark.session import SessionOptions, register
+    from waystation.pipeline.spark.startup import open_session
+    from waystation.pipeline.tables import Column, Layer, Table
 
+__all__ = [
+    "Band",
+    "Check",
+    "CheckpointDamaged",
+    "Column",
+    "Compacted",
+    "DiskFull",
+    "EventOptions",
+    "FilesSetup",
+    "Forecast",
+    "HeapExhausted",
+    "History",
+    "HistoryCut",
+    "HistoryError",
+    "Hours",
+    "JavaDied",
+    "JavaMissing",
+    "Layer",
+    "Progress",
+    "QueueReport",
+    "Receipt",
+    "Report",
+    "RunOptions",
+    "RunResult",
+    "ScanResult",
+    "ScanRules",
+    "SessionOptions",
+    "SparkFailed",
+    "SparkNotStarted",
+    "Status",
+    "StreamLag",
+    "Table",
+    "TablesDisagree",
+    "WrongSchema",
+    "backfill",
+    "compact",
+    "console_report",
+    "current_jobs",
+    "follow",
+    "forget",
+    "html_report",
+    "open_session",
+    "rebuild",
+    "receipt",
+    "register",
+    "report",
+    "retain",
+    "run",
+    "scan_listing",
+    "scan_tree",
+    "status",
+]
 
-def register(spark: "SparkSession") -> None:
-    """Make `waystation.events`, `waystation.jobs` and the tables' sinks known to a session."""
-    # Whoever only looks for Java must not need Spark.
-    import_module("waystation.pipeline.spark.session").register(spark)
+_HOMES = {
+    "waystation.core.errors": (
+        "CheckpointDamaged DiskFull HeapExhausted HistoryCut HistoryError "
+        "JavaDied JavaMissing SparkFailed SparkNotStarted TablesDisagree WrongSchema"
+    ),
+    "file_scan.listing": "ScanRules",
+    "file_scan.scan": "ScanResult scan_listing scan_tree",
+    "gold.forecast": "Band Forecast",
+    "health": "Status StreamLag status",
+    "history": "History",
+    "hours": "Hours",
+    "maintenance.compaction": "Compacted compact",
+    "maintenance.erasure": "forget retain",
+    "maintenance.rebuild": "backfill rebuild",
+    "products.files": "FilesSetup",
+    "progress": "Progress",
+    "refresh.checks": "Check",
+    "refresh.snapshot": "current_jobs",
+    "reports.console": "console_report",
+    "reports.facts": "QueueReport Report report",
+    "reports.page": "html_report",
+    "runner": "RunOptions RunResult follow run",
+    "sources.batch_writer": "Receipt",
+    "sources.jobs": "receipt",
+    "sources.streams": "EventOptions",
+    "spark.session": "SessionOptions register",
+    "spark.startup": "open_session",
+    "tables": "Column Layer Table",
+}
+
+__getattr__ = names_of(
+    __name__,
+    {
+        name: home if home.startswith("waystation.") else f"{__name__}.{home}"
+        for home, names in _HOMES.items()
+        for name in names.split()
+    },
+)

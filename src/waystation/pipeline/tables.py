@@ -1,7 +1,7 @@
-"""Every table of the history: what its rows are, its columns, how it is cut, where it lies.
+"""Tables of the history: rows, columns, keys and partitions.
 
-Bronze is what was told, row by row, and never changes. Silver folds it into attempts, items and
-workers; gold answers questions. Silver and gold can always be made again from bronze.
+Bronze holds the events as they were read and never changes. Silver folds them into attempts, items
+and workers; gold aggregates. Silver and gold can always be rebuilt from bronze.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ FIELDS = MapType(TEXT, TEXT)
 
 
 class Layer(StrEnum):
-    """How far a table is from what was told."""
+    """The layer of a table."""
 
     BRONZE = "bronze"
     SILVER = "silver"
@@ -54,13 +54,13 @@ class Column(NamedTuple):
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """One table: the declaration that its writers, its readers and its reference page share."""
+    """The declaration of one table, which its writers, readers and reference page share."""
 
     name: str
     layer: Layer
     meaning: str
     key: tuple[str, ...]
-    """The columns that tell one row from another."""
+    """The columns that identify a row."""
     columns: tuple[Column, ...]
     partitions: tuple[str, ...] = ()
 
@@ -71,7 +71,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def schema(self) -> StructType:
-        """The columns as Spark has them."""
+        """The columns as a Spark schema."""
         return StructType([StructField(column.name, column.type) for column in self.columns])
 
     @property
@@ -79,80 +79,80 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         """The columns' names, in order."""
         return [column.name for column in self.columns]
 
-    def place(self, root: str) -> str:
-        """Where the table lies in a history that lies at `root`."""
+    def path(self, root: str) -> str:
+        """The directory of the table in the history at `root`."""
         return f"{root.rstrip('/')}/{self.layer}/{self.name}"
 
 
 _WHOSE = (
-    Column("line", TEXT, "which line: bullmq, routing, files, waitingroom"),
-    Column("queue", TEXT, "which queue of the line"),
+    Column("line", TEXT, "product: bullmq, routing, files or waitingroom"),
+    Column("queue", TEXT, "queue of the product"),
 )
-_ODD = Column("_corrupt", TEXT, "what was odd about it; null when all was well")
+_ODD = Column("_corrupt", TEXT, "why the row is doubtful; null for a good row")
 
 EVENTS = Table(
     name="events",
     layer=Layer.BRONZE,
-    meaning="one row for each thing that was told, as it was told",
+    meaning="one row for each entry of an event stream, as it was read",
     key=("stream", "entry_id"),
     partitions=("date",),
     columns=(
         *_WHOSE,
-        Column("stream", TEXT, "the key of the stream that told it"),
-        Column("entry_id", TEXT, "its id in that stream"),
-        Column("seq", LONG, "its turn among the entries of one millisecond"),
-        Column("told_at", INSTANT, "when it was told, by the store's clock"),
+        Column("stream", TEXT, "key of the stream"),
+        Column("entry_id", TEXT, "id of the entry in that stream"),
+        Column("seq", LONG, "position among the entries of one millisecond"),
+        Column("told_at", INSTANT, "when the entry was written, by the store's clock"),
         Column("at", INSTANT, "when it happened"),
-        Column("event", TEXT, "what happened"),
-        Column("subject", TEXT, "to whom; null when it happened to the queue itself"),
-        Column("attempt", INT, "in which attempt, where that is told"),
-        Column("worker", TEXT, "by whom, where that is told"),
-        Column("fields", FIELDS, "what this kind of event tells besides"),
-        Column("version", INT, "the version of the envelope it came in"),
+        Column("event", TEXT, "name of the event"),
+        Column("subject", TEXT, "job, file or visitor; null for an event of the queue itself"),
+        Column("attempt", INT, "number of the attempt, where the event has it"),
+        Column("worker", TEXT, "name of the worker, where the event has it"),
+        Column("fields", FIELDS, "other fields of the event"),
+        Column("version", INT, "version of the event envelope"),
         _ODD,
-        Column("date", DAY, "the day it was told, in UTC"),
+        Column("date", DAY, "day of `told_at`, in UTC"),
     ),
 )
 
 GAPS = Table(
     name="gaps",
     layer=Layer.BRONZE,
-    meaning="one row for each stretch of a stream that was gone before it could be read",
+    meaning="one row for each range of a stream that was trimmed before it could be read",
     key=("stream", "after"),
     columns=(
         *_WHOSE,
-        Column("stream", TEXT, "the key of the stream"),
-        Column("after", TEXT, "the last id before the gap; 0-0 when the stream began with it"),
-        Column("before", TEXT, "the first id after the gap"),
-        Column("lost", LONG, "entries in between; null when the server does not count them"),
-        Column("reason", TEXT, "trimmed, or recreated when the stream began anew"),
-        Column("after_at", INSTANT, "the instant of `after`; null when the stream began with it"),
-        Column("before_at", INSTANT, "the instant of `before`"),
+        Column("stream", TEXT, "key of the stream"),
+        Column("after", TEXT, "last id before the gap; 0-0 when the stream begins with it"),
+        Column("before", TEXT, "first id after the gap"),
+        Column("lost", LONG, "entries in the gap; null when the server does not count them"),
+        Column("reason", TEXT, "`trimmed`, or `recreated` when the stream was deleted"),
+        Column("after_at", INSTANT, "instant of `after`; null when the stream begins with the gap"),
+        Column("before_at", INSTANT, "instant of `before`"),
     ),
 )
 
 ATTEMPTS = Table(
     name="attempts",
     layer=Layer.SILVER,
-    meaning="one row for each time a worker held something",
+    meaning="one row for each attempt: each time a worker claimed a job or file",
     key=("line", "queue", "subject", "attempt", "started_at"),
     partitions=("date",),
     columns=(
         *_WHOSE,
-        Column("subject", TEXT, "the job or file"),
+        Column("subject", TEXT, "id of the job or file"),
         Column("attempt", INT, "1 for the first"),
-        Column("worker", TEXT, "who held it, where that is told"),
-        Column("ready_at", INSTANT, "when it could have been taken"),
-        Column("started_at", INSTANT, "when it was taken"),
-        Column("ended_at", INSTANT, "when the worker let go of it; null while it holds on"),
-        Column("wait_ms", LONG, "from ready to started"),
-        Column("run_ms", LONG, "from started to ended"),
+        Column("worker", TEXT, "name of the worker, where the events have it"),
+        Column("ready_at", INSTANT, "when it became ready to be claimed"),
+        Column("started_at", INSTANT, "when it was claimed"),
+        Column("ended_at", INSTANT, "when the attempt ended; null while it runs"),
+        Column("wait_ms", LONG, "milliseconds from `ready_at` to `started_at`"),
+        Column("run_ms", LONG, "milliseconds from `started_at` to `ended_at`"),
         Column("outcome", TEXT, "completed, retried, failed, stalled, returned or open"),
-        Column("error_class", TEXT, "the kind of failure"),
-        Column("fingerprint", TEXT, "the same for failures that are one failure"),
-        Column("reason", TEXT, "what the failure said"),
+        Column("error_class", TEXT, "class of the error"),
+        Column("fingerprint", TEXT, "the same for failures with the same signature"),
+        Column("reason", TEXT, "error message"),
         _ODD,
-        Column("date", DAY, "the day it was taken, in UTC"),
+        Column("date", DAY, "day of `started_at`, in UTC"),
     ),
 )
 
@@ -165,24 +165,24 @@ ITEMS = Table(
     partitions=("date",),
     columns=(
         *_WHOSE,
-        Column("subject", TEXT, "the job or file"),
-        Column("name", TEXT, "what kind it is, where that is told"),
-        Column("added_at", INSTANT, "when it came to be; null when that was not seen"),
-        Column("started_at", INSTANT, "when it was first taken"),
-        Column("ended_at", INSTANT, "when it was completed, failed for good or removed"),
-        Column("state", TEXT, "the state its last event left it in"),
-        Column("attempts", INT, "times it was taken"),
+        Column("subject", TEXT, "id of the job or file"),
+        Column("name", TEXT, "name or type of the job, where the events have it"),
+        Column("added_at", INSTANT, "when it was added; null when that event is missing"),
+        Column("started_at", INSTANT, "when it was first claimed"),
+        Column("ended_at", INSTANT, "when it completed, failed for good or was removed"),
+        Column("state", TEXT, "state after its last event"),
+        Column("attempts", INT, "times it was claimed"),
         Column("retries", INT, "attempts that failed and were followed by another"),
-        Column("stalls", INT, "times its worker fell silent"),
-        Column("wait_ms", LONG, "all its waiting for a worker"),
-        Column("run_ms", LONG, "all its time with workers"),
-        Column("total_ms", LONG, "from added to ended"),
-        Column("reason", TEXT, "what its last failure said"),
-        Column("fingerprint", TEXT, "the same for failures that are one failure"),
-        Column("duplicates", INT, "times it was completed although it was not put back"),
-        Column("last_told_at", INSTANT, "when its last event was told"),
+        Column("stalls", INT, "attempts that stalled"),
+        Column("wait_ms", LONG, "milliseconds it was ready and waited, in all attempts"),
+        Column("run_ms", LONG, "milliseconds it ran, in all attempts"),
+        Column("total_ms", LONG, "milliseconds from `added_at` to `ended_at`"),
+        Column("reason", TEXT, "error message of its last failure"),
+        Column("fingerprint", TEXT, "the same for failures with the same signature"),
+        Column("duplicates", INT, "completions after the first, unless it was put back"),
+        Column("last_told_at", INSTANT, "`told_at` of its last event"),
         _ODD,
-        Column("date", DAY, "the day it came to be, or was first seen, in UTC"),
+        Column("date", DAY, "day of `added_at`, or of its first event, in UTC"),
     ),
 )
 
@@ -193,83 +193,83 @@ WORKERS = Table(
     key=("line", "queue", "worker", "hour"),
     columns=(
         *_WHOSE,
-        Column("worker", TEXT, "who"),
-        Column("hour", INSTANT, "the hour it began"),
-        Column("attempts", LONG, "taken in that hour"),
-        Column("completed", LONG, "of them, ended well"),
-        Column("failed", LONG, "of them, ended badly"),
-        Column("stalled", LONG, "of them, ended in silence"),
-        Column("busy_ms", LONG, "time spent holding them, all together"),
-        Column("first_at", INSTANT, "first seen in that hour"),
-        Column("last_at", INSTANT, "last seen in that hour"),
+        Column("worker", TEXT, "name of the worker"),
+        Column("hour", INSTANT, "start of the hour"),
+        Column("attempts", LONG, "attempts started in the hour"),
+        Column("completed", LONG, "of them, completed"),
+        Column("failed", LONG, "of them, failed or retried"),
+        Column("stalled", LONG, "of them, stalled"),
+        Column("busy_ms", LONG, "milliseconds that these attempts ran, in all"),
+        Column("first_at", INSTANT, "first event in the hour"),
+        Column("last_at", INSTANT, "last event in the hour"),
     ),
 )
 
 HOURLY = Table(
     name="hourly",
     layer=Layer.GOLD,
-    meaning="one row for each queue and hour: how much, and how long it took",
+    meaning="one row for each queue and hour: counts, waits and run times",
     key=("line", "queue", "hour"),
     columns=(
         *_WHOSE,
-        Column("hour", INSTANT, "the hour it began"),
-        Column("added", LONG, "came to be"),
-        Column("started", LONG, "were taken by a worker"),
-        Column("completed", LONG, "ended well"),
-        Column("failed", LONG, "failed for good"),
+        Column("hour", INSTANT, "start of the hour"),
+        Column("added", LONG, "jobs added"),
+        Column("started", LONG, "attempts started"),
+        Column("completed", LONG, "jobs completed"),
+        Column("failed", LONG, "jobs failed for good"),
         Column("retried", LONG, "attempts that failed and were followed by another"),
-        Column("stalled", LONG, "attempts whose worker fell silent"),
-        Column("wait_p50_ms", REAL, "half waited no longer"),
-        Column("wait_p95_ms", REAL, "19 of 20 waited no longer"),
-        Column("wait_p99_ms", REAL, "99 of 100 waited no longer"),
-        Column("run_p50_ms", REAL, "half ran no longer"),
-        Column("run_p95_ms", REAL, "19 of 20 ran no longer"),
-        Column("run_p99_ms", REAL, "99 of 100 ran no longer"),
-        Column("throughput", REAL, "ended a second"),
-        Column("wait_sketch", BYTES, "the waits as a KLL sketch, which can be merged"),
-        Column("run_sketch", BYTES, "the runs as a KLL sketch, which can be merged"),
+        Column("stalled", LONG, "attempts that stalled"),
+        Column("wait_p50_ms", REAL, "median wait, in milliseconds"),
+        Column("wait_p95_ms", REAL, "95th percentile of the wait"),
+        Column("wait_p99_ms", REAL, "99th percentile of the wait"),
+        Column("run_p50_ms", REAL, "median run time, in milliseconds"),
+        Column("run_p95_ms", REAL, "95th percentile of the run time"),
+        Column("run_p99_ms", REAL, "99th percentile of the run time"),
+        Column("throughput", REAL, "jobs ended per second"),
+        Column("wait_sketch", BYTES, "KLL sketch of the waits; sketches can be merged"),
+        Column("run_sketch", BYTES, "KLL sketch of the run times; sketches can be merged"),
     ),
 )
 
 FAILURES = Table(
     name="failures",
     layer=Layer.GOLD,
-    meaning="one row for each of a queue's hundred most frequent kinds of failure, one for others",
+    meaning="one row for each of a queue's hundred most frequent failures, and one for all others",
     key=("line", "queue", "fingerprint"),
     columns=(
         *_WHOSE,
-        Column("fingerprint", TEXT, "the same for failures that are one failure, or `other`"),
-        Column("signature", TEXT, "what they say, with what differs left out; null for `other`"),
-        Column("error_class", TEXT, "the error's class; null where none is named, and for `other`"),
-        Column("first_at", INSTANT, "first seen"),
-        Column("last_at", INSTANT, "last seen"),
-        Column("attempts", LONG, "attempts that ended in it"),
-        Column("subjects", LONG, "jobs or files it hit"),
-        Column("per_hour", REAL, "attempts an hour between first and last"),
-        Column("examples", TEXTS, "a few of the ids"),
+        Column("fingerprint", TEXT, "the same for failures with the same signature, or `other`"),
+        Column("signature", TEXT, "error message with ids and numbers masked; null for `other`"),
+        Column("error_class", TEXT, "class of the error, where the message names it"),
+        Column("first_at", INSTANT, "first attempt that failed so"),
+        Column("last_at", INSTANT, "last attempt that failed so"),
+        Column("attempts", LONG, "attempts that failed so"),
+        Column("subjects", LONG, "jobs or files that failed so"),
+        Column("per_hour", REAL, "attempts per hour between first and last"),
+        Column("examples", TEXTS, "ids of a few of them"),
         Column("retried", LONG, "attempts that were followed by another"),
         Column("recovered", LONG, "of the subjects retried, those completed in the end"),
-        Column("retry_helps", REAL, "the part of those retried that was completed in the end"),
-        Column("kinds", LONG, "kinds of failure in this row: 1, or how many `other` stands for"),
+        Column("retry_helps", REAL, "share of the subjects retried that completed in the end"),
+        Column("kinds", LONG, "signatures in this row: 1, or the number that `other` stands for"),
     ),
 )
 
 LEDGER = Table(
     name="ledger",
     layer=Layer.GOLD,
-    meaning="one row for each queue and hour of arrival: is everything accounted for",
+    meaning="one row for each queue and hour of arrival: what became of the jobs added in it",
     key=("line", "queue", "hour"),
     columns=(
         *_WHOSE,
-        Column("hour", INSTANT, "the hour in which they came to be"),
-        Column("acknowledged", LONG, "said to exist"),
+        Column("hour", INSTANT, "start of the hour in which they were added"),
+        Column("acknowledged", LONG, "jobs added"),
         Column("terminal", LONG, "of them, completed or failed for good"),
-        Column("removed", LONG, "of them, taken out by somebody before they ended"),
-        Column("visible", LONG, "of them, still to be seen in the queue; null if nobody looked"),
-        Column("lost", LONG, "of them, neither; null if nobody looked"),
+        Column("removed", LONG, "of them, removed before they ended"),
+        Column("visible", LONG, "of them, still in the queue; null without a snapshot"),
+        Column("lost", LONG, "of them, none of these; null without a snapshot"),
         Column("duplicated", LONG, "of them, completed more than once"),
-        Column("gaps", LONG, "events of the queue that were gone before they could be read"),
-        Column("lost_ids", TEXTS, "a few of the lost"),
+        Column("gaps", LONG, "events of the queue that were trimmed before they could be read"),
+        Column("lost_ids", TEXTS, "ids of a few lost jobs"),
         Column("clean", FLAG, "nothing lost, nothing duplicated, no gap"),
     ),
 )
@@ -277,22 +277,22 @@ LEDGER = Table(
 CAPACITY = Table(
     name="capacity",
     layer=Layer.GOLD,
-    meaning="one row for each queue and hour: the workers that its arrivals ask for",
+    meaning="one row for each queue and hour: the workers that its arrivals need",
     key=("line", "queue", "hour"),
     columns=(
         *_WHOSE,
-        Column("hour", INSTANT, "the hour it began"),
-        Column("arrivals_per_s", REAL, "attempts that became ready a second, on average"),
+        Column("hour", INSTANT, "start of the hour"),
+        Column("arrivals_per_s", REAL, "attempts that became ready per second, on average"),
         Column("busiest_per_s", REAL, "the same in the busiest minute"),
-        Column("service_mean_ms", REAL, "how long an attempt runs, on average"),
-        Column("service_p95_ms", REAL, "19 of 20 attempts run no longer"),
-        Column("busy_workers", REAL, "workers kept busy by it, on average"),
-        Column("seen_workers", LONG, "workers that took something"),
-        Column("target_wait_ms", LONG, "the wait that is asked for"),
+        Column("service_mean_ms", REAL, "mean run time of an attempt"),
+        Column("service_p95_ms", REAL, "95th percentile of the run time"),
+        Column("busy_workers", REAL, "workers kept busy, on average"),
+        Column("seen_workers", LONG, "workers that claimed something"),
+        Column("target_wait_ms", LONG, "target wait, in milliseconds"),
         Column(
             "workers_needed",
             LONG,
-            "work in hand at a time that keeps 19 of 20 waits of such an hour below it",
+            "concurrency that keeps 95 % of the waits in such an hour below the target",
         ),
     ),
 )
@@ -301,21 +301,21 @@ CAPACITY = Table(
 QUALITY = Table(
     name="quality",
     layer=Layer.GOLD,
-    meaning="one row for each check of the last round: is every table as large as it must be",
+    meaning="one row for each consistency check of the last refresh",
     key=("table", "what"),
     columns=(
-        Column("table", TEXT, "which table"),
-        Column("what", TEXT, "what was counted"),
-        Column("wanted", LONG, "the count by another way"),
-        Column("found", LONG, "the count in the table, for the hours that were made anew"),
-        Column("well", FLAG, "whether the two are equal"),
-        Column("checked_at", INSTANT, "when they were counted"),
+        Column("table", TEXT, "name of the table"),
+        Column("what", TEXT, "what is counted"),
+        Column("wanted", LONG, "expected count, computed from other tables"),
+        Column("found", LONG, "count in the table, for the hours that were refreshed"),
+        Column("well", FLAG, "true when both are equal"),
+        Column("checked_at", INSTANT, "when it was checked"),
     ),
 )
 
 
 def every() -> Iterator[Table]:
-    """Every table that all lines share, bronze first."""
+    """All tables that the products share, bronze first."""
     yield from _EVERY
 
 

@@ -1,1 +1,1 @@
-"""What was told, kept for ever."""
+"""Bronze: the event streams, stored as they are read."""

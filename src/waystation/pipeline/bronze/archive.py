@@ -1,7 +1,7 @@
-"""`waystation.archive`: stretches of streams become files of the events table where they are read.
+"""`waystation.archive`: ranges of streams, written to files of the table `events` by their readers.
 
-Whoever reads a stretch writes it as well, so events need not travel through Spark: the rows of this
-source say which files there are now, and what came of every stretch. Nobody sees those files before
+The task that reads a range also writes it, so events need not travel through Spark: the rows of
+this source are the files written, and a report on every range. The files are invisible until
 `waystation.bronze` commits them.
 """
 # ruff: noqa: N802 (Spark calls the methods so)
@@ -14,7 +14,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from waystation.pipeline.options import parse
 from waystation.pipeline.sources.columns import RANGE
-from waystation.pipeline.sources.following import EventsStream
+from waystation.pipeline.sources.events import EventsStream
 from waystation.pipeline.sources.streams import EventOptions, rows
 from waystation.pipeline.storage.arrow import Batch, pa, schema_of
 from waystation.pipeline.storage.parts import PART, PartWriter
@@ -31,44 +31,45 @@ ROWS = StructType(
         StructField("_range", RANGE),
     ]
 )
-"""A file that was written, or else a stretch and what came of reading it."""
+"""A file that was written, or else the report on a range."""
 _SCHEMA = schema_of(ROWS)
 
 
 class ArchiveOptions(EventOptions, frozen=True, kw_only=True, rename="camel"):
-    """What can be asked of `waystation.archive`."""
+    """Options of `waystation.archive`."""
 
     root: str
+    """Directory of the history."""
 
 
 class Archive(DataSource):
-    """The streams, read into files of the events table."""
+    """The streams, read into files of the table `events`."""
 
     @classmethod
     def name(cls) -> str:
-        """How Spark calls it."""
+        """The name that Spark knows it by."""
         return NAME
 
     def schema(self) -> StructType:
-        """Files and stretches."""
+        """Files and reports on ranges."""
         return ROWS
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Everything that is there and everything that comes."""
+        """Read what the streams hold and what is added to them."""
         return ArchiveStream(parse(self.options, ArchiveOptions))
 
 
 class ArchiveStream(EventsStream):
-    """The streams followed from place to place, and written down."""
+    """Follows the streams and writes their entries to files."""
 
     def __init__(self, options: ArchiveOptions) -> None:
         super().__init__(options)
-        self._place = EVENTS.place(options.root)
+        self._path = EVENTS.path(options.root)
 
     def read(self, partition: InputPartition) -> Iterator[Batch]:
-        """Write one task's stretches into files, and say which files they are."""
+        """Write the ranges of one task to files; the rows are the files and the reports."""
         accounts: list[dict[str, Any]] = []
-        with PartWriter(self._place, EVENTS.schema, EVENTS.partitions) as writer:
+        with PartWriter(self._path, EVENTS.schema, EVENTS.partitions) as writer:
             for batch in rows(self._streams.store, self._options, partition, accounts=True):
                 if batch.column("_range").null_count:
                     writer.write(batch.select(EVENTS.names))

@@ -1,4 +1,4 @@
-"""Spark's note of how far a query has come: looked at before it is trusted."""
+"""Spark's checkpoint of a query, checked before it is used."""
 
 import json
 import uuid
@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from waystation.core.errors import CheckpointDamaged, Malformed, WaystationError
-from waystation.pipeline.sources.offsets import Place, read
+from waystation.pipeline.sources.offsets import Offset, from_json
 
 _OWN = "waystation.json"
 _HEAD = "v1"
 
 
 def application(folder: str) -> str:
-    """The name under which a checkpoint's batches are committed; a new checkpoint gets its own."""
+    """The application that a checkpoint's batches are committed as; a new one gets a new name."""
     file = Path(folder) / _OWN
     if file.exists():
         try:
@@ -30,10 +30,10 @@ def application(folder: str) -> str:
     return name
 
 
-def check(folder: str, *, archived: int | None, reached: Mapping[str, Place]) -> None:
-    """Refuse a checkpoint that is torn, has holes, or tells another story than the tables.
+def check(folder: str, *, archived: int | None, reached: Mapping[str, Offset]) -> None:
+    """Refuse a checkpoint that is damaged, incomplete, or contradicts the tables.
 
-    `archived` is the last of its batches that the tables hold, `reached` how far they have come.
+    `archived` is the last of its batches in the tables, `reached` the offsets that they hold.
     """
     offsets, commits = _batches(folder, "offsets"), _batches(folder, "commits")
     if (offsets or commits) and not _is_whole(Path(folder) / "metadata", lines=1, headed=False):
@@ -48,33 +48,33 @@ def check(folder: str, *, archived: int | None, reached: Mapping[str, Place]) ->
     if held < max(last - 1, committed):
         raise _damaged(
             folder,
-            f"it has come to batch {last}, but of its batches the tables hold "
-            f"{'none' if held < 0 else f'those up to {held}'}: it was made for other tables",
+            f"it has reached batch {last}, but of its batches the tables hold "
+            f"{'none' if held < 0 else f'those up to {held}'}: it belongs to other tables",
         )
     if last > max(committed, 0) and last - 1 not in offsets:
         raise _damaged(folder, f"the offsets of batch {last - 1} are missing")
     for batch in sorted(offsets)[-2:]:
-        places = _offsets(folder, batch)
-        if batch == held and any(reached.get(name) != place for name, place in places.items()):
-            raise _damaged(folder, f"batch {batch} ends elsewhere than the tables say")
+        ends = _offsets(folder, batch)
+        if batch == held and any(reached.get(name) != end for name, end in ends.items()):
+            raise _damaged(folder, f"batch {batch} ends at other offsets than the tables")
     if committed >= 0 and not _is_whole(Path(folder) / "commits" / str(committed), lines=1):
         raise _damaged(folder, f"the commit of batch {committed} cannot be read")
 
 
-def _offsets(folder: str, batch: int) -> dict[str, Place]:
-    """Where a batch ends."""
+def _offsets(folder: str, batch: int) -> dict[str, Offset]:
+    """The offsets at which a batch ends."""
     file = Path(folder) / "offsets" / str(batch)
     try:
         if not _is_whole(file, lines=2):
             raise Malformed("torn")
-        return read(json.loads(file.read_text().splitlines()[2]))
+        return from_json(json.loads(file.read_text().splitlines()[2]))
     except WaystationError:
         raise _damaged(folder, f"the offsets of batch {batch} cannot be read") from None
 
 
 def _batches(folder: str, kind: str) -> set[int]:
-    place = Path(folder) / kind
-    names = [each.name for each in place.iterdir()] if place.is_dir() else []
+    path = Path(folder) / kind
+    names = [each.name for each in path.iterdir()] if path.is_dir() else []
     return {int(name) for name in names if name.isdigit()}
 
 
@@ -91,7 +91,7 @@ def _is_whole(file: Path, *, lines: int, headed: bool = True) -> bool:
 
 def _damaged(folder: str, what: str) -> CheckpointDamaged:
     return CheckpointDamaged(
-        f"the checkpoint {folder} cannot be gone on from: {what}. Nothing was read or written. "
-        "Remove that folder and start again: the tables know how far they have come, and the next "
-        "run goes on from there, with nothing lost and nothing twice"
+        f"the checkpoint {folder} cannot be used: {what}. Nothing was read or written. "
+        "Delete that folder and start again: the tables hold the offsets, and the next run "
+        "continues from there, with nothing lost and nothing twice"
     )

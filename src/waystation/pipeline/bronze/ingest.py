@@ -1,8 +1,7 @@
-"""What was told, kept for ever: streams into the tables `events` and `gaps`.
+"""Ingest: event streams into the tables `events` and `gaps`.
 
-Both tables take a micro-batch in one commit each that carries its number, and the commit of
-`events` notes how far the streams were read. So the tables themselves know where to go on, and a
-checkpoint is a convenience that may be thrown away.
+Each micro-batch is one commit per table that carries its number, and the commit of `events` holds
+the offsets reached. So the tables know where to continue, and the checkpoint may be deleted.
 """
 
 from collections.abc import Callable
@@ -17,20 +16,20 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from waystation.pipeline.bronze import archive, checkpoint
-from waystation.pipeline.bronze.sink import NAME, PLACES
+from waystation.pipeline.bronze.sink import NAME, OFFSETS_NOTE
 from waystation.pipeline.sources import offsets
 from waystation.pipeline.storage import delta
 from waystation.pipeline.tables import EVENTS
 
 STARTS = 5
-"""How often a query is started whose Python is too slow to start."""
+"""Times that a query is started when its Python processes start too slowly."""
 _KEPT = "kept"
 # Spark waits ten seconds for the process that plans a stream; no setting makes that longer.
 _TOO_SLOW = "Python worker failed to connect back"
 
 
-class Intake:
-    """A query that reads streams into the tables, started again where Python started too slowly."""
+class Ingest:
+    """A streaming query into the tables; restarted when Python started too slowly."""
 
     def __init__(self, start: Callable[[], StreamingQuery], *, starts: int = STARTS) -> None:
         self._start = start
@@ -41,7 +40,7 @@ class Intake:
 
     @property
     def events(self) -> int:
-        """How many events it has kept so far; to be asked at least once in a hundred batches."""
+        """Events stored so far; must be read at least once in a hundred batches."""
         for progress in self._query.recentProgress:
             if progress.batchId > self._last_batch:
                 self._last_batch = progress.batchId
@@ -49,8 +48,8 @@ class Intake:
                 self._events += (kept["events"] or 0) if kept else 0
         return self._events
 
-    def goes_on(self) -> bool:
-        """Whether it still reads; whatever ended it early is raised."""
+    def is_running(self) -> bool:
+        """Whether it still reads; raises the error that ended it."""
         if self._query.isActive:
             return True
         error = self._query.exception()
@@ -63,18 +62,18 @@ class Intake:
         return True
 
     def wait(self, seconds: float) -> None:
-        """Wait until it ends, at most so long."""
+        """Wait until it ends, at most so many seconds."""
         with suppress(StreamingQueryException):
             self._query.awaitTermination(seconds)  # pyright: ignore[reportArgumentType]
 
     def finish(self) -> int:
-        """Wait until it ends; how many events it has kept."""
-        while self.goes_on():
+        """Wait until it ends; returns the events stored."""
+        while self.is_running():
             self.wait(60)
         return self.events
 
     def stop(self) -> None:
-        """End it after the batch under way; whatever ended it before is raised."""
+        """Stop it after the present batch; raises the error that ended it before."""
         self._query.stop()
         error = self._query.exception()
         if error is not None and not _was_too_slow(error):
@@ -85,29 +84,29 @@ def _was_too_slow(error: StreamingQueryException) -> bool:
     return _TOO_SLOW in str(error)
 
 
-def follow(spark: SparkSession, root: str, *, every: str | None = None, **asked: str) -> Intake:
-    """Keep what the streams tell: all there is now, or batch after batch `every` so often.
+def start(spark: SparkSession, root: str, *, every: str | None = None, **options: str) -> Ingest:
+    """Store what the streams hold now, or with `every`, batch after batch at this interval.
 
-    What is asked besides are the options of `waystation.events`.
+    `options` are those of `waystation.events`.
     """
-    return Intake(partial(_started, spark, root, every, asked))
+    return Ingest(partial(_query, spark, root, every, options))
 
 
-def _started(
-    spark: SparkSession, root: str, every: str | None, asked: dict[str, str]
+def _query(
+    spark: SparkSession, root: str, every: str | None, options: dict[str, str]
 ) -> StreamingQuery:
     folder = checkpoint_of(root)
     application = checkpoint.application(folder)
-    noted = delta.last_notes(EVENTS.place(root), PLACES)
+    noted = delta.last_note(EVENTS.path(root), OFFSETS_NOTE)
     checkpoint.check(
         folder,
-        archived=delta.last_batch(EVENTS.place(root), application),
-        reached=offsets.read(noted) if noted else {},
+        archived=delta.last_batch(EVENTS.path(root), application),
+        reached=offsets.from_json(noted) if noted else {},
     )
     trigger: dict[str, Any] = {"availableNow": True} if every is None else {"processingTime": every}
     return (
         spark.readStream.format(archive.NAME)
-        .options(**{"starting": _written(noted), "root": root, **asked})
+        .options(**{"starting": _starting(noted), "root": root, **options})
         .load()
         .observe(_KEPT, F.sum("part.rows").alias("events"))
         .writeStream.format(NAME)
@@ -120,11 +119,11 @@ def _started(
     )
 
 
-def _written(noted: Any) -> str:
-    """How far the tables have come, as `waystation.events` takes it for its `starting`."""
+def _starting(noted: Any) -> str:
+    """The offsets in the tables, as the option `starting` of `waystation.events`."""
     return "earliest" if noted is None else msgspec.json.encode(noted).decode()
 
 
 def checkpoint_of(root: str) -> str:
-    """Where Spark keeps its place in the streams."""
+    """The directory of Spark's checkpoint."""
     return f"{root.rstrip('/')}/checkpoints/bronze"

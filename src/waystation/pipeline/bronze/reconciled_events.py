@@ -1,27 +1,27 @@
-"""What nobody told and a look found out, kept among the events so that every fold knows it.
+"""Reconciled events: removals that a snapshot has found, added to the table `events`.
 
-BullMQ drains and cleans without a word. A job that was seen to be taken out would stay open for
-ever, and would be looked for in every round.
+BullMQ drains and cleans without events. A job that was removed so would stay open for ever, and
+every refresh would look for it.
 """
 
 import datetime as dt
 from collections.abc import Sequence
 
 from waystation.core.events import VERSION, EventName
-from waystation.pipeline.silver.steps import Who
+from waystation.pipeline.silver.steps import Subject
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, schema_of
-from waystation.pipeline.storage.delta import Identity
+from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import PartWriter
 from waystation.pipeline.tables import EVENTS
 
 STREAM = "waystation:looks"
-"""What these events have in place of a stream's key."""
+"""The stream of these events; it does not exist in the store."""
 APPLICATION = "looks"
 
 
-def removed(root: str, subjects: Sequence[Who], at: dt.datetime) -> None:
-    """Keep that these were gone without a word when somebody looked at that instant."""
+def add_removals(root: str, subjects: Sequence[Subject], at: dt.datetime) -> None:
+    """Add an event for each job that was found removed at this instant."""
     if not subjects:
         return
     millis = int(at.timestamp() * 1000)
@@ -42,8 +42,8 @@ def removed(root: str, subjects: Sequence[Who], at: dt.datetime) -> None:
         }
         for turn, (line, queue, subject) in enumerate(subjects)
     ]
-    place = EVENTS.place(root)
-    with PartWriter(place, EVENTS.schema, EVENTS.partitions) as writer:
+    path = EVENTS.path(root)
+    with PartWriter(path, EVENTS.schema, EVENTS.partitions) as writer:
         writer.write(pa.RecordBatch.from_pylist(rows, schema=schema_of(EVENTS.schema)))
-    identity = Identity(APPLICATION, millis)
-    delta.commit(place, EVENTS.schema, writer.parts, identity, partitions=EVENTS.partitions)
+    batch = BatchId(APPLICATION, millis)
+    delta.commit(path, EVENTS.schema, writer.parts, batch, partitions=EVENTS.partitions)

@@ -20,18 +20,18 @@ from rich.text import Text
 from waystation.core.app.loading import loaded
 from waystation.core.app.progress import watching
 from waystation.core.errors import InvalidInput
-from waystation.pipeline import run as runs
+from waystation.pipeline import health, runner
 from waystation.pipeline.commands.scan import scan
 from waystation.pipeline.commands.session import CONF, HISTORY, MASTER, kept_history, store_url
 from waystation.pipeline.history import History
-from waystation.pipeline.maintenance import rebuild as upkeep
-from waystation.pipeline.refresh.checks import require_none
-from waystation.pipeline.refresh.snapshot import present
-from waystation.pipeline.report.console import shown
-from waystation.pipeline.report.facts import gather
-from waystation.pipeline.report.page import page
-from waystation.pipeline.sources.streams import EventOptions, Streams
-from waystation.pipeline.status import status as look_at
+from waystation.pipeline.maintenance import compaction, erasure
+from waystation.pipeline.maintenance import rebuild as rebuilding
+from waystation.pipeline.refresh.checks import require_consistent
+from waystation.pipeline.refresh.snapshot import current_jobs
+from waystation.pipeline.reports import facts
+from waystation.pipeline.reports.console import console_report
+from waystation.pipeline.reports.page import html_report
+from waystation.pipeline.sources.streams import EventOptions
 
 EXAMPLES = """\b
 Examples:
@@ -83,17 +83,17 @@ def run(
         kept_history(context, master, history, conf, url) as kept,
     ):
         events = EventOptions(url=url, queues=queues, trim=trim)
-        options = runs.RunOptions(
-            events=events, target_ms=target, every_s=every, answer_every_s=answer_every
+        options = runner.RunOptions(
+            events=events, target_wait=target / 1000, batch_every=every, refresh_every=answer_every
         )
         with watching() as watch:
             if once:
-                ran = runs.once(kept, options, watch)
+                ran = runner.run(kept, options, watch)
                 _tell_round(ran)
-                require_none(ran.ill)
+                require_consistent(ran.failed_checks)
                 return
             with _until_interrupted() as stop:
-                runs.follow(kept, options, stop, watch, _tell_round)
+                runner.follow(kept, options, stop, watch, _tell_round)
         typer.echo("stopped; everything that was read is kept", err=True)
 
 
@@ -103,7 +103,7 @@ def rebuild(
 ) -> None:
     """Make every table anew from the events that are kept."""
     with kept_history(context, master, history, conf) as kept, watching() as watch:
-        upkeep.rebuild(kept, watch)
+        rebuilding.rebuild(kept, watch)
 
 
 @app.command()
@@ -119,7 +119,7 @@ def backfill(
     today = dt.datetime.now(dt.UTC).date()
     begin = first.date() if first else today - dt.timedelta(days=1)
     with kept_history(context, master, history, conf) as kept, watching() as watch:
-        upkeep.backfill(kept, begin, last.date() if last else today, watch)
+        rebuilding.backfill(kept, begin, last.date() if last else today, watch)
 
 
 @app.command()
@@ -137,13 +137,13 @@ def report(
     with kept_history(context, master, history, conf) as kept:
         with watching() as watch:
             watch.begin("reading the answers")
-            facts = gather(kept, dt.datetime.now(dt.UTC))
+            found = facts.report(kept)
         if as_json:
-            typer.echo(msgspec.json.encode(facts).decode())
+            typer.echo(msgspec.json.encode(found).decode())
         else:
-            Console().print(shown(facts))
+            Console().print(console_report(found))
         if to is not None:
-            to.write_text(page(facts))
+            to.write_text(html_report(found))
             typer.echo(f"written to {to}", err=True)
 
 
@@ -159,7 +159,7 @@ def status(
         store_url(loaded(context)) as url,
         kept_history(context, master, history, conf, url) as kept,
     ):
-        found = look_at(kept, EventOptions(url=url))
+        found = health.status(kept, EventOptions(url=url))
     for each in found.streams:
         many = "?" if each.events is None else f"{each.events:,}"
         typer.echo(f"{each.stream:<40} {many:>10} events to be read")
@@ -169,10 +169,10 @@ def status(
         last = f"{found.last_at:%Y-%m-%d %H:%M:%S} UTC"
         typer.echo(f"{found.events:,} events kept; the last one happened {last}")
     for check in found.checks:
-        typer.echo(f"{'well' if check.well else 'ILL '}  {check}")
+        typer.echo(f"{'ok    ' if check.passed else 'FAILED'}  {check}")
     for each in found.lost:
         typer.echo(f"lost  {each}")
-    require_none(found.ill)
+    require_consistent(found.failed_checks)
     if found.lost:
         raise typer.Exit(1)
 
@@ -196,11 +196,10 @@ def sql(
         store_url(loaded(context)) as url,
         kept_history(context, master, history, conf, url) as kept,
     ):
-        tables = kept.show_views()
+        tables = kept.create_views()
         if live:
             events = EventOptions(url=url)
-            jobs = present(kept.spark, events, Streams(events).now())
-            jobs.createOrReplaceTempView("jobs")
+            current_jobs(kept.spark, events).createOrReplaceTempView("jobs")
             tables.append("jobs")
         names, rows = _asked(kept, query, most, tables)
     if as_json:
@@ -223,7 +222,7 @@ def compact(
     """Make few large files of many small ones."""
     with kept_history(context, master, history, conf) as kept:
         with watching() as watch:
-            freed = upkeep.compact(kept, watch)
+            freed = compaction.compact(kept, watch)
         for each in freed:
             typer.echo(f"{each.table:<12} {each.before:>6} files → {each.after}")
 
@@ -237,10 +236,10 @@ def retain(
     conf: CONF = None,
 ) -> None:
     """Delete what is older than some days."""
-    since = upkeep.first_day_kept(days, dt.datetime.now(dt.UTC).date())
+    since = erasure.first_day_kept(days, dt.datetime.now(dt.UTC).date())
     with kept_history(context, master, history, conf) as kept, watching() as watch:
         watch.begin("deleting")
-        gone = upkeep.retain(kept, since)
+        gone = erasure.retain(kept, since)
     _tell_gone(gone)
 
 
@@ -264,7 +263,7 @@ def forget(
     """
     with kept_history(context, master, history, conf) as kept, watching() as watch:
         watch.begin("forgetting")
-        gone = upkeep.forget(kept, key, mentioned=mentioned)
+        gone = erasure.forget(kept, key, mentioned=mentioned)
     _tell_gone(gone)
 
 
@@ -301,13 +300,13 @@ def _asked(kept: History, query: str, most: int, tables: list[str]) -> tuple[lis
         raise InvalidInput(said.partition("] ")[2] or said) from error
 
 
-def _tell_round(ran: runs.Ran) -> None:
+def _tell_round(ran: runner.RunResult) -> None:
     typer.echo(
         f"{ran.events:,} rows read, {ran.recommendations} recommendations written, "
         f"{ran.seconds:.0f} s",
         err=True,
     )
-    for each in ran.ill:
+    for each in ran.failed_checks:
         typer.echo(f"the tables do not add up: {each}", err=True)
 
 

@@ -18,8 +18,8 @@ from waystation.files.settings import FilesSettings
 from waystation.files.settings_file import load_files
 from waystation.pipeline.commands.session import CONF, MASTER, spark_session, store_url
 from waystation.pipeline.file_scan import scan as scans
-from waystation.pipeline.file_scan.listing import Rules
-from waystation.pipeline.products.files import Setup
+from waystation.pipeline.file_scan.listing import ScanRules
+from waystation.pipeline.products.files import FilesSetup
 
 GLOBS = Annotated[
     list[str] | None,
@@ -70,9 +70,9 @@ def scan(
         Priorities(rules.producer, rules.setup.layout)
         with spark_session(context, master, conf, url) as spark, watching() as watch:
             scanned = (
-                scans.tree(spark, rules, watch)
+                scans.scan_tree(spark, rules, watch)
                 if is_tree
-                else scans.listed(spark, place, rules, watch)
+                else scans.scan_listing(spark, place, rules, watch)
             )
     _tell(scanned)
 
@@ -84,7 +84,7 @@ def _rules(
     priority: str | None,
     include: Sequence[str] | None,
     exclude: Sequence[str] | None,
-) -> Rules:
+) -> ScanRules:
     producer = composed.producer_options(settings)
     scan = msgspec.structs.replace(
         producer.scan,
@@ -92,9 +92,11 @@ def _rules(
         include_globs=tuple(include or producer.scan.include_globs),
         exclude_globs=tuple(exclude or producer.scan.exclude_globs),
     )
-    return Rules(
+    return ScanRules(
         url=url,
-        setup=Setup(layout=composed.layout(settings), options=composed.queue_options(settings)),
+        setup=FilesSetup(
+            layout=composed.layout(settings), options=composed.queue_options(settings)
+        ),
         producer=msgspec.structs.replace(
             producer, scan=scan, default_priority=priority or producer.default_priority
         ),
@@ -110,12 +112,12 @@ def _url(context: typer.Context, settings: FilesSettings) -> Generator[str]:
         yield url
 
 
-def _tell(scanned: scans.Scanned) -> None:
+def _tell(scanned: scans.ScanResult) -> None:
     typer.echo(
         f"{scanned.found:,} files found: {scanned.queued:,} put in line, "
         f"{scanned.known:,} were there before"
     )
-    for reason, many in sorted(scanned.left_out.items()):
+    for reason, many in sorted(scanned.skipped.items()):
         hint = "; run again when they have settled" if reason == Skip.FRESH else ""
         typer.echo(f"{many:,} left out: {reason}{hint}")
     receipt = scanned.receipt

@@ -13,10 +13,10 @@ from waystation.core.app.settings import StoreSettings
 from waystation.core.errors import InvalidOption
 from waystation.core.settings.load import Settings
 from waystation.core.store import embedded
-from waystation.pipeline.history import History, directory
+from waystation.pipeline.history import History, checked_root
 from waystation.pipeline.settings import PipelineSettings
 from waystation.pipeline.spark import session, startup
-from waystation.pipeline.spark.errors import in_our_words
+from waystation.pipeline.spark.errors import translated
 
 MASTER = Annotated[
     str | None, typer.Option(help="The Spark master; else pipeline.master.", show_default=False)
@@ -55,9 +55,9 @@ def spark_session(
     )
     if not startup.is_running():
         typer.echo("Spark starts, which takes a few seconds", err=True)
-    with startup.spark(options) as spark, in_our_words():
+    with startup.open_session(options) as spark, translated():
         if url is not None:
-            session.lend(spark, url)
+            session.share_url(spark, url)
         yield spark
 
 
@@ -70,7 +70,7 @@ def kept_history(
     url: str | None = None,
 ) -> Generator[History]:
     """The history that the command is about."""
-    root = directory(place or str(loaded(context)[PipelineSettings].history))
+    root = checked_root(place or str(loaded(context)[PipelineSettings].history))
     with spark_session(context, master, conf, url) as spark:
         yield History(spark, root)
 

@@ -1,4 +1,7 @@
-"""Small answers back to the queues: versioned, bounded, and gone when they are out of date."""
+"""Recommendations for the queues: service levels, forecasts, failure labels, desired workers.
+
+Each is one small hash field that the queue reads, and that expires when it is not renewed.
+"""
 
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +23,8 @@ from waystation.core.line.forecasts import (
 from waystation.pipeline.gold.failures import label
 from waystation.pipeline.gold.forecast import Slot, forecast, slots
 from waystation.pipeline.gold.sketches import merged, percentile
-from waystation.pipeline.history import History, Hours
+from waystation.pipeline.history import History
+from waystation.pipeline.hours import Hours
 from waystation.pipeline.silver.steps import steps
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.storage import delta
@@ -28,9 +32,9 @@ from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.tables import CAPACITY, FAILURES, HOURLY
 
 HOURS = 24
-"""What counts as lately."""
+"""Hours of history that recommendations are computed from."""
 FRESH_S = 15 * 60
-"""How long recommendations counts after it was worked out."""
+"""Seconds that a recommendation is valid."""
 SLOT_S = 10
 LONGEST_LABEL = 120
 
@@ -45,12 +49,12 @@ _LABELLED = (
     "last_at",
 )
 
-Place = tuple[str, str]
-"""Line and queue."""
+QueueKey = tuple[str, str]
+"""Product and queue."""
 
 
-def advise(history: History, store: Store, now: dt.datetime) -> int:
-    """Work out what history has to say to the queues and put it there; how many pieces."""
+def write_recommendations(history: History, store: Store, now: dt.datetime) -> int:
+    """Compute recommendations and write them to the queues; returns how many."""
     pieces = [
         *_slo(history, now),
         *_drains(history, now),
@@ -61,8 +65,8 @@ def advise(history: History, store: Store, now: dt.datetime) -> int:
     return len(pieces)
 
 
-def put(store: Store, pieces: Iterable[tuple[Place, Recommendation]]) -> None:
-    """Put recommendations where its queue reads it; the same again changes nothing."""
+def put(store: Store, pieces: Iterable[tuple[QueueKey, Recommendation]]) -> None:
+    """Write recommendations; writing the same again changes nothing."""
     for (line, queue), piece in pieces:
         key = key_of(type(piece), queue)
         pipe = store.at(key).pipeline(transaction=True)
@@ -71,11 +75,11 @@ def put(store: Store, pieces: Iterable[tuple[Place, Recommendation]]) -> None:
         pipe.execute()
 
 
-def _slo(history: History, now: dt.datetime) -> Iterator[tuple[Place, Recommendation]]:
-    """How each queue did lately: hours merged, without another look at what they came from."""
+def _slo(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Recommendation]]:
+    """Service levels of each queue, merged from hourly sketches."""
     since = now - dt.timedelta(hours=HOURS)
-    lately = history.read(HOURLY).where(F.col("hour") > F.lit(since))
-    totals = lately.groupBy("line", "queue").agg(
+    recent = history.read(HOURLY).where(F.col("hour") > F.lit(since))
+    totals = recent.groupBy("line", "queue").agg(
         merged(F.col("wait_sketch")).alias("wait"),
         merged(F.col("run_sketch")).alias("run"),
         F.sum("completed").alias("completed"),
@@ -86,18 +90,18 @@ def _slo(history: History, now: dt.datetime) -> Iterator[tuple[Place, Recommenda
         for of in ("wait", "run")
         for percent in (50, 95, 99)
     }
-    asked = [column.alias(name) for name, column in times.items()]
-    for row in totals.select("line", "queue", "completed", "failed", *asked).collect():
+    columns = [column.alias(name) for name, column in times.items()]
+    for row in totals.select("line", "queue", "completed", "failed", *columns).collect():
         ended = row["completed"] + row["failed"]
         failed_part = row["failed"] / ended if ended else 0.0
-        told = {name: row[name] for name in times}
+        percentiles = {name: row[name] for name in times}
         yield (
             (row["line"], row["queue"]),
-            Slo(hours=HOURS, failed_part=failed_part, **told, **_life(now)),
+            Slo(hours=HOURS, failed_part=failed_part, **percentiles, **_lifetime(now)),
         )
 
 
-def _drains(history: History, now: dt.datetime) -> Iterator[tuple[Place, Recommendation]]:
+def _drains(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Recommendation]]:
     for place, series in slot_series(history, now).items():
         found = forecast(series, seconds=SLOT_S)
         if found is not None:
@@ -109,13 +113,13 @@ def _drains(history: History, now: dt.datetime) -> Iterator[tuple[Place, Recomme
                     likely_s=round(found.likely_s, 3),
                     high_s=round(found.high_s, 3),
                     band=round(found.band.coverage, 3),
-                    **_life(now),
+                    **_lifetime(now),
                 ),
             )
 
 
-def slot_series(history: History, now: dt.datetime) -> Mapping[Place, list[Slot]]:
-    """What came and ended in each queue lately, slot by slot without a hole."""
+def slot_series(history: History, now: dt.datetime) -> Mapping[QueueKey, list[Slot]]:
+    """Arrivals and ends of each queue in the last hours, slot by slot without gaps."""
     start = now - dt.timedelta(hours=HOURS)
     hours = Hours(
         tuple(
@@ -123,7 +127,7 @@ def slot_series(history: History, now: dt.datetime) -> Mapping[Place, list[Slot]
             for n in range(HOURS + 2)
         )
     )
-    found: dict[Place, dict[int, Slot]] = {}
+    found: dict[QueueKey, dict[int, Slot]] = {}
     for row in slots(steps(history.events(hours)), seconds=SLOT_S).collect():
         mine = found.setdefault((row["line"], row["queue"]), {})
         mine[row["slot"]] = Slot(row["came"], row["ended"])
@@ -133,24 +137,24 @@ def slot_series(history: History, now: dt.datetime) -> Mapping[Place, list[Slot]
     }
 
 
-def _labels(history: History, now: dt.datetime) -> Iterator[tuple[Place, Recommendation]]:
+def _labels(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Recommendation]]:
     since = now - dt.timedelta(hours=HOURS)
-    rows = delta.read_here(history.root, FAILURES, _LABELLED)
-    found: dict[Place, list[FailureLabel]] = {}
+    rows = delta.read_arrow(history.root, FAILURES, _LABELLED)
+    found: dict[QueueKey, list[FailureLabel]] = {}
     for row in _since(rows, "last_at", since, by="attempts"):
         mine = found.setdefault((row["line"], row["queue"]), [])
         if len(mine) < MOST_LABELS:
             said = label(row)[:LONGEST_LABEL]
             mine.append(FailureLabel(row["fingerprint"], said, row["attempts"], row["retry_helps"]))
     for place, labels in found.items():
-        yield place, FailureLabels(labels=tuple(labels), **_life(now))
+        yield place, FailureLabels(labels=tuple(labels), **_lifetime(now))
 
 
-def _workers(history: History, now: dt.datetime) -> Iterator[tuple[Place, Recommendation]]:
+def _workers(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Recommendation]]:
     since = now - dt.timedelta(hours=2)
     columns = ("line", "queue", "hour", "workers_needed", "target_wait_ms")
-    rows = delta.read_here(history.root, CAPACITY, columns)
-    newest: dict[Place, Any] = {}
+    rows = delta.read_arrow(history.root, CAPACITY, columns)
+    newest: dict[QueueKey, Any] = {}
     for row in _since(rows, "hour", since, by="hour"):
         newest.setdefault((row["line"], row["queue"]), row)
     for place, row in newest.items():
@@ -160,17 +164,17 @@ def _workers(history: History, now: dt.datetime) -> Iterator[tuple[Place, Recomm
                 DesiredWorkers(
                     workers=row["workers_needed"],
                     target_wait_ms=row["target_wait_ms"],
-                    **_life(now),
+                    **_lifetime(now),
                 ),
             )
 
 
 def _since(rows: Any, column: str, since: dt.datetime, *, by: str) -> list[dict[str, Any]]:
-    """Rows of late, the largest first."""
+    """Recent rows, the largest first."""
     late = rows.filter(pc.greater(rows[column], pa.scalar(since, rows[column].type)))
     return late.sort_by([(by, "descending")]).to_pylist()
 
 
-def _life(now: dt.datetime) -> dict[str, int]:
+def _lifetime(now: dt.datetime) -> dict[str, int]:
     made = int(now.timestamp() * 1000)
     return {"made_at": made, "until": made + FRESH_S * 1000}

@@ -1,4 +1,4 @@
-"""What history teaches the waiting rooms: the model that their estimates are made by."""
+"""Wait models of the waiting rooms: parameters of their estimates, learnt from history."""
 
 import datetime as dt
 from collections.abc import Iterable, Iterator
@@ -16,25 +16,25 @@ from waystation.pipeline.sources.store import Store
 from waystation.waitingroom.estimates.model import FEWEST_VISITS, STALE_MS, Model, Point, within
 from waystation.waitingroom.redis.keys import RoomKeys
 
-LATELY = dt.timedelta(hours=24)
+WINDOW = dt.timedelta(hours=24)
 
 
-def advise(history: History, store: Store, now: dt.datetime) -> int:
-    """Teach every room with enough visits of late; how many there were."""
-    since = now - LATELY
+def write_models(history: History, store: Store, now: dt.datetime) -> int:
+    """Write a model for every room with enough recent visits; returns how many."""
+    since = now - WINDOW
     ours = F.col("line") == Line.WAITINGROOM.value
-    lately = history.events().where(ours & (F.col("at") > F.lit(since)))
-    if lately.isEmpty():
+    recent = history.events().where(ours & (F.col("at") > F.lit(since)))
+    if recent.isEmpty():
         return 0
-    taught = 0
-    for queue, model in models(lately, now):
+    written = 0
+    for queue, model in models(recent, now):
         write(store, queue, model, now)
-        taught += 1
-    return taught
+        written += 1
+    return written
 
 
 def models(events: DataFrame, now: dt.datetime) -> Iterator[tuple[str, Model]]:
-    """What each room's visits teach, within hard bounds."""
+    """The model of each room, within hard bounds."""
     visited = visits(events)
     called = visited.where(F.col("called_at").isNotNull())
     missed = F.count_if(F.col("outcome") == "missed")
@@ -52,7 +52,7 @@ def models(events: DataFrame, now: dt.datetime) -> Iterator[tuple[str, Model]]:
 
 
 def write(store: Store, queue: str, model: Model, now: dt.datetime) -> None:
-    """Put a model where its room reads it; it is forgotten when nobody renews it."""
+    """Write a model; it expires when it is not renewed."""
     key = RoomKeys(queue).model
     pipe = store.at(key).pipeline(transaction=True)
     pipe.delete(key)

@@ -1,7 +1,7 @@
-"""The files of a tree or of a listing, judged by the rules that a producer goes by.
+"""Files of a tree or of a listing, selected by the rules of a files producer.
 
-This is what Spark's tasks do: they look at files, leave out what is not wanted, ask the store which
-ones were put in line before, and hand on the rest.
+This runs in Spark's tasks: list files, skip those that are not wanted or were added before, and
+return the rest.
 """
 
 import os
@@ -20,59 +20,55 @@ from waystation.files.directory.scan import Found, Skip, Walk, is_directory
 from waystation.files.producer import Priorities, ProducerOptions
 from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
-from waystation.pipeline.products.files import Setup
+from waystation.pipeline.products.files import FilesSetup
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.tables import BYTES
 
 CHUNK = 500
-"""Files whose past is asked for in one call."""
+"""Files that are looked up in the store in one call."""
 MOST_OPENED = 10_000
-"""Directories that are opened to find enough to share out."""
+"""Most directories that the driver opens to find parts for the tasks."""
 KNOWN = "known"
-"""The reason to leave out what was put in line before."""
+"""The reason to skip a file that was added before."""
 
 SCHEMA = StructType(
     [
         StructField("reason", StringType()),
         StructField("many", LongType()),
         StructField("key", StringType()),
-        # A file's name need not be text.
+        # A file name need not be text.
         StructField("path", BYTES),
         StructField("size", LongType()),
         StructField("mtime_ns", LongType()),
         StructField("priority", StringType()),
     ]
 )
-"""A row for each file that is to be put in line, and one for many that are left out alike."""
+"""One row for each file to add, and one for all files skipped for the same reason."""
 
-Judged = tuple[str | None, int, str | None, bytes | None, int | None, int | None, str | None]
+ScanRow = tuple[str | None, int, str | None, bytes | None, int | None, int | None, str | None]
 
 
 class Share(NamedTuple):
-    """A part of the tree that one task can walk."""
+    """A part of the tree that one task lists."""
 
     directory: str
     whole: bool
-    """Whether the directories in it belong to it."""
+    """Whether its subdirectories belong to it."""
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """Which files are wanted, and the line they are put in."""
+class ScanRules(msgspec.Struct, frozen=True, kw_only=True):
+    """The files that are wanted, and the queue that they are added to."""
 
     url: str
-    setup: Setup = Setup()
+    """URL of the store."""
+    setup: FilesSetup = FilesSetup()
     producer: ProducerOptions = ProducerOptions()
     root: str = ""
-    """What the paths of a listing must lie under; those that are relative lie under it."""
-
-    @property
-    def keys(self) -> FileKeys:
-        """Where the line keeps everything."""
-        return FileKeys(self.setup.layout)
+    """Directory that the paths of a listing must be in; relative paths are resolved there."""
 
 
 def shares(root: str, *, enough: int) -> list[Share]:
-    """Cut a tree into parts, as many as are asked for if it has that many directories."""
+    """Split a tree into at least `enough` parts, if it has that many directories."""
     whole, opened = deque([root]), list[str]()
     while whole and len(whole) < enough and len(opened) < MOST_OPENED:
         directory = whole.popleft()
@@ -81,8 +77,8 @@ def shares(root: str, *, enough: int) -> list[Share]:
     return [*(Share(each, True) for each in whole), *(Share(each, False) for each in opened)]
 
 
-def in_tree(rules: Rules, parts: Iterable[Share]) -> Iterator[Judged]:
-    """What there is to put in line in some parts of a tree."""
+def in_tree(rules: ScanRules, parts: Iterable[Share]) -> Iterator[ScanRow]:
+    """The rows for some parts of a tree."""
     walk = Walk(rules.producer.scan)
     found = (
         each
@@ -92,12 +88,12 @@ def in_tree(rules: Rules, parts: Iterable[Share]) -> Iterator[Judged]:
     return _new(rules, found)
 
 
-def in_listing(rules: Rules, rows: Iterable[Any]) -> Iterator[Judged]:
-    """What there is to put in line in some rows of a listing: path, size and instant."""
+def in_listing(rules: ScanRules, rows: Iterable[Any]) -> Iterator[ScanRow]:
+    """The rows for some files of a listing: path, size and time of modification."""
     return _new(rules, _listed(rules, rows))
 
 
-def _listed(rules: Rules, rows: Iterable[Any]) -> Iterator[Found | Skip]:
+def _listed(rules: ScanRules, rows: Iterable[Any]) -> Iterator[Found | Skip]:
     scan = rules.producer.scan
     include, exclude = Globs(scan.include_globs), Globs(scan.exclude_globs)
     settle_ns, now_ns = round(scan.settle_s * 1e9), time.time_ns()
@@ -117,7 +113,7 @@ def _listed(rules: Rules, rows: Iterable[Any]) -> Iterator[Found | Skip]:
 
 
 def _inner(path: str, root: str) -> str | None:
-    """A path as seen from the root; None when it leads out of it."""
+    """A path relative to the root; None when it is outside."""
     if ".." in path.split("/"):
         return None
     if not root:
@@ -127,25 +123,25 @@ def _inner(path: str, root: str) -> str | None:
     return None if path.startswith("/") or "://" in path else path
 
 
-def _new(rules: Rules, files: Iterator[Found | Skip]) -> Iterator[Judged]:
-    """What is wanted and was never put in line, and how much is left out for which reason."""
-    keys, priorities = rules.keys, Priorities(rules.producer, rules.setup.layout)
+def _new(rules: ScanRules, files: Iterator[Found | Skip]) -> Iterator[ScanRow]:
+    """Rows for files that were never added, and counts of files that are skipped."""
+    keys, priorities = FileKeys(rules.setup.layout), Priorities(rules.producer, rules.setup.layout)
     client: Any = Store(rules.url).at(keys.seen)
     remember_ms = rules.setup.options.remember_ms
-    left_out = Counter[str]()
+    skipped = Counter[str]()
     while chunk := list(islice(files, CHUNK)):
-        left_out.update(each.value for each in chunk if isinstance(each, Skip))
+        skipped.update(each.value for each in chunk if isinstance(each, Skip))
         found = [each for each in chunk if isinstance(each, Found)]
         digests = [jobs.digest(*each) for each in found]
         known = scripts.recall.call_sync(client, keys, remember_ms=remember_ms, digests=digests)
         for file, digest, is_known in zip(found, digests, known, strict=True):
             if is_known:
-                left_out[KNOWN] += 1
+                skipped[KNOWN] += 1
             else:
                 path, size, mtime_ns = file
                 row = (digest.hex(), os.fsencode(path), size, mtime_ns, priorities.of(path))
                 yield (None, 1, *row)
-    for reason, many in left_out.items():
+    for reason, many in skipped.items():
         yield reason, many, None, None, None, None, None
 
 
@@ -154,5 +150,5 @@ def _inside(directory: str) -> list[str]:
         with os.scandir(directory) as entries:
             return [entry.path for entry in entries if is_directory(entry)]
     except OSError:
-        # Whoever walks it says why.
+        # The task that lists it reports why.
         return []

@@ -1,4 +1,4 @@
-"""Capacity: how many workers the arrivals of an hour ask for."""
+"""Capacity: the workers that the arrivals of an hour need."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +12,8 @@ from waystation.pipeline.gold.sketches import percentile
 from waystation.pipeline.gold.staffing import MINUTE_S, Service, Slot
 from waystation.pipeline.tables import CAPACITY
 
-TARGET_WAIT_MS = 1_000
+DEFAULT_TARGET_MS = 1_000
+"""Target wait, in milliseconds."""
 OF = ("line", "queue", "hour")
 _HOUR_S = 3600.0
 _ADVICE = "busiest_per_s double, workers_needed bigint"
@@ -24,7 +25,7 @@ def capacity(
     """One row for each queue and hour."""
     hours = hourly.select(*OF, percentile(F.col("run_sketch"), 0.95).alias("service_p95_ms"))
     slot_s = staffing.slot_seconds(target_ms / 1000)
-    # Without Arrow, which would want pandas for it.
+    # Without Arrow, which needs pandas.
     advise = F.udf(partial(_advice, slot_s, target_ms / 1000), _ADVICE, useArrow=False)
     return (
         _arrivals(steps, slot_s)
@@ -34,14 +35,14 @@ def capacity(
         .withColumn("seen_workers", F.coalesce("seen_workers", F.lit(0)))
         .withColumn("busy_workers", F.col("arrivals_per_s") * F.col("service_mean_ms") / 1000.0)
         .withColumn("target_wait_ms", F.lit(target_ms).cast("bigint"))
-        .withColumn("recommendations", advise("slots", "service_mean_ms", "spread"))
-        .select("*", "recommendations.*")
+        .withColumn("advice", advise("slots", "service_mean_ms", "spread"))
+        .select("*", "advice.*")
         .select(*CAPACITY.names)
     )
 
 
 def _arrivals(steps: DataFrame, slot_s: float) -> DataFrame:
-    """Whatever becomes ready is told to be waiting, the first time and after every retry."""
+    """Jobs that became ready, by slot: each `waiting` event, also after a retry."""
     hour = F.date_trunc("hour", "at")
     into_s = (F.unix_millis("at") - F.unix_millis(hour)) / 1000.0
     slots = (
@@ -51,7 +52,7 @@ def _arrivals(steps: DataFrame, slot_s: float) -> DataFrame:
         )
         .agg(F.count("*").alias("many"), F.max(into_s).alias("last_s"))
     )
-    # Where an hour has only begun, what came is divided by what has passed of it.
+    # In an hour that is not over, arrivals are divided by the part that has passed.
     seconds = F.greatest(F.lit(MINUTE_S), F.least(F.lit(_HOUR_S), F.max("last_s")))
     return slots.groupBy(*OF).agg(
         (F.sum("many") / seconds).alias("arrivals_per_s"),
@@ -75,7 +76,7 @@ def _advice(
     mean_ms: float | None,
     spread: float | None,
 ) -> tuple[float, int | None]:
-    """How much came in the busiest minute, and the workers needed; None where nothing ran."""
+    """Arrivals per second in the busiest minute, and the workers needed; None if nothing ran."""
     slots = [Slot(*each) for each in came or ()]
     minutes = Counter[int]()
     for slot in slots:

@@ -1,4 +1,4 @@
-"""Failures: what goes wrong, each kind once, and whether trying again helps."""
+"""Failures: the most frequent signatures of each queue, and whether retries help."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,33 +7,33 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from waystation.pipeline.silver.fingerprints import signature
-from waystation.pipeline.silver.steps import WHO
+from waystation.pipeline.silver.steps import SUBJECT
 from waystation.pipeline.tables import FAILURES
 
 EXAMPLES = 5
 MOST_KINDS = 100
-"""Kinds of failure of one queue that have a row of their own: those that show most often."""
+"""Signatures of one queue that have a row of their own: the most frequent ones."""
 OTHER = "other"
-"""The fingerprint of all others."""
+"""The fingerprint of the row for all others."""
 _HOUR_S = 3600.0
 _KIND = ("line", "queue", "fingerprint")
 
 
 def failures(attempts: DataFrame, *, most: int = MOST_KINDS) -> DataFrame:
-    """One row for each of the most frequent kinds of failure of each queue, and one for the rest.
+    """One row for each of the most frequent signatures of each queue, and one for the rest.
 
     Every attempt that failed is counted in one of them.
     """
     failed = _named(attempts.where(F.col("fingerprint").isNotNull()), most)
-    # Of what failed, what came to a good end later.
+    # When each subject last completed.
     good = (
         attempts.where(F.col("outcome") == "completed")
-        .groupBy(*WHO)
+        .groupBy(*SUBJECT)
         .agg(F.max("started_at").alias("good_at"))
     )
     few = Window.partitionBy(*_KIND).orderBy("subject")
     fates = (
-        failed.groupBy(*WHO, "fingerprint")
+        failed.groupBy(*SUBJECT, "fingerprint")
         .agg(
             F.count("*").alias("attempts"),
             F.count_if(F.col("outcome") == "retried").alias("retried"),
@@ -43,7 +43,7 @@ def failures(attempts: DataFrame, *, most: int = MOST_KINDS) -> DataFrame:
             F.first("error_class", ignorenulls=True).alias("error_class"),
             F.first("kinds").alias("kinds"),
         )
-        .join(good, list(WHO), "left")
+        .join(good, list(SUBJECT), "left")
         .withColumn("rank", F.row_number().over(few))
         .withColumn("recovered", (F.col("retried") > 0) & (F.col("good_at") > F.col("first_at")))
     )
@@ -75,17 +75,17 @@ def failures(attempts: DataFrame, *, most: int = MOST_KINDS) -> DataFrame:
 
 
 def label(row: Mapping[str, Any]) -> str:
-    """What people read of a row."""
+    """The text of a row in reports."""
     if row["fingerprint"] == OTHER:
         return f"{row['kinds']:,} other kinds of failure"
-    return row["signature"] or "without a reason"
+    return row["signature"] or "no error message"
 
 
 def _named(failed: DataFrame, most: int) -> DataFrame:
-    """Failed attempts by the row that they are counted in, and how many kinds that row stands for.
+    """Failed attempts with the fingerprint of their row, and how many signatures it stands for.
 
-    Messages whose values nobody can tell from words would make a kind of each; most of those are
-    seen once, and so are the first to be put together.
+    Messages whose values cannot be told from words make a signature each; most of these occur once
+    and end up in the row for all others.
     """
     counted = failed.groupBy(*_KIND).agg(F.count("*").alias("many"))
     rank = Window.partitionBy("line", "queue").orderBy(F.col("many").desc(), "fingerprint")

@@ -1,7 +1,7 @@
-"""When what waits will be done, as a band that was checked against what really happened.
+"""Forecast of when a backlog is done, as a band calibrated on past forecasts.
 
-A backlog is divided by the lately seen rate of ends. How far such guesses were off in the past is
-measured at instants whose truth is known by now, and the band is what most of them needed.
+The backlog is divided by the recent rate of ends. Past guesses are compared with what really
+happened, and the band covers the errors of most of them.
 """
 
 import math
@@ -15,30 +15,30 @@ from pyspark.sql import functions as F
 
 BAND = 0.9
 LATELY = 5
-"""Slots over which the rate of ends is seen."""
+"""Slots over which the rate of ends is measured."""
 LEAST_CHECKS = 20
-"""Guesses whose truth must be known before a band is told."""
+"""Past guesses that a band needs."""
 
 
 class Slot(NamedTuple):
-    """What came and what ended within some seconds."""
+    """Jobs that arrived and ended within some seconds."""
 
     came: int
     ended: int
 
 
 class Band(msgspec.Struct, frozen=True):
-    """How many times longer than guessed it took."""
+    """Factors by which the real time differs from the guess."""
 
     low: float
     high: float
     coverage: float
-    """The part of guesses, kept aside, whose truth lay within."""
+    """Share of held-out guesses that lay within the band."""
     checks: int
 
 
 class Forecast(msgspec.Struct, frozen=True):
-    """When a backlog will be done."""
+    """Seconds until a backlog is done, with a band."""
 
     waiting: int
     low_s: float
@@ -48,7 +48,7 @@ class Forecast(msgspec.Struct, frozen=True):
 
 
 def slots(steps: DataFrame, *, seconds: int) -> DataFrame:
-    """What came and ended in each queue, by slots of so many seconds."""
+    """One row for each queue and slot of so many seconds: arrivals and ends."""
     event = F.col("event")
     slot = F.floor(F.unix_seconds("at") / seconds).alias("slot")
     return steps.groupBy("line", "queue", slot).agg(
@@ -58,12 +58,12 @@ def slots(steps: DataFrame, *, seconds: int) -> DataFrame:
 
 
 def backlog(series: Sequence[Slot]) -> list[int]:
-    """What waited or was in hand at the end of each slot."""
+    """Open jobs at the end of each slot."""
     return list(accumulate(max(-(10**9), slot.came - slot.ended) for slot in series))
 
 
 def guess(series: Sequence[Slot], at: int) -> float | None:
-    """Slots until what is there after one slot will be done; None when nothing ended lately."""
+    """Slots until the backlog after one slot is done; None when nothing ended recently."""
     lately = series[max(0, at + 1 - LATELY) : at + 1]
     rate = sum(slot.ended for slot in lately) / len(lately)
     waiting = backlog(series[: at + 1])[-1]
@@ -71,7 +71,7 @@ def guess(series: Sequence[Slot], at: int) -> float | None:
 
 
 def misses(series: Sequence[Slot]) -> list[float]:
-    """How many times longer than guessed it took, wherever the truth is known by now."""
+    """Real time divided by guessed time, for every slot whose backlog is done by now."""
     waiting = backlog(series)
     done = list(accumulate(slot.ended for slot in series))
     found: list[float] = []
@@ -87,17 +87,17 @@ def misses(series: Sequence[Slot]) -> list[float]:
             reached += 1
         if reached == len(done):
             break
-        # Within the slot that reaches the goal, ends are taken to be even.
+        # Within the slot that reaches the goal, ends are assumed to be even.
         over = (done[reached] - goal) / max(1, series[reached].ended)
         found.append((reached - at - over) / (waiting[at] / rate))
     return found
 
 
 def calibrated(misses: Sequence[float]) -> Band | None:
-    """A band from every other miss, checked against those between; None when there are too few."""
+    """A band from half of the misses, checked against the other half; None if there are too few."""
     if len(misses) < LEAST_CHECKS:
         return None
-    # Neighbours are alike, so stretches are taken in turn, not single ones.
+    # Neighbours are correlated, so runs of them are held out, not single ones.
     stretch = max(1, len(misses) // 10)
     learnt = sorted(m for i, m in enumerate(misses) if (i // stretch) % 2 == 0)
     aside = [m for i, m in enumerate(misses) if (i // stretch) % 2 == 1]
@@ -107,7 +107,7 @@ def calibrated(misses: Sequence[float]) -> Band | None:
 
 
 def forecast(series: Sequence[Slot], *, seconds: int, band: Band | None = None) -> Forecast | None:
-    """When what waits now will be done; None when too little is known to say."""
+    """The forecast for the present backlog; None when too little is known."""
     band = band or calibrated(misses(series))
     likely = guess(series, len(series) - 1) if series else None
     if band is None or likely is None:
@@ -117,7 +117,7 @@ def forecast(series: Sequence[Slot], *, seconds: int, band: Band | None = None) 
 
 
 def _quantile(ordered: Sequence[float], part: float) -> float:
-    """The conformal quantile: a little outside, so that the promise holds for the next one too."""
+    """The conformal quantile, slightly outside, so that the coverage holds for the next one."""
     if part < 0.5:
         return ordered[max(0, math.floor(part * (len(ordered) + 1)) - 1)]
     return ordered[min(len(ordered) - 1, math.ceil(part * (len(ordered) + 1)) - 1)]

@@ -1,4 +1,4 @@
-"""Hourly: how much each queue did, and how long it took."""
+"""Hourly: counts, waits and run times of each queue by the hour."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -13,12 +13,12 @@ OF = ("line", "queue", "hour")
 def hourly(steps: DataFrame, attempts: DataFrame) -> DataFrame:
     """One row for each queue and hour.
 
-    What came, was taken and ended is counted in the hour it happened; how attempts went, in the
-    hour they were taken.
+    Additions, claims and ends count in the hour they happened; outcomes and times of attempts in
+    the hour they were claimed.
     """
-    told = _counts(steps).join(_times(attempts), list(OF), "full")
+    joined = _counts(steps).join(_times(attempts), list(OF), "full")
     zero = ("added", "started", "completed", "failed", "retried", "stalled")
-    return told.select(
+    return joined.select(
         *OF,
         *(F.coalesce(name, F.lit(0)).alias(name) for name in zero),
         *_percentiles("wait"),
@@ -33,7 +33,7 @@ def hourly(steps: DataFrame, attempts: DataFrame) -> DataFrame:
 
 def _counts(steps: DataFrame) -> DataFrame:
     event = F.col("event")
-    # A dead letter that failed in the same instant has told it twice.
+    # A dead letter that failed in the same instant has two events.
     failing = F.when(event.isin("failed", "dead"), F.struct("subject", "told_at"))
     return steps.groupBy("line", "queue", F.date_trunc("hour", "at").alias("hour")).agg(
         F.count_if(F.col("birth")).alias("added"),

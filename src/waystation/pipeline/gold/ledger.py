@@ -1,30 +1,31 @@
-"""The ledger: what was said to exist has ended, can be seen, was taken out, or is lost.
+"""The ledger: every job that was added has ended, is in the queue, was removed, or is lost.
 
-Whoever looks at the queues must look before the events are read. Then whatever could not be seen
-had ended by then, and its end is among the events; what has neither is lost.
+The snapshot of the queues must be taken before the events are read: then a job that is not in it
+had ended by then, and its end is among the events. A job with neither is lost.
 """
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from waystation.pipeline.refresh.missing import LOST
 from waystation.pipeline.silver.items import ENDED
 from waystation.pipeline.tables import LEDGER
 
+LOST = "lost"
+"""The fate of a job that is neither in its queue nor ended nor removed."""
 EXAMPLES = 20
 OF = ("line", "queue", "hour")
 
 
 def ledger(items: DataFrame, gaps: DataFrame, missing: DataFrame | None) -> DataFrame:
-    """One row for each queue and hour of arrival; `missing` is None when nobody has looked."""
-    accounts = _on_connect(items).join(_gone(gaps), list(OF), "full")
+    """One row for each queue and hour of arrival; `missing` is None without a snapshot."""
+    accounts = _arrivals(items).join(_gone(gaps), list(OF), "full")
     if missing is None:
         unknown = F.lit(None)
-        told = accounts.withColumns(
+        counted = accounts.withColumns(
             {"lost": unknown.cast("bigint"), "lost_ids": unknown.cast("array<string>")}
         )
     else:
-        told = (
+        counted = (
             accounts.join(_missing(missing), list(OF), "left")
             .withColumn("lost", F.coalesce("lost", F.lit(0)))
             .withColumn("removed", F.col("removed") + F.coalesce("silently", F.lit(0)))
@@ -32,7 +33,7 @@ def ledger(items: DataFrame, gaps: DataFrame, missing: DataFrame | None) -> Data
     zero = ("acknowledged", "terminal", "removed", "duplicated", "gaps")
     ended = F.col("terminal") + F.col("removed") + F.col("lost")
     return (
-        told.withColumns({name: F.coalesce(name, F.lit(0)) for name in zero})
+        counted.withColumns({name: F.coalesce(name, F.lit(0)) for name in zero})
         .withColumn("visible", F.col("acknowledged") - ended)
         .withColumn("lost_ids", F.coalesce("lost_ids", F.array().cast("array<string>")))
         .withColumn(
@@ -43,7 +44,7 @@ def ledger(items: DataFrame, gaps: DataFrame, missing: DataFrame | None) -> Data
     )
 
 
-def _on_connect(items: DataFrame) -> DataFrame:
+def _arrivals(items: DataFrame) -> DataFrame:
     state = F.col("state")
     return items.groupBy("line", "queue", arrival().alias("hour")).agg(
         F.count("*").alias("acknowledged"),
@@ -55,7 +56,7 @@ def _on_connect(items: DataFrame) -> DataFrame:
 
 def _gone(gaps: DataFrame) -> DataFrame:
     return gaps.groupBy("line", "queue", F.date_trunc("hour", "before_at").alias("hour")).agg(
-        # A server that does not count lost at least one.
+        # Where the server does not count entries, at least one is lost.
         F.sum(F.coalesce("lost", F.lit(1))).alias("gaps")
     )
 
@@ -76,5 +77,5 @@ def _missing(missing: DataFrame) -> DataFrame:
 
 
 def arrival() -> Column:
-    """The hour in which an item came to be; if that was not seen, the first one of its day."""
+    """The hour in which an item was added; the first hour of its day if that is unknown."""
     return F.date_trunc("hour", F.coalesce("added_at", F.col("date").cast("timestamp")))

@@ -1,9 +1,8 @@
-"""Staffing: how many workers keep nearly all waits of an hour below a target, bursts included.
+"""Staffing: the workers that keep nearly all waits of an hour below a target, bursts included.
 
-Two things make work wait. Chance: arrivals and services of random length, which Erlang's formula
-tells for a steady rate; it is asked for the busiest minutes. And bursts: more comes than can be
-done for a while; they are played through slot by slot with the rate at which so many workers get
-work done. A worker that holds n jobs at a time counts as n.
+Jobs wait for two reasons. Chance: random arrivals and run times, for which Erlang's formula gives
+the wait at a steady rate; it is applied to the busiest minutes. Bursts: for a while more jobs
+arrive than can be done; they are simulated slot by slot. A worker with concurrency n counts as n.
 """
 
 import math
@@ -12,42 +11,42 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 LATE = 0.05
-"""The part of all waits that may be longer than the target."""
+"""Share of all waits that may be longer than the target."""
 MINUTE_S = 60.0
 _FOR_CHANCE = LATE / 2
-"""Of that, what chance may take; as much may come in minutes that are busier than planned for."""
+"""Of that, the share for chance; as much may arrive in minutes busier than planned for."""
 _FOR_BURSTS = LATE * 0.7
 _ALIKE = 0.25
-"""A spread below which services are as good as equal in length."""
+"""A spread below which run times count as equal."""
 
 
 class Slot(NamedTuple):
-    """What became ready within one slot of an hour."""
+    """Jobs that became ready within one slot of an hour."""
 
     number: int
     many: int
 
 
 class Service(NamedTuple):
-    """How long attempts run."""
+    """Run times of attempts."""
 
     mean_s: float
     spread: float
-    """Their variance, by the square of the mean: 0 when all are alike, 1 when they are random."""
+    """Variance divided by the squared mean: 0 for equal run times, 1 for exponential ones."""
 
 
 def slot_seconds(target_s: float) -> float:
-    """How fine arrivals are looked at for a target."""
+    """The length of a slot for a target."""
     return min(max(target_s / 2, 0.25), 15.0)
 
 
 def workers(slots: Sequence[Slot], slot_s: float, service: Service, target_s: float) -> int:
-    """The fewest workers with which at most few waits are longer than the target."""
+    """The fewest workers with which at most `LATE` of the waits are longer than the target."""
     total = sum(slot.many for slot in slots)
     service = Service(max(service.mean_s, 0.001), max(service.spread, 0.0))
     fewest = _for_chance(_busy_load(slots, slot_s, service, target_s), service, target_s)
     if service.spread < _ALIKE and target_s <= service.mean_s:
-        # Nobody is done before the others, so what comes within one service comes at once.
+        # All finish together, so arrivals within one run time count as simultaneous.
         slots, slot_s = _coarser(slots, slot_s, service.mean_s), service.mean_s
 
     def are_enough(places: int) -> bool:
@@ -67,14 +66,14 @@ def workers(slots: Sequence[Slot], slot_s: float, service: Service, target_s: fl
 
 
 def _busy_load(slots: Sequence[Slot], slot_s: float, service: Service, target_s: float) -> float:
-    """The workers that are busy on average in the busiest minutes, but for a few arrivals."""
+    """Mean busy workers in the busiest minutes, except for a few arrivals."""
     window_s = max(MINUTE_S, 2 * target_s)
     windows = Counter[int]()
     for slot in slots:
         windows[int(slot.number * slot_s // window_s)] += slot.many
     total = windows.total()
     usual = total / (max(windows) + 1)
-    # Minutes that are no busier than chance makes them say nothing new.
+    # Minutes within the range of chance need no workers of their own.
     busy = [many for many in windows.values() if many > usual + 3 * math.sqrt(usual) + 1]
     load, passed = usual, 0
     for many in sorted(busy, reverse=True):
@@ -86,7 +85,7 @@ def _busy_load(slots: Sequence[Slot], slot_s: float, service: Service, target_s:
 
 
 def _for_chance(load: float, service: Service, target_s: float) -> int:
-    """By Erlang's formula for delays, with the spread of services as Allen and Cunneen have it."""
+    """Workers by Erlang C, with the Allen-Cunneen correction for the spread of run times."""
     pace_s = service.mean_s * (1 + service.spread) / 2
     blocked, places = 1.0, 0
     while True:
@@ -102,7 +101,7 @@ def _for_chance(load: float, service: Service, target_s: float) -> int:
 def _late_in_bursts(
     slots: Sequence[Slot], slot_s: float, places: int, service: Service, target_s: float
 ) -> float:
-    """How many wait longer than the target, when work is done at the rate of so many workers."""
+    """Jobs that wait longer than the target with so many workers."""
     in_time = places * (1 + _done_within(target_s, service))
     there = late = 0.0
     last = 0
@@ -115,7 +114,7 @@ def _late_in_bursts(
 
 
 def _left(there: float, after_s: float, places: int, mean_s: float) -> float:
-    """What of the work that is there is not done after some time."""
+    """Jobs that are left after some time."""
     crowded_s = max(0.0, there - places) * mean_s / places
     if after_s <= crowded_s:
         return there - places * after_s / mean_s
@@ -123,9 +122,9 @@ def _left(there: float, after_s: float, places: int, mean_s: float) -> float:
 
 
 def _done_within(target_s: float, service: Service) -> float:
-    """How many services one worker ends within the target, from when it has begun one."""
+    """Jobs that one worker finishes within the target after it has begun one."""
     ends = target_s / service.mean_s
-    # Services that are alike end together, and none before its time.
+    # Equal run times end together, and none early.
     even = math.floor(ends)
     return even + (ends - even) * min(service.spread, 1.0)
 

@@ -1,7 +1,7 @@
-"""Tidying: few large files instead of many small ones, and no files that nobody needs.
+"""Compaction: few large files instead of many small ones, and old versions deleted.
 
-A run commits a few small files with every batch and every round of answers, so it tidies up after
-itself: whatever has become crowded is compacted, and what is long replaced is deleted.
+A run commits a few small files with every batch and every refresh, so it also compacts: partitions
+with many small files are rewritten, and files of old versions are deleted.
 """
 
 from collections import Counter
@@ -13,85 +13,101 @@ import msgspec
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
-from waystation.pipeline.products import tables_of_all_lines
+from waystation.pipeline.history import History
+from waystation.pipeline.products import product_tables
+from waystation.pipeline.progress import NoProgress, Progress
+from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.silver.steps import STEPS
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import fs, pa
 from waystation.pipeline.tables import Layer, Table, every
 
 KEEP_H = 7 * 24
-"""Hours that files nobody needs are kept, for whoever still reads them."""
+"""Hours that files of old versions are kept for readers that still use them."""
 REWRITTEN_KEEP_H = 1
-"""The same for tables that are written anew in every round."""
+"""The same for tables that every refresh rewrites."""
 MANY = 50
-"""Small files of one day, or of a table without days, that make it crowded."""
-LITTER = 500
-"""Files of older versions that a table written anew in every round may have around it."""
+"""Small files of one day, or of a table without days, from which on it is compacted."""
+MOST_OLD = 500
+"""Files of old versions that a table rewritten by every refresh may have."""
 SMALL = 16 * 2**20
 """Bytes below which a file is small."""
 
 
-class Freed(msgspec.Struct, frozen=True):
-    """What came of tidying one table."""
+class Compacted(msgspec.Struct, frozen=True):
+    """The result of compacting one table."""
 
     table: str
     before: int
     after: int
     """Files."""
     removed: int
-    """Files of older versions that were deleted."""
+    """Files of old versions that were deleted."""
 
 
 def tables_of(root: str) -> list[Table]:
-    """Every table that a history has by now."""
-    known: Iterable[Table] = (*every(), STEPS, *tables_of_all_lines())
-    return [table for table in known if DeltaTable.is_deltatable(table.place(root))]
+    """The tables that exist in a history."""
+    known: Iterable[Table] = (*every(), STEPS, *product_tables())
+    return [table for table in known if DeltaTable.is_deltatable(table.path(root))]
 
 
-def tidy(root: str) -> list[Freed]:
-    """Compact what is crowded and delete what was replaced; nothing where neither is the case."""
-    return [freed for table in tables_of(root) for freed in _tidied(root, table)]
+def compact(history: History, progress: Progress | None = None) -> list[Compacted]:
+    """Compact every table, and delete files of old versions."""
+    progress = progress or NoProgress()
+    # Events that are not folded yet must be in the files that the fold looks for.
+    fold(history)
+    tables = tables_of(history.root)
+    progress.begin("compacting", len(tables))
+    done: list[Compacted] = []
+    for number, table in enumerate(tables, 1):
+        done.append(_compact_whole(history.root, table))
+        progress.reach(number)
+    return done
 
 
-def compacted(root: str, table: Table) -> Freed:
-    """Compact a whole table."""
-    place = table.place(root)
-    before = len(DeltaTable(place).file_uris())
-    DeltaTable(place).optimize.compact()
-    # All that no commit names goes as well: killed tasks leave such files.
-    removed = _vacuumed(place, table)
-    return Freed(table.name, before, len(DeltaTable(place).file_uris()), removed)
+def compact_where_needed(root: str) -> list[Compacted]:
+    """Compact partitions with many small files, and delete old versions where there are many."""
+    return [done for table in tables_of(root) for done in _compact_partly(root, table)]
 
 
-def _tidied(root: str, table: Table) -> Iterator[Freed]:
-    place = table.place(root)
-    files = pa.table(DeltaTable(place).get_add_actions(flatten=True)).to_pylist()
+def _compact_whole(root: str, table: Table) -> Compacted:
+    path = table.path(root)
+    before = len(DeltaTable(path).file_uris())
+    DeltaTable(path).optimize.compact()
+    # This also deletes files that killed tasks have left.
+    removed = _vacuumed(path, table)
+    return Compacted(table.name, before, len(DeltaTable(path).file_uris()), removed)
+
+
+def _compact_partly(root: str, table: Table) -> Iterator[Compacted]:
+    path = table.path(root)
+    files = pa.table(DeltaTable(path).get_add_actions(flatten=True)).to_pylist()
     small = Counter(each.get("partition.date") for each in files if each["size_bytes"] < SMALL)
     crowded = [day for day, many in small.items() if many > MANY]
-    is_littered = _is_rewritten(table) and _lying_at(place) > len(files) + LITTER
-    if not (crowded or is_littered):
+    has_old_files = _is_rewritten(table) and _stored_files(path) > len(files) + MOST_OLD
+    if not (crowded or has_old_files):
         return
     for day in crowded:
         wanted: Any = [("date", "=", day.isoformat())] if day is not None else None
-        # Whoever has changed the same rows meanwhile comes first; the next round tries again.
+        # A concurrent change of the same rows wins; the next round tries again.
         with suppress(CommitFailedError):
-            DeltaTable(place).optimize.compact(partition_filters=wanted)
-    removed = _vacuumed(place, table)
-    yield Freed(table.name, len(files), len(DeltaTable(place).file_uris()), removed)
+            DeltaTable(path).optimize.compact(partition_filters=wanted)
+    removed = _vacuumed(path, table)
+    yield Compacted(table.name, len(files), len(DeltaTable(path).file_uris()), removed)
 
 
 def _is_rewritten(table: Table) -> bool:
     return table.layer is not Layer.BRONZE and not table.partitions
 
 
-def _lying_at(place: str) -> int:
-    files, root = delta.filesystem(place)
+def _stored_files(path: str) -> int:
+    files, root = delta.filesystem(path)
     found = files.get_file_info(fs.FileSelector(root))
     return sum(each.path.endswith(".parquet") for each in found)
 
 
-def _vacuumed(place: str, table: Table) -> int:
-    removed = DeltaTable(place).vacuum(
+def _vacuumed(path: str, table: Table) -> int:
+    removed = DeltaTable(path).vacuum(
         retention_hours=REWRITTEN_KEEP_H if _is_rewritten(table) else KEEP_H,
         dry_run=False,
         enforce_retention_duration=False,

@@ -1,10 +1,11 @@
-"""Making a history forget somebody: by the id of a subject, and by what was told about them.
+"""Retention and erasure: rows older than a day, and every trace of a person.
 
-A table's log names what its files hold at least and at most, and how rows were deleted. So the log
-must forget, too.
+The log of a Delta table holds minima and maxima of its files, and the predicates of deletions. So
+the log must be purged, too.
 """
 
 import contextlib
+import datetime as dt
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,107 +16,130 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from waystation.core.errors import InvalidInput
-from waystation.pipeline.bronze.sink import PLACES
+from waystation.pipeline.bronze.sink import OFFSETS_NOTE
 from waystation.pipeline.history import History
+from waystation.pipeline.maintenance.compaction import tables_of
+from waystation.pipeline.maintenance.rebuild import refresh_all
 from waystation.pipeline.refresh.fold import fold
-from waystation.pipeline.silver.steps import STEPS, WHO
+from waystation.pipeline.silver.steps import STEPS, SUBJECT
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import fs, pa
-from waystation.pipeline.storage.delta import Identity
-from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, LEDGER, WORKERS, Table
+from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.tables import ATTEMPTS, EVENTS, GAPS, ITEMS, LEDGER, WORKERS, Table
 
 SHORTEST = 4
-"""Anything shorter is mentioned everywhere, and would take half of the history along."""
+"""Least characters of a text to search for; a shorter one would match too much."""
 AT_ONCE = 200
-"""Subjects that are named in one deletion."""
+"""Subjects in one deletion."""
 
 ORPHAN_H = 1
-"""Hours after which a file that no commit names is taken for what a killed task left."""
+"""Hours after which a file in no commit counts as left by a killed task."""
 
 _ENTRY = ("stream", "entry_id")
 
 
-def of_subject(history: History, key: str) -> dict[str, int]:
-    """Delete every row about one job, file or visitor; the rows gone from each table."""
+def first_day_kept(days: int, today: dt.date) -> dt.date:
+    """The oldest day to keep when so many days are retained."""
+    if days < 1:
+        raise InvalidInput(f"at least one day must be retained, got {days}")
+    return today - dt.timedelta(days=days)
+
+
+def retain(history: History, since: dt.date) -> dict[str, int]:
+    """Delete rows older than a day; returns the rows deleted from each table."""
+    fold(history)
+    return {
+        table.name: _delete(history.root, table, predicate)
+        for table in tables_of(history.root)
+        if (predicate := _older(table, since)) is not None
+    }
+
+
+def forget(history: History, key: str, *, mentioned: bool = False) -> dict[str, int]:
+    """Delete every row about one job, file or visitor, and every trace in files and logs.
+
+    With `mentioned`, `key` is a name, an address or a number: events that contain it as a whole
+    word select the jobs, files and visitors. Returns the rows deleted from each table.
+    """
+    gone = _delete_mentioned(history, key) if mentioned else _delete_subject(history, key)
+    refresh_all(history)
+    _purge(history, tables_of(history.root))
+    return gone
+
+
+def _delete_subject(history: History, key: str) -> dict[str, int]:
     if not key:
-        raise InvalidInput("wanted the key of a subject, got nothing")
+        raise InvalidInput("wanted the id of a job, file or visitor, got nothing")
     fold(history)
     about = f"subject = {_quoted(key)}"
-    gone = {table.name: deleted(history.root, table, about) for table in _kept(history)}
-    _no_longer_named(history.root, [key])
+    gone = {table.name: _delete(history.root, table, about) for table in _existing(history)}
+    _remove_lost_ids(history.root, [key])
     return gone
 
 
-def of_mentions(history: History, key: str) -> dict[str, int]:
-    """Delete every row about whatever was told with this name, address or number in it.
-
-    Events that mention it as a whole word say whose rows go: all those of the jobs, files and
-    visitors that they are about.
-    """
+def _delete_mentioned(history: History, key: str) -> dict[str, int]:
     if len(key) < SHORTEST:
-        raise InvalidInput(
-            f"wanted at least {SHORTEST} characters to look for in what was told, got {key!r}"
-        )
+        raise InvalidInput(f"wanted at least {SHORTEST} characters to search for, got {key!r}")
     fold(history)
-    told = history.events().where(_mentions(key))
-    tables = _kept(history)
+    found = history.events().where(_mentions(key))
+    tables = _existing(history)
     gone = dict.fromkeys((table.name for table in tables), 0)
-    subjects = told.where(F.col("subject").isNotNull()).select(*WHO).distinct().collect()
-    # What happened to a queue as a whole is no subject's.
-    entries = told.where(F.col("subject").isNull()).select(*_ENTRY).collect()
-    for predicate in _named(WHO, subjects):
+    subjects = found.where(F.col("subject").isNotNull()).select(*SUBJECT).distinct().collect()
+    # Events of a queue as a whole have no subject.
+    entries = found.where(F.col("subject").isNull()).select(*_ENTRY).collect()
+    for predicate in _predicates(SUBJECT, subjects):
         for table in tables:
-            gone[table.name] += deleted(history.root, table, predicate)
-    for predicate in _named(_ENTRY, entries):
-        gone[EVENTS.name] += deleted(history.root, EVENTS, predicate)
-    if _is_there(history.root, WORKERS):
-        gone[WORKERS.name] = deleted(history.root, WORKERS, f"worker = {_quoted(key)}")
-    _no_longer_named(history.root, [key, *(row["subject"] for row in subjects)])
+            gone[table.name] += _delete(history.root, table, predicate)
+    for predicate in _predicates(_ENTRY, entries):
+        gone[EVENTS.name] += _delete(history.root, EVENTS, predicate)
+    if _exists(history.root, WORKERS):
+        gone[WORKERS.name] = _delete(history.root, WORKERS, f"worker = {_quoted(key)}")
+    _remove_lost_ids(history.root, [key, *(row["subject"] for row in subjects)])
     return gone
 
 
-def purge(history: History, tables: Sequence[Table]) -> None:
-    """Delete the files that tables no longer need, and what their logs say of earlier days."""
-    begins: dict[str, int] = {}
+def _purge(history: History, tables: Sequence[Table]) -> None:
+    """Delete the files that tables no longer need, and the earlier part of their logs."""
+    first_versions: dict[str, int] = {}
     for table in tables:
-        place = table.place(history.root)
-        _delete_files(place)
-        begins[place] = _said_again(place, table)
-    # Whoever folds reads in the log of the events what is new.
+        path = table.path(history.root)
+        _delete_files(path)
+        first_versions[path] = _restate(path, table)
+    # A fold finds new events in the log of the table, so it must run before the log is cut.
     fold(history)
-    for place, version in begins.items():
-        _cut_log(place, before=version)
+    for path, version in first_versions.items():
+        _cut_log(path, before=version)
 
 
-def _no_longer_named(root: str, subjects: Sequence[str]) -> None:
-    """Take ids out of the ledger; what was counted stays."""
-    lists = delta.read_here(root, LEDGER, ("lost_ids",))["lost_ids"].to_pylist()
+def _remove_lost_ids(root: str, subjects: Sequence[str]) -> None:
+    """Remove ids from the ledger; its counts stay."""
+    lists = delta.read_arrow(root, LEDGER, ("lost_ids",))["lost_ids"].to_pylist()
     named = {each for ids in lists for each in ids or ()}
     for subject in map(_quoted, named.intersection(subjects)):
-        DeltaTable(LEDGER.place(root)).update(
+        DeltaTable(LEDGER.path(root)).update(
             updates={"lost_ids": f"array_remove_all(lost_ids, {subject})"},
             predicate=f"array_has(lost_ids, {subject})",
         )
 
 
-def _delete_files(place: str) -> None:
-    """Delete what a table has held and holds no more, and what killed tasks have left."""
-    files, root = delta.filesystem(place)
-    table = DeltaTable(place)
+def _delete_files(path: str) -> None:
+    """Delete files that a table no longer needs, and files that killed tasks have left."""
+    files, root = delta.filesystem(path)
+    table = DeltaTable(path)
     held = set(pa.table(table.get_add_actions())["path"].to_pylist())
-    for path in _once_held(place) - held:
+    for name in _removed_files(path) - held:
         with contextlib.suppress(FileNotFoundError):
-            files.delete_file(f"{root}/{path}")
-    # Nobody's, unless somebody is writing them just now.
+            files.delete_file(f"{root}/{name}")
+    # In no commit, unless a task is writing them right now.
     table.vacuum(
         retention_hours=ORPHAN_H, dry_run=False, enforce_retention_duration=False, full=True
     )
 
 
-def _once_held(place: str) -> set[str]:
-    files, _ = delta.filesystem(place)
+def _removed_files(path: str) -> set[str]:
+    files, _ = delta.filesystem(path)
     found: set[str] = set()
-    for each in _log(place):
+    for each in _log(path):
         if each.extension == "json":
             with files.open_input_stream(each.path) as log:
                 actions = [msgspec.json.decode(line) for line in log.read().splitlines() if line]
@@ -123,61 +147,69 @@ def _once_held(place: str) -> set[str]:
     return found
 
 
-def _said_again(place: str, table: Table) -> int:
-    """Say once more what earlier entries of a log are read for; the version that says it."""
-    noted = delta.last_notes(place, PLACES)
-    identity = Identity("purge", DeltaTable(place).version())
-    notes = {} if noted is None else {PLACES: noted}
-    delta.commit(place, table.schema, [], identity, partitions=table.partitions, notes=notes)
-    return DeltaTable(place).version()
+def _restate(path: str, table: Table) -> int:
+    """Commit again what readers need from earlier entries of a log; returns the version."""
+    noted = delta.last_note(path, OFFSETS_NOTE)
+    batch = BatchId("purge", DeltaTable(path).version())
+    notes = {} if noted is None else {OFFSETS_NOTE: noted}
+    delta.commit(path, table.schema, [], batch, partitions=table.partitions, notes=notes)
+    return DeltaTable(path).version()
 
 
-def _cut_log(place: str, *, before: int) -> None:
-    """Delete what a log says up to a version; from there on it is whole without that."""
-    DeltaTable(place).create_checkpoint()
-    files, _ = delta.filesystem(place)
-    for each in _log(place):
+def _cut_log(path: str, *, before: int) -> None:
+    """Delete the entries of a log before a version, which a checkpoint stands for."""
+    DeltaTable(path).create_checkpoint()
+    files, _ = delta.filesystem(path)
+    for each in _log(path):
         number = each.base_name.partition(".")[0]
         if number.isdigit() and int(number) < before:
             files.delete_file(each.path)
 
 
-def _log(place: str) -> list[Any]:
-    files, root = delta.filesystem(place)
+def _log(path: str) -> list[Any]:
+    files, root = delta.filesystem(path)
     found: list[Any] = files.get_file_info(fs.FileSelector(f"{root}/_delta_log"))
     return found
 
 
 def _mentions(key: str) -> Column:
-    # Java understands what Python has escaped.
+    # Java's syntax for escapes is the same.
     pattern = rf"(?<![\w.@-]){re.escape(key)}(?![\w@-])"
     said = F.exists(F.map_values("fields"), lambda value: value.rlike(pattern))
     return said | (F.col("subject") == key) | (F.col("worker") == key)
 
 
-def _named(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _predicates(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     for first in range(0, len(rows), AT_ONCE):
-        yield " OR ".join(f"({_is(columns, row)})" for row in rows[first : first + AT_ONCE])
+        yield " OR ".join(f"({_equals(columns, row)})" for row in rows[first : first + AT_ONCE])
 
 
-def _is(columns: Sequence[str], row: Sequence[str]) -> str:
+def _equals(columns: Sequence[str], row: Sequence[str]) -> str:
     pairs = zip(columns, row, strict=True)
     return " AND ".join(f"{name} = {_quoted(value)}" for name, value in pairs)
 
 
-def _kept(history: History) -> list[Table]:
+def _existing(history: History) -> list[Table]:
     tables = (EVENTS, ATTEMPTS, ITEMS, STEPS)
-    return [table for table in tables if _is_there(history.root, table)]
+    return [table for table in tables if _exists(history.root, table)]
 
 
-def _is_there(root: str, table: Table) -> bool:
-    return DeltaTable.is_deltatable(table.place(root))
+def _exists(root: str, table: Table) -> bool:
+    return DeltaTable.is_deltatable(table.path(root))
 
 
-def deleted(root: str, table: Table, predicate: str) -> int:
-    """Delete rows; how many there were."""
-    told = DeltaTable(table.place(root)).delete(predicate)
-    return int(told.get("num_deleted_rows") or 0)
+def _delete(root: str, table: Table, predicate: str) -> int:
+    """Delete rows; returns how many."""
+    metrics = DeltaTable(table.path(root)).delete(predicate)
+    return int(metrics.get("num_deleted_rows") or 0)
+
+
+def _older(table: Table, first: dt.date) -> str | None:
+    if "date" in table.partitions:
+        return f"date < '{first.isoformat()}'"
+    instant = {"hour": "hour", GAPS.name: "before_at", STEPS.name: "told_at"}
+    column = instant.get("hour" if "hour" in table.key else table.name)
+    return None if column is None else f"{column} < '{first.isoformat()}T00:00:00+00:00'"
 
 
 def _quoted(text: str) -> str:

@@ -1,34 +1,34 @@
-"""What each line adds to the history: one module per line."""
+"""Products: streams, states and tables of each product, one module per product."""
 
 from collections.abc import Iterator, Mapping
 
 from waystation.core.errors import InvalidOption
 from waystation.pipeline.products.bullmq import FACTS as BULLMQ
-from waystation.pipeline.products.facts import LineAnswer, LineFacts
+from waystation.pipeline.products.facts import ProductFacts, ProductTable
 from waystation.pipeline.products.files import FACTS as FILES
 from waystation.pipeline.products.routing import FACTS as ROUTING
 from waystation.pipeline.products.waitingroom import FACTS as WAITINGROOM
 from waystation.pipeline.tables import Table
 
-LINES: Mapping[str, LineFacts] = {
+PRODUCTS: Mapping[str, ProductFacts] = {
     facts.line.value: facts for facts in (BULLMQ, ROUTING, FILES, WAITINGROOM)
 }
 
 
-def line_named(name: str) -> LineFacts:
-    """What is known about one line."""
-    if name not in LINES:
-        raise InvalidOption(f"line must be one of {', '.join(LINES)}, got {name!r}")
-    return LINES[name]
+def product_named(name: str) -> ProductFacts:
+    """The facts of one product."""
+    if name not in PRODUCTS:
+        raise InvalidOption(f"line must be one of {', '.join(PRODUCTS)}, got {name!r}")
+    return PRODUCTS[name]
 
 
-def answers_of_all_lines() -> Iterator[tuple[str, LineAnswer]]:
-    """The tables that only some lines have, each with its line."""
-    for name, facts in LINES.items():
-        for answer in facts.answers:
-            yield name, answer
+def tables_by_product() -> Iterator[tuple[str, ProductTable]]:
+    """The tables that only one product has, each with its product's name."""
+    for name, facts in PRODUCTS.items():
+        for table in facts.tables:
+            yield name, table
 
 
-def tables_of_all_lines() -> Iterator[Table]:
-    """What those tables are."""
-    return (answer.table for _, answer in answers_of_all_lines())
+def product_tables() -> Iterator[Table]:
+    """The declarations of these tables."""
+    return (each.table for _, each in tables_by_product())

@@ -1,4 +1,4 @@
-"""BullMQ: its own words for the envelope, its states, and its add script."""
+"""BullMQ: field names of its events, its states, and rows as jobs."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -10,11 +10,11 @@ from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.events import Line, from_bullmq
-from waystation.pipeline.products.facts import LineFacts, State, Wording
+from waystation.pipeline.products.facts import FieldNames, ProductFacts, State
 
 
-class Queueing:
-    """A row becomes a job with the queue's next number, or with an id of its own."""
+class BullmqEncoder:
+    """Encodes a row as a job with the queue's next number, or with the row's `job_id`."""
 
     add = scripts.add
     columns = ("name", "data", "job_id", "delay", "priority", "attempts", "lifo")
@@ -25,29 +25,29 @@ class Queueing:
         return QueueKeys(queue, prefix=prefix)
 
     def leading(self, keys: QueueKeys) -> Sequence[str]:
-        """The queue's base, and that the server says what time it is."""
+        """The base of the queue's keys, and the server's time."""
         return keys.base, scripts.SERVER_TIME
 
-    def set_up(self, setup: str) -> "Queueing":
-        """Refuse it: nothing about a queue can be set but its prefix."""
-        raise InvalidOption(f"wanted no setup for a queue of bullmq, got {setup}")
+    def with_setup(self, setup: str) -> "BullmqEncoder":
+        """Refuse a setup: a BullMQ queue has none."""
+        raise InvalidOption(f"bullmq takes no setup, got {setup}")
 
     def job(self, keys: QueueKeys, row: Mapping[str, Any]) -> Sequence[str | bytes]:
-        """Name, data, options, and what else the job wants."""
+        """Name, data, options, and the options that the script itself reads."""
         get = row.get
-        asked = (get("job_id"), get("delay"), get("priority"), get("attempts"), get("lifo"))
-        return _name(get("name")), _data(get("data")), *_asked(*asked)
+        options = (get("job_id"), get("delay"), get("priority"), get("attempts"), get("lifo"))
+        return _name(get("name")), _data(get("data")), *_encoded(*options)
 
 
 @lru_cache(4096)
-def _asked(
+def _encoded(
     job_id: str | None,
     delay: int | None,
     priority: int | None,
     attempts: int | None,
     lifo: bool | None,
 ) -> tuple[bytes, bytes | str]:
-    """The options, and what the script must know of them; many rows ask for the same."""
+    """Options on the wire and those that the script reads; cached, because many rows are alike."""
     named: dict[str, Any] = {
         "job_id": job_id,
         "delay": delay,
@@ -68,7 +68,7 @@ def _name(value: Any) -> str:
 
 
 def _data(value: Any) -> str | bytes:
-    """Text is taken for JSON and checked; anything else is written as JSON."""
+    """Text must be JSON; anything else is encoded as JSON."""
     if value is None:
         return "{}"
     if not isinstance(value, str):
@@ -85,11 +85,11 @@ def _state_key(prefix: str, queue: str, state: str) -> str:
     return f"{QueueKeys(queue, prefix=prefix).base}{state}"
 
 
-FACTS = LineFacts(
+FACTS = ProductFacts(
     line=Line.BULLMQ,
     prefix=PREFIX,
     stream=lambda prefix, queue: f"{prefix}:{queue}:events",
-    wording=Wording(
+    field_names=FieldNames(
         subject="jobId",
         attempt="attemptsMade",
         worker="workerId",
@@ -126,8 +126,8 @@ FACTS = LineFacts(
         "reason": "failedReason",
         "result": "returnvalue",
     },
-    entrance=Queueing(),
-    # Draining a queue tells nothing, and cleaning it tells only how many.
-    silent=True,
-    room=lambda prefix, queue: (QueueKeys(queue, prefix=prefix).meta, "opts.maxLenEvents"),
+    encoder=BullmqEncoder(),
+    # Draining a queue writes no event, and cleaning it writes only how many.
+    removes_silently=True,
+    stream_limit=lambda prefix, queue: (QueueKeys(queue, prefix=prefix).meta, "opts.maxLenEvents"),
 )

@@ -1,26 +1,18 @@
-"""What the pipeline has to know about a line.
-
-A line that writes the common envelope has little to say: where its streams and its states are, and
-how a row becomes a job of it.
-"""
+"""Facts of a product: its streams, its states, its own tables, and how a row becomes a job."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import msgspec
+from pyspark.sql import DataFrame
 
 from waystation.core.events import Entry, Event, Line, from_entry
 from waystation.core.store.script import LuaScript
 from waystation.pipeline.tables import Table
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
-    from waystation.pipeline.history import History, Hours
-
-
-class Wording(msgspec.Struct, frozen=True, kw_only=True):
-    """How a line's stream entries call the parts of the envelope; '' where they do not tell."""
+class FieldNames(msgspec.Struct, frozen=True, kw_only=True):
+    """Names of the envelope's fields in a product's stream entries; '' for fields they lack."""
 
     event: str = "event"
     subject: str = "subject"
@@ -32,39 +24,39 @@ class Wording(msgspec.Struct, frozen=True, kw_only=True):
     queue: str = "queue"
 
     @property
-    def told(self) -> list[str]:
+    def envelope(self) -> list[str]:
         """The names that belong to the envelope and not to the event's own fields."""
         return [name for name in msgspec.structs.astuple(self) if name]
 
 
 class State(msgspec.Struct, frozen=True):
-    """One place in which a queue keeps ids of its work."""
+    """One list or sorted set in which a queue keeps ids of jobs."""
 
     name: str
     type: str
     """`list` or `zset`."""
 
 
-class Entrance(Protocol):
-    """How rows become work of a line, by the line's own script."""
+class RowEncoder(Protocol):
+    """Turns rows into arguments of the product's own script that adds jobs."""
 
     @property
     def add(self) -> LuaScript[Any, Any]:
-        """The script that adds; it is run inside the one that remembers keys."""
+        """The script that adds jobs; it runs inside the script that remembers keys."""
         ...
 
     @property
     def columns(self) -> Sequence[str]:
-        """The columns it understands besides `key`."""
+        """The columns that it accepts besides `key`."""
         ...
 
     @property
     def width(self) -> int:
-        """How many of the script's arguments make one job."""
+        """The number of script arguments of one job."""
         ...
 
     def keys(self, queue: str, prefix: str) -> Any:
-        """The keyspace that the script's keys are taken from."""
+        """The keyspace with the script's keys."""
         ...
 
     def leading(self, keys: Any) -> Sequence[str]:
@@ -72,71 +64,79 @@ class Entrance(Protocol):
         ...
 
     def job(self, keys: Any, row: Mapping[str, Any]) -> Sequence[str | bytes]:
-        """One row as the script's arguments for one job; refuses what cannot be one."""
+        """The script arguments of one job; refuses a row that cannot be a job."""
         ...
 
-    def set_up(self, setup: str) -> "Entrance":
-        """The same for a line that is set up as this JSON says; refused where there is no such."""
+    def with_setup(self, setup: str) -> "RowEncoder":
+        """The encoder for a queue with this setup, as JSON; refused where a product has none."""
         ...
 
 
-class LineAnswer(msgspec.Struct, frozen=True):
-    """A table that only one line has, made from the history that all lines share.
+class HistoryFrames(Protocol):
+    """What product tables are computed from; `History` is one."""
 
-    A table with `hour` in its key is made anew for the hours in which something happened, any other
-    as a whole. `rows` takes the `History` and those `Hours`, and gives the rows.
-    """
+    def events(self) -> DataFrame:
+        """All events."""
+        ...
+
+    def items(self) -> DataFrame:
+        """All jobs and files."""
+        ...
+
+
+class ProductTable(msgspec.Struct, frozen=True):
+    """A table that only one product has, computed from the tables that all products share."""
 
     table: Table
-    rows: Callable[["History", "Hours"], "DataFrame"]
+    rows: Callable[[HistoryFrames], DataFrame]
 
 
-class LineFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the pipeline has to know about one line."""
+class ProductFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts of one product."""
 
     line: Line
     prefix: str
-    """What its keys start with unless somebody chose otherwise."""
+    """Default prefix of its keys."""
     stream: Callable[[str, str], str]
     """The key of a queue's event stream, from its prefix and its name."""
-    wording: Wording = Wording()
+    field_names: FieldNames = FieldNames()
     states: tuple[State, ...] = ()
     state_key: Callable[[str, str, str], str] | None = None
-    """Where a state's ids are, from prefix, queue and state."""
+    """Key of a state's ids, from prefix, queue and state."""
     item_key: Callable[[str, str, str], str] | None = None
-    """Where one piece of work is, from prefix, queue and id."""
+    """Key of one job, from prefix, queue and id."""
     item_fields: Mapping[str, str] = {}
-    """The columns of one piece of work that are read, and how its hash calls them."""
-    entrance: Entrance | None = None
-    answers: tuple[LineAnswer, ...] = ()
-    """The tables that this line has besides the common ones."""
-    room: Callable[[str, str], tuple[str, str]] | None = None
-    """The hash and the field that say how long a queue's stream may get, from prefix and queue;
-    without a field the key holds it by itself."""
-    seen: Callable[[Any, str, str], Iterator[str]] | None = None
-    """The ids of all that has not ended, from a client, prefix and queue; None: by the states."""
-    silent: bool = False
-    """Whether somebody can take work out without a word about each piece."""
+    """Columns of a job, and the fields of its hash that they are read from."""
+    encoder: RowEncoder | None = None
+    tables: tuple[ProductTable, ...] = ()
+    """Tables that only this product has."""
+    stream_limit: Callable[[str, str], tuple[str, str]] | None = None
+    """Hash and field with the most entries of a queue's stream, from prefix and queue; without a
+    field the key holds the number itself."""
+    open_ids: Callable[[Any, str, str], Iterator[str]] | None = None
+    """Ids of everything that has not ended, from client, prefix and queue; None: by the states."""
+    removes_silently: bool = False
+    """Whether jobs can be removed without an event for each."""
     ended_states: tuple[str, ...] = ("completed", "failed")
-    """Of the states, those that hold what has ended."""
+    """The states of jobs that have ended."""
     read: Callable[[str, str | bytes, Entry], Event] = lambda _, entry_id, entry: from_entry(
         entry_id, entry
     )
-    """Read one stream entry of a queue, whatever it holds."""
+    """Parse one stream entry of a queue, whatever it holds."""
 
     @property
     def has_one_stream(self) -> bool:
-        """Whether all queues of the line tell in one stream."""
+        """Whether all queues of the product share one stream."""
         return "\0" not in self.stream(self.prefix, "\0")
 
 
-EVERY_QUEUE = "*"
-"""The queue that a stream belongs to in which all queues of a line tell."""
+ALL_QUEUES = "*"
+"""The queue of a stream that all queues of a product share."""
 PAGE = 1000
 
 
-def listed(client: Any, key: str) -> Iterator[bytes]:
-    """The elements of a list, page by page; what is pushed meanwhile hides none of the others."""
+def list_elements(client: Any, key: str) -> Iterator[bytes]:
+    """The elements of a list, page by page; elements pushed meanwhile hide none of the others."""
     first = 0
     while page := client.lrange(key, first, first + PAGE - 1):
         yield from page

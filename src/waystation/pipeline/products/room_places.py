@@ -1,22 +1,20 @@
-"""Who stands where in a waiting room, as the ledger looks at it."""
+"""Places in a waiting room as the ledger counts them."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from waystation.core.events import Line
 from waystation.waitingroom.redis.keys import RoomKeys
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 ENDS = ("left", "expired", "completed", "cancelled")
-"""After these a visitor has no place any more."""
+"""Events after which a visitor has no place any more."""
 
 
-def places(events: "DataFrame") -> "DataFrame":
-    """Every place in line: there, or come to some end."""
-    from pyspark.sql import functions as F
-
+def places(events: DataFrame) -> DataFrame:
+    """One row for each place in a waiting room, open or ended."""
     joined = F.col("event").isin("waiting", "delayed")
     folded = (
         events.where(F.col("line") == Line.WAITINGROOM.value)
@@ -33,8 +31,8 @@ def places(events: "DataFrame") -> "DataFrame":
     return folded.withColumn("state", state).withColumn("duplicates", F.lit(0)).drop("last")
 
 
-def seen(client: Any, _prefix: str, queue: str) -> Iterator[str]:
-    """Whoever is in line, called, late, or inside."""
+def open_ids(client: Any, _prefix: str, queue: str) -> Iterator[str]:
+    """Ids of visitors who wait, are admitted, were late, or are inside."""
     keys = RoomKeys(queue)
     for key in (keys.prequeue, keys.positions, keys.admitted, keys.missed, keys.recovered):
         for each, _ in client.zscan_iter(key, count=1000):

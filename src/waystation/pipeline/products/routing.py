@@ -1,14 +1,19 @@
-"""The routing line: what is asked of workers beside who did it, and schedules beside the clock."""
+"""Routing: rows as jobs, and the tables `routes` and `cron_slots`."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, LongType
 
 from waystation.core import codec
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
-from waystation.pipeline.products.facts import LineAnswer, LineFacts, State, listed
+from waystation.pipeline.products.facts import ProductFacts, ProductTable, State, list_elements
 from waystation.pipeline.tables import FLAG, INSTANT, INT, LONG, TEXT, Column, Layer, Table
 from waystation.routing.options import JobOptions, Retry
 from waystation.routing.queue import NewJob, record
@@ -17,76 +22,70 @@ from waystation.routing.redis.keys import NAMESPACE, RoutingKeys
 from waystation.routing.schedules import Schedule, next_slot
 from waystation.routing.target import Target
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column as Expression
-    from pyspark.sql import DataFrame
-
-    from waystation.pipeline.history import History, Hours
-
 LATE_MS = 5_000
-"""A slot fired later than this is late."""
+"""Delay from which on a slot is late."""
 MOST_SLOTS = 100_000
-"""Slots that are expected of one schedule at most."""
+"""Most slots that are expected of one schedule."""
 
 ROUTES = Table(
     name="routes",
     layer=Layer.GOLD,
-    meaning="one row for each set of needs: how much asked for it, and who served it",
+    meaning="one row for each job type and target: jobs that need it, workers that serve it",
     key=("queue", "target"),
     columns=(
-        Column("queue", TEXT, "the job type"),
-        Column("target", TEXT, "what is asked of a worker, as the line's signature"),
-        Column("added", LONG, "jobs that asked for it"),
-        Column("started", LONG, "of them, taken by a worker at least once"),
-        Column("waiting", LONG, "of them, neither taken nor ended yet"),
-        Column("workers", LONG, "different workers that have taken one"),
-        Column("unserved", FLAG, "jobs wait, and no worker has ever taken one"),
-        Column("wait_ms", LONG, "the longest that a job waited until it was first taken"),
-        Column("head_since", INSTANT, "since when the one that waits longest does"),
-        Column("head_ms", LONG, "how long that was when the last event was told"),
+        Column("queue", TEXT, "job type"),
+        Column("target", TEXT, "signature of the target that a worker must match"),
+        Column("added", LONG, "jobs added"),
+        Column("started", LONG, "of them, claimed at least once"),
+        Column("waiting", LONG, "of them, ready and neither claimed nor ended"),
+        Column("workers", LONG, "workers that have claimed one"),
+        Column("unserved", FLAG, "jobs wait, and no worker has ever claimed one"),
+        Column("wait_ms", LONG, "longest wait until the first claim, in milliseconds"),
+        Column("head_since", INSTANT, "since when the oldest waiting job waits"),
+        Column("head_ms", LONG, "milliseconds that it has waited at the last event"),
     ),
 )
 
 CRON_SLOTS = Table(
     name="cron_slots",
     layer=Layer.GOLD,
-    meaning="one row for each slot of a schedule: expected by its expression and zone, and fired",
+    meaning="one row for each slot of a schedule: expected by its cron expression, and fired",
     key=("queue", "schedule", "slot"),
     columns=(
-        Column("queue", TEXT, "the job type"),
-        Column("schedule", TEXT, "the id of the schedule"),
+        Column("queue", TEXT, "job type"),
+        Column("schedule", TEXT, "id of the schedule"),
         Column("slot", INSTANT, "when it should fire"),
-        Column("expected", FLAG, "whether the expression has this slot"),
-        Column("fired", INT, "how often it was fired"),
-        Column("fired_at", INSTANT, "when it first was"),
-        Column("late_ms", LONG, "how long after its time that was"),
-        Column("skipped", TEXT, "why it was left out, where that is told"),
+        Column("expected", FLAG, "whether the cron expression has this slot"),
+        Column("fired", INT, "times it fired"),
+        Column("fired_at", INSTANT, "when it first fired"),
+        Column("late_ms", LONG, "milliseconds from `slot` to `fired_at`"),
+        Column("skipped", TEXT, "why it was skipped, where the event has it"),
         Column("verdict", TEXT, "on time, late, doubled, skipped, missed or unexpected"),
     ),
 )
 
 
-class Dispatching:
-    """A row becomes a job of its type; text is taken for JSON."""
+class RoutingEncoder:
+    """Encodes a row as a job of its type; text must be JSON."""
 
     add = scripts.dispatch
     columns = ("type", "payload", "target", "priority", "delay", "attempts", "job_id")
     width = 8
 
     def keys(self, queue: str, prefix: str) -> RoutingKeys:
-        """The keys of the namespace; the queue is each row's type."""
+        """The keys of the namespace; each row's type is its queue."""
         return RoutingKeys(prefix)
 
     def leading(self, keys: RoutingKeys) -> Sequence[str]:
-        """The namespace, and that the server says what time it is."""
+        """The namespace, and the server's time."""
         return keys.namespace, scripts.SERVER_TIME
 
-    def set_up(self, setup: str) -> "Dispatching":
-        """Refuse it: nothing about the line can be set but its namespace."""
-        raise InvalidOption(f"wanted no setup for the line routing, got {setup}")
+    def with_setup(self, setup: str) -> "RoutingEncoder":
+        """Refuse a setup: routing has none."""
+        raise InvalidOption(f"routing takes no setup, got {setup}")
 
     def job(self, keys: RoutingKeys, row: Mapping[str, Any]) -> Sequence[Any]:
-        """Kind, id, data, route, due, and neither a key nor others to wait for."""
+        """Kind, id, data, route, due time; no key and no jobs to wait for."""
         get = row.get
         given: dict[str, Any] = {
             "target": _json(get("target"), Target),
@@ -106,10 +105,8 @@ def _json(text: Any, kind: Any) -> Any:
     return codec.decode(text, kind) if isinstance(text, str) else text
 
 
-def routes(events: "DataFrame") -> "DataFrame":
-    """Demand beside supply for each set of needs."""
-    from pyspark.sql import functions as F
-
+def routes(events: DataFrame) -> DataFrame:
+    """One row for each job type and target."""
     ours = events.where(F.col("line") == Line.ROUTING.value)
     ended = ("completed", "dead", "cancelled", "removed")
     added = ours.where(F.col("event") == "added").select(
@@ -147,7 +144,7 @@ def routes(events: "DataFrame") -> "DataFrame":
 
 
 def expected_slots(cron: str, timezone: str, first_ms: int, until_ms: int) -> list[int]:
-    """The slots of a schedule from its first up to an instant, in its own time zone."""
+    """The slots of a schedule from its first up to an instant, in its time zone."""
     slots: list[int] = []
     slot: int | None = first_ms
     while slot is not None and slot <= until_ms and len(slots) < MOST_SLOTS:
@@ -156,10 +153,8 @@ def expected_slots(cron: str, timezone: str, first_ms: int, until_ms: int) -> li
     return slots
 
 
-def cron_slots(events: "DataFrame") -> "DataFrame":
-    """Every slot that a schedule should have fired beside what it did."""
-    from pyspark.sql import functions as F
-
+def cron_slots(events: DataFrame) -> DataFrame:
+    """One row for each slot that a schedule should have fired or has fired."""
     ours = events.where(F.col("line") == Line.ROUTING.value)
     return (
         _expected(ours)
@@ -173,13 +168,10 @@ def cron_slots(events: "DataFrame") -> "DataFrame":
     )
 
 
-def _expected(ours: "DataFrame") -> "DataFrame":
-    """The slots of every schedule, until it was stopped or nothing more was told."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import ArrayType, LongType
-
+def _expected(ours: DataFrame) -> DataFrame:
+    """The slots of every schedule, until it was cancelled or up to the last event."""
     fields = F.col("fields")
-    # Without Arrow, which would want pandas for a handful of schedules.
+    # Without Arrow, which needs pandas.
     expand = F.udf(expected_slots, ArrayType(LongType()), useArrow=False)
     last = ours.agg(F.max("told_at").alias("last_at"))
     ends = (
@@ -198,10 +190,8 @@ def _expected(ours: "DataFrame") -> "DataFrame":
     )
 
 
-def _fired(ours: "DataFrame") -> "DataFrame":
-    """What was told of each slot."""
-    from pyspark.sql import functions as F
-
+def _fired(ours: DataFrame) -> DataFrame:
+    """The events of each slot."""
     fields = F.col("fields")
     return (
         ours.where(F.col("event").isin("fired", "skipped"))
@@ -219,9 +209,7 @@ def _fired(ours: "DataFrame") -> "DataFrame":
     )
 
 
-def _verdict() -> "Expression":
-    from pyspark.sql import functions as F
-
+def _verdict() -> Expression:
     fired_once = F.col("fired") == 1
     return (
         F.when(F.col("fired") > 1, "doubled")
@@ -233,23 +221,15 @@ def _verdict() -> "Expression":
     )
 
 
-def _routes(history: "History", _: "Hours") -> "DataFrame":
-    return routes(history.events())
-
-
-def _cron_slots(history: "History", _: "Hours") -> "DataFrame":
-    return cron_slots(history.events())
-
-
 def _state_key(prefix: str, _queue: str, state: str) -> str:
     return f"{RoutingKeys(prefix).name}:jobs:{state}"
 
 
-def _seen(client: Any, prefix: str, _queue: str) -> Iterator[str]:
-    """Whatever waits, is held by a worker, is due later, or waits for other jobs."""
+def _open_ids(client: Any, prefix: str, _queue: str) -> Iterator[str]:
+    """Ids of jobs that wait, are held by a worker, are due later, or wait for other jobs."""
     keys = RoutingKeys(prefix)
     found = chain(
-        listed(client, keys.waiting),
+        list_elements(client, keys.waiting),
         client.sscan_iter(keys.active, count=1000),
         (each for each, _ in client.zscan_iter(keys.delayed, count=1000)),
         (each for each, _ in client.zscan_iter(keys.cron, count=1000)),
@@ -258,7 +238,7 @@ def _seen(client: Any, prefix: str, _queue: str) -> Iterator[str]:
     return (each.decode("utf-8", "backslashreplace") for each in found)
 
 
-FACTS = LineFacts(
+FACTS = ProductFacts(
     line=Line.ROUTING,
     prefix=NAMESPACE,
     stream=lambda prefix, _: f"{prefix}:events:stream",
@@ -270,8 +250,11 @@ FACTS = LineFacts(
     ),
     state_key=_state_key,
     ended_states=("deadletter",),
-    seen=_seen,
-    entrance=Dispatching(),
-    room=lambda prefix, _: (RoutingKeys(prefix).events_cap, ""),
-    answers=(LineAnswer(ROUTES, _routes), LineAnswer(CRON_SLOTS, _cron_slots)),
+    open_ids=_open_ids,
+    encoder=RoutingEncoder(),
+    stream_limit=lambda prefix, _: (RoutingKeys(prefix).events_cap, ""),
+    tables=(
+        ProductTable(ROUTES, lambda history: routes(history.events())),
+        ProductTable(CRON_SLOTS, lambda history: cron_slots(history.events())),
+    ),
 )

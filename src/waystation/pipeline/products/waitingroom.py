@@ -1,20 +1,17 @@
-"""The waiting room: visits, sessions, who leaves and why, and how honest the estimates were."""
+"""Waiting room: visits, sessions, abandonment, accuracy of wait estimates, fairness."""
 
 import math
-from typing import TYPE_CHECKING
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
 
 from waystation.core.events import Line
-from waystation.pipeline.products.facts import LineAnswer, LineFacts, State
-from waystation.pipeline.products.room_places import seen
+from waystation.pipeline.products.facts import HistoryFrames, ProductFacts, ProductTable, State
+from waystation.pipeline.products.room_places import open_ids
 from waystation.pipeline.tables import INSTANT, INT, LONG, REAL, TEXT, Column, Layer, Table
 from waystation.waitingroom.estimates.model import STEP
 from waystation.waitingroom.redis.keys import RoomKeys
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as Expression
-    from pyspark.sql import DataFrame
-
-    from waystation.pipeline.history import History
 
 _ROOM = Column("queue", TEXT, "the room")
 _LANE = Column("lane", INT, "0 normal, 1 elevated, 2 VIP, 3 premium")
@@ -22,25 +19,25 @@ _LANE = Column("lane", INT, "0 normal, 1 elevated, 2 VIP, 3 premium")
 VISITS = Table(
     name="visits",
     layer=Layer.SILVER,
-    meaning="one row for each place in line, from joining to what came of it",
+    meaning="one row for each place in a waiting room, from joining to its outcome",
     key=("queue", "visitor"),
     columns=(
         _ROOM,
-        Column("visitor", TEXT, "the id of the place"),
+        Column("visitor", TEXT, "id of the place"),
         _LANE,
-        Column("network", TEXT, "a digest of where they came from"),
-        Column("joined_at", INSTANT, "when they got in line"),
-        Column("seq", LONG, "their place in the order"),
-        Column("ahead", LONG, "people who came first then: of the lane, or of higher ones"),
-        Column("rate", REAL, "people of the lane called in per second then"),
-        Column("model", TEXT, "the version of the model they were told a wait by"),
-        Column("called_at", INSTANT, "when their turn first came"),
-        Column("call_order", LONG, "the order in which the calls were told"),
-        Column("claimed_at", INSTANT, "when they came in"),
-        Column("gone_at", INSTANT, "when they left or were taken for gone"),
-        Column("ended_at", INSTANT, "when their session ended"),
-        Column("recovered", LONG, "turns they took back"),
-        Column("waited_s", REAL, "from joining to being called or gone"),
+        Column("network", TEXT, "digest of the network address"),
+        Column("joined_at", INSTANT, "when the visitor joined"),
+        Column("seq", LONG, "position in the order of joining"),
+        Column("ahead", LONG, "people ahead on joining: of the lane, or of higher ones"),
+        Column("rate", REAL, "people of the lane admitted per second on joining"),
+        Column("model", TEXT, "version of the model that estimated the wait"),
+        Column("called_at", INSTANT, "when the visitor was first admitted"),
+        Column("call_order", LONG, "order of the admissions"),
+        Column("claimed_at", INSTANT, "when the visitor entered"),
+        Column("gone_at", INSTANT, "when the visitor left or expired"),
+        Column("ended_at", INSTANT, "when the session ended"),
+        Column("recovered", LONG, "missed admissions that were recovered"),
+        Column("waited_s", REAL, "seconds from joining to admission or leaving"),
         Column("outcome", TEXT, "completed, inside, missed, left, expired, called or waiting"),
     ),
 )
@@ -55,9 +52,9 @@ SESSIONS = Table(
         Column("session", TEXT, "its id"),
         _LANE,
         Column("started_at", INSTANT, "when it began"),
-        Column("ended_at", INSTANT, "when it ended; null while it goes on"),
-        Column("held_s", REAL, "how long the seat was held"),
-        Column("views", LONG, "pages seen, where that is told"),
+        Column("ended_at", INSTANT, "when it ended; null while it is active"),
+        Column("held_s", REAL, "seconds that the seat was held"),
+        Column("views", LONG, "page views, where the event has them"),
         Column("ending", TEXT, "completed, cancelled or expired"),
     ),
 )
@@ -65,79 +62,77 @@ SESSIONS = Table(
 FUNNEL = Table(
     name="funnel",
     layer=Layer.GOLD,
-    meaning="one row for each room, lane and minute: how many took which step",
+    meaning="one row for each room, lane and minute: visitors that took each step",
     key=("queue", "lane", "minute"),
     columns=(
         _ROOM,
         _LANE,
-        Column("minute", INSTANT, "the minute it began"),
-        Column("arrived", LONG, "got in line"),
-        Column("refused", LONG, "could not be let into the line"),
-        Column("called", LONG, "had their turn"),
-        Column("claimed", LONG, "came in"),
-        Column("missed", LONG, "did not come in time"),
-        Column("left", LONG, "went away by choice"),
-        Column("expired", LONG, "fell silent"),
-        Column("completed", LONG, "were done"),
+        Column("minute", INSTANT, "start of the minute"),
+        Column("arrived", LONG, "joined"),
+        Column("refused", LONG, "refused to join"),
+        Column("called", LONG, "admitted"),
+        Column("claimed", LONG, "entered"),
+        Column("missed", LONG, "missed their admission"),
+        Column("left", LONG, "left"),
+        Column("expired", LONG, "expired without a heartbeat"),
+        Column("completed", LONG, "completed their session"),
     ),
 )
 
 ABANDONMENT = Table(
     name="abandonment",
     layer=Layer.GOLD,
-    meaning="who leaves: the hazard by the people ahead and the wait that was told",
+    meaning="rate of leaving, by people ahead and estimated wait on joining",
     key=("queue", "ahead_from", "told_from_s"),
     columns=(
         _ROOM,
-        Column("ahead_from", LONG, "people ahead on joining, from this power of four on"),
-        Column("told_from_s", LONG, "the wait told, from this power of two in seconds on"),
-        Column("people", LONG, "who joined so"),
-        Column("gone", LONG, "of them, left or fell silent before their turn"),
-        Column("watched_s", REAL, "all their waiting"),
-        Column("hazard", REAL, "the share that leaves each second"),
+        Column("ahead_from", LONG, "people ahead on joining: this power of four or more"),
+        Column("told_from_s", LONG, "estimated wait in seconds: this power of two or more"),
+        Column("people", LONG, "visitors that joined so"),
+        Column("gone", LONG, "of them, left or expired before admission"),
+        Column("watched_s", REAL, "seconds that they waited, in all"),
+        Column("hazard", REAL, "share that leaves per second"),
     ),
 )
 
 ETA_CALIBRATION = Table(
     name="eta_calibration",
     layer=Layer.GOLD,
-    meaning="how the formula has to be stretched to fit the waits, by the people ahead",
+    meaning="factors between the formula's wait and the real one, by people ahead",
     key=("queue", "ahead_from"),
     columns=(
         _ROOM,
-        Column("ahead_from", LONG, "people ahead on joining, from this power of four on"),
-        Column("people", LONG, "where half of them stood: the people ahead, and they themselves"),
-        Column("visits", LONG, "visits it was learnt from"),
-        Column("f10", REAL, "a tenth waited no longer than this times the formula"),
-        Column("f50", REAL, "half waited no longer"),
-        Column("f90", REAL, "nine tenths waited no longer"),
-        Column("error", REAL, "how far off the formula was on average, as a share of the wait"),
-        Column("theta", REAL, "the share of the room's line that leaves each second"),
+        Column("ahead_from", LONG, "people ahead on joining: this power of four or more"),
+        Column("people", LONG, "median position on joining"),
+        Column("visits", LONG, "visits in the sample"),
+        Column("f10", REAL, "10th percentile of real wait / formula"),
+        Column("f50", REAL, "median of real wait / formula"),
+        Column("f90", REAL, "90th percentile"),
+        Column("error", REAL, "mean error of the formula, as a share of the wait"),
+        Column("theta", REAL, "share of the waiting visitors that leaves per second"),
     ),
 )
 
 FAIRNESS = Table(
     name="fairness",
     layer=Layer.GOLD,
-    meaning="one row for each room, lane and hour: was anybody overtaken, and who got which share",
+    meaning="one row for each room, lane and hour: visitors overtaken, and the lane's share",
     key=("queue", "lane", "hour"),
     columns=(
         _ROOM,
         _LANE,
-        Column("hour", INSTANT, "the hour it began"),
-        Column("called", LONG, "people called in"),
-        Column("overtaken", LONG, "of them, called after somebody of the lane who came later"),
-        Column("share", REAL, "the lane's share of the room's turns"),
-        Column("wait_mean_s", REAL, "how long they waited on average"),
-        Column("wait_p90_s", REAL, "nine tenths waited no longer"),
+        Column("hour", INSTANT, "start of the hour"),
+        Column("called", LONG, "visitors admitted"),
+        Column("overtaken", LONG, "of them, admitted after somebody of the lane who joined later"),
+        Column("share", REAL, "the lane's share of the room's admissions"),
+        Column("wait_mean_s", REAL, "mean wait in seconds"),
+        Column("wait_p90_s", REAL, "90th percentile"),
     ),
 )
 
 
-def visits(events: "DataFrame") -> "DataFrame":
-    """Fold each visitor's events into the one row that outlives them."""
-    from pyspark.sql import functions as F
-
+def visits(events: DataFrame) -> DataFrame:
+    """One row for each visit, folded from its events."""
     ours = _ours(events).where(F.col("subject").isNotNull())
     joined = F.col("event").isin("waiting", "delayed")
     gone = (F.col("event") == "left") | (
@@ -147,7 +142,7 @@ def visits(events: "DataFrame") -> "DataFrame":
         F.max(F.when(joined, _field("lane").cast("int"))).alias("lane"),
         F.max(F.when(joined, _field("network"))).alias("network"),
         _first(joined).alias("joined_at"),
-        # Lots may have changed the order between joining and being called.
+        # A lottery may have changed the order between joining and admission.
         F.coalesce(
             F.min_by(_field("seq"), F.when(F.col("event") == "admitted", F.col("at"))),
             F.max(F.when(joined, _field("seq"))),
@@ -184,10 +179,8 @@ def visits(events: "DataFrame") -> "DataFrame":
     )
 
 
-def sessions(events: "DataFrame") -> "DataFrame":
-    """How long each seat was held, and how it was given up."""
-    from pyspark.sql import functions as F
-
+def sessions(events: DataFrame) -> DataFrame:
+    """One row for each session, folded from its events."""
     ours = _ours(events)
     folded = ours.groupBy("queue", F.col("subject").alias("session")).agg(
         F.max(F.when(F.col("event") == "claimed", _field("lane").cast("int"))).alias("lane"),
@@ -203,12 +196,10 @@ def sessions(events: "DataFrame") -> "DataFrame":
     )
 
 
-def funnel(events: "DataFrame", visits: "DataFrame") -> "DataFrame":
-    """How many took which step, minute by minute."""
-    from pyspark.sql import functions as F
-
+def funnel(events: DataFrame, visits: DataFrame) -> DataFrame:
+    """One row for each room, lane and minute."""
     lanes = visits.select("queue", F.col("visitor").alias("subject"), F.col("lane").alias("_lane"))
-    told = {
+    steps = {
         "arrived": F.col("event").isin("waiting", "delayed"),
         "refused": F.col("event") == "refused",
         "called": F.col("event") == "admitted",
@@ -224,20 +215,18 @@ def funnel(events: "DataFrame", visits: "DataFrame") -> "DataFrame":
         .where(F.col("subject").isNotNull())
         .join(lanes, ["queue", "subject"], "left")
         .groupBy("queue", lane.alias("lane"), F.date_trunc("minute", "at").alias("minute"))
-        .agg(*(F.count_if(which).alias(name) for name, which in told.items()))
+        .agg(*(F.count_if(which).alias(name) for name, which in steps.items()))
         .select(*FUNNEL.names)
     )
 
 
-def abandonment(visits: "DataFrame") -> "DataFrame":
-    """Who leaves before their turn, by how long the line looked."""
-    from pyspark.sql import functions as F
-
-    told = (F.col("ahead") + 1) / F.col("rate")
+def abandonment(visits: DataFrame) -> DataFrame:
+    """One row for each group of visits by people ahead and estimated wait."""
+    estimate = (F.col("ahead") + 1) / F.col("rate")
     return (
         visits.where((F.col("rate") > 0) & F.col("waited_s").isNotNull())
         .withColumn("ahead_from", _power(F.col("ahead"), 4))
-        .withColumn("told_from_s", _power(told, 2))
+        .withColumn("told_from_s", _power(estimate, 2))
         .withColumn("_gone", F.col("called_at").isNull())
         .groupBy("queue", "ahead_from", "told_from_s")
         .agg(
@@ -250,17 +239,13 @@ def abandonment(visits: "DataFrame") -> "DataFrame":
     )
 
 
-def eta_calibration(visits: "DataFrame") -> "DataFrame":
-    """What the formula has to be multiplied by, by how many were ahead."""
-    from pyspark.sql import functions as F
-
+def eta_calibration(visits: DataFrame) -> DataFrame:
+    """One row for each group of visits by people ahead."""
     return spreads(visits).where(F.col("ahead_from").isNotNull()).select(*ETA_CALIBRATION.names)
 
 
-def spreads(visits: "DataFrame") -> "DataFrame":
-    """The same, and once more for all visits of a room, in a row without `ahead_from`."""
-    from pyspark.sql import functions as F
-
+def spreads(visits: DataFrame) -> DataFrame:
+    """The rows of `eta_calibration`, and one for all visits of a room without `ahead_from`."""
     return (
         formula(visits)
         .withColumn("ahead_from", _power(F.col("ahead"), STEP))
@@ -277,22 +262,18 @@ def spreads(visits: "DataFrame") -> "DataFrame":
     )
 
 
-def hazards(visits: "DataFrame") -> "DataFrame":
-    """The share of each room's line that leaves each second."""
-    from pyspark.sql import functions as F
-
+def hazards(visits: DataFrame) -> DataFrame:
+    """One row for each room: `theta`, the share of waiting visitors that leaves per second."""
     gone = F.count_if(F.col("called_at").isNull() & F.col("gone_at").isNotNull())
     theta = F.least(F.lit(0.01), gone / F.nullif(F.sum("waited_s"), F.lit(0.0)))
     return visits.groupBy("queue").agg(F.coalesce(theta, F.lit(0.0)).alias("theta"))
 
 
-def formula(visits: "DataFrame") -> "DataFrame":
-    """Visits that came to their turn, with the wait by the formula and how the real one compares.
+def formula(visits: DataFrame) -> DataFrame:
+    """Admitted visits with the wait by the formula, and the ratio of the real wait to it.
 
     W = ln(1 + θ·A / μ) / θ, as `waystation.waitingroom.estimates.model.closed_form` has it.
     """
-    from pyspark.sql import functions as F
-
     people = F.col("ahead") + 1
     share = F.col("theta") * people / F.col("rate")
     return (
@@ -307,11 +288,8 @@ def formula(visits: "DataFrame") -> "DataFrame":
     )
 
 
-def fairness(visits: "DataFrame") -> "DataFrame":
-    """Whether anybody was overtaken in the own lane, and the lanes' shares."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
+def fairness(visits: DataFrame) -> DataFrame:
+    """One row for each room, lane and hour."""
     called = visits.where(F.col("called_at").isNotNull())
     before = (
         Window.partitionBy("queue", "lane")
@@ -333,64 +311,52 @@ def fairness(visits: "DataFrame") -> "DataFrame":
     return hourly.withColumn("share", share).select(*FAIRNESS.names)
 
 
-def _ours(events: "DataFrame") -> "DataFrame":
-    from pyspark.sql import functions as F
-
+def _ours(events: DataFrame) -> DataFrame:
     return events.where(F.col("line") == Line.WAITINGROOM.value)
 
 
-def _field(name: str) -> "Expression":
-    from pyspark.sql import functions as F
-
+def _field(name: str) -> Expression:
     return F.col("fields")[name]
 
 
-def _first(which: "Expression") -> "Expression":
-    from pyspark.sql import functions as F
-
+def _first(which: Expression) -> Expression:
     return F.min(F.when(which, F.col("at")))
 
 
-def _ends_a_session() -> "Expression":
-    from pyspark.sql import functions as F
-
+def _ends_a_session() -> Expression:
     by_time = (F.col("event") == "expired") & (_field("reason") == "session")
     return F.col("event").isin("completed", "cancelled") | by_time
 
 
-def _seconds(since: "Expression", until: "Expression") -> "Expression":
-    from pyspark.sql import functions as F
-
+def _seconds(since: Expression, until: Expression) -> Expression:
     return (F.unix_millis(until) - F.unix_millis(since)) / 1000
 
 
-def _power(value: "Expression", base: int) -> "Expression":
-    """The largest power of the base that is not above; 0 below 1."""
-    from pyspark.sql import functions as F
-
+def _power(value: Expression, base: int) -> Expression:
+    """The largest power of the base that is not greater; 0 below 1."""
     power = F.pow(F.lit(base), F.floor(F.ln(value) / math.log(base) + 1e-9))
     return F.when(value < 1, 0).otherwise(power).cast("long")
 
 
-def _visits_of(history: "History") -> "DataFrame":
+def _visits_of(history: HistoryFrames) -> DataFrame:
     return visits(history.events())
 
 
-FACTS = LineFacts(
+FACTS = ProductFacts(
     line=Line.WAITINGROOM,
     prefix="queue",
     stream=lambda prefix, queue: f"{prefix}:{queue}:events",
     states=(State("positions", "zset"), State("admitted", "zset")),
     state_key=lambda _, queue, state: getattr(RoomKeys(queue), state),
     ended_states=(),
-    seen=seen,
-    room=lambda _, queue: (RoomKeys(queue).meta, "events_cap"),
-    answers=(
-        LineAnswer(VISITS, lambda history, _: _visits_of(history)),
-        LineAnswer(SESSIONS, lambda history, _: sessions(history.events())),
-        LineAnswer(FUNNEL, lambda history, _: funnel(history.events(), _visits_of(history))),
-        LineAnswer(ABANDONMENT, lambda history, _: abandonment(_visits_of(history))),
-        LineAnswer(ETA_CALIBRATION, lambda history, _: eta_calibration(_visits_of(history))),
-        LineAnswer(FAIRNESS, lambda history, _: fairness(_visits_of(history))),
+    open_ids=open_ids,
+    stream_limit=lambda _, queue: (RoomKeys(queue).meta, "events_cap"),
+    tables=(
+        ProductTable(VISITS, lambda history: _visits_of(history)),
+        ProductTable(SESSIONS, lambda history: sessions(history.events())),
+        ProductTable(FUNNEL, lambda history: funnel(history.events(), _visits_of(history))),
+        ProductTable(ABANDONMENT, lambda history: abandonment(_visits_of(history))),
+        ProductTable(ETA_CALIBRATION, lambda history: eta_calibration(_visits_of(history))),
+        ProductTable(FAIRNESS, lambda history: fairness(_visits_of(history))),
     ),
 )

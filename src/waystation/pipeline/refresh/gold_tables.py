@@ -1,7 +1,7 @@
-"""Every answer: how its rows are made from the history, and how they get into their table.
+"""Refresh of the gold tables and of the tables that single products have.
 
-A table by the hour is made anew for the hours in which something happened; the others are small and
-are made anew as a whole. Making them twice changes nothing.
+A table by the hour is rewritten for the hours in which something happened; the others are small and
+are rewritten as a whole. A refresh that runs twice changes nothing.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -16,23 +16,24 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from waystation.core.events import Line
-from waystation.pipeline.gold.capacity import TARGET_WAIT_MS, capacity
+from waystation.pipeline.gold.capacity import DEFAULT_TARGET_MS, capacity
 from waystation.pipeline.gold.failures import failures
 from waystation.pipeline.gold.hourly import hourly
 from waystation.pipeline.gold.ledger import arrival, ledger
-from waystation.pipeline.history import History, Hours
-from waystation.pipeline.products import answers_of_all_lines
-from waystation.pipeline.products.facts import LineAnswer
+from waystation.pipeline.history import History
+from waystation.pipeline.hours import Hours
+from waystation.pipeline.products import tables_by_product
+from waystation.pipeline.products.facts import ProductTable
 from waystation.pipeline.products.room_places import places
 from waystation.pipeline.products.waitingroom import VISITS
+from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh import stale_hours
 from waystation.pipeline.refresh.checks import quality
 from waystation.pipeline.refresh.missing import missing
-from waystation.pipeline.refresh.snapshot import Look
-from waystation.pipeline.silver.steps import WHO, steps
-from waystation.pipeline.silver.workers import workers
+from waystation.pipeline.refresh.snapshot import Snapshot
+from waystation.pipeline.silver.attempts import workers
+from waystation.pipeline.silver.steps import SUBJECT, steps
 from waystation.pipeline.storage import delta
-from waystation.pipeline.storage.keeping import taken
 from waystation.pipeline.tables import (
     CAPACITY,
     FAILURES,
@@ -44,136 +45,144 @@ from waystation.pipeline.tables import (
     Table,
 )
 
-ACCOUNTED = (*WHO, "state", "added_at", "last_told_at", "duplicates", "date")
-"""What the ledger has to know of an item, or of a place in line."""
+ACCOUNTED = (*SUBJECT, "state", "added_at", "last_told_at", "duplicates", "date")
+"""Columns that the ledger needs of an item, or of a place in a waiting room."""
 
 _write: Callable[..., None] = write_deltalake
 
 
-class Answering(msgspec.Struct, frozen=True):
-    """What answers are made from."""
+class RefreshContext(msgspec.Struct, frozen=True):
+    """What gold tables are computed from."""
 
     history: History
     hours: Hours
     unsettled: Hours
-    """The hours that the ledger is made anew for."""
-    lines: Collection[str]
-    """The lines that something was told about: in those hours, or ever."""
-    look: Look | None = None
-    target_ms: int = TARGET_WAIT_MS
+    """The hours that the ledger is rewritten for."""
+    products: Collection[str]
+    """The products that have events: in those hours, or ever."""
+    snapshot: Snapshot | None = None
+    target_ms: int = DEFAULT_TARGET_MS
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """One table and how its rows are made."""
+class GoldTable(msgspec.Struct, frozen=True):
+    """One table, and how its rows are computed."""
 
     table: Table
-    rows: Callable[[Answering], DataFrame]
-    line: str | None = None
-    """The one line that it is about; None: all of them."""
+    rows: Callable[[RefreshContext], DataFrame]
+    product: str | None = None
+    """The one product that has it; None: all of them."""
 
 
-def every() -> Iterator[Answer]:
-    """Every answer, in the order in which they can be made."""
-    yield Answer(WORKERS, lambda asked: workers(asked.history.attempts(asked.hours)))
-    yield Answer(HOURLY, _hourly)
-    yield Answer(FAILURES, lambda asked: failures(asked.history.attempts()))
-    yield Answer(LEDGER, _ledger)
-    yield Answer(CAPACITY, _capacity)
-    for line, each in answers_of_all_lines():
-        rows = partial(_of_line, each)
-        yield Answer(each.table, rows, line)
-    # The last one looks at all others.
-    yield Answer(QUALITY, lambda asked: quality(asked.history, asked.hours))
+def every() -> Iterator[GoldTable]:
+    """All tables, in the order in which they can be computed."""
+    yield GoldTable(WORKERS, lambda context: workers(context.history.attempts(context.hours)))
+    yield GoldTable(HOURLY, _hourly)
+    yield GoldTable(FAILURES, lambda context: failures(context.history.attempts()))
+    yield GoldTable(LEDGER, _ledger)
+    yield GoldTable(CAPACITY, _capacity)
+    for product, each in tables_by_product():
+        yield GoldTable(each.table, partial(_of_product, each), product)
+    # The last one checks all others.
+    yield GoldTable(QUALITY, lambda context: quality(context.history, context.hours))
 
 
 def refresh(
     history: History,
-    look: Look | None = None,
+    snapshot: Snapshot | None = None,
     *,
-    target_ms: int = TARGET_WAIT_MS,
+    target_ms: int = DEFAULT_TARGET_MS,
     everything: bool = False,
-    told: Callable[[str], None] = lambda _: None,
+    progress: Progress | None = None,
 ) -> None:
-    """Bring every answer up to what silver holds; `told` hears the name of each beforehand.
+    """Bring every gold table up to what silver holds.
 
-    Without news, only what depends on the look is made anew, unless `everything` is.
+    Without new events only the ledger is rewritten, for the snapshot; with `everything`, all are.
     """
-    todo = stale_hours.read(history.root)
-    hours = todo.hours
-    lines = _lines_told_of(history, None if everything else hours)
-    asked = Answering(history, hours, _unsettled(history, hours), lines, look, target_ms)
-    for answer in every():
-        told(answer.table.name)
-        is_silent = answer.line is not None and answer.line not in lines
-        # What nothing was told about has not changed; what can be seen may have.
+    progress = progress or NoProgress()
+    tables = list(every())
+    progress.begin("refreshing gold tables", len(tables))
+    stale = stale_hours.read(history.root)
+    hours = stale.hours
+    products = _products_with_events(history, None if everything else hours)
+    context = RefreshContext(
+        history, hours, _unsettled(history, hours), products, snapshot, target_ms
+    )
+    for done, each in enumerate(tables):
+        progress.reach(done)
+        is_silent = each.product is not None and each.product not in products
+        # Without events nothing has changed; what the snapshot holds may have.
         is_new = bool(hours) and not is_silent
-        if not (is_new or everything or answer.table is LEDGER):
+        if not (is_new or everything or each.table is LEDGER):
             continue
-        if is_silent and not _is_there(history, answer.table):
+        if is_silent and not _is_there(history, each.table):
             continue
-        rows = history.read(answer.table).limit(0) if is_silent else answer.rows(asked)
-        put(history, answer.table, rows, asked.unsettled if answer.table is LEDGER else hours)
-    stale_hours.settle(history.root, todo)
+        rows = history.read(each.table).limit(0) if is_silent else each.rows(context)
+        changed = context.unsettled if each.table is LEDGER else hours
+        _write_table(history, each.table, rows, changed)
+    stale_hours.clear(history.root, stale)
+    progress.reach(len(tables))
 
 
-def put(history: History, table: Table, rows: DataFrame, hours: Hours) -> None:
-    """Let a table hold these rows, for these hours where it has hours."""
-    place = table.place(history.root)
-    delta.opened(place, table.schema, table.partitions)
+def _write_table(history: History, table: Table, rows: DataFrame, hours: Hours) -> None:
+    """Replace the rows of a table, or those of these hours where it has hours."""
+    path = table.path(history.root)
+    delta.open_table(path, table.schema, table.partitions)
     if "hour" not in table.key:
-        _write(place, taken(rows.select(*table.names)), mode="overwrite")
+        _write(path, delta.to_arrow(rows.select(*table.names)), mode="overwrite")
     elif hours:
-        mine = taken(rows.where(hours.hold(F.col("hour"))).select(*table.names))
-        _write(place, mine, mode="overwrite", predicate=hours.predicate("hour"))
+        mine = delta.to_arrow(rows.where(hours.contain(F.col("hour"))).select(*table.names))
+        _write(path, mine, mode="overwrite", predicate=hours.delta_predicate("hour"))
 
 
-def _lines_told_of(history: History, hours: Hours | None) -> set[str]:
-    """The lines in which something happened: ever, or in some hours."""
+def _products_with_events(history: History, hours: Hours | None) -> set[str]:
+    """The products with events: ever, or in some hours."""
     if hours is not None and not hours:
         return set()
     rows = history.events(hours).select("line").distinct().collect()
     return {row["line"] for row in rows}
 
 
-def _of_line(answer: LineAnswer, asked: Answering) -> DataFrame:
-    return answer.rows(asked.history, asked.hours)
+def _of_product(table: ProductTable, context: RefreshContext) -> DataFrame:
+    return table.rows(context.history)
 
 
-def _hourly(asked: Answering) -> DataFrame:
-    return hourly(steps(asked.history.events(asked.hours)), asked.history.attempts(asked.hours))
-
-
-def _capacity(asked: Answering) -> DataFrame:
-    return capacity(
-        steps(asked.history.events(asked.hours)),
-        asked.history.attempts(asked.hours),
-        asked.history.read(HOURLY).where(asked.hours.hold(F.col("hour"))),
-        target_ms=asked.target_ms,
+def _hourly(context: RefreshContext) -> DataFrame:
+    return hourly(
+        steps(context.history.events(context.hours)), context.history.attempts(context.hours)
     )
 
 
-def _ledger(asked: Answering) -> DataFrame:
-    hours = asked.unsettled
-    items = asked.history.items(hours.days).select(*ACCOUNTED)
-    # Whoever has no waiting room need not read all that was ever told.
-    if Line.WAITINGROOM.value in asked.lines or _is_there(asked.history, VISITS):
-        items = items.unionByName(places(asked.history.events()).select(*ACCOUNTED))
-    items = items.where(hours.hold(arrival()))
-    gaps = asked.history.read(GAPS).where(hours.hold(F.col("before_at")))
-    if asked.look is None:
+def _capacity(context: RefreshContext) -> DataFrame:
+    return capacity(
+        steps(context.history.events(context.hours)),
+        context.history.attempts(context.hours),
+        context.history.read(HOURLY).where(context.hours.contain(F.col("hour"))),
+        target_ms=context.target_ms,
+    )
+
+
+def _ledger(context: RefreshContext) -> DataFrame:
+    hours = context.unsettled
+    items = context.history.items(hours.days).select(*ACCOUNTED)
+    # Without a waiting room there is no need to read all events.
+    if Line.WAITINGROOM.value in context.products or _is_there(context.history, VISITS):
+        items = items.unionByName(places(context.history.events()).select(*ACCOUNTED))
+    items = items.where(hours.contain(arrival()))
+    gaps = context.history.read(GAPS).where(hours.contain(F.col("before_at")))
+    if context.snapshot is None:
         return ledger(items, gaps, None)
-    return ledger(items, gaps, missing(items, asked.look))
+    return ledger(items, gaps, missing(items, context.snapshot))
 
 
 def _is_there(history: History, table: Table) -> bool:
-    return DeltaTable.is_deltatable(table.place(history.root))
+    return DeltaTable.is_deltatable(table.path(history.root))
 
 
 def _unsettled(history: History, hours: Hours) -> Hours:
-    """The hours touched, those that open work came in, those of gaps, and those not clean yet."""
-    ledger = delta.read_here(history.root, LEDGER, ("hour", "visible", "clean"))
-    gaps = delta.read_here(history.root, GAPS, ("before_at",))
-    # Whose birth was not seen counts as come at the beginning of its day.
+    """The hours that changed, that open work arrived in, of gaps, and that are not clean yet."""
+    ledger = delta.read_arrow(history.root, LEDGER, ("hour", "visible", "clean"))
+    gaps = delta.read_arrow(history.root, GAPS, ("before_at",))
+    # An item whose addition was not seen counts at the start of its day.
     days = {start.replace(hour=0) for start in hours.starts}
     more = {
         row["hour"] for row in ledger.to_pylist() if row["visible"] != 0 or not row["clean"]

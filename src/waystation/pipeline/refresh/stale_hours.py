@@ -1,38 +1,38 @@
-"""Hours whose answers are older than what silver holds: noted before silver changes."""
+"""Stale hours: hours whose gold tables are older than silver, recorded before silver changes."""
 
 import datetime as dt
 from typing import Any, NamedTuple
 
 import msgspec
 
-from waystation.pipeline.history import Hours
+from waystation.pipeline.hours import Hours
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import fs
 
 _NOTE = ".json"
 
 
-class Pending(NamedTuple):
-    """What the answers still lack."""
+class StaleHours(NamedTuple):
+    """The hours that gold tables must be refreshed for."""
 
     hours: Hours
     notes: list[str]
-    """Where that is noted."""
+    """The files that record them."""
 
 
-def note(root: str, version: int, hours: Hours) -> None:
-    """Note hours that a fold changes."""
+def record(root: str, version: int, hours: Hours) -> None:
+    """Record hours that a fold changes."""
     files, folder = _folder(root)
     files.create_dir(folder, recursive=True)
-    # Renamed into place: half a note would stand in everybody's way.
+    # Renamed into place, so that nobody reads half a file.
     fresh = f"{folder}/{version:020}.new"
     with files.open_output_stream(fresh) as out:
         out.write(msgspec.json.encode(hours.starts))
     files.move(fresh, f"{folder}/{version:020}{_NOTE}")
 
 
-def read(root: str) -> Pending:
-    """All that is noted."""
+def read(root: str) -> StaleHours:
+    """All hours on record."""
     files, folder = _folder(root)
     selector = fs.FileSelector(folder, allow_not_found=True)
     found = files.get_file_info(selector)
@@ -41,13 +41,13 @@ def read(root: str) -> Pending:
     for name in notes:
         with files.open_input_stream(name) as note:
             hours |= set(msgspec.json.decode(note.read(), type=list[dt.datetime]))
-    return Pending(Hours(tuple(sorted(hours))), notes)
+    return StaleHours(Hours(tuple(sorted(hours))), notes)
 
 
-def settle(root: str, pending: Pending) -> None:
-    """The answers hold it now."""
+def clear(root: str, stale: StaleHours) -> None:
+    """Delete the records of hours that were refreshed."""
     files, _ = _folder(root)
-    for name in pending.notes:
+    for name in stale.notes:
         files.delete_file(name)
 
 

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from waystation.pipeline.silver.steps import ENDS, TURN, WHO
+from waystation.pipeline.silver.steps import ENDS, ORDER, SUBJECT
 from waystation.pipeline.tables import ITEMS
 
 _STATES = {
@@ -24,12 +24,12 @@ _STATES = {
     "cancelled": "removed",
 }
 ENDED = ("completed", "failed", "removed")
-"""The states that nothing follows by itself."""
+"""Final states."""
 
 
-def items(lived: DataFrame, attempts: DataFrame) -> DataFrame:
-    """Fold steps and their attempts into one row for each life."""
-    held = attempts.groupBy(*WHO, "life").agg(
+def items(steps: DataFrame, attempts: DataFrame) -> DataFrame:
+    """One row for each life, from steps with lives and their attempts."""
+    held = attempts.groupBy(*SUBJECT, "life").agg(
         F.sum("wait_ms").alias("wait_ms"),
         F.sum("run_ms").alias("run_ms"),
         F.count_if(F.col("outcome") == "retried").cast("int").alias("retries"),
@@ -38,12 +38,12 @@ def items(lived: DataFrame, attempts: DataFrame) -> DataFrame:
             "fingerprint"
         ),
     )
-    newest = F.max("life").over(Window.partitionBy(*WHO))
+    newest = F.max("life").over(Window.partitionBy(*SUBJECT))
     return (
-        _told(lived)
-        .join(held, [*WHO, "life"], "left")
+        _lives(steps)
+        .join(held, [*SUBJECT, "life"], "left")
         .withColumn("newest", F.col("life") == newest)
-        # Its id was free again, so it was removed, whether that was told or not.
+        # Its id was used again, so it was removed, with or without an event.
         .withColumn(
             "state",
             F.when(F.col("newest") | F.col("state").isin(*ENDED), F.col("state")).otherwise(
@@ -51,7 +51,7 @@ def items(lived: DataFrame, attempts: DataFrame) -> DataFrame:
             ),
         )
         .select(
-            *WHO,
+            *SUBJECT,
             "life",
             "name",
             "added_at",
@@ -68,7 +68,7 @@ def items(lived: DataFrame, attempts: DataFrame) -> DataFrame:
             "fingerprint",
             "duplicates",
             "last_told_at",
-            F.coalesce("odd", F.when(_between() < 0, F.lit("it ended before it came to be"))).alias(
+            F.coalesce("odd", F.when(_between() < 0, F.lit("it ended before it was added"))).alias(
                 "_corrupt"
             ),
             F.to_date(F.coalesce("added_at", "first_at")).alias("date"),
@@ -77,21 +77,21 @@ def items(lived: DataFrame, attempts: DataFrame) -> DataFrame:
 
 
 def rows(items: DataFrame) -> DataFrame:
-    """Items as the table has them."""
+    """The columns of the table `items`."""
     return items.select(*ITEMS.names)
 
 
-def _told(lived: DataFrame) -> DataFrame:
+def _lives(steps: DataFrame) -> DataFrame:
     event, at = F.col("event"), F.col("at")
     completed = F.count_if(event == "completed")
     return (
-        lived.groupBy(*WHO, "life")
+        steps.groupBy(*SUBJECT, "life")
         .agg(
             F.first("name", ignorenulls=True).alias("name"),
-            F.min_by("at", F.when(F.col("birth"), F.struct(*TURN))).alias("added_at"),
+            F.min_by("at", F.when(F.col("birth"), F.struct(*ORDER))).alias("added_at"),
             F.min(at).alias("first_at"),
             F.min(F.when(event == "active", at)).alias("started_at"),
-            _where_it_is().alias("where"),
+            _last_state().alias("where"),
             F.count_if(event == "active").cast("int").alias("attempts"),
             F.count_if(event == "stalled").cast("int").alias("stalls"),
             F.greatest(F.lit(0), completed - 1 - F.count_if(F.col("again")))
@@ -105,11 +105,11 @@ def _told(lived: DataFrame) -> DataFrame:
     )
 
 
-def _where_it_is() -> Column:
-    """The last state, and since when; what is removed after its end stays as it ended."""
+def _last_state() -> Column:
+    """The last state and its instant; a job removed after its end keeps the state it ended in."""
     event = F.col("event")
     states = F.create_map(*[F.lit(each) for pair in _STATES.items() for each in pair])
-    # A retry is told beside the wait that follows it: of one millisecond, the wait counts.
+    # A retry and the wait after it share a millisecond: the wait counts.
     turn = F.struct(
         F.col("told_at"), F.when(event.isin("retry", "stalled"), -1).otherwise(F.col("seq"))
     )

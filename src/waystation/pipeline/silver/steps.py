@@ -1,7 +1,7 @@
-"""Steps: the events that move a job or a file along, without what else they tell.
+"""Steps: the events that change the state of a job or a file.
 
-A life is what happens to a subject from its birth until it ends. An id that is used again after its
-job was removed begins another life, so that two jobs never look like one.
+A life is everything from the birth of a subject to its end. An id that is used again after its job
+was removed begins another life, so that two jobs never look like one.
 """
 
 from typing import TypeAlias
@@ -12,60 +12,60 @@ from pyspark.sql.window import WindowSpec
 
 from waystation.core.events import EventName, Line
 from waystation.pipeline.tables import FLAG, INSTANT, LONG, TEXT, Layer, Table
-from waystation.pipeline.tables import Column as Told
+from waystation.pipeline.tables import Column as TableColumn
 
-WHO = ("line", "queue", "subject")
-"""What makes two steps steps of one subject."""
-Who: TypeAlias = tuple[str, str, str]
-"""The same as values."""
-TURN = ("told_at", "seq")
-"""The order in which a stream tells."""
+SUBJECT = ("line", "queue", "subject")
+"""Columns that identify the subject of a step: a job or file."""
+Subject: TypeAlias = tuple[str, str, str]
+"""Values of these columns."""
+ORDER = ("told_at", "seq")
+"""Columns that order the entries of a stream."""
 
 READY = ("added", "fired", "waiting", "redriven", "returned", "retry", "stalled")
-"""After these somebody may take it."""
+"""Events after which a worker may claim it."""
 ENDS = ("completed", "failed", "dead", "removed", "cancelled")
-"""After these nobody will, unless it is put back."""
+"""Events after which it has ended, unless it is put back."""
 MOVES = (*READY, *ENDS, "delayed", "waiting-children", "active")
 
 STEPS = Table(
     name="open",
     layer=Layer.SILVER,
-    meaning="the steps of everything that has not ended: what one batch hands to the next",
+    meaning="one row for each step of open work, which one fold hands to the next",
     key=("line", "queue", "subject", "told_at", "seq"),
     columns=(
-        Told("line", TEXT, "which line"),
-        Told("queue", TEXT, "which queue of the line"),
-        Told("subject", TEXT, "the job or file"),
-        Told("told_at", INSTANT, "when it was told, by the store's clock"),
-        Told("seq", LONG, "its turn among the entries of one millisecond"),
-        Told("at", INSTANT, "when it happened"),
-        Told("event", TEXT, "what happened"),
-        Told("birth", FLAG, "whether a life begins with it"),
-        Told("again", FLAG, "whether it takes back an end"),
-        Told("worker", TEXT, "by whom"),
-        Told("name", TEXT, "what kind of job it is"),
-        Told("reason", TEXT, "what a failure said"),
-        Told("_corrupt", TEXT, "what was odd about it"),
+        TableColumn("line", TEXT, "product"),
+        TableColumn("queue", TEXT, "queue of the product"),
+        TableColumn("subject", TEXT, "id of the job or file"),
+        TableColumn("told_at", INSTANT, "when the entry was written, by the store's clock"),
+        TableColumn("seq", LONG, "position among the entries of one millisecond"),
+        TableColumn("at", INSTANT, "when it happened"),
+        TableColumn("event", TEXT, "name of the event"),
+        TableColumn("birth", FLAG, "whether a life begins with it"),
+        TableColumn("again", FLAG, "whether it puts an ended job back"),
+        TableColumn("worker", TEXT, "name of the worker"),
+        TableColumn("name", TEXT, "name or type of the job"),
+        TableColumn("reason", TEXT, "error message"),
+        TableColumn("_corrupt", TEXT, "why the row is doubtful"),
     ),
 )
 
 
 def steps(events: DataFrame) -> DataFrame:
-    """The steps among events, one for each; the rest says nothing about where a subject is."""
+    """The events that change the state of a job or file, one row for each."""
     field = F.col("fields").getItem
     is_birth = F.col("event").isin(EventName.ADDED, EventName.FIRED) | (
-        # Files have no word for it: the first wait is the birth.
+        # Files have no event for it: the first wait is the birth.
         (F.col("event") == EventName.WAITING) & (F.col("attempt") == 1) & field("prev").isNull()
     )
     takes_back = (F.col("event") == EventName.REDRIVEN) | (
         (F.col("event") == EventName.WAITING) & field("prev").isin("completed", "failed", "dead")
     )
-    # People are no work: their line folds what it is told about them itself.
+    # Visitors are no jobs: the waiting room has its own tables.
     is_work = F.col("line") != Line.WAITINGROOM.value
     is_step = F.col("event").isin(*MOVES) & (F.col("subject") != "")
     return events.where(is_work & is_step).select(
-        *WHO,
-        *TURN,
+        *SUBJECT,
+        *ORDER,
         "at",
         "event",
         F.coalesce(is_birth, F.lit(False)).alias("birth"),
@@ -77,33 +77,33 @@ def steps(events: DataFrame) -> DataFrame:
     )
 
 
-def lived(steps: DataFrame) -> DataFrame:
-    """Steps with the life that they belong to, and how often the subject was taken so far.
+def with_lives(steps: DataFrame) -> DataFrame:
+    """Steps with the number of their life (`life`) and of claims so far (`taken`).
 
-    Lives are counted from 1; what comes before the first birth that was seen is life 0.
+    Lives count from 1; steps before the first birth that was seen are life 0.
     """
     return steps.withColumns(
         {
-            "life": F.sum(F.col("birth").cast("int")).over(so_far()),
-            "taken": F.sum(takes().cast("int")).over(so_far()),
+            "life": F.sum(F.col("birth").cast("int")).over(up_to_here()),
+            "taken": F.sum(is_claim().cast("int")).over(up_to_here()),
         }
     )
 
 
-def in_turn() -> WindowSpec:
-    """The steps of one subject, in the order they were told.
+def in_order() -> WindowSpec:
+    """The window of one subject's steps, in the order of the stream.
 
-    Whatever looks at several steps looks through this window, so that they are shuffled and sorted
-    once. What tells most subjects apart comes first, because sorting compares it first.
+    All window functions use this one, so that steps are shuffled and sorted once. The most
+    selective column comes first, because sorting compares it first.
     """
-    return Window.partitionBy(*reversed(WHO)).orderBy(*TURN)
+    return Window.partitionBy(*reversed(SUBJECT)).orderBy(*ORDER)
 
 
-def so_far() -> WindowSpec:
-    """The steps of one subject, up to each of them."""
-    return in_turn().rowsBetween(Window.unboundedPreceding, Window.currentRow)
+def up_to_here() -> WindowSpec:
+    """The window of one subject's steps up to the current one."""
+    return in_order().rowsBetween(Window.unboundedPreceding, Window.currentRow)
 
 
-def takes() -> Column:
-    """Whether a step is that of somebody who takes the subject."""
+def is_claim() -> Column:
+    """Condition: a worker claims the subject with this step."""
     return F.col("event") == "active"

@@ -1,4 +1,4 @@
-"""Rows into a line, each key once, however often the rows are sent."""
+"""Bulk adding: rows into a queue, each key once however often it is sent."""
 
 import hashlib
 import time
@@ -13,62 +13,62 @@ from redis.exceptions import NoScriptError, RedisError
 
 from waystation.core.errors import InvalidInput, InvalidOption, WaystationError
 from waystation.core.store import faults
-from waystation.pipeline.products.facts import Entrance
+from waystation.pipeline.products.facts import RowEncoder
 from waystation.pipeline.sources.scripts import BatchKeys, add_once, close_batch
 
 UNDER_WAY = 4
-"""Calls that are sent before the answer to the first is awaited."""
+"""Calls that are sent before the reply to the first is awaited."""
 
 _BLANK = "local function add(KEYS, ARGV) return {} end"
 
 
 class Added(NamedTuple):
-    """What came of some rows."""
+    """Counts of rows that were sent."""
 
     rows: int = 0
     new: int = 0
     known: int = 0
 
     def plus(self, reply: Sequence[int]) -> "Added":
-        """With the reply to one call."""
+        """These counts and the reply to one call."""
         return Added(self.rows + reply[0] + reply[1], self.new + reply[0], self.known + reply[1])
 
 
 class Receipt(NamedTuple):
-    """What is remembered of a batch."""
+    """What the store remembers of a batch."""
 
     batch: str
     rows: int
     jobs: int
     closed_ms: int | None
-    """When all of it was in; None while it is not."""
+    """When the batch was complete; None before that."""
 
 
-class BatchAdding:
-    """One batch on its way into one queue."""
+class BatchWriter:
+    """Adds the rows of one batch to one queue."""
 
     def __init__(
-        self, entrance: Entrance, queue: str, prefix: str, batch: str, *, keep_ms: int
+        self, encoder: RowEncoder, queue: str, prefix: str, batch: str, *, keep_ms: int
     ) -> None:
-        self._entrance = entrance
-        self._queue_keys = entrance.keys(queue, prefix)
+        self._entrance = encoder
+        self._queue_keys = encoder.keys(queue, prefix)
         self._keys = batch_keys(queue, prefix, batch)
         self._keep_ms = keep_ms
-        # The line's script becomes a function in ours, so that adding and remembering are one step.
+        # The product's script becomes a function in ours: adding and remembering are one step.
         self._text = add_once.source.replace(
-            _BLANK, f"local function add(KEYS, ARGV)\n{entrance.add.source}\nend"
+            _BLANK, f"local function add(KEYS, ARGV)\n{encoder.add.source}\nend"
         )
         self._sha = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
         self._slots = [
             self._keys.receipt,
             self._keys.done,
-            *(getattr(self._queue_keys, name) for name in entrance.add.header.keys),
-            *(getattr(self._queue_keys, rest) if (rest := entrance.add.header.rest_keys) else ()),
+            *(getattr(self._queue_keys, name) for name in encoder.add.header.keys),
+            *(getattr(self._queue_keys, rest) if (rest := encoder.add.header.rest_keys) else ()),
         ]
-        self._leading = list(entrance.leading(self._queue_keys))
+        self._leading = list(encoder.leading(self._queue_keys))
 
     def add(self, client: Redis, rows: Iterable[Mapping[str, Any]], *, chunk: int) -> Added:
-        """Send rows, so many in a call; those whose keys are known are left out by the server."""
+        """Send rows, `chunk` in one call; the server skips those whose keys are known."""
         with faults.translated():
             connection: AbstractConnection = client.connection_pool.get_connection()
         under_way: deque[list[Any]] = deque()
@@ -89,7 +89,7 @@ class BatchAdding:
         return added
 
     def close(self, client: Redis, rows: int) -> None:
-        """Say that all of the batch is in."""
+        """Mark the batch as complete."""
         now_ms = int(time.time() * 1000)
         close_batch.call_sync(client, self._keys, keep_ms=self._keep_ms, rows=rows, now_ms=now_ms)
 
@@ -112,7 +112,7 @@ class BatchAdding:
         try:
             reply = cast(Sequence[int], connection.read_response())
         except NoScriptError:
-            # The server has forgotten the script; nothing has run.
+            # The server does not know the script any more; nothing has run.
             reply = cast(
                 Sequence[int],
                 client.execute_command("EVAL", self._text, len(self._slots), *sent),
@@ -121,19 +121,19 @@ class BatchAdding:
             # Closed by another run of the same batch, which had all of these rows.
             return 0, 0, 0
         if reply[2]:
-            raise InvalidInput(f"the line refused {reply[2]} of {reply[0]} jobs")
+            raise InvalidInput(f"the queue refused {reply[2]} of {reply[0]} jobs")
         return reply
 
 
 def batch_keys(queue: str, prefix: str, batch: str) -> BatchKeys:
-    """Where a batch is remembered."""
+    """The keys of a batch."""
     if not batch or ":" in batch or not batch.isprintable():
         raise InvalidOption(f"a batch's name must be printable and hold no colon, got {batch!r}")
     return BatchKeys(queue, prefix=prefix, batch=batch)
 
 
 def receipt_of(client: Redis, queue: str, prefix: str, batch: str) -> Receipt | None:
-    """What is remembered of a batch; None when nothing is."""
+    """The receipt of a batch; None when it is unknown or forgotten."""
     try:
         found = cast(Any, client.hgetall(batch_keys(queue, prefix, batch).receipt))
     except RedisError as error:
@@ -146,5 +146,5 @@ def receipt_of(client: Redis, queue: str, prefix: str, batch: str) -> Receipt | 
 
 def _key(value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise InvalidInput(f"every row needs a key, which is text, got {value!r}")
+        raise InvalidInput(f"the key of a row must be text and not empty, got {value!r}")
     return value

@@ -1,7 +1,7 @@
-"""Stream entries become Arrow columns.
+"""Conversion of stream entries to Arrow columns.
 
-A page in which nothing is odd is turned column by column. Any oddity sends its page down the slow
-road, which is `core.events` itself, entry by entry: there is one opinion about what an entry means.
+A page of ordinary entries is converted column by column. A page with anything unusual is converted
+entry by entry with `core.events`, which alone decides what an entry means.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
 from waystation.core.events import VERSION, Event, EventName
-from waystation.pipeline.products import line_named
-from waystation.pipeline.sources.offsets import Told
+from waystation.pipeline.products import product_named
+from waystation.pipeline.sources.offsets import EventStream
 from waystation.pipeline.storage.arrow import Array, Batch, Invalid, Kind, pa, pc, schema_of
 from waystation.pipeline.tables import EVENTS
 
@@ -30,15 +30,15 @@ RANGE = StructType(
         StructField("recreated", BooleanType()),
     ]
 )
-"""What came of reading a stretch of a stream."""
+"""Report on a range of a stream that was read."""
 ROWS = StructType([*EVENTS.schema.fields, StructField("_range", RANGE)])
 SCHEMA = schema_of(ROWS)
 INSTANT = SCHEMA.field("told_at").type
 
 LAST_MS = 253_402_300_799_999
-"""The end of the year 9999, where calendars of Python and SQL end."""
+"""The end of the year 9999, the last that Python and SQL can represent."""
 MOST_SKEW_MS = 86_400_000
-"""An event told more than a day before or after it happened is kept, and marked."""
+"""Most milliseconds between an event and its entry; more is kept, and marked as corrupt."""
 MOST_INT = 2**31 - 1
 MOST_LONG = 2**63 - 1
 
@@ -49,54 +49,54 @@ _KNOWN = frozenset(name.value for name in EventName)
 _EVENTS = pa.array(sorted(_KNOWN))
 
 
-def batch_of(told: Told, entries: Sequence[RawEntry]) -> Batch:
-    """The entries of one page as rows of the events table."""
+def batch_of(stream: EventStream, entries: Sequence[RawEntry]) -> Batch:
+    """The entries of one page as rows of the table `events`."""
     try:
-        return _quickly(told, entries)
-    except (_Odd, Invalid):
-        return _one_by_one(told, entries)
+        return _by_column(stream, entries)
+    except (_Unusual, Invalid):
+        return _by_entry(stream, entries)
 
 
-def range_row(told: Told, account: dict[str, Any]) -> Batch:
-    """The row that tells what came of reading a stretch of a stream."""
-    row = {"line": told.line, "queue": told.queue, "stream": told.stream, "_range": account}
+def range_row(stream: EventStream, account: dict[str, Any]) -> Batch:
+    """The row that reports on a range of a stream."""
+    row = {"line": stream.line, "queue": stream.queue, "stream": stream.key, "_range": account}
     return pa.RecordBatch.from_pylist([row], schema=SCHEMA)
 
 
-class _Odd(Exception):
-    """A page holds something that only the slow road knows how to tell."""
+class _Unusual(Exception):
+    """A page holds something that must be converted entry by entry."""
 
 
-def _quickly(told: Told, entries: Sequence[RawEntry]) -> Batch:
-    wording = line_named(told.line).wording
+def _by_column(stream: EventStream, entries: Sequence[RawEntry]) -> Batch:
+    field_names = product_named(stream.line).field_names
     page = _Page(entries)
     ids = page.ids.cast(pa.string())
     parts = pc.extract_regex(ids, pattern=_ID)
     told_ms = _whole(pc.struct_field(parts, "ms"), pa.int64())
     at_ms = told_ms
-    if wording.at and (own := page.column(wording.at)).null_count < len(ids):
+    if field_names.at and (own := page.column(field_names.at)).null_count < len(ids):
         at_ms = pc.coalesce(_number(own, _INSTANT_NUMBER, pa.int64()), told_ms)
     _expect(pc.max(told_ms).as_py() <= LAST_MS and pc.max(at_ms).as_py() <= LAST_MS)
     if at_ms is not told_ms:
         _expect(pc.max(pc.abs(pc.subtract(at_ms, told_ms))).as_py() <= MOST_SKEW_MS)
-    event = _whole(page.column(wording.event))
+    event = _whole(page.column(field_names.event))
     _expect(pc.all(pc.is_in(event, value_set=_EVENTS)).as_py())
     told_at = _instant(told_ms)
     return pa.RecordBatch.from_arrays(
         [
-            _named(page, wording.line, told.line),
-            _named(page, wording.queue, told.queue),
-            _repeat(told.stream, len(ids)),
+            _named(page, field_names.line, stream.line),
+            _named(page, field_names.queue, stream.queue),
+            _repeat(stream.key, len(ids)),
             ids,
             pc.struct_field(parts, "seq").cast(pa.int64()),
             told_at,
             told_at if at_ms is told_ms else _instant(at_ms),
             event,
-            page.column(wording.subject),
-            _number(page.column(wording.attempt), _SMALL_NUMBER, pa.int32()),
-            page.column(wording.worker),
-            page.fields_besides(wording.told),
-            _version(page, wording.version),
+            page.column(field_names.subject),
+            _number(page.column(field_names.attempt), _SMALL_NUMBER, pa.int32()),
+            page.column(field_names.worker),
+            page.other_fields(field_names.envelope),
+            _version(page, field_names.version),
             pa.nulls(len(ids), pa.string()),
             told_at.cast(pa.date32()),
             pa.nulls(len(ids), SCHEMA.field("_range").type),
@@ -106,7 +106,7 @@ def _quickly(told: Told, entries: Sequence[RawEntry]) -> Batch:
 
 
 class _Page:
-    """The names and values of a page's entries, laid out flat."""
+    """The names and values of a page's entries in flat arrays."""
 
     def __init__(self, entries: Sequence[RawEntry]) -> None:
         self.ids = pa.array([entry[0] for entry in entries], pa.binary())
@@ -126,7 +126,7 @@ class _Page:
         _expect(pc.count_distinct(places).as_py() == len(places))
 
     def column(self, name: str) -> Array:
-        """The values under one name; null where an entry has none."""
+        """The values of one field; null where an entry has none."""
         if name not in self._known:
             return pa.nulls(len(self.ids), pa.string())
         here = pc.equal(self._names.indices, self._known.index(name))
@@ -135,9 +135,9 @@ class _Page:
             return values
         return values.take(pc.index_in(self._every_row, value_set=self._rows.filter(here)))
 
-    def fields_besides(self, told: Sequence[str]) -> Array:
-        """What the entries tell under other names than these."""
-        other = [index for index, name in enumerate(self._known) if name not in told]
+    def other_fields(self, envelope: Sequence[str]) -> Array:
+        """The entries' own fields: all names that are not part of the envelope."""
+        other = [index for index, name in enumerate(self._known) if name not in envelope]
         mask = pc.is_in(self._names.indices, value_set=pa.array(other, pa.int32()))
         upto = pc.cumulative_sum(mask.cast(pa.int32()))
         lasts = pa.array([end - 1 for end in self._ends], pa.int32())
@@ -146,9 +146,9 @@ class _Page:
         return pa.MapArray.from_arrays(offsets, names, self._values.filter(mask))
 
 
-def _expect(well: bool) -> None:
-    if not well:
-        raise _Odd
+def _expect(usual: bool) -> None:
+    if not usual:
+        raise _Unusual
 
 
 def _whole(column: Array, kind: Kind | None = None) -> Array:
@@ -183,31 +183,31 @@ def _version(page: _Page, name: str) -> Array:
     return column
 
 
-def _one_by_one(told: Told, entries: Sequence[RawEntry]) -> Batch:
-    rows = [_row(told, *entry) for entry in entries]
+def _by_entry(stream: EventStream, entries: Sequence[RawEntry]) -> Batch:
+    rows = [_row(stream, *entry) for entry in entries]
     return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
 
-def _row(told: Told, entry_id: bytes, flat: Sequence[bytes]) -> dict[str, Any]:
-    names, complaints = _told_apart(
-        [each.decode("utf-8", "backslashreplace") for each in flat[::2]]
-    )
+def _row(stream: EventStream, entry_id: bytes, flat: Sequence[bytes]) -> dict[str, Any]:
+    names, complaints = _numbered([each.decode("utf-8", "backslashreplace") for each in flat[::2]])
     values = [each.decode("utf-8", "backslashreplace") for each in flat[1::2]]
-    event = line_named(told.line).read(told.queue, entry_id, dict(zip(names, values, strict=True)))
+    event = product_named(stream.line).read(
+        stream.queue, entry_id, dict(zip(names, values, strict=True))
+    )
     text = entry_id.decode("ascii", "backslashreplace")
     millis, _, seq = text.partition("-")
     told_ms = int(millis) if len(millis) <= 15 and millis.isdigit() else 0
     complaints = [*([event.corrupt] if event.corrupt else []), *complaints]
-    complaints += _oddities(event, told_ms)
+    complaints += _complaints_about(event, told_ms)
     fields = dict(event.fields)
     attempt, version = event.attempt, event.version
     if attempt is not None and attempt > MOST_INT:
-        fields[line_named(told.line).wording.attempt] = str(attempt)
+        fields[product_named(stream.line).field_names.attempt] = str(attempt)
         attempt = None
     return {
-        "line": event.line or told.line,
-        "queue": event.queue or told.queue,
-        "stream": told.stream,
+        "line": event.line or stream.line,
+        "queue": event.queue or stream.queue,
+        "stream": stream.key,
         "entry_id": text,
         "seq": min(int(seq), MOST_LONG) if seq.isdigit() else 0,
         "told_at": min(told_ms, LAST_MS) * 1000,
@@ -224,8 +224,8 @@ def _row(told: Told, entry_id: bytes, flat: Sequence[bytes]) -> dict[str, Any]:
     }
 
 
-def _told_apart(names: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The names with repetitions numbered, so that no value hides another."""
+def _numbered(names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Names with repetitions numbered, so that no value hides another."""
     seen: dict[str, int] = {}
     apart: list[str] = []
     for name in names:
@@ -234,8 +234,8 @@ def _told_apart(names: Iterable[str]) -> tuple[list[str], list[str]]:
     return apart, [f"{name} came {times} times" for name, times in seen.items() if times > 1]
 
 
-def _oddities(event: Event, told_ms: int) -> list[str]:
-    """What makes an entry odd that could be read all the same."""
+def _complaints_about(event: Event, told_ms: int) -> list[str]:
+    """Reasons to mark an entry as corrupt although it could be read."""
     found: list[str] = []
     if event.name and event.name not in _KNOWN:
         found.append(f"unknown event {event.name[:80]!r}")
@@ -244,7 +244,7 @@ def _oddities(event: Event, told_ms: int) -> list[str]:
     if event.attempt is not None and event.attempt > MOST_INT:
         found.append(f"attempt must be at most {MOST_INT}, got {event.attempt}")
     if max(event.at_ms, told_ms) > LAST_MS:
-        found.append("the instant lies beyond the year 9999")
+        found.append("the instant is after the year 9999")
     elif abs(event.at_ms - told_ms) > MOST_SKEW_MS:
-        found.append(f"it happened {event.at_ms - told_ms} ms from when it was told")
+        found.append(f"its instant differs by {event.at_ms - told_ms} ms from the entry's")
     return found

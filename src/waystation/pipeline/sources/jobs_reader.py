@@ -1,4 +1,4 @@
-"""Queues as they are now: every state's work as rows."""
+"""Reader of `waystation.jobs`: the jobs of queues, state by state."""
 # ruff: noqa: N802 (Spark calls the methods so)
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,7 +10,7 @@ from redis import Redis
 from redis.connection import AbstractConnection
 
 from waystation.core.store import faults
-from waystation.pipeline.products.facts import LineFacts, State
+from waystation.pipeline.products.facts import ProductFacts, State
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.storage.arrow import Array, Batch, pa, pc, schema_of
 
@@ -26,11 +26,11 @@ SCHEMA = StructType(
         StructField("_corrupt", StringType()),
     ]
 )
-"""One row for each piece of work; what a line does not tell is null."""
+"""One row for each job; what a product does not store is null."""
 
 
-class Slice(InputPartition):
-    """Some of the work in one state of one queue, by rank."""
+class JobSlice(InputPartition):
+    """Some of the jobs in one state of one queue, by rank."""
 
     def __init__(self, queue: str, state: State, first: int, last: int) -> None:
         super().__init__(None)
@@ -41,10 +41,10 @@ class Slice(InputPartition):
 
 
 class JobsReader(DataSourceReader):
-    """A look at queues while they go on; what moves meanwhile may be seen twice or missed."""
+    """Reads queues while they are used; a job that moves meanwhile may come twice or not at all."""
 
     def __init__(
-        self, store: Store, facts: LineFacts, prefix: str, queues: set[str], states: set[str]
+        self, store: Store, facts: ProductFacts, prefix: str, queues: set[str], states: set[str]
     ) -> None:
         self._store = store
         self._facts = facts
@@ -53,7 +53,7 @@ class JobsReader(DataSourceReader):
         self._states = states
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take over which queues and states are looked at."""
+        """Narrow down queues and states by filters."""
         for each in filters:
             match each:
                 case EqualTo(attribute=("queue",), value=str(queue)):
@@ -68,9 +68,9 @@ class JobsReader(DataSourceReader):
                     yield each
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Slices of every state that is looked at."""
+        """Slices of every selected state."""
         slices = [
-            Slice(queue, state, first, min(first + ITEMS_A_TASK, many) - 1)
+            JobSlice(queue, state, first, min(first + ITEMS_A_TASK, many) - 1)
             for queue in sorted(self._queues)
             for state in self._facts.states
             if state.name in self._states
@@ -81,7 +81,7 @@ class JobsReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Batch]:
         """The rows of one slice, page by page."""
-        if not isinstance(partition, Slice):
+        if not isinstance(partition, JobSlice):
             return
         client = self._store.at(self._key(partition.queue, partition.state))
         connection: AbstractConnection = client.connection_pool.get_connection()
@@ -94,12 +94,17 @@ class JobsReader(DataSourceReader):
             connection.disconnect()
 
     def _page(
-        self, client: Redis, connection: AbstractConnection, part: Slice, first: int, last: int
+        self,
+        client: Redis,
+        connection: AbstractConnection,
+        part: JobSlice,
+        first: int,
+        last: int,
     ) -> Batch:
         key = self._key(part.queue, part.state)
         command = "LRANGE" if part.state.type == "list" else "ZRANGE"
         ids = cast(list[bytes], client.execute_command(command, key, first, last))
-        # Markers of older versions stand among the ids.
+        # Older versions put markers among the ids.
         ids = [each for each in ids if not each.startswith(b"0:")]
         hashes = [self._item_key(part.queue, each.decode("utf-8", "replace")) for each in ids]
         wanted = list(self._facts.item_fields.values())
@@ -108,7 +113,7 @@ class JobsReader(DataSourceReader):
         found = [cast(list[bytes | None], connection.read_response()) for _ in ids]
         return self._batch(part, ids, found)
 
-    def _batch(self, part: Slice, ids: list[bytes], found: list[list[bytes | None]]) -> Batch:
+    def _batch(self, part: JobSlice, ids: list[bytes], found: list[list[bytes | None]]) -> Batch:
         columns = dict(zip(self._facts.item_fields, zip(*found, strict=True), strict=False))
         many = len(ids)
         told: dict[str, Array] = {

@@ -1,8 +1,8 @@
-"""Places in streams, and the stretches between them.
+"""Offsets in event streams, and the ranges between them.
 
-A place is an id and how many entries had been added when the stream reached it. The difference of
-two such counts says how many entries lie between, so whatever is not read of them is known to be
-lost, to the entry, whoever trimmed it and whenever.
+An offset is an entry id and the number of entries ever added when the stream reached it. The
+difference of two such numbers is how many entries a range should have, so entries that were trimmed
+before they could be read are counted exactly.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,89 +17,89 @@ BEGINNING = "0-0"
 _VERSION = 1
 
 
-class Told(NamedTuple):
-    """The stream that entries come from."""
+class EventStream(NamedTuple):
+    """One stream: its product, its queue and its key."""
 
     line: str
     queue: str
-    stream: str
+    key: str
 
 
-class Place(NamedTuple):
-    """A place in a stream."""
+class Offset(NamedTuple):
+    """How far a stream was read."""
 
     id: str = BEGINNING
     added: int | None = 0
-    """Entries added so far; None where the server does not count them."""
+    """Entries ever added up to here; None where the server does not count them."""
 
     @property
     def order(self) -> tuple[int, int]:
-        """What places are compared by."""
+        """The numbers that offsets are compared by."""
         return id_order(self.id)
 
 
-class Stretch(NamedTuple):
-    """The entries of one stream after one place and up to another."""
+class StreamRange(NamedTuple):
+    """The entries of one stream after one offset and up to another."""
 
-    told: Told
-    after: Place
-    until: Place
+    stream: EventStream
+    after: Offset
+    until: Offset
 
     @property
     def size(self) -> int:
-        """How many entries were added in it, as far as that is known."""
+        """Entries added in the range; 1 where the server does not count them."""
         if self.after.added is None or self.until.added is None:
             return 1
         return max(0, self.until.added - self.after.added)
 
 
 def id_order(entry_id: str) -> tuple[int, int]:
-    """An id as the two numbers that it is compared by."""
+    """The two numbers that an entry id is compared by."""
     millis, _, seq = entry_id.partition("-")
     return int(millis), int(seq or 0)
 
 
-def following(entry_id: str) -> str:
-    """The smallest id behind this one."""
+def next_id(entry_id: str) -> str:
+    """The smallest id after this one."""
     millis, seq = id_order(entry_id)
     return f"{millis}-{seq + 1}"
 
 
-def write(places: Mapping[str, Place]) -> dict[str, Any]:
-    """Places as Spark keeps them in its checkpoint."""
-    return {"v": _VERSION, "streams": {key: list(places[key]) for key in sorted(places)}}
+def to_json(offsets: Mapping[str, Offset]) -> dict[str, Any]:
+    """Offsets by stream key, as Spark keeps them in its checkpoint."""
+    return {"v": _VERSION, "streams": {key: list(offsets[key]) for key in sorted(offsets)}}
 
 
-def read(offset: Mapping[str, Any]) -> dict[str, Place]:
-    """The places that `write` wrote down."""
+def from_json(document: Mapping[str, Any]) -> dict[str, Offset]:
+    """Read what `to_json` wrote."""
     try:
-        if offset["v"] != _VERSION:
-            raise Malformed(f"offsets must have version {_VERSION}, got {offset['v']!r}")
-        streams = msgspec.convert(offset["streams"], dict[str, tuple[str, int | None]])
-        return {key: Place(*each) for key, each in streams.items() if id_order(each[0])}
+        if document["v"] != _VERSION:
+            raise Malformed(f"offsets must have version {_VERSION}, got {document['v']!r}")
+        streams = msgspec.convert(document["streams"], dict[str, tuple[str, int | None]])
+        return {key: Offset(*each) for key, each in streams.items() if id_order(each[0])}
     except (KeyError, TypeError, ValueError) as error:
-        raise Malformed(f"offsets must hold a place for each stream, got {offset!r}") from error
+        raise Malformed(f"offsets must hold one for each stream, got {document!r}") from error
 
 
-def packed(stretches: Sequence[Stretch], *, tasks: int, least: int) -> list[list[Stretch]]:
-    """Stretches shared out among few tasks, the largest first, none of them nearly idle."""
-    total = sum(stretch.size for stretch in stretches)
-    many = max(1, min(tasks, len(stretches), -(-total // least)))
-    bins: list[list[Stretch]] = [[] for _ in range(many)]
+def balanced(ranges: Sequence[StreamRange], *, tasks: int, least: int) -> list[list[StreamRange]]:
+    """Share ranges among at most `tasks` tasks, the largest first, with `least` entries each."""
+    total = sum(each.size for each in ranges)
+    many = max(1, min(tasks, len(ranges), -(-total // least)))
+    bins: list[list[StreamRange]] = [[] for _ in range(many)]
     loads = [0] * many
-    for stretch in sorted(stretches, key=lambda each: -each.size):
+    for each in sorted(ranges, key=lambda each: -each.size):
         lightest = loads.index(min(loads))
-        bins[lightest].append(stretch)
-        loads[lightest] += stretch.size
+        bins[lightest].append(each)
+        loads[lightest] += each.size
     return [each for each in bins if each]
 
 
 def between(
-    start: Mapping[str, Place], end: Mapping[str, Place], told: Iterable[Told]
-) -> list[Stretch]:
-    """The stretch of every stream that has moved."""
+    start: Mapping[str, Offset], end: Mapping[str, Offset], streams: Iterable[EventStream]
+) -> list[StreamRange]:
+    """The range of every stream that has moved."""
     return [
-        Stretch(each, start.get(each.stream, Place()), end[each.stream])
-        for each in told
-        if start.get(each.stream, Place()) != end[each.stream]
+        StreamRange(each, start.get(each.key, Offset()), end[each.key])
+        for each in streams
+        if start.get(each.key, Offset()) != end[each.key]
     ]

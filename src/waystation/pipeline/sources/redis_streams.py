@@ -1,39 +1,72 @@
-"""Reading a stretch of a stream, page by page, and accounting for it."""
+"""Reads of Redis streams: ends, offsets ahead, and the entries of a range page by page."""
 
 from collections.abc import Iterator
 from typing import Any, cast
 
 from redis import Redis
 from redis.connection import AbstractConnection
+from redis.exceptions import ResponseError
 
 from waystation.core.store import faults
 from waystation.pipeline.sources.columns import RawEntry, batch_of, range_row
-from waystation.pipeline.sources.offsets import Stretch, id_order
+from waystation.pipeline.sources.offsets import Offset, StreamRange
+from waystation.pipeline.sources.scripts import StreamKey, reach
 from waystation.pipeline.storage.arrow import Batch
 
+STEP = 2000
+"""Entries that the server counts in one call when a batch is limited."""
 FIRST_PAGE = 100
 BATCH_ROWS = 8192
 PAGE_BYTES = 4 * 2**20
 """Pages shrink so that entries of a megabyte do not come by the thousand."""
 
 
-def rows_of(client: Redis, stretch: Stretch, *, page: int, accounts: bool) -> Iterator[Batch]:
-    """The entries of a stretch, and a row that accounts for it when asked or when some are lost."""
+def end_of(client: Redis, stream: str) -> Offset | None:
+    """The end of a stream; None when there is no such stream."""
+    try:
+        info = client.xinfo_stream(stream)
+    except ResponseError as error:
+        if "no such key" in str(error).lower():
+            return None
+        raise faults.to_waystation_error(error) from error
+    added, last = info.get("entries-added"), info["last-generated-id"]
+    last = last.decode() if isinstance(last, bytes) else last
+    return Offset(last, None if added is None else int(added))
+
+
+def advance(client: Redis, stream: str, after: Offset, many: int) -> Offset:
+    """The offset so many entries further on, or the end if that comes first."""
+    here, walked = after, 0
+    while walked < many:
+        step = reach.call_sync(
+            client, StreamKey(stream), after=here.id, count=min(STEP, many - walked)
+        )
+        if not step.many:
+            break
+        walked += step.many
+        # Entries are lost from the oldest on, so those already gone are behind this offset.
+        added = None if here.added is None else max(here.added, step.gone) + step.many
+        here = Offset(step.last, added)
+    return here
+
+
+def rows_of(client: Redis, span: StreamRange, *, page: int, accounts: bool) -> Iterator[Batch]:
+    """The entries of a range; then a report on it, with `accounts` or when entries are lost."""
     read, first = 0, None
-    for entries in _batches(_pages(client, stretch, page)):
+    for entries in _batches(_pages(client, span, page)):
         first = first or entries[0][0].decode()
         read += len(entries)
-        yield batch_of(stretch.told, entries)
-    account = _account(stretch, read, first)
+        yield batch_of(span.stream, entries)
+    account = _account(span, read, first)
     if accounts or account["lost"] != 0:
-        yield range_row(stretch.told, account)
+        yield range_row(span.stream, account)
 
 
-def _account(stretch: Stretch, read: int, first: str | None) -> dict[str, Any]:
-    after, until = stretch.after, stretch.until
+def _account(span: StreamRange, read: int, first: str | None) -> dict[str, Any]:
+    after, until = span.after, span.until
     counted = after.added is not None and until.added is not None
     expected = (until.added or 0) - (after.added or 0) if counted else None
-    # More than were added, or a place that lies behind: this is another stream of the same name.
+    # More than were added, or an offset that went back: another stream of the same name.
     recreated = until.order < after.order or (expected is not None and read > expected)
     return {
         "after": after.id,
@@ -47,7 +80,7 @@ def _account(stretch: Stretch, read: int, first: str | None) -> dict[str, Any]:
 
 
 def _batches(pages: Iterator[list[RawEntry]]) -> Iterator[list[RawEntry]]:
-    """Pages put together until they are worth turning into columns."""
+    """Pages joined until they are worth turning into columns."""
     held: list[RawEntry] = []
     for page in pages:
         held += page
@@ -58,12 +91,12 @@ def _batches(pages: Iterator[list[RawEntry]]) -> Iterator[list[RawEntry]]:
         yield held
 
 
-def _pages(client: Redis, stretch: Stretch, most: int) -> Iterator[list[RawEntry]]:
-    if id_order(stretch.until.id) <= id_order(stretch.after.id):
+def _pages(client: Redis, span: StreamRange, most: int) -> Iterator[list[RawEntry]]:
+    if span.until.order <= span.after.order:
         return
     connection: AbstractConnection = client.connection_pool.get_connection()
-    stream, until = stretch.told.stream, stretch.until.id
-    after, count = stretch.after.id.encode(), min(FIRST_PAGE, most)
+    stream, until = span.stream.key, span.until.id
+    after, count = span.after.id.encode(), min(FIRST_PAGE, most)
     try:
         with faults.translated():
             connection.send_command("XRANGE", stream, b"(" + after, until, "COUNT", count)
@@ -78,7 +111,7 @@ def _pages(client: Redis, stretch: Stretch, most: int) -> Iterator[list[RawEntry
                 if last:
                     break
     finally:
-        # Whoever reads on may stop early, with an answer still under way.
+        # The reader may stop early, with a reply still under way.
         connection.disconnect()
 
 
@@ -89,6 +122,6 @@ def _next_count(page: list[RawEntry], asked: int, most: int) -> int:
 
 
 def _weight(page: list[RawEntry]) -> int:
-    """About how many bytes a page has, judged by a few of its entries."""
+    """Approximate bytes of a page, estimated from a few of its entries."""
     some = page[:: max(1, len(page) // 8)]
     return sum(len(value) for entry in some for value in entry[1]) * len(page) // len(some)

@@ -1,4 +1,4 @@
-"""The atomic steps that the data sources take."""
+"""Redis scripts of the data sources."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,27 +8,29 @@ from waystation.core.store.script import Client, script
 
 
 class StreamKey(NamedTuple):
-    """One stream of any line, by its whole key."""
+    """One stream of any product, by its whole key."""
 
     stream: str
 
 
 class BatchKeys(Keyspace, root="<prefix>:<name>:once:<batch>"):
-    """What is remembered of one batch that was put into a queue."""
+    """What is remembered of one batch that was added to a queue."""
 
-    receipt = Hash(
-        "", "rows, jobs, and when it was closed", ttl="as long as it was asked to be kept"
+    receipt = Hash("", "rows, jobs, and when it was closed", ttl="the option keep")
+    done = Set(
+        "keys",
+        "keys that have been added",
+        ttl="until the batch is closed",
     )
-    done = Set("keys", "keys that have been added", ttl="until the batch is closed, or as long")
 
 
 class Reach(NamedTuple):
-    """How far the next entries of a stream reach."""
+    """The next entries of a stream."""
 
     last: str
     many: int
     gone: int
-    """Entries that were added and are no longer there; -1 where the server does not count."""
+    """Entries that were added and are gone; -1 where the server does not count them."""
 
 
 def _reach(raw: Any) -> Reach:
@@ -38,7 +40,7 @@ def _reach(raw: Any) -> Reach:
 
 @script(reply=_reach)
 async def reach(redis: Client, keys: StreamKey, *, after: str, count: int) -> Reach:
-    """Look how far the next entries of a stream reach, without sending them."""
+    """Find the last id of the next entries of a stream, without sending them."""
     ...
 
 
@@ -52,7 +54,7 @@ async def add_once(
     lead: int,
     more: Sequence[str | bytes],
 ) -> tuple[int, int, int]:
-    """Add what this batch has not added before; the line's own script does the adding."""
+    """Add what this batch has not added before, with the product's own script."""
     ...
 
 
@@ -60,5 +62,5 @@ async def add_once(
 async def close_batch(
     redis: Client, keys: BatchKeys, *, keep_ms: int, rows: int, now_ms: int
 ) -> bool:
-    """Write down what came of a batch and let go of its keys."""
+    """Close a batch: write its receipt and delete its keys."""
     ...

@@ -1,4 +1,4 @@
-"""The way to the store for code that runs in Spark's processes, where nothing is asynchronous."""
+"""Synchronous client of the store, for Spark's driver and tasks."""
 
 import os
 from functools import cached_property
@@ -15,8 +15,8 @@ from waystation.core.errors import InvalidOption
 from waystation.core.store.connection.address import Kind, parse
 
 URL_VARIABLE = "WAYSTATION_STORE__URL"
-"""The environment variable that holds the store's URL: one name for commands and data sources."""
-PATIENCE_S = 30.0
+"""Environment variable with the store's URL, the same for commands and data sources."""
+_TIMEOUT_S = 30.0
 
 
 def url_of(url: str, url_env: str) -> str:
@@ -29,15 +29,15 @@ def url_of(url: str, url_env: str) -> str:
     return found
 
 
-def url_options(spark: SparkSession, url: str, url_env: str = URL_VARIABLE) -> dict[str, str]:
-    """How our data sources are given a URL: as an option only where nobody has lent it to them."""
+def url_option(spark: SparkSession, url: str, url_env: str = URL_VARIABLE) -> dict[str, str]:
+    """The URL as an option of our data sources; nothing when the session already shares it."""
     if not url:
         return {"urlEnv": url_env}
     return {} if spark.sparkContext.environment.get(URL_VARIABLE) == url else {"url": url}
 
 
 class Store:
-    """A store reached by its URL; opened when first asked for, and again after a journey."""
+    """A store by its URL; connects on first use, and again in each process it is sent to."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -57,11 +57,11 @@ class Store:
         settings: dict[str, Any] = {
             "username": address.username,
             "password": address.password,
-            "socket_timeout": PATIENCE_S,
-            "socket_connect_timeout": PATIENCE_S,
+            "socket_timeout": _TIMEOUT_S,
+            "socket_connect_timeout": _TIMEOUT_S,
             "client_name": "waystation-pipeline",
             "protocol": 2,
-            # Whether a call is tried again is decided by whoever makes it.
+            # The caller decides whether a call is tried again.
             "retry": Retry(NoBackoff(), 0),
         }
         tls: dict[str, Any] = {"ssl": True, **address.tls_options} if address.tls else {}
@@ -79,5 +79,5 @@ class Store:
                 return Redis(host=host, port=port, db=address.db, **settings, **tls)
 
     def __getstate__(self) -> dict[str, str]:
-        # What travels to another process is the address, never a connection.
+        # A connection cannot be sent to another process; the URL can.
         return {"url": self.url}

@@ -1,4 +1,4 @@
-"""Which streams are meant, and how they are read."""
+"""Event streams: the ones that options select, and the rows that tasks read from them."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,10 +8,10 @@ import msgspec
 from pyspark.sql.datasource import InputPartition
 
 from waystation.core.errors import InvalidOption
-from waystation.pipeline.options import at_least, listed
-from waystation.pipeline.products import LINES, line_named
-from waystation.pipeline.products.facts import EVERY_QUEUE
-from waystation.pipeline.sources.offsets import Stretch, Told
+from waystation.pipeline.options import at_least, split_list
+from waystation.pipeline.products import PRODUCTS, product_named
+from waystation.pipeline.products.facts import ALL_QUEUES
+from waystation.pipeline.sources.offsets import EventStream, StreamRange
 from waystation.pipeline.sources.redis_streams import rows_of
 from waystation.pipeline.sources.store import URL_VARIABLE, Store, url_of
 from waystation.pipeline.storage.arrow import Batch
@@ -24,40 +24,40 @@ class EventOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Options of `waystation.events`."""
 
     url: str = ""
-    """Address of the store; better left to `urlEnv`, because options end up in plans and logs."""
+    """URL of the store. `urlEnv` is safer: options appear in query plans and logs."""
     url_env: str = URL_VARIABLE
-    """The environment variable that holds the address when `url` does not."""
-    lines: str = ",".join(LINES)
-    """Which products' streams, separated by commas."""
+    """Environment variable that holds the URL when `url` is empty."""
+    lines: str = ",".join(PRODUCTS)
+    """Products, separated by commas."""
     queues: str = "*"
-    """Names and patterns, separated by commas; names alone need no search for keys.
+    """Names and patterns, separated by commas; names alone need no key scan.
 
-    A line whose queues share one stream is followed whole.
+    Where all queues of a product share one stream, all of them are read.
     """
     prefix: str = ""
-    """What the keys start with; empty means each line's own."""
+    """Key prefix; empty means each product's default."""
     starting: str = "earliest"
-    """`earliest`, `latest`, or offsets as JSON; counts only until there is a checkpoint."""
+    """`earliest`, `latest`, or offsets as JSON; used only while there is no checkpoint."""
     per_trigger: int = 0
-    """Most events in one batch; 0 takes all there are."""
+    """Most events in one batch; 0 means no limit."""
     tasks: int = 0
-    """Most tasks that read at once; 0 means one for each processor."""
+    """Most tasks that read at once; 0 means one per processor."""
     page: int = 1000
-    """Entries that the server sends in one go."""
+    """Entries in one reply of the server."""
     trim: bool = False
-    """Remove from the streams what a finished batch holds."""
+    """Trim the streams behind every finished batch."""
     accounts: bool = False
-    """Whether every stretch of a stream that was read gets a row with `_range`, not only one with a
+    """Report on every range that was read with a row that has `_range`, not only on ranges with a
     gap."""
     look_every: float = 30.0
-    """Seconds between two searches for streams that match a pattern."""
+    """Seconds between two key scans for streams that match a pattern."""
 
     def __post_init__(self) -> None:
         at_least("perTrigger", self.per_trigger, 0)
         at_least("tasks", self.tasks, 0)
         at_least("page", self.page, 1)
-        for line in listed(self.lines):
-            line_named(line)
+        for line in split_list(self.lines):
+            product_named(line)
         if self.starting not in ("earliest", "latest") and not self.starting.startswith("{"):
             raise InvalidOption(
                 f"starting must be earliest, latest or offsets as JSON, got {self.starting!r}"
@@ -65,36 +65,36 @@ class EventOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Streams:
-    """The streams that the options mean; patterns are looked up now and then, not every time."""
+    """The streams that the options select; patterns are resolved every `lookEvery` seconds."""
 
     def __init__(self, options: EventOptions) -> None:
         self._options = options
         self.store = Store(url_of(options.url, options.url_env))
-        self._found: list[Told] | None = None
+        self._found: list[EventStream] | None = None
         self._looked = 0.0
 
-    def now(self) -> list[Told]:
-        """The streams as they are known now."""
+    def now(self) -> list[EventStream]:
+        """The streams as they are now."""
         if self._found is None or time.monotonic() - self._looked > self._options.look_every:
             self._found = sorted(set(self._look()))
             self._looked = time.monotonic()
         return self._found
 
-    def known(self, streams: Iterable[str]) -> list[Told]:
+    def known(self, streams: Iterable[str]) -> list[EventStream]:
         """The streams with these keys."""
-        return [told for stream in streams if (told := self._told(stream))]
+        return [found for stream in streams if (found := self._parsed(stream))]
 
-    def _look(self) -> Iterator[Told]:
-        wanted = listed(self._options.queues)
-        for line in listed(self._options.lines):
-            facts = line_named(line)
+    def _look(self) -> Iterator[EventStream]:
+        wanted = split_list(self._options.queues)
+        for line in split_list(self._options.lines):
+            facts = product_named(line)
             prefix = self._options.prefix or facts.prefix
             patterns = [each for each in wanted if _is_pattern(each)]
             if facts.has_one_stream:
-                yield Told(line, EVERY_QUEUE, facts.stream(prefix, EVERY_QUEUE))
+                yield EventStream(line, ALL_QUEUES, facts.stream(prefix, ALL_QUEUES))
                 continue
             yield from (
-                Told(line, queue, facts.stream(prefix, queue))
+                EventStream(line, queue, facts.stream(prefix, queue))
                 for queue in wanted
                 if not _is_pattern(queue)
             )
@@ -102,41 +102,41 @@ class Streams:
                 match = facts.stream(prefix, pattern)
                 client = cast(Any, self.store.client)
                 for key in client.scan_iter(match=match, count=1000, _type="stream"):
-                    if told := self._told(key.decode("utf-8", "backslashreplace")):
-                        yield told
+                    if found := self._parsed(key.decode("utf-8", "backslashreplace")):
+                        yield found
 
-    def _told(self, stream: str) -> Told | None:
-        for line in listed(self._options.lines):
-            facts = line_named(line)
+    def _parsed(self, stream: str) -> EventStream | None:
+        for line in split_list(self._options.lines):
+            facts = product_named(line)
             whole = facts.stream(self._options.prefix or facts.prefix, "\0")
             if facts.has_one_stream:
                 if stream == whole:
-                    return Told(line, EVERY_QUEUE, stream)
+                    return EventStream(line, ALL_QUEUES, stream)
                 continue
             before, after = whole.split("\0")
             if stream.startswith(before) and stream.endswith(after):
                 queue = stream[len(before) : len(stream) - len(after)]
                 # A colon in between would make it some other key.
                 if queue and ":" not in queue:
-                    return Told(line, queue, stream)
+                    return EventStream(line, queue, stream)
         return None
 
 
-class Share(InputPartition):
-    """The stretches that one task reads."""
+class StreamPartition(InputPartition):
+    """The ranges that one task reads."""
 
-    def __init__(self, stretches: Sequence[Stretch]) -> None:
+    def __init__(self, ranges: Sequence[StreamRange]) -> None:
         super().__init__(None)
-        self.stretches = stretches
+        self.ranges = ranges
 
 
 def rows(
     store: Store, options: EventOptions, partition: InputPartition, accounts: bool
 ) -> Iterator[Batch]:
-    """The rows of one task's stretches."""
-    for stretch in cast(Share, partition).stretches:
-        client = store.at(stretch.told.stream)
-        yield from rows_of(client, stretch, page=options.page, accounts=accounts)
+    """The rows of one task."""
+    for span in cast(StreamPartition, partition).ranges:
+        client = store.at(span.stream.key)
+        yield from rows_of(client, span, page=options.page, accounts=accounts)
 
 
 def _is_pattern(queue: str) -> bool:

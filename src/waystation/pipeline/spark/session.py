@@ -1,10 +1,13 @@
-"""A Spark session that suits the pipeline, on this machine or on a cluster."""
+"""Spark sessions for the pipeline, on this machine or on a cluster."""
 
 import os
+import re
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
+import pyspark
 from pyspark.sql import SparkSession
 
 from waystation.core.errors import InvalidOption
@@ -13,25 +16,27 @@ from waystation.pipeline.bronze.sink import BronzeSink
 from waystation.pipeline.sources.events import Events
 from waystation.pipeline.sources.jobs import Jobs
 from waystation.pipeline.sources.store import URL_VARIABLE
-from waystation.pipeline.spark.defaults import machine_defaults
 from waystation.pipeline.spark.java import java_home
 from waystation.pipeline.storage.delta_sink import DeltaSink
 
 MASTER = "local[*]"
 _PARTITIONS = "spark.sql.shuffle.partitions"
+_SETTING = re.compile(r"^\s*(spark\.[^\s=:]+)\s*[\s=:]\s*(.*?)\s*$")
 
 
 class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What may differ from one session to the next."""
+    """Options of a Spark session."""
 
     master: str = MASTER
+    """Spark master, such as `local[4]` or `spark://host:7077`."""
     name: str = "waystation"
+    """Name of the application."""
     driver_memory: str = ""
-    """Heap of the driver, such as `4g`; else what spark-defaults.conf says, else 1g."""
+    """Heap of the driver, such as `4g`; default: spark-defaults.conf, else `1g`."""
     shuffle_partitions: int = 0
-    """Parts that a shuffle makes; 0 means two for each processor of the session."""
+    """Shuffle partitions; 0 means two for each processor of the session."""
     conf: dict[str, str] = {}
-    """Any of Spark's own settings; what the pipeline relies on cannot be changed."""
+    """Other Spark settings; those in `REQUIRED` cannot be changed."""
 
     def __post_init__(self) -> None:
         for name, value in self.conf.items():
@@ -45,7 +50,7 @@ REQUIRED = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.python.filterPushdown.enabled": "true",
 }
-"""What the pipeline relies on."""
+"""Settings that the pipeline relies on."""
 
 PREFERRED = {
     "spark.driver.memory": "1g",
@@ -55,24 +60,24 @@ PREFERRED = {
     "spark.python.daemon.module": "waystation.pipeline.spark.worker_daemon",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Nobody looks at a plan that is described for a page that is not served.
+    # Plans are described for a page that is not served.
     "spark.sql.ui.explainMode": "simple",
-    # Noting where each column was written takes longer than making it: half of all words that
-    # Python has with Java.
+    # Recording where each column was written takes longer than making it: half of all calls from
+    # Python to Java.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.dataFrameQueryContext.enabled": "false",
-    # A starved machine takes its time to start a process.
+    # A busy machine may take long to start a process.
     "spark.python.authenticate.socketTimeout": "300s",
 }
-"""What keeps a console readable and a short run short; spark-defaults.conf comes before it."""
+"""Defaults that keep the console readable and short runs short; spark-defaults.conf wins."""
 
 _ON_THIS_MACHINE = {
-    # Without them Spark asks for this machine's name, which can take long and helps nobody.
+    # Without them Spark looks up this machine's name, which can take long.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # Whoever is silent here is starved, not gone.
+    # A process that does not answer here is starved, not dead.
     "spark.network.timeout": "600s",
-    # Renaming a file is atomic here; asking Hadoop for its kind of atomic costs more.
+    # Renaming a file is atomic here; Hadoop's own way costs more.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing"
         ".FileSystemBasedCheckpointFileManager"
@@ -80,8 +85,8 @@ _ON_THIS_MACHINE = {
 }
 
 
-def build(options: SessionOptions | None = None) -> SparkSession:
-    """Start Spark, or join the session that runs, and make our data sources known to it."""
+def build_session(options: SessionOptions | None = None) -> SparkSession:
+    """Start Spark, or use the active session, and register our data sources."""
     options = options or SessionOptions()
     _prepare_environment(local=options.master.startswith("local"))
     builder: SparkSession.Builder = SparkSession.builder.appName(options.name).master(
@@ -99,28 +104,28 @@ def build(options: SessionOptions | None = None) -> SparkSession:
 
 
 def settings_of(options: SessionOptions, defaults: Mapping[str, str]) -> dict[str, str]:
-    """What Spark is given: ours where the machine's defaults and the options say nothing else."""
+    """The settings of a session: options first, then the machine's defaults, then ours."""
     local = options.master.startswith("local")
     ours = {**PREFERRED, **(_ON_THIS_MACHINE if local else {})}
     memory = {"spark.driver.memory": options.driver_memory} if options.driver_memory else {}
-    unsaid = {name: value for name, value in ours.items() if name not in defaults}
-    return {**unsaid, **memory, **options.conf, **REQUIRED}
+    unset = {name: value for name, value in ours.items() if name not in defaults}
+    return {**unset, **memory, **options.conf, **REQUIRED}
 
 
 def register(spark: SparkSession) -> None:
-    """Make `waystation.events`, `waystation.jobs` and the tables' sinks known to a session."""
+    """Register `waystation.events`, `waystation.jobs` and the tables' sinks with a session."""
     for source in (Events, Jobs, Archive, BronzeSink, DeltaSink):
         spark.dataSource.register(source)
 
 
-def lend(spark: SparkSession, url: str) -> None:
-    """Let our data sources find the store's URL in the environment of Spark's Python processes.
+def share_url(spark: SparkSession, url: str) -> None:
+    """Put the store's URL in the environment of Spark's Python processes.
 
-    A URL may hold a password, and options end up in plans and logs.
+    A URL may hold a password, and options appear in query plans and logs.
     """
     if spark.sparkContext.environment.get(URL_VARIABLE) != url:
         spark.sparkContext.environment[URL_VARIABLE] = url
-        # Sources take the environment along that they were registered with.
+        # Sources use the environment they were registered with.
         register(spark)
 
 
@@ -132,3 +137,15 @@ def _prepare_environment(*, local: bool) -> None:
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
+
+
+def machine_defaults(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The settings in the machine's `spark-defaults.conf`; none when there is no such file."""
+    home = environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
+    file = Path(environ.get("SPARK_CONF_DIR") or Path(home) / "conf") / "spark-defaults.conf"
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return {}
+    found = (_SETTING.match(line) for line in lines)
+    return {match[1]: match[2] for match in found if match}

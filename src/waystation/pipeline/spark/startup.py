@@ -1,4 +1,4 @@
-"""Starting Spark without its greetings: they are shown only when it does not start."""
+"""Start of a Spark session; its log lines are shown only when it fails."""
 
 import os
 import sys
@@ -10,48 +10,48 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from waystation.core.errors import SparkNotStarted
-from waystation.pipeline.spark import process
-from waystation.pipeline.spark.session import SessionOptions, build
+from waystation.pipeline.spark.errors import java_exit_code
+from waystation.pipeline.spark.session import SessionOptions, build_session
 
 
 @contextmanager
-def spark(options: SessionOptions) -> Generator[SparkSession]:
-    """A session for as long as it is needed; one that ran before goes on afterwards."""
+def open_session(options: SessionOptions | None = None) -> Generator[SparkSession]:
+    """A session for the time of the block; a session that ran before keeps running."""
     running = is_running()
-    session = started(options)
+    session = start_session(options or SessionOptions())
     try:
         yield session
     finally:
-        # Whoever started it ends it, unless it has ended by itself.
-        if not running and process.ended_with() is None:
+        # Stop only what was started here, unless it has ended by itself.
+        if not running and java_exit_code() is None:
             session.stop()
 
 
 def is_running() -> bool:
-    """Whether there is a session that would be joined."""
+    """Whether there is an active session."""
     return SparkSession.getActiveSession() is not None
 
 
-def started(options: SessionOptions) -> SparkSession:
-    """Start Spark, or join the session that runs; Java's words go where nobody has to read them."""
-    with tempfile.TemporaryFile() as said:
+def start_session(options: SessionOptions) -> SparkSession:
+    """Start Spark without its log lines, or use the active session."""
+    with tempfile.TemporaryFile() as log:
         sys.stderr.flush()
         ours = os.dup(2)
         try:
-            # Java is started with what is here now, and keeps it.
-            os.dup2(said.fileno(), 2)
-            return _hushed(build(options))
+            # Java inherits this file as its standard error.
+            os.dup2(log.fileno(), 2)
+            return _quiet(build_session(options))
         except RuntimeError as error:
-            said.seek(0)
-            words = said.read()[-2000:].decode(errors="replace").strip()
-            raise SparkNotStarted(f"Spark did not start: {error}; {words}") from error
+            log.seek(0)
+            lines = log.read()[-2000:].decode(errors="replace").strip()
+            raise SparkNotStarted(f"Spark did not start: {error}; {lines}") from error
         finally:
             os.dup2(ours, 2)
             os.close(ours)
 
 
-def _hushed(session: SparkSession) -> SparkSession:
-    """Keep Spark from writing a traceback when Java is gone; that is reported in a sentence."""
+def _quiet(session: SparkSession) -> SparkSession:
+    """Keep Spark from writing a traceback when Java has died; `translated` reports that."""
     server: Any = getattr(session.sparkContext, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = _ignore

@@ -1,7 +1,7 @@
-"""The process that Spark's Python workers are forked from, with what they need imported once.
+"""Worker daemon: the process that Spark's Python workers are forked from, with imports done once.
 
-Spark plans, reads and commits in many short-lived processes, and every one of them would spend a
-second or more on imports.
+Spark plans, reads and commits in many short-lived processes, and each would spend a second or more
+on imports.
 """
 
 import gc
@@ -19,6 +19,6 @@ NEEDED = (
 if __name__ == "__main__":
     for name in NEEDED:
         import_module(name)
-    # What is never collected is not written to, so all workers share its memory.
+    # Memory that is never collected is not written to, so all workers share it.
     gc.freeze()
     daemon.manager()

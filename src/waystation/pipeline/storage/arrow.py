@@ -1,4 +1,4 @@
-"""Arrow, which comes without types, under one roof."""
+"""PyArrow, which has no type stubs, and Spark types as Arrow types. Internal."""
 
 from typing import Any, TypeAlias
 
@@ -36,14 +36,14 @@ _PLAIN: dict[type[spark.DataType], Kind] = {
     spark.StringType: pa.string(),
     spark.BinaryType: pa.binary(),
     spark.DateType: pa.date32(),
-    # Instants are UTC in every session of ours.
+    # The session's time zone is UTC.
     spark.TimestampType: pa.timestamp("us", tz="UTC"),
     spark.TimestampNTZType: pa.timestamp("us"),
 }
 
 
 def schema_of(columns: StructType) -> Any:
-    """Spark's columns as Arrow has them when they leave or enter Spark."""
+    """A Spark schema as an Arrow schema."""
     return pa.schema(_fields(columns))
 
 

@@ -1,4 +1,4 @@
-"""What a table has gained since a version, file by file."""
+"""Changes of a Delta table: the files with new rows since a version."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,36 +10,36 @@ from waystation.core.errors import HistoryCut
 from waystation.pipeline.storage import delta
 
 
-def version(place: str) -> int | None:
+def version(path: str) -> int | None:
     """The newest version of a table; None when there is no table."""
-    return DeltaTable(place).version() if DeltaTable.is_deltatable(place) else None
+    return DeltaTable(path).version() if DeltaTable.is_deltatable(path) else None
 
 
-def gained(place: str, *, after: int | None, until: int) -> list[str]:
-    """The files that hold the rows told after one version and up to another.
+def new_files(path: str, *, after: int | None, until: int) -> list[str]:
+    """The files with rows that were added after one version and up to another.
 
-    Files that only hold old rows anew, after a compaction or a deletion, are not among them.
+    Files that only rewrite old rows, after a compaction or a deletion, are not among them.
     """
     if after is None:
-        return DeltaTable(place, version=until).file_uris()
+        return DeltaTable(path, version=until).file_uris()
     return [
-        f"{place}/{action['path']}"
+        f"{path}/{action['path']}"
         for number in range(after + 1, until + 1)
-        for action in _new_rows(place, number)
+        for action in _new_rows(path, number)
     ]
 
 
-def _new_rows(place: str, number: int) -> Iterator[dict[str, Any]]:
-    files, root = delta.filesystem(place)
+def _new_rows(path: str, number: int) -> Iterator[dict[str, Any]]:
+    files, root = delta.filesystem(path)
     name = f"{root}/_delta_log/{number:020}.json"
     try:
         with files.open_input_stream(name) as log:
             actions = [msgspec.json.decode(line) for line in log.read().splitlines() if line]
     except FileNotFoundError:
         raise HistoryCut(
-            f"wanted the log of version {number} of {place}, which is gone; "
-            "`waystation pipeline rebuild` makes the folds anew"
+            f"the Delta log of version {number} of {path} is gone, so new events cannot be found; "
+            "run `waystation pipeline rebuild`"
         ) from None
-    # Whoever adds rows says in whose name; whoever only rewrites files does not.
+    # Commits that add rows carry a transaction; commits that only rewrite files do not.
     if any("txn" in action for action in actions):
         yield from (action["add"] for action in actions if "add" in action)

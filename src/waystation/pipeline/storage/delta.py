@@ -1,7 +1,7 @@
-"""Delta tables without a jar: tasks write Parquet files, the driver makes one commit of them.
+"""Delta tables without a jar: tasks write Parquet files, the driver commits them.
 
-A commit carries (application, batch). Whoever writes the same batch again, after a crash or a kill,
-finds it there and adds nothing; files that never made it into a commit are seen by nobody.
+A commit carries (application, batch), so a batch that is written again after a crash adds nothing.
+Files that are in no commit are invisible.
 """
 
 import datetime as dt
@@ -19,90 +19,92 @@ from pyspark.sql.types import StructType
 
 from waystation.core.errors import WrongSchema
 from waystation.pipeline.storage.arrow import pa, pc, schema_of
-from waystation.pipeline.storage.parts import Part, filesystem
+from waystation.pipeline.storage.parts import Part, PartWriter, filesystem
 from waystation.pipeline.tables import Table
 
 _NOTES = "waystation"
+FEW = 100_000
+"""Rows that this process writes sooner than tasks, which have to be started first."""
 
 
-class Identity(NamedTuple):
-    """Which batch of which application a commit is."""
+class BatchId(NamedTuple):
+    """Identity of a commit: the batch of an application."""
 
     application: str
     batch: int
 
 
 def commit(
-    place: str,
+    path: str,
     columns: StructType,
     parts: Iterable[Part],
-    identity: Identity,
+    batch: BatchId,
     *,
     partitions: Sequence[str] = (),
     notes: Mapping[str, Any] | None = None,
     replace: bool = False,
 ) -> bool:
-    """Make files part of the table, all or none; False when this batch was committed before.
+    """Commit files to a table, all or none; False when this batch was committed before.
 
-    Files that do not become part of it are deleted, whatever stood in their way.
+    Files that are not committed are deleted, whatever the reason.
     """
     parts = list(parts)
     try:
-        table = opened(place, columns, partitions)
-        if not _holds(table, identity):
-            _add(table, columns, parts, identity, partitions, notes, replace)
+        table = open_table(path, columns, partitions)
+        if not _has_batch(table, batch):
+            _add(table, columns, parts, batch, partitions, notes, replace)
             return True
     except CommitFailedError:
-        discard(place, parts)
-        # Another driver was faster with the same batch.
-        if not _holds(DeltaTable(place), identity):
+        discard(path, parts)
+        # Another driver may have committed the same batch first.
+        if not _has_batch(DeltaTable(path), batch):
             raise
     except Exception:
-        discard(place, parts)
+        discard(path, parts)
         raise
-    discard(place, parts)
+    discard(path, parts)
     return False
 
 
-def opened(place: str, columns: StructType, partitions: Sequence[str] = ()) -> DeltaTable:
-    """The table at a place, made when there is none; columns that it lacks are added to it."""
-    if not DeltaTable.is_deltatable(place):
-        filesystem(place)[0].create_dir(filesystem(place)[1], recursive=True)
+def open_table(path: str, columns: StructType, partitions: Sequence[str] = ()) -> DeltaTable:
+    """Open the table at a path; create it if there is none, and add columns that it lacks."""
+    if not DeltaTable.is_deltatable(path):
+        filesystem(path)[0].create_dir(filesystem(path)[1], recursive=True)
         DeltaTable.create(
-            place, _delta_schema(columns), mode="ignore", partition_by=list(partitions) or None
+            path, _delta_schema(columns), mode="ignore", partition_by=list(partitions) or None
         )
-    table = DeltaTable(place)
+    table = DeltaTable(path)
     if lacking := _lacking(table, columns):
         table.alter.add_columns(lacking)
-        return DeltaTable(place)
+        return DeltaTable(path)
     return table
 
 
-def discard(place: str, parts: Iterable[Part]) -> None:
-    """Delete files that were written and that no commit names."""
+def discard(path: str, parts: Iterable[Part]) -> None:
+    """Delete files that were written and are in no commit."""
     parts = list(parts)
     if not parts:
         return
-    files, root = filesystem(place)
+    files, root = filesystem(path)
     held: set[str] = set()
-    if DeltaTable.is_deltatable(place):
-        held = set(pa.table(DeltaTable(place).get_add_actions())["path"].to_pylist())
+    if DeltaTable.is_deltatable(path):
+        held = set(pa.table(DeltaTable(path).get_add_actions())["path"].to_pylist())
     for part in parts:
         if part.path not in held:
             with suppress(FileNotFoundError):
                 files.delete_file(f"{root}/{part.path}")
 
 
-def _holds(table: DeltaTable, identity: Identity) -> bool:
-    before = table.transaction_version(identity.application)
-    return before is not None and before >= identity.batch
+def _has_batch(table: DeltaTable, batch: BatchId) -> bool:
+    before = table.transaction_version(batch.application)
+    return before is not None and before >= batch.batch
 
 
 def _add(
     table: DeltaTable,
     columns: StructType,
     parts: Iterable[Part],
-    identity: Identity,
+    batch: BatchId,
     partitions: Sequence[str],
     notes: Mapping[str, Any] | None,
     replace: bool,
@@ -125,29 +127,28 @@ def _add(
         schema=_delta_schema(columns),
         partition_by=list(partitions) or None,
         commit_properties=CommitProperties(
-            app_transactions=[Transaction(identity.application, identity.batch)],
+            app_transactions=[Transaction(batch.application, batch.batch)],
             custom_metadata={_NOTES: msgspec.json.encode({**(notes or {})}).decode()},
         ),
     )
 
 
 def _lacking(table: DeltaTable, columns: StructType) -> list[Field]:
-    """The columns that a table does not have yet; refuses a table that has others than these."""
+    """The columns that a table does not have yet; refuses unknown columns and other types."""
     wanted = {field.name: field for field in _delta_schema(columns).fields}
     there = {field.name: field for field in table.schema().fields}
     name = table.table_uri.rstrip("/").rpartition("/")[2]
     if unknown := sorted(there.keys() - wanted.keys()):
         raise WrongSchema(
             f"the table {name} has the column {', '.join(unknown)}, which this version of "
-            "waystation does not know: it was written by a newer version, and only that one may go "
-            "on with it"
+            "waystation does not know: a newer version has written it, use that version"
         )
     for field in there.values():
         if field.type != wanted[field.name].type:
             raise WrongSchema(
                 f"the table {name} has the column {field.name} as {_shown(field)}, wanted "
-                f"{_shown(wanted[field.name])}; `waystation pipeline rebuild` makes silver and "
-                "gold anew"
+                f"{_shown(wanted[field.name])}; `waystation pipeline rebuild` builds the "
+                "table again"
             )
     return [field for field in wanted.values() if field.name not in there]
 
@@ -157,12 +158,12 @@ def _shown(field: Field) -> str:
     return kind if isinstance(kind, str) else msgspec.json.encode(kind).decode()
 
 
-def last_notes(place: str, wanted: str) -> Any:
-    """What the last commit that has a note of this name says in it; None when none has."""
-    if not DeltaTable.is_deltatable(place):
+def last_note(path: str, wanted: str) -> Any:
+    """The newest note of this name in the commits of a table; None when there is none."""
+    if not DeltaTable.is_deltatable(path):
         return None
-    table = DeltaTable(place)
-    # Nearly always it is among the last few; only then the rest of the log is read.
+    table = DeltaTable(path)
+    # It is nearly always in one of the last commits; the whole log is read only if not.
     for most in (10, None):
         for each in table.history(limit=most):
             notes = msgspec.json.decode(each.get(_NOTES) or "{}")
@@ -171,45 +172,45 @@ def last_notes(place: str, wanted: str) -> Any:
     return None
 
 
-def last_batch(place: str, application: str) -> int | None:
-    """The last batch of an application that the table holds."""
-    if not DeltaTable.is_deltatable(place):
+def last_batch(path: str, application: str) -> int | None:
+    """The last batch of an application that was committed to a table."""
+    if not DeltaTable.is_deltatable(path):
         return None
-    return DeltaTable(place).transaction_version(application)
+    return DeltaTable(path).transaction_version(application)
 
 
 def read(
     spark: SparkSession, root: str, table: Table, *, days: Sequence[dt.date] | None = None
 ) -> DataFrame:
-    """A table of the history that lies at `root`; without rows when it does not exist yet.
+    """A table of the history at `root`; empty when it does not exist yet.
 
-    Of a table that is cut by `date`, only the files of some days are handed to Spark.
+    With `days`, only files of these partitions are read.
     """
-    place = table.place(root)
-    files = files_of(place, days=days)
+    path = table.path(root)
+    files = files_of(path, days=days)
     if not files:
-        # A relation that is known to be empty, so that Spark plans nothing for it.
+        # Known to be empty, so that Spark plans nothing for it.
         return spark.emptyDataFrame(table.schema)
-    return spark.read.schema(table.schema).option("basePath", place).parquet(*files)
+    return spark.read.schema(table.schema).option("basePath", path).parquet(*files)
 
 
-def files_of(place: str, *, days: Sequence[dt.date] | None = None) -> list[str]:
-    """The files of a table that is there, or those of some days."""
-    if not DeltaTable.is_deltatable(place) or (days is not None and not days):
+def files_of(path: str, *, days: Sequence[dt.date] | None = None) -> list[str]:
+    """The files of a table, or those of some days; none when there is no table."""
+    if not DeltaTable.is_deltatable(path) or (days is not None and not days):
         return []
     if days is None:
-        return DeltaTable(place).file_uris()
-    added = pa.table(DeltaTable(place).get_add_actions(flatten=True))
+        return DeltaTable(path).file_uris()
+    added = pa.table(DeltaTable(path).get_add_actions(flatten=True))
     mine = pc.is_in(added["partition.date"], pa.array(days, pa.date32()))
-    return [f"{place}/{path}" for path in added["path"].filter(mine).to_pylist()]
+    return [f"{path}/{path}" for path in added["path"].filter(mine).to_pylist()]
 
 
-def read_here(root: str, table: Table, columns: Sequence[str], where: Any = None) -> Any:
-    """Some columns of a small table as Arrow has them: Spark takes longer to begin than this."""
-    place = table.place(root)
-    if not DeltaTable.is_deltatable(place):
+def read_arrow(root: str, table: Table, columns: Sequence[str], where: Any = None) -> Any:
+    """Some columns of a small table as an Arrow table, which is faster than a Spark job."""
+    path = table.path(root)
+    if not DeltaTable.is_deltatable(path):
         return schema_of(table.schema).empty_table().select(columns)
-    opened: Any = DeltaTable(place)
+    opened: Any = DeltaTable(path)
     there: Any = opened.to_pyarrow_dataset()
     # A table of an older version may lack some.
     known = [name for name in columns if name in there.schema.names]
@@ -221,24 +222,38 @@ def read_here(root: str, table: Table, columns: Sequence[str], where: Any = None
     return found.select(columns)
 
 
-def append(rows: DataFrame, root: str, table: Table, identity: Identity) -> None:
-    """Add rows to a table of the history, once for each identity."""
-    _write(rows, root, table, identity, "append")
+def save(
+    rows: DataFrame, root: str, table: Table, batch: BatchId, *, replace: bool = False
+) -> None:
+    """Append rows to a table of the history, or replace it by them, once for each batch.
+
+    Few rows are written by this process, many by Spark's tasks.
+    """
+    rows = rows.select(*table.names)
+    few = to_arrow(rows.limit(FEW + 1))
+    if few.num_rows > FEW:
+        _save_by_tasks(rows, root, table, batch, "overwrite" if replace else "append")
+        return
+    path = table.path(root)
+    with PartWriter(path, table.schema, table.partitions) as writer:
+        for each in few.to_batches():
+            if each.num_rows:
+                writer.write(each)
+    commit(path, table.schema, writer.parts, batch, partitions=table.partitions, replace=replace)
 
 
-def replace(rows: DataFrame, root: str, table: Table, identity: Identity) -> None:
-    """Let a table of the history hold these rows and no others."""
-    _write(rows, root, table, identity, "overwrite")
+def to_arrow(rows: DataFrame) -> Any:
+    """Rows as an Arrow table in this process."""
+    return cast(Any, rows).toArrow()
 
 
-def _write(rows: DataFrame, root: str, table: Table, identity: Identity, mode: str) -> None:
+def _save_by_tasks(rows: DataFrame, root: str, table: Table, batch: BatchId, mode: str) -> None:
     (
-        rows.select(*table.names)
-        .write.format("waystation.delta")
-        .option("place", table.place(root))
+        rows.write.format("waystation.delta")
+        .option("path", table.path(root))
         .option("partitions", ",".join(table.partitions))
-        .option("application", identity.application)
-        .option("batch", str(identity.batch))
+        .option("application", batch.application)
+        .option("batch", str(batch.batch))
         .mode(mode)
         .save()
     )

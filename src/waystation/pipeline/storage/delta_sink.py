@@ -1,4 +1,4 @@
-"""`waystation.delta`: any DataFrame into a Delta table, once for each (application, batch)."""
+"""`waystation.delta`: writes a DataFrame to a Delta table, once for each (application, batch)."""
 
 from collections.abc import Iterator
 
@@ -6,10 +6,10 @@ import msgspec
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from waystation.pipeline.options import at_least, listed, parse
+from waystation.pipeline.options import at_least, parse, split_list
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import Batch
-from waystation.pipeline.storage.delta import Identity
+from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import Part, PartWriter
 
 NAME = "waystation.delta"
@@ -18,33 +18,33 @@ NAME = "waystation.delta"
 class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of `waystation.delta`."""
 
-    place: str
+    path: str
     """Directory of the table."""
     application: str
-    """Who writes; the same after every restart."""
+    """Name of the writer; the same after every restart."""
     batch: int = 0
-    """Which of its batches this is."""
+    """Number of the batch; a batch that was committed before adds nothing."""
     partitions: str = ""
-    """Columns that the table is partitioned by, separated by commas."""
+    """Partition columns, separated by commas."""
 
     def __post_init__(self) -> None:
         at_least("batch", self.batch, 0)
 
 
 class DeltaSink(DataSource):
-    """Delta tables to write to."""
+    """A Delta table to write to."""
 
     @classmethod
     def name(cls) -> str:
-        """How Spark calls it."""
+        """The name that Spark knows it by."""
         return NAME
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """For one DataFrame."""
+        """Write one DataFrame."""
         return DeltaWriter(parse(self.options, SinkOptions), schema, overwrite)
 
 
-class Written(WriterCommitMessage):
+class WrittenParts(WriterCommitMessage):
     """The files of one task."""
 
     def __init__(self, parts: list[Part]) -> None:
@@ -52,7 +52,7 @@ class Written(WriterCommitMessage):
 
 
 class DeltaWriter(DataSourceArrowWriter):
-    """Writes into one table: the tasks' part and the driver's part."""
+    """Writes to one table: the tasks' part and the driver's part."""
 
     def __init__(self, options: SinkOptions, columns: StructType, replace: bool) -> None:
         self._options = options
@@ -60,28 +60,28 @@ class DeltaWriter(DataSourceArrowWriter):
         self._replace = replace
 
     def write(self, iterator: Iterator[Batch]) -> WriterCommitMessage:
-        """Write a task's rows into files."""
-        partitions = listed(self._options.partitions)
-        with PartWriter(self._options.place, self._columns, partitions) as writer:
+        """Write a task's rows to files."""
+        partitions = split_list(self._options.partitions)
+        with PartWriter(self._options.path, self._columns, partitions) as writer:
             for batch in iterator:
                 writer.write(batch)
-        return Written(writer.parts)
+        return WrittenParts(writer.parts)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Make the files of all tasks part of the table."""
+        """Commit the files of all tasks."""
         delta.commit(
-            self._options.place,
+            self._options.path,
             self._columns,
             _parts(messages),
-            Identity(self._options.application, self._options.batch),
-            partitions=listed(self._options.partitions),
+            BatchId(self._options.application, self._options.batch),
+            partitions=split_list(self._options.partitions),
             replace=self._replace,
         )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Delete the files of the tasks that had ended well; nobody will commit them."""
-        delta.discard(self._options.place, _parts(messages))
+        """Delete the files of tasks that had finished."""
+        delta.discard(self._options.path, _parts(messages))
 
 
 def _parts(messages: list[WriterCommitMessage | None]) -> list[Part]:
-    return [part for each in messages if isinstance(each, Written) for part in each.parts]
+    return [part for each in messages if isinstance(each, WrittenParts) for part in each.parts]

@@ -1,4 +1,4 @@
-"""Files of a table, written by tasks: nobody sees them before they are committed."""
+"""Parquet files of a table, written by tasks and invisible until they are committed."""
 
 import contextlib
 import os
@@ -15,10 +15,10 @@ from waystation.pipeline.storage import statistics
 from waystation.pipeline.storage.arrow import Batch, fs, pa, pc, pq, schema_of
 
 GROUP_ROWS = 131_072
-"""Rows that a task holds before it writes them: what bounds its memory."""
+"""Rows that a task buffers before it writes them."""
 GROUP_BYTES = 64 * 2**20
 MOST_OPEN = 16
-"""Partitions that a task writes to at once."""
+"""Files that a task has open at once, one per partition."""
 
 
 PART = StructType(
@@ -33,41 +33,41 @@ PART = StructType(
 
 
 class Part(NamedTuple):
-    """A file that a task has written and nobody has committed yet."""
+    """A file that was written and is not committed yet."""
 
     path: str
     size: int
     rows: int
     partition: Mapping[str, str | None]
     stats: str
-    """What the file holds at least and at most, as Delta writes it into a commit."""
+    """Statistics for the Delta log, as JSON."""
 
     @property
     def row(self) -> dict[str, Any]:
-        """It as a row that Spark can carry, of the columns `PART`."""
+        """The part as a row with the schema `PART`."""
         return {**self._asdict(), "partition": list(self.partition.items())}
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
-        """The file that such a row tells of."""
+        """The part that a row describes."""
         return cls(row["path"], row["size"], row["rows"], dict(row["partition"]), row["stats"])
 
 
 class PartWriter:
-    """Writes rows into files of a table, one file for each partition it meets.
+    """Writes rows to files of a table, one for each partition.
 
-    Used in a `with`, it takes its files away again when something goes wrong inside.
+    As a context manager it deletes unfinished files when an error leaves the block.
     """
 
-    def __init__(self, place: str, columns: StructType, partitions: Sequence[str]) -> None:
-        self._files, self._root = filesystem(place)
+    def __init__(self, path: str, columns: StructType, partitions: Sequence[str]) -> None:
+        self._files, self._root = filesystem(path)
         self._schema = schema_of(columns)
         self._by = list(partitions)
         self._open: dict[tuple[Any, ...], _Part] = {}
         self.parts: list[Part] = []
 
     def write(self, batch: Batch) -> None:
-        """Take rows; they are on disk when `close` has returned."""
+        """Write rows; they are on disk when `close` has returned."""
         for values, rows in self._cut(_as(batch, self._schema)):
             if values not in self._open:
                 if len(self._open) >= MOST_OPEN:
@@ -78,7 +78,7 @@ class PartWriter:
             self._open[values].write(rows)
 
     def close(self) -> list[Part]:
-        """Finish the files and say which they are."""
+        """Finish the files and return all parts."""
         self.parts += [part.close() for part in self._open.values()]
         self._open = {}
         return self.parts
@@ -107,11 +107,11 @@ class PartWriter:
                 yield values, rows.drop_columns(self._by) if self._by else rows
 
 
-def _folder(value: str | None) -> str:
+def _partition_folder(value: str | None) -> str:
     if value is None:
         return "__HIVE_DEFAULT_PARTITION__"
     if not re.fullmatch(r"[\w.-]+", value, re.ASCII):
-        # Readers disagree about how anything else is written in a path.
+        # Readers disagree about how other characters are escaped in a path.
         raise InvalidInput(f"a partition must be a plain word, number or date, got {value!r}")
     return value
 
@@ -135,7 +135,7 @@ class _Part:
         self._partition = {
             name: None if value is None else str(value) for name, value in partition.items()
         }
-        folders = [f"{name}={_folder(value)}" for name, value in self._partition.items()]
+        folders = [f"{name}={_partition_folder(value)}" for name, value in self._partition.items()]
         self._path = "/".join([*folders, f"part-{uuid.uuid4()}.parquet"])
         self._full = f"{root}/{self._path}"
         self._held: list[Batch] = []
@@ -155,7 +155,7 @@ class _Part:
         self._writer.close()
         self._sink.close()
         if isinstance(self._files, fs.LocalFileSystem):
-            _settle_on_disk(self._full)
+            _fsync(self._full)
         size = self._files.get_file_info(self._full).size
         stats = statistics.of(self._writer.writer.metadata)
         return Part(self._path, size, self._rows, self._partition, stats)
@@ -177,15 +177,15 @@ class _Part:
         self._held, self._held_rows, self._held_bytes = [], 0, 0
 
 
-def filesystem(place: str) -> tuple[Any, str]:
-    """The filesystem that a place lies in, and the path there."""
-    if "://" in place:
-        return cast("tuple[Any, str]", fs.FileSystem.from_uri(place))
-    return fs.LocalFileSystem(), str(Path(place).absolute())
+def filesystem(path: str) -> tuple[Any, str]:
+    """The filesystem of a path, and the path within it."""
+    if "://" in path:
+        return cast("tuple[Any, str]", fs.FileSystem.from_uri(path))
+    return fs.LocalFileSystem(), str(Path(path).absolute())
 
 
-def _settle_on_disk(path: str) -> None:
-    # The store forgets what the table has, so the table must survive a power cut.
+def _fsync(path: str) -> None:
+    # Streams are trimmed behind what is committed, so the files must survive a power cut.
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

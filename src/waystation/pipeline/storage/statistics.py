@@ -1,4 +1,4 @@
-"""Statistics of a file, as a commit carries them: whoever looks for something skips the others."""
+"""Statistics of a Parquet file for the Delta log, by which readers skip files."""
 
 import datetime as dt
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 
 LONGEST = 32
-"""Characters of a text that are told; a longer one has a bound below and none above."""
+"""Characters of a text that are kept; a longer text has a lower bound and no upper one."""
 
 
 class Stats(msgspec.Struct, rename="camel"):
-    """How many rows, and of each column the least, the most and how many nulls."""
+    """Rows of a file, and minimum, maximum and nulls of each column."""
 
     num_records: int
     min_values: dict[str, Any] = {}
@@ -19,7 +19,7 @@ class Stats(msgspec.Struct, rename="camel"):
 
 
 def of(footer: Any) -> str:
-    """The statistics that a Parquet file's footer tells; columns within columns are left out."""
+    """The statistics in a Parquet footer; nested columns are left out."""
     stats = Stats(footer.num_rows)
     for number in range(footer.num_columns):
         groups = [footer.row_group(each).column(number) for each in range(footer.num_row_groups)]
@@ -29,7 +29,7 @@ def of(footer: Any) -> str:
             continue
         if all(each.has_null_count for each in found):
             stats.null_count[name] = sum(each.null_count for each in found)
-        # A group that holds only nulls has neither a least nor a most.
+        # A row group of nulls has neither minimum nor maximum.
         known = [each for each in found if each.has_min_max]
         if not known or any(not each.has_min_max and each.num_values for each in found):
             continue
@@ -56,7 +56,7 @@ def _most(value: Any) -> Any:
         case str():
             return value if len(value) <= LONGEST else None
         case dt.datetime():
-            # Instants are told to the millisecond, so the most must be rounded up.
+            # Delta keeps milliseconds, so the maximum must be rounded up.
             up = value + dt.timedelta(microseconds=-value.microsecond % 1000)
             return _instant(up, up.microsecond // 1000)
         case _:

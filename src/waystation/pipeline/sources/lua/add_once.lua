@@ -1,4 +1,4 @@
---- Add what this batch has not added before; the line's own script does the adding.
+--- Add what this batch has not added before, with the product's own script.
 --- A job is its key and as many arguments of that script as `width` says; before the jobs come the
 --- `lead` arguments that the script wants once. KEYS behind the first two are the script's.
 --- The reply has how many jobs are new, were there before and were refused; a closed batch takes none.

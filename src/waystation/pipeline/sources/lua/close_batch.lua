@@ -1,4 +1,4 @@
---- Write down what came of a batch and let go of its keys; from now on it takes nothing more.
+--- Close a batch: write its receipt and delete its keys; from now on it takes nothing more.
 --- keys  receipt done
 --- args  keep_ms rows now_ms
 if redis.call('HEXISTS', receipt, 'closed_ms') == 1 then return 0 end

@@ -1,4 +1,4 @@
-"""The report as one page that needs nothing else: plots, tables, light and dark."""
+"""The report as one self-contained HTML page with plots and tables."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -6,87 +6,81 @@ from importlib import resources
 from typing import Any
 
 from waystation.pipeline.gold.failures import label
-from waystation.pipeline.report.facts import Facts, QueueFacts
-from waystation.pipeline.report.plots import Level, share, strip
-from waystation.pipeline.report.queue import anchor, section
-from waystation.pipeline.report.words import (
-    duration,
-    instant,
-    moment,
-    number,
-    part,
-    sums,
-)
+from waystation.pipeline.reports.facts import QueueReport, Report
+from waystation.pipeline.reports.plots import Level, share, strip
+from waystation.pipeline.reports.queue import anchor, section
+from waystation.pipeline.reports.words import consistency, duration, instant, moment, number, part
 
-STYLE = resources.files("waystation.pipeline.report").joinpath("page.css").read_text()
+STYLE = resources.files("waystation.pipeline.reports").joinpath("page.css").read_text()
 
 
-def page(facts: Facts) -> str:
-    """The whole page."""
+def html_report(report: Report) -> str:
+    """The report as an HTML page."""
     body = [
-        "<h1>What happened in the queues</h1>",
-        f'<p class="soft">{_span(facts)}</p>',
-        _verdict(facts),
-        _tiles(facts),
-        "<h2>The ledger</h2>",
-        "<p>What was acknowledged has ended, can be seen, or was taken out; else it is lost.</p>",
-        _ledger(facts.queues),
-        *(section(queue, n) for n, queue in enumerate(facts.queues) if queue.hours),
+        "<h1>Queue report</h1>",
+        f'<p class="soft">{_span(report)}</p>',
+        _verdict(report),
+        _tiles(report),
+        "<h2>Ledger</h2>",
+        "<p>Every job that was added has ended, is in the queue, was removed, or is lost.</p>",
+        _ledger(report.queues),
+        *(section(queue, n) for n, queue in enumerate(report.queues) if queue.hours),
         "<h2>Failures</h2>",
-        "<p>Failures that say the same, but for numbers and names, are one failure.</p>",
-        _failures(facts),
+        "<p>Failures whose messages differ only in ids and numbers are counted together.</p>",
+        _failures(report),
         "<h2>Workers</h2>",
-        _workers(facts),
+        _workers(report),
     ]
-    if facts.gaps:
-        body += ["<h2>Gaps</h2>", _gaps(facts)]
+    if report.gaps:
+        body += ["<h2>Gaps</h2>", _gaps(report)]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>What happened in the queues</title><style>{STYLE}</style></head>"
+        f"<title>Queue report</title><style>{STYLE}</style></head>"
         f"<body>{''.join(body)}</body></html>\n"
     )
 
 
-def _span(facts: Facts) -> str:
-    if facts.first_at is None:
-        return "Nothing was told yet."
+def _span(report: Report) -> str:
+    if report.first_at is None:
+        return "The history is empty."
     return (
-        f"From {instant(facts.first_at)} to {instant(facts.last_at)} UTC, "
-        f"written {instant(facts.made_at)}."
+        f"From {instant(report.first_at)} to {instant(report.last_at)} UTC, "
+        f"written {instant(report.made_at)}."
     )
 
 
-def _verdict(facts: Facts) -> str:
-    kind = {True: "good", False: "bad", None: ""}[facts.clean]
+def _verdict(report: Report) -> str:
+    kind = {True: "good", False: "bad", None: ""}[report.clean]
     return (
-        f'<div class="verdict {kind}"><b>{escape(facts.verdict)}</b>'
-        f'<span class="soft">{escape(_sums(facts))}</span></div>'
+        f'<div class="verdict {kind}"><b>{escape(report.verdict)}</b>'
+        f'<span class="soft">{escape(_consistency(report))}</span></div>'
     )
 
 
-def _tiles(facts: Facts) -> str:
+def _tiles(report: Report) -> str:
     def total(name: str) -> int:
-        return sum(getattr(queue, name) or 0 for queue in facts.queues)
+        return sum(getattr(queue, name) or 0 for queue in report.queues)
 
     tiles = [
-        (number(facts.events), "events"),
-        (number(total("added")), "came in"),
+        (number(report.events), "events"),
+        (number(total("added")), "added"),
         (number(total("completed")), "completed"),
-        (number(total("retried")), "tried again"),
+        (number(total("retried")), "retried"),
         (number(total("failed")), "failed for good"),
-        (number(total("stalled")), "ended in silence"),
-        (number(facts.corrupt), "odd events, kept"),
+        (number(total("stalled")), "stalled"),
+        (number(report.corrupt), "malformed events"),
     ]
     shown = "".join(f'<div class="tile"><b>{n}</b>{escape(what)}</div>' for n, what in tiles)
     return f'<div class="tiles">{shown}</div>'
 
 
-def _sums(facts: Facts) -> str:
-    return sums([str(check) for check in facts.checks if not check.well], len(facts.checks))
+def _consistency(report: Report) -> str:
+    failed = [str(check) for check in report.checks if not check.passed]
+    return consistency(failed, len(report.checks))
 
 
-def _ledger(queues: Sequence[QueueFacts]) -> str:
+def _ledger(queues: Sequence[QueueReport]) -> str:
     rows = [
         [
             _name(each, n),
@@ -101,29 +95,29 @@ def _ledger(queues: Sequence[QueueFacts]) -> str:
         ]
         for n, each in enumerate(queues)
     ]
-    heads = ["queue", "", "came", "ended", "still there", "removed", "lost", "done twice"]
-    return _table([*heads, "events not seen"], rows, numbers=range(2, 9))
+    heads = ["queue", "", "added", "ended", "open", "removed", "lost", "completed twice"]
+    return _table([*heads, "events missed"], rows, numbers=range(2, 9))
 
 
-def _name(queue: QueueFacts, n: int) -> str:
+def _name(queue: QueueReport, n: int) -> str:
     name = f"{escape(queue.line)} / <b>{escape(queue.queue)}</b>"
     lost = ", ".join(f"<code>{escape(i)}</code>" for i in queue.lost_ids)
     linked = f'<a href="#{anchor(n)}">{name}</a>' if queue.hours else name
     return f'{linked}<br><span class="bad">lost:</span> {lost}' if lost else linked
 
 
-def _whole(queue: QueueFacts) -> str:
+def _whole(queue: QueueReport) -> str:
     parts = (
         ("ended", "good", queue.terminal),
-        ("still there", "blue", queue.visible),
+        ("open", "blue", queue.visible),
         ("removed", "idle", queue.removed),
         ("lost", "bad", queue.lost),
     )
     return strip([Level(name, colour, n or 0, number(n)) for name, colour, n in parts])
 
 
-def _failures(facts: Facts) -> str:
-    most = max((row["attempts"] for row in facts.failures), default=0)
+def _failures(report: Report) -> str:
+    most = max((row["attempts"] for row in report.failures), default=0)
     rows = [
         [
             _signature(row),
@@ -135,9 +129,9 @@ def _failures(facts: Facts) -> str:
             moment(row["first_at"]),
             moment(row["last_at"]),
         ]
-        for row in facts.failures
+        for row in report.failures
     ]
-    heads = ["what it says", "queue", "", "attempts", "jobs", "trying again helped", "first"]
+    heads = ["message", "queue", "", "attempts", "jobs", "retry helped", "first"]
     return _table([*heads, "last"], rows, numbers=range(3, 8))
 
 
@@ -147,8 +141,8 @@ def _signature(row: dict[str, Any]) -> str:
     return f'{said}<br><span class="soft">for example {examples}</span>' if examples else said
 
 
-def _workers(facts: Facts) -> str:
-    most = max((row["busy_ms"] for row in facts.workers), default=0)
+def _workers(report: Report) -> str:
+    most = max((row["busy_ms"] for row in report.workers), default=0)
     rows = [
         [
             f"<code>{escape(row['worker'])}</code>",
@@ -161,13 +155,13 @@ def _workers(facts: Facts) -> str:
             _bad_unless_zero(row["stalled"]),
             moment(row["last_at"]),
         ]
-        for row in facts.workers
+        for row in report.workers
     ]
-    heads = ["worker", "queue", "", "time in hand", "took", "completed", "failed", "fell silent"]
+    heads = ["worker", "queue", "", "busy", "attempts", "completed", "failed", "stalled"]
     return _table([*heads, "last seen"], rows, numbers=range(3, 9))
 
 
-def _gaps(facts: Facts) -> str:
+def _gaps(report: Report) -> str:
     rows = [
         [
             f"<code>{escape(row['stream'])}</code>",
@@ -177,9 +171,9 @@ def _gaps(facts: Facts) -> str:
             f"<code>{escape(row['before'])}</code>",
             moment(row["before_at"]),
         ]
-        for row in facts.gaps
+        for row in report.gaps
     ]
-    return _table(["stream", "entries", "why", "after", "before", "until"], rows, numbers=[1])
+    return _table(["stream", "entries", "reason", "after", "before", "until"], rows, numbers=[1])
 
 
 def _bad_unless_zero(value: int | None) -> str:

@@ -1,4 +1,4 @@
-"""What a report tells, taken out of the answers once."""
+"""The data of a report, read from the gold tables."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from waystation.pipeline.feedback.recommendations import SLOT_S, slot_series
 from waystation.pipeline.gold.forecast import Forecast, forecast
 from waystation.pipeline.gold.sketches import merged, percentile
 from waystation.pipeline.history import History, utc
-from waystation.pipeline.refresh.checks import Check, checked
-from waystation.pipeline.report.words import verdict
+from waystation.pipeline.refresh.checks import Check, last_checks
+from waystation.pipeline.reports.words import verdict
 from waystation.pipeline.tables import CAPACITY, EVENTS, FAILURES, GAPS, HOURLY, LEDGER, WORKERS
 
 MOST_FAILURES = 15
@@ -23,7 +23,7 @@ MOST_HOURS = 14 * 24
 _COUNTS = ("added", "started", "completed", "failed", "retried", "stalled")
 
 
-class QueueFacts(msgspec.Struct, frozen=True, kw_only=True):
+class QueueReport(msgspec.Struct, frozen=True, kw_only=True):
     """One queue over all hours of a report."""
 
     line: str
@@ -35,8 +35,9 @@ class QueueFacts(msgspec.Struct, frozen=True, kw_only=True):
     retried: int
     stalled: int
     wait: tuple[float | None, ...]
-    """Half, 19 of 20 and 99 of 100 waited no longer, in milliseconds."""
+    """Percentiles 50, 95 and 99 of the wait, in milliseconds."""
     run: tuple[float | None, ...]
+    """The same of the run time."""
     acknowledged: int
     terminal: int
     removed: int
@@ -53,49 +54,50 @@ class QueueFacts(msgspec.Struct, frozen=True, kw_only=True):
     forecast: Forecast | None
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a report tells."""
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """All figures of a report."""
 
     made_at: dt.datetime
     events: int
     corrupt: int
     first_at: dt.datetime | None
     last_at: dt.datetime | None
-    queues: tuple[QueueFacts, ...]
+    queues: tuple[QueueReport, ...]
     failures: tuple[dict[str, Any], ...]
     workers: tuple[dict[str, Any], ...]
     gaps: tuple[dict[str, Any], ...]
     checks: tuple[Check, ...] = ()
-    """Whether the tables add up."""
+    """The consistency checks of the last refresh."""
 
     @property
     def clean(self) -> bool | None:
-        """Whether everything is accounted for; None when nobody has looked."""
+        """Whether all jobs are accounted for; None without a snapshot of the queues."""
         verdicts = [queue.clean for queue in self.queues]
         return False if False in verdicts else None if None in verdicts else True
 
     @property
     def verdict(self) -> str:
-        """What the ledger says of all queues, in a sentence."""
+        """The ledger of all queues in a sentence."""
         return verdict(
             self.clean,
             lost=sum(queue.lost or 0 for queue in self.queues),
-            twice=sum(queue.duplicated for queue in self.queues),
+            duplicated=sum(queue.duplicated for queue in self.queues),
             unseen=sum(queue.gaps for queue in self.queues),
         )
 
 
-def gather(history: History, now: dt.datetime) -> Facts:
-    """Take what a report tells out of the answers."""
-    told = history.read(EVENTS).agg(
+def report(history: History, now: dt.datetime | None = None) -> Report:
+    """Read the figures of a report from a history."""
+    now = now or dt.datetime.now(dt.UTC)
+    counts = history.read(EVENTS).agg(
         F.count("*").alias("events"),
         F.count("_corrupt").alias("corrupt"),
         F.min("at").alias("first"),
         F.max("at").alias("last"),
     )
-    events = told.collect()[0]
+    events = counts.collect()[0]
     newest = [F.col("last_at").desc()]
-    return Facts(
+    return Report(
         made_at=now,
         events=events["events"],
         corrupt=events["corrupt"],
@@ -105,18 +107,18 @@ def gather(history: History, now: dt.datetime) -> Facts:
         failures=_rows(history.read(FAILURES), [F.col("attempts").desc()], MOST_FAILURES),
         workers=_rows(_by_worker(history.read(WORKERS)), newest, 50),
         gaps=_rows(history.read(GAPS), [F.col("before_at").desc()], 50),
-        checks=tuple(checked(history)),
+        checks=tuple(last_checks(history)),
     )
 
 
-def _queues(history: History, now: dt.datetime) -> list[QueueFacts]:
+def _queues(history: History, now: dt.datetime) -> list[QueueReport]:
     since = F.lit(now - dt.timedelta(hours=MOST_HOURS))
     hourly = history.read(HOURLY).where(F.col("hour") > since)
     rows = _rows(_totals(hourly), [F.col("started").desc()], MOST_QUEUES)
-    accounts = _by_queue(_rows(_accounts(history.read(LEDGER)), [F.col("queue")], 10_000))
+    ledgers = _by_queue(_rows(_ledgers(history.read(LEDGER)), [F.col("queue")], 10_000))
     busy = {(row["line"], row["queue"]) for row in rows}
-    # People in line are in no queue of work, and a stream of many queues belongs to none of them.
-    rows = (*rows, *(_idle(place) for place in sorted(accounts.keys() - busy)))
+    # Waiting rooms have no jobs, and a stream of many queues belongs to none of them.
+    rows = (*rows, *(_idle(place) for place in sorted(ledgers.keys() - busy)))
     hours = _by_queue(_rows(hourly.drop("wait_sketch", "run_sketch"), [F.col("hour")], 100_000))
     needed = _by_queue(
         _rows(history.read(CAPACITY).where(F.col("hour") > since), [F.col("hour")], 100_000)
@@ -125,7 +127,7 @@ def _queues(history: History, now: dt.datetime) -> list[QueueFacts]:
     return [
         _facts(
             row,
-            accounts.get(place, [{}])[0],
+            ledgers.get(place, [{}])[0],
             hours.get(place, []),
             needed.get(place, []),
             forecast(series[place], seconds=SLOT_S) if place in series else None,
@@ -141,8 +143,8 @@ def _facts(
     hours: Sequence[dict[str, Any]],
     needed: Sequence[dict[str, Any]],
     found: Forecast | None,
-) -> QueueFacts:
-    return QueueFacts(
+) -> QueueReport:
+    return QueueReport(
         line=row["line"],
         queue=row["queue"],
         **{name: row[name] for name in _COUNTS},
@@ -187,7 +189,7 @@ def _totals(hourly: DataFrame) -> DataFrame:
     )
 
 
-def _accounts(ledger: DataFrame) -> DataFrame:
+def _ledgers(ledger: DataFrame) -> DataFrame:
     known = ("acknowledged", "terminal", "removed", "duplicated", "gaps")
     unknown = F.count_if(F.col("lost").isNull()) > 0
     return ledger.groupBy("line", "queue").agg(

@@ -1,18 +1,18 @@
-"""Plots in the page's own colours, without a script: over time as SVG, and a few values as bars."""
+"""Plots without JavaScript: series over time as SVG, a few values as bars."""
 
 import datetime as dt
 from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
-from waystation.pipeline.report.scales import scale_of, ticks
-from waystation.pipeline.report.words import duration
+from waystation.pipeline.reports.scales import scale_of, ticks
+from waystation.pipeline.reports.words import duration
 
 WIDTH, HEIGHT = 480, 200
 LEFT, RIGHT, TOP, BOTTOM = 56, 8, 10, 24
 WIDEST_BAR = 36
 MANY = 30
-"""From so many instants on, a line shows its points only to whoever points at them."""
+"""Instants from which on the points of a line are shown only on hover."""
 
 
 class Series(NamedTuple):
@@ -20,7 +20,7 @@ class Series(NamedTuple):
 
     name: str
     colour: str
-    """A name that the page's style knows."""
+    """A colour name of the style sheet."""
     values: Sequence[float | None]
 
 
@@ -30,12 +30,12 @@ class Level(NamedTuple):
     name: str
     colour: str
     value: float
-    said: str
-    """The value as people say it."""
+    text: str
+    """The value as text."""
 
 
 def bars(times: Sequence[dt.datetime], series: Sequence[Series], *, label: str = "") -> str:
-    """Bars on top of each other, one stack for each instant."""
+    """Stacked bars, one stack for each instant."""
     stacks = [sum(each.values[i] or 0 for each in series) for i in range(len(times))]
     frame = _Frame(times, stacks, "")
     width = max(1.0, min(WIDEST_BAR, frame.step * 0.8))
@@ -79,12 +79,12 @@ def lines(
 
 
 def levels(values: Sequence[Level]) -> str:
-    """A few values beside each other, each as long as it is large."""
+    """A few values as bars."""
     top = max((each.value for each in values), default=0) or 1
     return "".join(
         f'<div class="level"><span>{escape(each.name)}</span>'
         f"<div>{_bar(each.colour, each.value / top)}</div>"
-        f"<b>{escape(each.said)}</b></div>"
+        f"<b>{escape(each.text)}</b></div>"
         for each in values
     )
 
@@ -93,7 +93,7 @@ def strip(parts: Sequence[Level]) -> str:
     """The parts of a whole as one bar."""
     shown = "".join(
         f'<i class="key-{each.colour}" style="flex:{each.value:g} 0 0" '
-        f'title="{escape(f"{each.said} {each.name}")}"></i>'
+        f'title="{escape(f"{each.text} {each.name}")}"></i>'
         for each in parts
         if each.value > 0
     )
@@ -101,12 +101,12 @@ def strip(parts: Sequence[Level]) -> str:
 
 
 def share(value: float, most: float, colour: str) -> str:
-    """How large a value is beside the largest of its kind."""
+    """A value as a bar, relative to the largest."""
     return f'<div class="strip">{_bar(colour, value / (most or 1))}</div>'
 
 
 def _bar(colour: str, part: float) -> str:
-    # However small, something is seen; of nothing, nothing.
+    # A small value is still visible; zero is not drawn.
     return f'<i class="key-{colour}" style="width:{100 * part:.1f}%"></i>' if part > 0 else ""
 
 

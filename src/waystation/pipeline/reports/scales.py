@@ -1,4 +1,4 @@
-"""What the axes of a plot say, and where."""
+"""Scales and ticks of plots."""
 
 import datetime as dt
 import math
@@ -8,27 +8,27 @@ from typing import NamedTuple
 _LADDER = (
     1.0, 10.0, 100.0, 1e3, 1e4, 6e4, 6e5, 3.6e6, 3.6e7, 8.64e7, 8.64e8, 8.64e9,
 )  # fmt: skip
-"""Milliseconds that people have a word for, each some ten times the one before."""
+"""Round durations in milliseconds, each about ten times the one before."""
 
 
 class Scale(NamedTuple):
-    """How high a value stands."""
+    """A scale from values to heights."""
 
     marks: Sequence[float]
-    """The values that are written at the axis."""
+    """The values marked on the axis."""
     height: Callable[[float], float]
     """From 0 at the bottom to 1 at the top."""
 
 
 def scale_of(values: Sequence[float], unit: str) -> Scale:
-    """An even scale; for times that differ a hundredfold, one on which each step is tenfold."""
+    """A linear scale; a logarithmic one for times that differ by more than a hundred."""
     top = max(values, default=0.0)
     least = min((value for value in values if value > 0), default=0.0)
     return _tenfold(least, top) if unit == "ms" and top > 100 * least > 0 else _even(top)
 
 
 def ticks(times: Sequence[dt.datetime]) -> list[tuple[int, str]]:
-    """Which instants are named, and how: days when there are some, else hours."""
+    """The instants with a label: days when there are several, else hours."""
     days = [i for i, when in enumerate(times) if when.hour == 0]
     if len(days) > 2:
         return [(i, f"{times[i].day} {times[i]:%b}") for i in days[:: -(-len(days) // 7)]]

@@ -5,33 +5,33 @@ from rich.table import Table
 from rich.text import Text
 
 from waystation.pipeline.gold.failures import label
-from waystation.pipeline.report.facts import Facts
-from waystation.pipeline.report.words import duration, number, part, sums
+from waystation.pipeline.reports.facts import Report
+from waystation.pipeline.reports.words import consistency, duration, number, part
 
 
-def shown(facts: Facts) -> RenderableType:
-    """The report in a few tables."""
-    if not facts.events:
-        return Text("Nothing is kept yet: `waystation pipeline run` keeps what the queues tell.")
-    colour = {True: "bold green", False: "bold red", None: "yellow"}[facts.clean]
-    said = Text(facts.verdict, style=colour)
+def console_report(report: Report) -> RenderableType:
+    """The report as a few tables for a console."""
+    if not report.events:
+        return Text("The history is empty: `waystation pipeline run` stores events.")
+    colour = {True: "bold green", False: "bold red", None: "yellow"}[report.clean]
+    verdict = Text(report.verdict, style=colour)
     return Group(
-        _ledger(facts), "", _times(facts), "", _failures(facts), "", said, checks_of(facts)
+        _ledger(report), "", _times(report), "", _failures(report), "", verdict, _checks(report)
     )
 
 
-def checks_of(facts: Facts) -> Text:
-    """Whether the tables add up."""
-    ill = [str(check) for check in facts.checks if not check.well]
-    return Text(sums(ill, len(facts.checks)), style="bold red" if ill else "")
+def _checks(report: Report) -> Text:
+    failed = [str(check) for check in report.checks if not check.passed]
+    sentence = consistency(failed, len(report.checks))
+    return Text(sentence, style="bold red" if failed else "")
 
 
-def _ledger(facts: Facts) -> Table:
-    table = _table("The ledger", "queue")
-    for head in ("came", "ended", "there", "removed", "lost", "twice", "unseen"):
+def _ledger(report: Report) -> Table:
+    table = _table("Ledger", "queue")
+    for head in ("added", "ended", "open", "removed", "lost", "twice", "missed"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("lost ids", overflow="fold")
-    for each in facts.queues:
+    for each in report.queues:
         table.add_row(
             Text(f"{each.line}/{each.queue}"),
             *(number(n) for n in (each.acknowledged, each.terminal, each.visible, each.removed)),
@@ -41,12 +41,12 @@ def _ledger(facts: Facts) -> Table:
     return table
 
 
-def _times(facts: Facts) -> Table:
-    table = _table("How much, and how long", "queue")
-    heads = ("taken", "again", "failed", "wait p50", "wait p95", "run p50", "run p95")
+def _times(report: Report) -> Table:
+    table = _table("Attempts and times", "queue")
+    heads = ("started", "retried", "failed", "wait p50", "wait p95", "run p50", "run p95")
     for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
-    for each in facts.queues:
+    for each in report.queues:
         counts = (each.started, each.retried, each.failed)
         times = (*each.wait[:2], *each.run[:2])
         table.add_row(
@@ -57,14 +57,14 @@ def _times(facts: Facts) -> Table:
     return table
 
 
-def _failures(facts: Facts) -> RenderableType:
-    if not facts.failures:
-        return Text("Nothing failed.")
-    table = _table("Failures", "what it says")
-    for head in ("attempts", "jobs", "retrying helped"):
+def _failures(report: Report) -> RenderableType:
+    if not report.failures:
+        return Text("No failures.")
+    table = _table("Failures", "message")
+    for head in ("attempts", "jobs", "retry helped"):
         table.add_column(head, justify="right")
-    for row in facts.failures[:8]:
-        # As plain text, because a reason may hold what is markup to rich.
+    for row in report.failures[:8]:
+        # As plain text, because a message may look like rich's markup.
         table.add_row(
             Text(label(row)),
             number(row["attempts"]),

@@ -1,28 +1,28 @@
-"""What the report's page tells about one queue."""
+"""The section of the HTML page about one queue."""
 
 import datetime as dt
 from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from waystation.pipeline.report.facts import QueueFacts
-from waystation.pipeline.report.plots import Level, Series, bars, levels, lines
-from waystation.pipeline.report.words import duration, number, part
+from waystation.pipeline.reports.facts import QueueReport
+from waystation.pipeline.reports.plots import Level, Series, bars, levels, lines
+from waystation.pipeline.reports.words import duration, number, part
 
 FEW = 3
-"""With fewer hours than that there is no course of time to show."""
+"""Hours below which totals are shown instead of plots over time."""
 
 _ENDS = (
     ("completed", "good", "completed"),
-    ("retried", "warn", "tried again"),
+    ("retried", "warn", "retried"),
     ("failed", "bad", "failed for good"),
 )
-_PARTS = ((50, "teal", "half"), (95, "blue", "19 of 20"), (99, "plum", "99 of 100"))
-_STAFF = (("busy_workers", "teal", "kept busy"), ("workers_needed", "blue", "needed"))
+_PARTS = ((50, "teal", "median"), (95, "blue", "95 %"), (99, "plum", "99 %"))
+_STAFF = (("busy_workers", "teal", "busy"), ("workers_needed", "blue", "needed"))
 
 
-def section(queue: QueueFacts, n: int) -> str:
-    """A queue in sentences and four plots."""
+def section(queue: QueueReport, n: int) -> str:
+    """The section: a paragraph and four plots."""
     plots = _in_all(queue) if len(queue.hours) < FEW else _over_time(queue)
     return (
         f'<h2 id="{anchor(n)}"><small>{escape(queue.line)} /</small> {escape(queue.queue)}</h2>'
@@ -32,15 +32,15 @@ def section(queue: QueueFacts, n: int) -> str:
 
 
 def anchor(n: int) -> str:
-    """Where on the page the section of a queue begins."""
+    """The id of a queue's section."""
     return f"queue-{n}"
 
 
-def _over_time(queue: QueueFacts) -> list[tuple[str, str]]:
+def _over_time(queue: QueueReport) -> list[tuple[str, str]]:
     ends, waits, runs = (
-        "How attempts ended, by the hour",
-        "How long they waited",
-        "How long they ran",
+        "Outcomes of attempts by the hour",
+        "Wait",
+        "Run time",
     )
     staff = _staff_title(queue)
     times, rows = _every_hour(queue.hours)
@@ -53,12 +53,12 @@ def _over_time(queue: QueueFacts) -> list[tuple[str, str]]:
     ]
 
 
-def _in_all(queue: QueueFacts) -> list[tuple[str, str]]:
+def _in_all(queue: QueueReport) -> list[tuple[str, str]]:
     last = queue.needed[-1:]
     return [
-        ("How attempts ended", levels(_summed(queue.hours, _ENDS))),
-        ("How long they waited, at most", levels(_spread(queue.wait))),
-        ("How long they ran, at most", levels(_spread(queue.run))),
+        ("Outcomes of attempts", levels(_summed(queue.hours, _ENDS))),
+        ("Wait", levels(_spread(queue.wait))),
+        ("Run time", levels(_spread(queue.run))),
         (_staff_title(queue), levels(_summed(last, _STAFF))),
     ]
 
@@ -91,7 +91,7 @@ def _series(rows: Sequence[dict[str, Any]], fields: Sequence[tuple[str, str, str
 def _every_hour(
     rows: Sequence[dict[str, Any]],
 ) -> tuple[list[dt.datetime], list[dict[str, Any]]]:
-    """All hours from the first to the last, those included in which nothing happened."""
+    """All hours from the first to the last, empty ones included."""
     if not rows:
         return [], []
     known = {row["hour"]: row for row in rows}
@@ -101,28 +101,27 @@ def _every_hour(
     return times, [known.get(hour, {}) for hour in times]
 
 
-def _times(queue: QueueFacts) -> str:
+def _times(queue: QueueReport) -> str:
     return (
-        f"Half waited at most {duration(queue.wait[0])}, 19 of 20 at most "
-        f"{duration(queue.wait[1])}; half ran at most {duration(queue.run[0])}, 19 of 20 at most "
-        f"{duration(queue.run[1])}."
+        f"Wait: median {duration(queue.wait[0])}, 95 % below {duration(queue.wait[1])}. "
+        f"Run time: median {duration(queue.run[0])}, 95 % below {duration(queue.run[1])}."
     )
 
 
-def _forecast(queue: QueueFacts) -> str:
+def _forecast(queue: QueueReport) -> str:
     found = queue.forecast
     if found is None:
         return ""
     return (
-        f"The {number(found.waiting)} that wait will be done in {duration(1000 * found.low_s)} to "
-        f"{duration(1000 * found.high_s)}; {part(found.band.coverage)} of such forecasts held "
-        f"when {found.band.checks} were checked."
+        f"The {number(found.waiting)} open jobs will be done in {duration(1000 * found.low_s)} to "
+        f"{duration(1000 * found.high_s)}; {part(found.band.coverage)} of {found.band.checks} past "
+        "forecasts were right."
     )
 
 
-def _staff_title(queue: QueueFacts) -> str:
+def _staff_title(queue: QueueReport) -> str:
     target = queue.needed[-1]["target_wait_ms"] if queue.needed else None
-    return f"Places to work at, for waits below {duration(target)}"
+    return f"Workers for waits below {duration(target)}"
 
 
 def _card(title: str, content: str) -> str:

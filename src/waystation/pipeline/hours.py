@@ -1,0 +1,48 @@
+"""Hours: the set of hours that a batch of events touched."""
+
+import datetime as dt
+from typing import Any
+
+import msgspec
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from waystation.pipeline.storage.arrow import pa
+
+MOST_LISTED = 100
+"""Hours that a filter names one by one; more are filtered as one range."""
+
+
+class Hours(msgspec.Struct, frozen=True):
+    """Hours in which something happened, each by its start in UTC."""
+
+    starts: tuple[dt.datetime, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.starts)
+
+    @property
+    def days(self) -> list[dt.date]:
+        """The days of these hours and the days next to them, because clocks differ."""
+        day = dt.timedelta(days=1)
+        return sorted({hour.date() + step * day for hour in self.starts for step in (-1, 0, 1)})
+
+    def contain(self, instant: Column) -> Column:
+        """Spark filter: the instant lies in one of these hours."""
+        hour = F.date_trunc("hour", instant)
+        if len(self.starts) <= MOST_LISTED:
+            return hour.isin([F.lit(each) for each in self.starts])
+        return hour.between(F.lit(min(self.starts)), F.lit(max(self.starts)))
+
+    def arrow_filter(self, hour: Any) -> Any:
+        """Arrow filter: the start of an hour is one of these."""
+        if len(self.starts) <= MOST_LISTED:
+            return hour.isin(pa.array(self.starts, pa.timestamp("us", tz="UTC")))
+        return (hour >= min(self.starts)) & (hour <= max(self.starts))
+
+    def delta_predicate(self, column: str) -> str:
+        """delta-rs predicate: the start of an hour is one of these."""
+        if len(self.starts) <= MOST_LISTED:
+            return " OR ".join(f"{column} = '{each.isoformat()}'" for each in self.starts)
+        first, last = min(self.starts), max(self.starts)
+        return f"{column} >= '{first.isoformat()}' AND {column} <= '{last.isoformat()}'"

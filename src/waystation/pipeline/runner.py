@@ -1,0 +1,216 @@
+"""Runs: events into bronze, bronze into silver, silver into gold, recommendations to the queues."""
+
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import msgspec
+
+from waystation.core.durations import Duration, milliseconds, seconds
+from waystation.pipeline.bronze import ingest
+from waystation.pipeline.bronze.ingest import Ingest
+from waystation.pipeline.bronze.reconciled_events import add_removals
+from waystation.pipeline.bronze.sink import OFFSETS_NOTE
+from waystation.pipeline.feedback.recommendations import write_recommendations
+from waystation.pipeline.feedback.wait_models import write_models
+from waystation.pipeline.gold.capacity import DEFAULT_TARGET_MS
+from waystation.pipeline.history import History
+from waystation.pipeline.maintenance.compaction import compact_where_needed
+from waystation.pipeline.products import product_named
+from waystation.pipeline.progress import NoProgress, Progress
+from waystation.pipeline.refresh import gold_tables
+from waystation.pipeline.refresh.checks import last_checks
+from waystation.pipeline.refresh.fold import fold
+from waystation.pipeline.refresh.snapshot import Snapshot, take_snapshot
+from waystation.pipeline.sources import offsets
+from waystation.pipeline.sources.store import Store, url_of, url_option
+from waystation.pipeline.sources.streams import EventOptions, Streams
+from waystation.pipeline.spark.errors import translated
+from waystation.pipeline.storage import changes, delta
+from waystation.pipeline.tables import EVENTS
+
+STREAM_LIMIT = 100_000
+"""Most entries of a stream while it is followed: about 9 MB."""
+
+
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a run."""
+
+    events: EventOptions
+    """The store, products and queues to read."""
+    target_wait: Duration = DEFAULT_TARGET_MS / 1000
+    """Wait that the recommended number of workers should keep."""
+    write_back: bool = True
+    """Whether recommendations are written to the queues."""
+    batch_every: Duration = 5.0
+    """Time between two batches of events, for `follow`."""
+    refresh_every: Duration = 30.0
+    """Time between two refreshes of silver and gold, for `follow`."""
+
+    def __post_init__(self) -> None:
+        seconds(self.target_wait, "target_wait", above=0)
+        seconds(self.batch_every, "batch_every", above=0)
+        seconds(self.refresh_every, "refresh_every")
+
+
+class RunResult(msgspec.Struct, frozen=True):
+    """The result of one round."""
+
+    events: int
+    """Events that were stored."""
+    recommendations: int
+    """Recommendations that were written to the queues."""
+    seconds: float
+    failed_checks: tuple[str, ...] = ()
+    """Consistency checks that failed, each in one line."""
+
+
+@translated()
+def run(history: History, options: RunOptions, progress: Progress | None = None) -> RunResult:
+    """Store all events that the streams hold now, and refresh silver and gold."""
+    progress = progress or NoProgress()
+    began = time.monotonic()
+    raise_stream_limits(options.events)
+    snapshot = _snapshot(history, options, progress)
+    progress.begin("reading events")
+    reading = ingest.start(history.spark, history.root, **_source_options(history, options.events))
+    with _stopped(reading):
+        while reading.is_running():
+            progress.reach(reading.events)
+            reading.wait(1)
+    recommendations = _refresh(history, options, snapshot, progress)
+    return _result(history, reading.events, recommendations, began)
+
+
+@translated()
+def follow(
+    history: History,
+    options: RunOptions,
+    stop: threading.Event,
+    progress: Progress | None = None,
+    on_round: Callable[[RunResult], None] = lambda _: None,
+) -> None:
+    """Store events and refresh tables until `stop` is set; then fold what was read, and return.
+
+    Reading does not wait for refreshes, because entries that are read late may be trimmed by then.
+    """
+    progress = progress or NoProgress()
+    raise_stream_limits(options.events)
+    reading = ingest.start(
+        history.spark,
+        history.root,
+        every=f"{seconds(options.batch_every)} seconds",
+        **_source_options(history, options.events),
+    )
+    counted = 0
+    with _stopped(reading):
+        while not stop.is_set() and reading.is_running():
+            began = time.monotonic()
+            snapshot = _snapshot(history, options, progress)
+            _wait_for(snapshot, history, reading, stop, progress)
+            if stop.is_set():
+                break
+            recommendations = _refresh(history, options, snapshot, progress)
+            on_round(_result(history, reading.events - counted, recommendations, began))
+            counted = reading.events
+            stop.wait(max(0.0, seconds(options.refresh_every) - (time.monotonic() - began)))
+        progress.begin("finishing the present batch")
+    fold(history)
+
+
+def raise_stream_limits(events: EventOptions, limit: int = STREAM_LIMIT) -> int:
+    """Let the streams grow longer before they are trimmed; returns how many were too short.
+
+    A driver that restarts takes half a minute, and the events of that time must still be there.
+    """
+    streams = Streams(events)
+    short = 0
+    for stream in streams.now():
+        facts = product_named(stream.line)
+        if facts.stream_limit is None:
+            continue
+        key, field = facts.stream_limit(events.prefix or facts.prefix, stream.queue)
+        client: Any = streams.store.at(key)
+        present = client.hget(key, field) if field else client.get(key)
+        if int(present or 0) < limit:
+            _ = client.hset(key, field, limit) if field else client.set(key, limit)
+            short += 1
+    return short
+
+
+def _snapshot(history: History, options: RunOptions, progress: Progress) -> Snapshot:
+    progress.begin("taking a snapshot of the queues")
+    is_first = changes.version(EVENTS.path(history.root)) is None
+    return take_snapshot(history.spark, options.events, is_first=is_first)
+
+
+def _refresh(history: History, options: RunOptions, snapshot: Snapshot, progress: Progress) -> int:
+    """Refresh silver and gold; returns the number of recommendations written."""
+    progress.begin("folding events into attempts and items")
+    fold(history)
+    fresh = History(history.spark, history.root)
+    target_ms = milliseconds(options.target_wait)
+    gold_tables.refresh(fresh, snapshot, target_ms=target_ms, progress=progress)
+    add_removals(history.root, snapshot.removed, snapshot.at)
+    compact_where_needed(history.root)
+    if not options.write_back:
+        return 0
+    progress.begin("writing recommendations")
+    store = Store(url_of(options.events.url, options.events.url_env))
+    written = write_recommendations(fresh, store, snapshot.at)
+    return written + write_models(fresh, store, snapshot.at)
+
+
+def _result(history: History, events: int, recommendations: int, began: float) -> RunResult:
+    fresh = History(history.spark, history.root)
+    failed = tuple(str(check) for check in last_checks(fresh) if not check.passed)
+    return RunResult(events, recommendations, time.monotonic() - began, failed)
+
+
+@contextmanager
+def _stopped(reading: Ingest) -> Generator[None]:
+    """Stop the reading after the block; an error of the block comes first."""
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):
+            reading.stop()
+        raise
+    reading.stop()
+
+
+def _wait_for(
+    snapshot: Snapshot,
+    history: History,
+    reading: Ingest,
+    stop: threading.Event,
+    progress: Progress,
+) -> None:
+    """Wait until bronze holds all events that the streams had at the snapshot."""
+    progress.begin("reading events")
+    while reading.is_running() and not stop.is_set():
+        noted = delta.last_note(EVENTS.path(history.root), OFFSETS_NOTE)
+        here = offsets.from_json(noted) if noted else {}
+        behind = [
+            stream
+            for stream, end in snapshot.ends.items()
+            if stream not in here or here[stream].order < end.order
+        ]
+        if not behind:
+            return
+        progress.reach(reading.events)
+        stop.wait(0.5)
+
+
+def _source_options(history: History, events: EventOptions) -> dict[str, str]:
+    """Options of `waystation.events` as text."""
+    given = msgspec.to_builtins(events, str_keys=True)
+    shown = {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in given.items()
+        # Bronze sets the last two itself.
+        if name not in ("url", "urlEnv", "starting", "accounts")
+    }
+    return {**shown, **url_option(history.spark, events.url, events.url_env)}
