@@ -6,10 +6,10 @@ import sys
 
 from granian.constants import Interfaces
 from granian.server.embed import Server
-from pydantic import SecretStr
 
 from examples.shop.site import site
 from waystation.core.runtime.service import until_asked_to_stop
+from waystation.core.settings.secrets import Secret
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
 from waystation.waitingroom import RoomOptions
@@ -25,7 +25,7 @@ ROOM, SHOP = 8080, 8000
 
 async def main() -> None:
     """Serve until somebody presses Ctrl-C."""
-    keys = SecretStr(Keyring.generate(random.SystemRandom()).to_json())
+    keys = Secret(Keyring.generate(random.SystemRandom()).to_json())
     options = GateOptions(
         rules=[Rule(queue="shop", path="/checkout*")],
         room_url=f"http://localhost:{ROOM}",

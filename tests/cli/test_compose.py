@@ -10,10 +10,9 @@ import pytest
 
 from tests.support.ports import free_port
 from waystation.core.app import compose
-from waystation.core.app.settings import StoreSettings, TelemetrySettings, WorkerSettings
+from waystation.core.app.settings import StoreSettings, TelemetrySettings
 from waystation.core.errors import InvalidSetting, StoreUnreachable, StoreUnsuitable
-from waystation.core.runtime.worker import WorkerOptions
-from waystation.core.store.connection import StoreOptions
+from waystation.core.settings.secrets import Secret
 from waystation.core.store.embedded import Ephemeral
 from waystation.routing import SchedulerOptions
 from waystation.routing.commands.work import scheduler_options
@@ -23,12 +22,11 @@ from waystation.routing.settings import RoutingSettings, SchedulerSettings
 SENDS_ONE_SPAN = """
 import asyncio, sys
 from waystation.core.app import compose
-from waystation.core.app.settings import TelemetrySettings
+from waystation.core.app.settings import TelemetrySettings, TracingSettings
 
 async def main():
-    settings = TelemetrySettings.model_validate(
-        {"tracing": {"enabled": "yes", "endpoint": sys.argv[1]}}
-    )
+    tracing = TracingSettings(enabled=True, endpoint=sys.argv[1])
+    settings = TelemetrySettings(tracing=tracing)
     async with compose.telemetry(settings) as telemetry:
         with telemetry.traces.span_for("mail", "7"):
             pass
@@ -38,7 +36,7 @@ asyncio.run(main())
 
 
 def settings_for(url: str) -> StoreSettings:
-    return StoreSettings.model_validate({"url": url})
+    return StoreSettings(url=Secret(url))
 
 
 async def test_the_store_of_the_settings_answers(redis_url: str) -> None:
@@ -102,8 +100,6 @@ def test_spans_reach_the_collector_of_the_settings() -> None:
 
 
 def test_the_defaults_are_those_of_the_core() -> None:
-    assert compose.worker_options(WorkerSettings()) == WorkerOptions()
-    assert compose.store_options(StoreSettings()) == StoreOptions()
     assert scheduler_options(SchedulerSettings()) == SchedulerOptions()
     assert RoutingSettings().namespace == NAMESPACE
 

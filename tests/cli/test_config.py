@@ -56,4 +56,4 @@ def test_an_unknown_setting_is_one_line_and_exit_code_2(
 def test_the_schema_describes_every_section(waystation: Waystation) -> None:
     schema = json.loads(waystation("config", "schema").stdout)
     assert set(schema["properties"]) >= {"store", "worker", "telemetry", "pipeline"}
-    assert schema["$defs"]["WorkerSettings"]["properties"]["lease"]["default"] == "30s"
+    assert schema["properties"]["worker"]["properties"]["lease"]["default"] == "30s"

@@ -4,7 +4,7 @@ import sys
 from tests.cli.conftest import Waystation
 from waystation import __version__
 
-HEAVY = ("pydantic", "redis", "rich", "yaml", "prometheus_client")
+HEAVY = ("redis", "rich", "yaml", "prometheus_client")
 
 
 def test_the_version_is_told(waystation: Waystation) -> None:

@@ -15,7 +15,7 @@ from tests.files.literal.schema import SETTINGS, literal_log
 from tests.files.literal.systems import WORKER, Literal, Ours, System, blocked_while
 from waystation.core.breaker import BreakerOptions
 from waystation.core.clock import HandClock
-from waystation.core.settings.table import table
+from waystation.core.settings.section import rows
 from waystation.core.telemetry import logs
 from waystation.core.telemetry.metrics import Metrics
 from waystation.files.fetch.plan import Gates
@@ -160,7 +160,7 @@ def test_one_queue_in_trouble_does_not_stop_the_other(
     assert (breaker.allows(0), breaker.allows(1)) == (True, False)
 
 
-OURS = frozenset(setting.name for setting in table(FilesSettings))
+OURS = frozenset(setting.name for setting in rows(FilesSettings))
 
 
 @pytest.mark.parametrize("known", both(SETTINGS, OURS))

@@ -10,12 +10,11 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import SecretStr
 
 from waystation.core.app import compose
 from waystation.core.app.settings import TelemetrySettings
 from waystation.core.errors import InvalidOption, InvalidSetting
-from waystation.core.settings.table import table
+from waystation.core.settings.section import rows
 from waystation.files.commands import wiring as composed
 from waystation.files.handlers import Handlers
 from waystation.files.options import Layout
@@ -89,7 +88,7 @@ def test_every_key_of_the_schema_is_read(file: Path) -> None:
             else:
                 yield (*above, name)
 
-    declared = {setting.key for setting in table(FilesSettings)}
+    declared = {setting.key for setting in rows(FilesSettings)}
     assert [key for key in leaves(written) if key not in declared] == []
     assert (found.redis.read_timeout, found.worker.heartbeat_ttl) == (0.5, 60)
     assert found.worker.backoff.base == 0.25
@@ -112,7 +111,7 @@ def test_every_key_of_the_schema_is_read(file: Path) -> None:
         ("WORKER_COUNT", "7", "worker.count", 7),
         ("WORKER__COUNT", "7", "worker.count", 7),
         ("REDIS_ADDR", "db:1", "redis.addr", "db:1"),
-        ("REDIS_PASSWORD", "x", "redis.password", SecretStr("x")),
+        ("REDIS_PASSWORD", "x", "redis.password", "x"),
         ("WORKER_BACKOFF_BASE", "2s", "worker.backoff.base", 2),
         ("CIRCUIT_BREAKER_FAILURE_THRESHOLD", "0.9", "circuit_breaker.failure_threshold", 0.9),
         ("PRODUCER_INCLUDE_GLOBS", "**/*.pdf, a/*", "producer.include_globs", ("**/*.pdf", "a/*")),
@@ -141,22 +140,24 @@ def test_a_missing_file_means_the_defaults(file: Path) -> None:
     [
         ("worker: {count: 0}", "worker.count (FILE:1) wants at least 1, got '0'"),
         ("worker: {priorities: []}", "worker.priorities (FILE:1) wants at least 1 of them"),
-        ("worker: {priorities: [x]}", ": missing entry for priority 'x'"),
+        ("worker: {priorities: [x]}", "must have an entry for priority 'x'"),
         ("worker:\n  heartbeat_ttl: 4s",
          "worker.heartbeat_ttl (FILE:2) wants a duration of at least 5s, got '4s'"),
         ("worker: {heartbeat_ttl: 10s, brpoplpush_timeout: 6s}",
-         "worker.brpoplpush_timeout (FILE:1) wants at most half of worker.heartbeat_ttl"),
+         "worker.brpoplpush_timeout (FILE:1) must be at most half of worker.heartbeat_ttl"),
         ("producer: {rate_limit_per_sec: -1}",
          "producer.rate_limit_per_sec (FILE:1) wants at least 0, got '-1'"),
-        ("producer: {default_priority: urgent}", "default_priority wants one of high, low"),
-        ("producer: {include_globs: ['']}", "producer.include_globs (FILE:1) wants patterns"),
-        ("worker: {heartbeat_key_pattern: fixed}", "wants a key with %s once"),
-        ("worker: {weights: [8]}", "worker.weights (FILE:1) wants a weight for each of high, low"),
-        ("redis: {addr: nowhere}", "redis.addr (FILE:1) wants host:port"),
-        ("redis: {addr: 'redis://db:6379'}", "redis.addr (FILE:1) wants host:port"),
-        ("observability: {log_level: loud}", "observability.log_level (FILE:1) wants 'debug'"),
+        ("producer: {default_priority: urgent}",
+         "producer.default_priority (FILE:1) must be one of high, low"),
+        ("producer: {include_globs: ['']}", "producer.include_globs (FILE:1) must be patterns"),
+        ("worker: {heartbeat_key_pattern: fixed}", "must be a key with %s once"),
+        ("worker: {weights: [8]}", "worker.weights (FILE:1) must have one for each of high, low"),
+        ("redis: {addr: nowhere}", "redis.addr (FILE:1) must be host:port"),
+        ("redis: {addr: 'redis://db:6379'}", "redis.addr (FILE:1) must be host:port"),
+        ("observability: {log_level: loud}",
+         "observability.log_level (FILE:1) must be one of debug"),
         ("observability: {tracing: {endpoint: 'collector:4317'}}",
-         "observability.tracing.endpoint (FILE:1) wants an address such as http://"),
+         "observability.tracing.endpoint (FILE:1) must be an address such as http://"),
         ("circuit_breaker: {failure_threshold: 0}", "wants more than 0"),
         ("worker: {cuont: 1}",
          "worker.cuont (FILE:1) is not a setting; did you mean worker.count?"),
@@ -219,7 +220,7 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
     max_leaves=6,
 )
-names = sorted({part for setting in table(FilesSettings) for part in setting.key})
+names = sorted({part for setting in rows(FilesSettings) for part in setting.key})
 
 
 @settings(max_examples=60, deadline=None)

@@ -13,7 +13,6 @@ from waystation import bullmq, files, routing
 from waystation.bullmq.flows import FlowNode, FlowProducer
 from waystation.core.errors import InvalidOption, InvalidSetting, NotReplicated, WrongType
 from waystation.core.store import embedded
-from waystation.core.store.client import DURABILITY
 from waystation.core.store.connection import Store, StoreOptions, connect
 from waystation.core.store.connection.address import parse
 from waystation.core.store.connection.durable import Durability
@@ -169,12 +168,12 @@ def test_a_cluster_cannot_be_asked_for_a_replica() -> None:
 async def test_the_environment_asks_for_a_replica(
     primary: Ephemeral, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(DURABILITY, "replica")
+    monkeypatch.setenv("WAYSTATION_STORE__DURABILITY", "replica")
     async with bullmq.Queue("mail", primary.url) as queue:
         with pytest.raises(NotReplicated):
             await queue.add("send")
-    monkeypatch.setenv(DURABILITY, "paper")
-    with pytest.raises(InvalidSetting, match="must be primary or replica, got 'paper'"):
+    monkeypatch.setenv("WAYSTATION_STORE__DURABILITY", "paper")
+    with pytest.raises(InvalidSetting, match="wants 'primary' or 'replica', got 'paper'"):
         async with bullmq.Queue("mail", primary.url):
             pass
 

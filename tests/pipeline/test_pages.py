@@ -11,9 +11,9 @@ from redis import Redis
 
 from tests.support.project import ROOT, tracked
 from waystation.cli.sections import SECTIONS
-from waystation.core.settings.load import model
+from waystation.core.settings.load import together
+from waystation.core.settings.section import rows
 from waystation.core.settings.sources import variable_of
-from waystation.core.settings.table import table
 from waystation.pipeline.sources.store import URL_VARIABLE
 from waystation.pipeline.spark.session import register, share_url
 
@@ -65,7 +65,7 @@ def test_the_pages_name_the_spark_that_is_installed() -> None:
 
 
 def test_every_variable_that_a_page_names_is_read() -> None:
-    known = {variable_of(setting.key) for setting in table(model(SECTIONS))}
+    known = {variable_of(setting.key) for setting in rows(together(SECTIONS))}
     slips = {variable.replace("__", "_") for variable in known}
     named = {
         (page.name, name)

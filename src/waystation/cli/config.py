@@ -8,7 +8,8 @@ import typer
 
 from waystation.cli.sections import SECTIONS
 from waystation.core.app.loading import loaded
-from waystation.core.settings.load import model
+from waystation.core.settings.load import together
+from waystation.core.settings.schema import schema as json_schema
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
@@ -37,4 +38,4 @@ def show(
 @app.command()
 def schema() -> None:
     """Print the JSON schema of a settings file, for editors."""
-    typer.echo(json.dumps(model(SECTIONS).model_json_schema(mode="serialization"), indent=2))
+    typer.echo(json.dumps(json_schema(together(SECTIONS)), indent=2))

@@ -2,7 +2,7 @@
 
 import re
 from datetime import timedelta
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import durationpy
 
@@ -10,6 +10,9 @@ from waystation.core.errors import InvalidOption
 
 Duration: TypeAlias = timedelta | float
 """A `timedelta`, or a number of seconds."""
+SECONDS = "seconds"
+Seconds: TypeAlias = Annotated[float, SECONDS]
+"""A number of seconds that a settings file writes as `30s`."""
 
 # Checked before durationpy reads it, which skips over what it does not know ("1h, 2m") and
 # takes "mm" for a month.

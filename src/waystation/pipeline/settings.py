@@ -1,13 +1,14 @@
 """The settings of the pipeline."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import Field
+import msgspec
 
 from waystation.core.settings.section import Section
 
 
-class PipelineSettings(Section):
+class PipelineSettings(Section, frozen=True, kw_only=True):
     """Where history is kept and who computes it."""
 
     history: Path = Path(".waystation/history")
@@ -16,5 +17,5 @@ class PipelineSettings(Section):
     """The Spark master to run on."""
     driver_memory: str = ""
     """Heap of Spark's driver, such as `4g`; else what `spark-defaults.conf` says, else `1g`."""
-    spark: dict[str, str] = Field(default_factory=dict)
+    spark: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     """Any of Spark's own settings, such as `{spark.executor.memory: 4g}`."""

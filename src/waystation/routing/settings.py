@@ -1,66 +1,67 @@
-"""The settings of the routing line."""
+"""The settings of routing."""
 
 from typing import Annotated
 
-from pydantic import Field, field_validator
+import msgspec
 
+from waystation.core.durations import Seconds
 from waystation.core.errors import InvalidOption
-from waystation.core.settings.section import Duration, Section, wanted
+from waystation.core.runtime.worker import WorkerOptions
+from waystation.core.settings.section import Inherits, Section
+from waystation.routing.redis.keys import RoutingKeys, checked_server_id
+
+Interval = Annotated[Seconds, msgspec.Meta(ge=0.01)]
 
 
-class SchedulerSettings(Section):
-    """The upkeep, done by one process at a time."""
+class SchedulerSettings(Section, frozen=True, kw_only=True):
+    """The maintenance of the queue, done by one process at a time, the leader."""
 
     enabled: bool = True
-    """Whether workers stand for election, too; off where `waystation routing scheduler` runs."""
-    tick: Annotated[float, Duration(at_least="10ms")] = 1.0
-    """How often delayed jobs and schedules are looked at."""
-    recover: Annotated[float, Duration(at_least="10ms")] = 5.0
-    """How often jobs are taken back from workers that fell silent."""
-    mend: Annotated[float, Duration(at_least="10ms")] = 30.0
-    """How often counts, index and registry are put right."""
-    term: Annotated[float, Duration(at_least="1s")] = 30.0
-    """How long a leader that is not heard of again keeps the lead."""
-    max_stalls: Annotated[int, Field(ge=0)] = 3
-    """How many workers may fall silent over one job before it is given up."""
-    forget_workers: Annotated[float, Duration(at_least="30s")] = 300.0
-    """How long a silent worker stays in the registry."""
+    """Whether workers can become leader; off where `waystation routing scheduler` runs."""
+    tick: Interval = 1.0
+    """How often delayed jobs and schedules are checked."""
+    recover: Interval = 5.0
+    """How often jobs are taken back from workers without a heartbeat."""
+    mend: Interval = 30.0
+    """How often counts, index and registry are repaired."""
+    term: Annotated[Seconds, msgspec.Meta(ge=1)] = 30.0
+    """How long a leader without a heartbeat stays leader."""
+    max_stalls: Annotated[int, msgspec.Meta(ge=0)] = 3
+    """How often a job may lose its worker before it is a dead letter."""
+    forget_workers: Annotated[Seconds, msgspec.Meta(ge=30)] = 300.0
+    """How long a worker without a heartbeat stays in the registry."""
 
 
-class RoutingSettings(Section):
+class RoutingSettings(Section, frozen=True, kw_only=True):
     """Jobs that ask for a kind of worker."""
 
     namespace: str = "bridge"
-    """What every key starts with; braces make it a hash tag, as a cluster needs it."""
+    """The prefix of every key; braces make it a hash tag, as a cluster needs it."""
     server_id: str | None = None
-    """The name of this worker; without one, its host, process and a few random letters."""
+    """The name of this worker; default: its host, process and a few random letters."""
     stack: str = "python"
-    """What this worker's handlers are written in, or run on."""
+    """The language or runtime of this worker's handlers."""
     region: str = ""
-    """Where this worker is."""
+    """Where this worker runs."""
     capabilities: tuple[str, ...] = ()
     """What this worker can do, such as gpu, video:*."""
+    worker: Annotated[WorkerOptions, Inherits("worker")] = WorkerOptions()
+    """How this worker works; what it leaves open comes from the section worker."""
     scheduler: SchedulerSettings = SchedulerSettings()
 
-    @field_validator("server_id")
-    @classmethod
-    def _can_be_registered(cls, server_id: str | None) -> str | None:
-        from waystation.routing.redis.keys import checked_server_id
-
+    def __post_init__(self) -> None:
+        if self.server_id is not None:
+            try:
+                checked_server_id(self.server_id)
+            except InvalidOption:
+                raise InvalidOption(
+                    "server_id must be a name without spaces, colons and quotes, "
+                    f"other than active and heartbeat, got {self.server_id!r}"
+                ) from None
         try:
-            return checked_server_id(server_id) if server_id is not None else None
+            RoutingKeys(self.namespace)
         except InvalidOption:
-            raise wanted(
-                "a name without spaces, colons and quotes, other than active and heartbeat"
+            raise InvalidOption(
+                "namespace must be a name without colons, and braces around one part at most, "
+                f"got {self.namespace!r}"
             ) from None
-
-    @field_validator("namespace")
-    @classmethod
-    def _can_start_keys(cls, namespace: str) -> str:
-        from waystation.routing.redis.keys import RoutingKeys
-
-        try:
-            RoutingKeys(namespace)
-        except InvalidOption:
-            raise wanted("a name without colons, and braces around one part at most") from None
-        return namespace

@@ -35,7 +35,7 @@ async def doors(
     rooms = Rooms(store)
     file = KeyFile(settings.keys_file)
     given = settings.keys
-    keys = file.read() if given is None else Keyring.from_json(given.get_secret_value())
+    keys = file.read() if given is None else Keyring.from_json(given)
     desk = Desk(rooms, keys, desk_options(settings), metrics=numbers)
     oidc = oidc_options(settings.oidc)
     courier = courier_of(desk)
@@ -102,7 +102,7 @@ def _client_secret(settings: OidcSettings) -> str:
         raise InvalidSetting(
             f"room.oidc.client_secret_file wants a file that can be read, got {file} ({error})"
         ) from error
-    secret = secret or (given.get_secret_value() if given else "")
+    secret = secret or (given or "")
     if not secret:
         raise InvalidSetting("room.oidc wants a secret, got an empty one")
     return secret

@@ -1,24 +1,26 @@
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import pytest
-from pydantic import Field, ValidationError
 
 from waystation.cli.sections import SECTIONS
 from waystation.core.app.settings import StoreSettings, TelemetrySettings, WorkerSettings
+from waystation.core.durations import Seconds
 from waystation.core.errors import InvalidSetting
+from waystation.core.runtime.worker import WorkerOptions
 from waystation.core.settings.load import Settings, load
-from waystation.core.settings.section import Duration, Section
+from waystation.core.settings.section import Inherits, Section
 
 
-class Lane(Section):
+class Lane(Section, frozen=True, kw_only=True):
     """A section such as a line may add."""
 
-    queues: list[str] = Field(default=[])
-    weights: dict[str, int] = Field(default={})
+    queues: tuple[str, ...] = ()
+    weights: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
     prefix: str = "lane"
-    pause: Annotated[float, Duration()] = 1.0
+    pause: Seconds = 1.0
 
 
 @pytest.fixture
@@ -114,10 +116,10 @@ def test_a_section_left_empty_means_its_defaults(file: Path) -> None:
             "worker: {concurrency: many}",
             "worker.concurrency (FILE:1) wants a whole number, got 'many'",
         ),
-        ("worker: {concurrency: 0}", "worker.concurrency (FILE:1) wants at least 1, got '0'"),
+        ("worker: {concurrency: 0}", "worker.concurrency (FILE:1) must be at least 1, got 0"),
         (
             "telemetry: {tracing: {endpoint: collector}}",
-            "telemetry.tracing.endpoint (FILE:1) wants an address such as http://collector:4318, "
+            "telemetry.tracing.endpoint (FILE:1) must be an address such as http://collector:4318, "
             "got 'collector'",
         ),
         (
@@ -133,8 +135,8 @@ def test_a_section_left_empty_means_its_defaults(file: Path) -> None:
             "worker.lease (FILE:1) wants a duration such as 500ms, 30s or 1h30m, got '30'",
         ),
         (
-            "worker: {lease: 30ms}",
-            "worker.lease (FILE:1) wants a duration of at least 1s, got '30ms'",
+            "worker: {watchdog: 30ms}",
+            "worker.watchdog (FILE:1) wants a duration of at least 1s, got '30ms'",
         ),
         (
             "telemetry: {log_format: xml}",
@@ -146,12 +148,12 @@ def test_a_section_left_empty_means_its_defaults(file: Path) -> None:
         ),
         (
             "routing: {server_id: active}",
-            "routing.server_id (FILE:1) wants a name without spaces, colons and quotes, "
+            "routing.server_id (FILE:1) must be a name without spaces, colons and quotes, "
             "other than active and heartbeat, got 'active'",
         ),
         (
             "routing: {namespace: 'a:b'}",
-            "routing.namespace (FILE:1) wants a name without colons, "
+            "routing.namespace (FILE:1) must be a name without colons, "
             "and braces around one part at most, got 'a:b'",
         ),
         ("store: 5", "store (FILE:1) wants a section with keys of its own, got a single value"),
@@ -236,21 +238,64 @@ def test_a_complaint_never_repeats_a_password(file: Path, text: str) -> None:
     assert "hunter2" not in complaint(file, text)
 
 
+def lane(**variables: str) -> Lane:
+    environ = {f"WAYSTATION_LANE__{name.upper()}": text for name, text in variables.items()}
+    return load({"lane": Lane}, Path("nowhere.yaml"), environ=environ)[Lane]
+
+
 def test_a_variable_can_hold_a_list_or_a_mapping() -> None:
-    lane = Lane.model_validate({"queues": "high, low", "weights": "{high: 8, low: 2}"})
-    assert lane.queues == ["high", "low"]
-    assert lane.weights == {"high": 8, "low": 2}
-    assert Lane.model_validate({"queues": '["a", "b"]'}).queues == ["a", "b"]
+    found = lane(queues="high, low", weights="{high: 8, low: 2}")
+    assert found.queues == ("high", "low")
+    assert found.weights == {"high": 8, "low": 2}
+    assert lane(queues='["a", "b"]').queues == ("a", "b")
 
 
 def test_text_in_braces_stays_text_where_text_is_wanted() -> None:
-    assert Lane.model_validate({"prefix": "{bull}"}).prefix == "{bull}"
+    assert lane(prefix="{bull}").prefix == "{bull}"
 
 
 def test_a_list_that_cannot_be_read_is_refused() -> None:
-    with pytest.raises(ValidationError):
-        Lane.model_validate({"queues": "[a"})
+    with pytest.raises(InvalidSetting, match=r"lane.queues .* wants a list, got '\[a'"):
+        lane(queues="[a")
 
 
 def test_durations_may_be_zero_where_no_least_is_given() -> None:
-    assert Lane.model_validate({"pause": "0s"}).pause == 0.0
+    assert lane(pause="0s").pause == 0.0
+
+
+class Own(WorkerOptions, frozen=True, kw_only=True):
+    """The worker of one product."""
+
+    limit: int = 0
+    strategy: Callable[[int], int] | None = None
+
+
+class Product(Section, frozen=True, kw_only=True):
+    """A product whose workers start from the general ones."""
+
+    worker: Annotated[Own, Inherits("worker")] = Own(concurrency=4)
+
+
+def test_a_product_s_worker_takes_from_the_general_one_what_it_does_not_say(file: Path) -> None:
+    sections = {"worker": WorkerSettings, "product": Product}
+    file.write_text(
+        "worker: {concurrency: 8, grace: 5s}\nproduct:\n  worker: {grace: 1s, limit: 2}"
+    )
+    found = load(sections, file, environ={})
+    worker = found[Product].worker
+    assert (worker.concurrency, worker.grace, worker.limit) == (8, 1.0, 2)
+    assert found.origins["product", "worker", "concurrency"] == f"{file}:1"
+    assert load(sections, Path("nowhere.yaml"), environ={})[Product].worker.concurrency == 4
+
+
+def test_what_no_file_can_say_is_no_setting(file: Path) -> None:
+    file.write_text("product: {worker: {strategy: double}}")
+    with pytest.raises(InvalidSetting, match=r"product.worker.strategy .* is not a setting"):
+        load({"product": Product}, file, environ={})
+
+
+def test_the_check_of_an_option_names_the_setting_and_its_place(file: Path) -> None:
+    file.write_text("product:\n  worker:\n    calls: 0\n")
+    with pytest.raises(InvalidSetting) as caught:
+        load({"product": Product}, file, environ={})
+    assert str(caught.value) == f"product.worker.calls ({file}:3) must be at least 1, got 0"

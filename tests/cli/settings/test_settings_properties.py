@@ -11,11 +11,12 @@ from waystation.cli.sections import SECTIONS
 from waystation.core.app.settings import WorkerSettings
 from waystation.core.durations import format_duration
 from waystation.core.errors import InvalidSetting
-from waystation.core.settings.load import load, model
+from waystation.core.settings.load import load, together
+from waystation.core.settings.secrets import without_secrets
+from waystation.core.settings.section import rows
 from waystation.core.settings.sources import variable_of
-from waystation.core.settings.table import table, without_secrets
 
-KEYS = sorted({part for setting in table(model(SECTIONS)) for part in setting.key})
+KEYS = sorted({part for setting in rows(together(SECTIONS)) for part in setting.key})
 SCALARS = (
     st.none()
     | st.booleans()
@@ -38,7 +39,7 @@ NEAR_MISSES = st.fixed_dictionaries(
         for section in ("store", "worker", "telemetry", "pipeline")
     },
 )
-VARIABLES = st.sampled_from([variable_of(setting.key) for setting in table(model(SECTIONS))])
+VARIABLES = st.sampled_from([variable_of(setting.key) for setting in rows(together(SECTIONS))])
 VALUES = st.text(st.characters(exclude_characters="\0"))
 A_PASSWORD = st.text(min_size=1).map(lambda text: f"hunter2{text}hunter2")
 

@@ -6,6 +6,7 @@ from waystation.bullmq import Worker
 from waystation.bullmq.worker import JobHandler
 from waystation.core.app import compose
 from waystation.core.app.settings import StoreSettings, TelemetrySettings, WorkerSettings
+from waystation.core.durations import milliseconds
 from waystation.core.runtime.metered import Metered
 from waystation.core.runtime.service import serve
 from waystation.core.settings.load import Settings
@@ -36,8 +37,8 @@ async def run(
             else concurrency,
             process=process,
             metrics_points=metrics_points,
-            lock_duration=round(settings[WorkerSettings].lease * 1000),
-            grace=round(settings[WorkerSettings].grace * 1000),
+            lock_duration=milliseconds(settings[WorkerSettings].lease),
+            grace=milliseconds(settings[WorkerSettings].grace),
             listener=Metered(telemetry.metrics, line="bullmq", queue=queue),
         )
         await serve([worker], watchdog_s=settings[WorkerSettings].watchdog)

@@ -9,12 +9,10 @@ from contextlib import asynccontextmanager, contextmanager
 import msgspec
 
 from waystation.core.app import extras
-from waystation.core.app.settings import StoreSettings, TelemetrySettings, WorkerSettings
-from waystation.core.app.tracing_settings import TracingSettings
+from waystation.core.app.settings import StoreSettings, TelemetrySettings, TracingSettings
 from waystation.core.errors import InvalidSetting
 from waystation.core.runtime.signals import calling_on_signals
-from waystation.core.runtime.worker import WorkerOptions
-from waystation.core.store.connection import Store, StoreOptions, connect
+from waystation.core.store.connection import Store, connect
 from waystation.core.store.reconnect import waiting
 from waystation.core.store.server import require_suitable
 from waystation.core.telemetry import endpoint, logs
@@ -79,8 +77,7 @@ async def suitable(open: Callable[[], Awaitable[Store]], *, wait_s: float) -> St
 
 async def reach(settings: StoreSettings) -> Store:
     """Open the store without asking whether it is suitable."""
-    url = settings.url.get_secret_value() if settings.url else None
-    return await connect(url, store_options(settings))
+    return await connect(settings.url, settings)
 
 
 def log_to_stderr(settings: TelemetrySettings) -> None:
@@ -114,24 +111,6 @@ async def telemetry(
     with _spans_sent(settings.tracing, names):
         async with _metrics_served(settings, metrics, ready, names):
             yield Telemetry(metrics, Traces())
-
-
-def store_options(settings: StoreSettings) -> StoreOptions:
-    """How patient the connections are."""
-    return StoreOptions(
-        connect_timeout=settings.connect_timeout,
-        call_timeout=settings.call_timeout,
-        max_connections=settings.max_connections,
-        durability=settings.durability,
-        replica_timeout=settings.replica_timeout,
-    )
-
-
-def worker_options(settings: WorkerSettings) -> WorkerOptions:
-    """How a worker works when nobody says otherwise."""
-    return WorkerOptions(
-        concurrency=settings.concurrency, lease=settings.lease, grace=settings.grace
-    )
 
 
 @contextmanager

@@ -1,69 +1,55 @@
-"""The settings of the store, of workers and of telemetry."""
+"""The sections that every product shares: the store, workers and telemetry."""
 
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr, field_validator
+import msgspec
 
-from waystation.core.app.tracing_settings import TracingSettings
-from waystation.core.errors import InvalidUrl
-from waystation.core.settings.section import Duration, Section, wanted
-from waystation.core.store.connection import address
-from waystation.core.store.connection.durable import Durability
+from waystation.core.durations import Seconds
+from waystation.core.errors import InvalidOption
+from waystation.core.runtime.worker import WorkerOptions
+from waystation.core.settings.section import Section
+from waystation.core.store.settings import StoreSettings
 
+__all__ = ["CORE", "StoreSettings", "TelemetrySettings", "TracingSettings", "WorkerSettings"]
 
-class StoreSettings(Section):
-    """Where everything is kept."""
-
-    url: SecretStr | None = None
-    """Address of a Redis, Valkey or Dragonfly server; without one, an embedded server is used."""
-    connect_timeout: Annotated[float, Duration(at_least="1ms")] = 5.0
-    """How long to wait for a connection."""
-    call_timeout: Annotated[float, Duration(at_least="1ms")] = 10.0
-    """How long to wait for an answer; calls that block on purpose have their own limit."""
-    wait: Annotated[float, Duration()] = 300.0
-    """How long a worker, a server or an exporter waits at its start for a store that is away."""
-    max_connections: Annotated[int, Field(ge=1)] = 50
-    """How many connections one process may open; callers beyond it wait."""
-    durability: Durability = Durability.PRIMARY
-    """Who must have what is added before it counts as added: the primary, or a replica, too."""
-    replica_timeout: Annotated[float, Duration(at_least="1ms")] = 1.0
-    """How long to wait for that replica."""
-
-    @field_validator("url")
-    @classmethod
-    def _can_be_read(cls, url: SecretStr | None) -> SecretStr | None:
-        try:
-            address.parse(url.get_secret_value() if url else "redis://host")
-        except InvalidUrl:
-            raise wanted(address.FORMS) from None
-        return url
+LogLevel = Literal["debug", "info", "warning", "error", "critical"]
+Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 
 
-class WorkerSettings(Section):
-    """How a worker works unless its line or the command says otherwise."""
+class WorkerSettings(WorkerOptions, frozen=True, kw_only=True):
+    """Defaults for the workers of every product; a product's own section comes first."""
 
-    concurrency: Annotated[int, Field(ge=1, le=10_000)] = 1
-    """How many pieces of work one worker holds at a time."""
-    lease: Annotated[float, Duration(at_least="1s")] = 30.0
-    """How long work belongs to a worker that is not heard of again."""
-    grace: Annotated[float, Duration()] = 30.0
-    """How long work may take to finish after a stop was asked for; the rest is handed back."""
-    watchdog: Annotated[float, Duration(at_least="1s")] = 60.0
-    """How long the event loop may stand still before the process ends itself."""
+    watchdog: Annotated[Seconds, msgspec.Meta(ge=1)] = 60.0
+    """How long the event loop may be blocked before the process ends itself."""
 
 
-class TelemetrySettings(Section):
-    """What can be seen from outside."""
+class TracingSettings(Section, frozen=True, kw_only=True):
+    """Spans for every job, sent by OpenTelemetry."""
 
-    log_level: Literal["debug", "info", "warning", "error", "critical"] = "info"
-    """The least important message that is still written."""
+    enabled: bool = False
+    """Whether spans are recorded and sent."""
+    endpoint: str = "http://127.0.0.1:4318"
+    """Address of the collector (OTLP over HTTP)."""
+
+    def __post_init__(self) -> None:
+        if not self.endpoint.startswith(("http://", "https://")):
+            raise InvalidOption(
+                f"endpoint must be an address such as http://collector:4318, got {self.endpoint!r}"
+            )
+
+
+class TelemetrySettings(Section, frozen=True, kw_only=True):
+    """Logs, metrics and traces."""
+
+    log_level: LogLevel = "info"
+    """Messages below this level are not written."""
     log_format: Literal["auto", "json", "console"] = "auto"
     """JSON lines, lines for people, or whichever suits where they go."""
     redact: Literal["off", "ours", "all"] = "off"
-    """Whose lines are written without what errors and arguments say: only ours, or all."""
+    """Write log lines without the texts of errors and arguments: only our own lines, or all."""
     metrics_host: str = "127.0.0.1"
     """The interface that the metrics are served on."""
-    metrics_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
+    metrics_port: Port | None = None
     """The port that Prometheus reads; 0 takes a free one, and without one nothing is served."""
     tracing: TracingSettings = TracingSettings()
 

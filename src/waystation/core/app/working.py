@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeAlias, cast
 
+import msgspec
 import typer
 
 from waystation.core.app.modules import import_module
@@ -26,7 +27,7 @@ def waiting(settings: Settings, wait: str | None) -> Settings:
     """The settings, with what the option `--wait` says."""
     if wait is None:
         return settings
-    store = settings[StoreSettings].model_copy(update={"wait": parse_duration(wait)})
+    store = msgspec.structs.replace(settings[StoreSettings], wait=parse_duration(wait))
     return settings.replaced(store)
 
 

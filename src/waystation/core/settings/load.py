@@ -1,19 +1,20 @@
 """The loader of the settings: a file and the environment become checked sections.
 
 The environment wins over the file. The loader knows no section: it is given those that may be set.
+Commands and a program's own code use the same loader, so both find the same store.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import msgspec
-from pydantic import ValidationError, create_model
 
 from waystation.core.errors import InvalidSetting
 from waystation.core.settings.complaints import complaint
-from waystation.core.settings.section import Section
+from waystation.core.settings.section import Inherits, Row, Section, rows, settings
 from waystation.core.settings.sources import (
     PREFIX,
     Entry,
@@ -23,11 +24,14 @@ from waystation.core.settings.sources import (
     read_file,
     variable_of,
 )
-from waystation.core.settings.store import FILE, file_of
-from waystation.core.settings.table import Setting, table
+from waystation.core.settings.values import Problem, build
 
 S = TypeVar("S", bound=Section)
 
+Sections = Mapping[str, type[Section]]
+
+FILE = "waystation.yaml"
+FILE_VARIABLE = PREFIX + "CONFIG"
 DEFAULT = "default"
 
 
@@ -48,64 +52,116 @@ class Settings(msgspec.Struct, frozen=True):
     """The file that was asked for and does not exist, so that the defaults count."""
 
     def __getitem__(self, kind: type[S]) -> S:
-        for name in type(self.top).model_fields:
-            section = getattr(self.top, name)
-            if type(section) is kind:
-                return section
-        raise KeyError(kind)
+        return next(each for each in self._sections() if type(each) is kind)
 
     def replaced(self, section: Section) -> Self:
         """The same settings with another section of that type."""
         name = next(
             name
-            for name, each in type(self.top).model_fields.items()
-            if each.annotation is type(section)
+            for name in self.top.__struct_fields__
+            if type(getattr(self.top, name)) is type(section)
         )
-        return msgspec.structs.replace(self, top=self.top.model_copy(update={name: section}))
+        return msgspec.structs.replace(
+            self, top=msgspec.structs.replace(self.top, **{name: section})
+        )
+
+    def named(self, *key: str) -> str:
+        """A setting as an error names it: with the place where it was written."""
+        origin = self.origins.get(key)
+        return f"{'.'.join(key)} ({origin})" if origin else ".".join(key)
 
     def shown(self) -> Iterator[Shown]:
         """Every setting with its value, as it may be printed, and where that was written."""
-        for setting in table(type(self.top)):
-            value = setting.shown_in(self.top)
-            yield Shown(setting.name, value, self.origins.get(setting.key, DEFAULT))
+        for row in rows(type(self.top)):
+            yield Shown(row.name, row.shown_in(self.top), self.origins.get(row.key, DEFAULT))
+
+    def _sections(self) -> Iterator[Any]:
+        return (getattr(self.top, name) for name in self.top.__struct_fields__)
 
 
 def load(
-    sections: Mapping[str, type[Section]],
+    sections: Sections,
     file: Path | None = None,
     *,
     environ: Mapping[str, str] = os.environ,
+    others: bool = False,
 ) -> Settings:
-    """Read the settings, or raise an error that says in one line what is wrong with them."""
-    top = model(sections)
-    _refuse_single_underscores(table(top), environ)
+    """Read the settings, or raise an error that says in one line what is wrong with them.
+
+    `others` leaves alone what sections say that were not asked for.
+    """
+    top = together(sections)
     named = file or file_of(environ)
     written = read_file(named or Path(FILE))
     entries = [*(written or []), *read_environment(environ)]
+    if others:
+        entries = [each for each in entries if _is_meant(each.key[0], sections)]
+    found = checked(top, entries, environ)
+    return msgspec.structs.replace(found, missing=named if written is None else None)
+
+
+def checked(
+    top: type[Section], entries: Sequence[Entry], environ: Mapping[str, str] | None = None
+) -> Settings:
+    """The settings that these entries make, the later ones first of all."""
+    _refuse_single_underscores(rows(top), environ or {})
+    entries = [*_inherited(top, entries), *entries]
     origins = {entry.key: entry.origin for entry in entries}
-    try:
-        settings = top.model_validate(tree(entries))
-    except ValidationError as error:
-        raise complaint(error, origins, top) from None
-    return Settings(settings, origins, missing=named if written is None else None)
+    problems: list[Problem] = []
+    found = build(top, _tree(entries), (), problems)
+    if problems:
+        # A section that inherits has the problems of its source once more.
+        once = {each.about: each for each in reversed(problems)}
+        raise complaint(list(once.values())[::-1], origins, top)
+    return Settings(found, origins)
 
 
-def model(sections: Mapping[str, type[Section]]) -> type[Section]:
-    """One model of all sections."""
-    fields: dict[str, Any] = {name: (kind, kind()) for name, kind in sections.items()}
-    return create_model("Settings", __base__=Section, **fields)
+def together(sections: Sections) -> type[Section]:
+    """One struct of all sections."""
+    fields = [(name, kind, kind()) for name, kind in sections.items()]
+    return msgspec.defstruct("Settings", fields, frozen=True, kw_only=True)
 
 
-def _refuse_single_underscores(settings: Iterable[Setting], environ: Mapping[str, str]) -> None:
+def file_of(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """The settings file that the environment names, if it names one."""
+    return Path(name) if (name := environ.get(FILE_VARIABLE)) else None
+
+
+def _is_meant(name: str, sections: Sections) -> bool:
+    # A slip in the name of a section must not hide it.
+    return name in sections or bool(get_close_matches(name, sections, cutoff=0.75))
+
+
+def _inherited(top: type[Section], entries: Iterable[Entry]) -> Iterator[Entry]:
+    entries = list(entries)
+    for key, section, source in _inheriting(top, ()):
+        names = {each.name for each in settings(section)}
+        for entry in entries:
+            above, *rest = entry.key
+            if above == source and rest and rest[0] in names:
+                yield Entry((*key, *rest), entry.value, entry.origin)
+
+
+def _inheriting(section: type[Section], above: Key) -> Iterator[tuple[Key, type[Section], str]]:
+    for each in settings(section):
+        if each.section is None:
+            continue
+        key = (*above, each.name)
+        for mark in each.marks:
+            if isinstance(mark, Inherits):
+                yield key, each.section, mark.section
+        yield from _inheriting(each.section, key)
+
+
+def _refuse_single_underscores(rows: Iterable[Row], environ: Mapping[str, str]) -> None:
     # Other names are left alone: Kubernetes sets WAYSTATION_PORT and the like on its own.
-    for setting in settings:
-        meant = variable_of(setting.key)
-        if (slip := PREFIX + "_".join(setting.key).upper()) in environ:
+    for row in rows:
+        meant = variable_of(row.key)
+        if (slip := PREFIX + "_".join(row.key).upper()) in environ:
             raise InvalidSetting(f"{slip} is not a setting; did you mean {meant}?")
 
 
-def tree(entries: Iterable[Entry]) -> dict[str, Value]:
-    """Put what was written into the shape that the model reads."""
+def _tree(entries: Iterable[Entry]) -> dict[str, Value]:
     top: dict[str, Value] = {}
     for entry in entries:
         *above, name = entry.key
@@ -115,7 +171,9 @@ def tree(entries: Iterable[Entry]) -> dict[str, Value]:
                 branch[part] = {}
             branch = branch[part]
             if not isinstance(branch, dict):
-                break  # the model says what is wrong with it
+                break  # the section says what is wrong with it
         else:
-            branch[name] = dict(entry.value) if isinstance(entry.value, dict) else entry.value
+            is_section = isinstance(entry.value, dict)
+            if not (is_section and isinstance(branch.get(name), dict)):
+                branch[name] = {} if is_section else entry.value
     return top

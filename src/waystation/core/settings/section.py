@@ -1,80 +1,195 @@
-"""What every section of the settings is made of."""
+"""Sections of the settings: frozen structs whose fields are the settings.
 
-from typing import Any, get_origin
+A setting is declared once, as a field: its name, its type, its default and, under it, its sentence.
+An option struct of the library is a section as it stands; what a file cannot say, such as a
+function, is no setting. Numbers are bounded by `msgspec.Meta`; a section that needs another check
+has a `__post_init__` that raises `InvalidOption`, whose message begins with the field's name.
+"""
+
+import ast
+import inspect
+import textwrap
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from enum import Enum
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
 
 import msgspec
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    GetCoreSchemaHandler,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from waystation.core.durations import format_duration, parse_duration
-from waystation.core.errors import InvalidOption, InvalidSetting
-from waystation.core.settings.sources import read_text
+from waystation.core.durations import SECONDS, format_duration, seconds
+from waystation.core.settings.secrets import Secret, without_secrets
+from waystation.core.settings.sources import Key
+
+Section: TypeAlias = msgspec.Struct
+
+UNSET = "-"
+
+_SCALARS = (bool, int, float, str, Path)
+_TOGETHER = (list, tuple, dict, Sequence, Mapping, Union, types.UnionType)
 
 
-class Section(BaseModel):
-    """Settings that belong together; a key that is not declared is refused."""
+class Inherits(msgspec.Struct, frozen=True):
+    """Marks a section in which whatever another one sets counts, too, unless it sets it itself."""
 
-    model_config = ConfigDict(
-        allow_inf_nan=False, extra="forbid", frozen=True, use_attribute_docstrings=True
-    )
+    section: str
 
-    @model_validator(mode="before")
-    @classmethod
-    def _empty_means_defaults(cls, value: Any) -> Any:
-        return {} if value is None else value
 
-    @field_validator("*", mode="before")
-    @classmethod
-    def _collections_from_text(cls, value: Any, info: ValidationInfo) -> Any:
-        # An environment variable has no other way to say `a, b` or `{a: 1}`.
-        kind = get_origin(cls.model_fields[info.field_name or ""].annotation)
-        if not isinstance(value, str) or kind not in (list, tuple, dict):
-            return value
-        text = value.strip()
-        bare = kind is not dict and not text.startswith("[")
+class Setting(msgspec.Struct, frozen=True):
+    """One setting, or one section inside another."""
+
+    name: str
+    """As it is written."""
+    field: str
+    """As the struct calls it."""
+    kind: Any
+    """Its type, without `None` and without its marks."""
+    default: Any
+    optional: bool = False
+    marks: tuple[Any, ...] = ()
+    """What `Annotated` says about it."""
+
+    @property
+    def section(self) -> type[Section] | None:
+        """The struct, if this is a section."""
+        return self.kind if is_struct(self.kind) else None
+
+    @property
+    def secret(self) -> bool:
+        """Whether its value must not be printed."""
+        return self.kind is Secret
+
+    def text(self, value: Any) -> str:
+        """A value of this setting as it may be printed."""
+        if value is None:
+            return UNSET
+        if self.secret:
+            return without_secrets(value)
+        plain = self.plain(value)
+        if not isinstance(plain, str):
+            return msgspec.json.encode(plain).decode()
+        return without_secrets(plain) if "://" in plain else plain
+
+    def plain(self, value: Any) -> Any:
+        """A value of this setting as a file would have it."""
+        if value is None:
+            return None
+        if is_duration(self.kind, self.marks):
+            return format_duration(seconds(value))
+        return msgspec.to_builtins(value, enc_hook=str)
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One setting with its whole key."""
+
+    key: Key
+    setting: Setting
+
+    @property
+    def name(self) -> str:
+        """The key as people write it, `worker.lease`."""
+        return ".".join(self.key)
+
+    def shown_in(self, section: Section) -> str:
+        """Its value as it may be printed."""
+        value: Any = section
+        for part in self.key:
+            value = getattr(value, _fields(type(value))[part].field)
+        return self.setting.text(value)
+
+
+def rows(section: type[Section], above: Key = ()) -> Iterator[Row]:
+    """All settings of a section and of the sections in it, in the order of their declaration."""
+    for setting in settings(section):
+        key = (*above, setting.name)
+        if setting.section:
+            yield from rows(setting.section, key)
+        else:
+            yield Row(key, setting)
+
+
+def section_at(top: type[Section], key: Key) -> type[Section] | None:
+    """The section with this key; None when there is none."""
+    section: type[Section] | None = top
+    for name in key:
+        found = _fields(section).get(name) if section else None
+        section = found.section if found else None
+    return section
+
+
+def settings(section: type[Section]) -> Sequence[Setting]:
+    """The settings of a section; fields that no file can set are left out."""
+    return list(_fields(section).values())
+
+
+def sentences(section: type[Section]) -> Mapping[str, str]:
+    """The sentence under each field, by the field's name."""
+    found: dict[str, str] = {}
+    for kind in reversed(section.__mro__):
+        if not is_struct(kind) or kind is msgspec.Struct or kind.__module__ == "builtins":
+            continue
         try:
-            return read_text(f"[{text}]" if bare else text)
-        except InvalidSetting:
-            # What YAML cannot read, such as `**/*.pdf, *.txt`, is still a list to a person.
-            return [part.strip() for part in text.split(",")] if bare else value
+            source = textwrap.dedent(inspect.getsource(kind))
+        except (OSError, TypeError):
+            continue
+        body = ast.parse(source).body[0]
+        statements = body.body if isinstance(body, ast.ClassDef) else []
+        for field, text in pairwise(statements):
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+                match text:
+                    case ast.Expr(value=ast.Constant(value=str(sentence))):
+                        found[field.target.id] = inspect.cleandoc(sentence)
+                    case _:
+                        found.setdefault(field.target.id, "")
+    return found
 
 
-class Duration(msgspec.Struct, frozen=True):
-    """Marks seconds that people write as `500ms`, `30s` or `1h30m`."""
-
-    at_least: str = "0s"
-
-    def __get_pydantic_core_schema__(
-        self, source: type[Any], handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(
-            self._seconds,
-            handler(source),
-            serialization=core_schema.plain_serializer_function_ser_schema(format_duration),
-        )
-
-    def __get_pydantic_json_schema__(self, *_: object) -> dict[str, Any]:
-        return {"type": "string", "examples": ["500ms", "30s", "1h30m"]}
-
-    def _seconds(self, value: Any) -> Any:
-        if isinstance(value, int | float):
-            return value
-        try:
-            seconds = parse_duration(value if isinstance(value, str) else "")
-        except InvalidOption:
-            raise wanted("a duration such as 500ms, 30s or 1h30m") from None
-        if seconds < parse_duration(self.at_least):
-            raise wanted(f"a duration of at least {self.at_least}")
-        return seconds
+def is_struct(kind: Any) -> bool:
+    """Whether this is a struct, so that it can be a section."""
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
-def wanted(what: str) -> PydanticCustomError:
-    """Say what a setting wants; what came instead is added when the complaint is written."""
-    return PydanticCustomError("wanted", "{what}", {"what": what})
+def is_duration(kind: Any, marks: Sequence[Any] = ()) -> bool:
+    """Whether values of this type are durations, `timedelta` or seconds."""
+    return SECONDS in marks or timedelta in get_args(kind)
+
+
+@cache
+def _fields(section: type[Section]) -> Mapping[str, Setting]:
+    found = (_setting(field) for field in msgspec.structs.fields(section))
+    return {each.name: each for each in found if _can_be_written(each.kind)}
+
+
+def _setting(field: msgspec.structs.FieldInfo) -> Setting:
+    kind, marks = unwrapped(field.type)
+    optional = False
+    if get_origin(kind) in (Union, types.UnionType) and type(None) in get_args(kind):
+        optional = True
+        parts = [part for part in get_args(kind) if part is not type(None)]
+        kind, more = unwrapped(parts[0]) if len(parts) == 1 else (Union[tuple(parts)], ())  # noqa: UP007
+        marks += more
+    default = field.default
+    if default is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT:
+        default = field.default_factory()
+    return Setting(field.encode_name, field.name, kind, default, optional, marks)
+
+
+def unwrapped(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A type without what `Annotated` says about it, and that."""
+    if get_origin(kind) is Annotated:
+        bare, *marks = get_args(kind)
+        return bare, tuple(marks)
+    return kind, ()
+
+
+def _can_be_written(kind: Any) -> bool:
+    kind, _ = unwrapped(kind)
+    if is_struct(kind) or is_duration(kind) or get_origin(kind) is Literal:
+        return True
+    if isinstance(kind, type) and get_origin(kind) is None:
+        return issubclass(kind, (*_SCALARS, Enum))
+    inner = [each for each in get_args(kind) if each is not ...]
+    return get_origin(kind) in _TOGETHER and all(map(_can_be_written, inner))

@@ -3,16 +3,10 @@
 import asyncio
 from typing import Any, Self
 
-from waystation.core.errors import InvalidOption, InvalidSetting, StoreUnreachable
-from waystation.core.settings.store import written
+from waystation.core.errors import InvalidOption, StoreUnreachable
 from waystation.core.shared import Shared
 from waystation.core.store.connection import Store, StoreOptions, connect
-from waystation.core.store.connection.durable import Durability
-
-CONFIGURED = "WAYSTATION_STORE__URL"
-"""The variable that names the store; it wins over the settings file."""
-DURABILITY = "WAYSTATION_STORE__DURABILITY"
-"""Where to look who must have what is added."""
+from waystation.core.store.settings import store_settings
 
 
 async def open_store(url: str | None = None, options: StoreOptions | None = None) -> Store:
@@ -28,7 +22,10 @@ def place_of(
     url: str | None = None, options: StoreOptions | None = None
 ) -> tuple[str | None, StoreOptions]:
     """The URL and options that a store is reached by; no URL stands for this directory's own."""
-    return url or _configured_url(), options or _configured_options()
+    if url and options:
+        return url, options
+    configured = store_settings()
+    return url or configured.url, options or configured
 
 
 class StoreClient:
@@ -130,21 +127,6 @@ async def _reach(place: tuple[str | None, StoreOptions]) -> Store:
 
 stores = Shared(_reach, Store.close)
 """One store for each place, for those of a process who share what they did not open."""
-
-
-def _configured_url() -> str | None:
-    found = written("url")
-    return found[0] if found else None
-
-
-def _configured_options() -> StoreOptions:
-    found = written("durability")
-    if found is None:
-        return StoreOptions()
-    wanted, origin = found
-    if wanted not in list(Durability):
-        raise InvalidSetting(f"{origin} must be {' or '.join(Durability)}, got {wanted!r}")
-    return StoreOptions(durability=Durability(wanted))
 
 
 def _failed(opening: asyncio.Task[Any]) -> bool:

@@ -14,6 +14,7 @@ from waystation.core.app import working
 from waystation.core.app.loading import loaded
 from waystation.core.errors import InvalidOption, Malformed
 from waystation.core.settings.load import Settings
+from waystation.core.settings.schema import schema as json_schema
 from waystation.core.store.connection import Store
 from waystation.files.commands import roles
 from waystation.files.commands import wiring as composed
@@ -21,7 +22,7 @@ from waystation.files.commands.roles import counted
 from waystation.files.job import read, rfc3339
 from waystation.files.queue import DeadLetter, Queue
 from waystation.files.settings import FilesSettings
-from waystation.files.settings_file import LoadedFiles, load_files
+from waystation.files.settings_file import FilesFile, load_files
 
 T = TypeVar("T")
 
@@ -54,7 +55,7 @@ class Role(StrEnum):
 class Given(msgspec.Struct, frozen=True):
     """What the options before a verb say."""
 
-    files: LoadedFiles
+    files: FilesFile
     general: Settings
 
     @property
@@ -241,7 +242,7 @@ def config(
 ) -> None:
     """See the settings of the line."""
     if schema:
-        typer.echo(json.dumps(FilesSettings.model_json_schema(mode="serialization"), indent=2))
+        typer.echo(json.dumps(json_schema(FilesSettings), indent=2))
     if not show:
         if not schema:
             raise InvalidOption("config wants --show or --schema, got neither")

@@ -32,14 +32,14 @@ from waystation.files.options import Layout
 from waystation.files.producer import Producer, Tally
 from waystation.files.queue import Queue
 from waystation.files.settings import FilesSettings
-from waystation.files.settings_file import LoadedFiles
+from waystation.files.settings_file import FilesFile
 from waystation.files.worker import Worker
 
 _log = get_logger(__name__)
 
 
 async def run(
-    loaded: LoadedFiles,
+    loaded: FilesFile,
     general: Settings,
     *,
     produce: bool,

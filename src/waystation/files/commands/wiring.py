@@ -4,11 +4,12 @@ import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 from urllib.parse import quote
 
 from waystation.core.app import compose
 from waystation.core.app.modules import import_module
-from waystation.core.app.settings import StoreSettings, TelemetrySettings
+from waystation.core.app.settings import LogLevel, StoreSettings, TelemetrySettings
 from waystation.core.breaker import BreakerOptions
 from waystation.core.errors import BrokenModule, InvalidSetting, StoreUnreachable
 from waystation.core.settings.load import Settings
@@ -19,7 +20,7 @@ from waystation.files.handlers import registered
 from waystation.files.options import Layout, QueueOptions, ReaperOptions, WorkOptions
 from waystation.files.producer import ProducerOptions
 from waystation.files.settings import FilesSettings, RedisSettings
-from waystation.files.settings_file import LoadedFiles
+from waystation.files.settings_file import FilesFile
 from waystation.files.worker import FileWorkerOptions
 
 
@@ -51,7 +52,7 @@ async def _reached(settings: RedisSettings) -> Store:
 
 def url_of(settings: RedisSettings) -> str:
     """The address of the line's own server."""
-    password = settings.password.get_secret_value() if settings.password else ""
+    password = settings.password or ""
     who = f"{quote(settings.username, safe='')}:{quote(password, safe='')}@"
     return f"redis://{who if settings.username or password else ''}{settings.addr}/{settings.db}"
 
@@ -103,7 +104,7 @@ def producer_options(settings: FilesSettings) -> ProducerOptions:
     )
 
 
-def require_scan_dir(loaded: LoadedFiles) -> None:
+def require_scan_dir(loaded: FilesFile) -> None:
     """Refuse a directory that cannot be walked, before anything is touched."""
     directory = loaded.settings.producer.scan_dir
     if not Path(directory).is_dir():
@@ -149,7 +150,7 @@ def telemetry_settings(settings: FilesSettings, general: TelemetrySettings) -> T
     """What can be seen from outside, in the words of the rest of waystation."""
     seen = settings.observability
     return TelemetrySettings(
-        log_level=seen.log_level,
+        log_level=cast(LogLevel, seen.log_level),
         log_format=general.log_format,
         redact=general.redact,
         metrics_host=settings.metrics.host,
@@ -158,7 +159,7 @@ def telemetry_settings(settings: FilesSettings, general: TelemetrySettings) -> T
     )
 
 
-def telemetry_names(loaded: LoadedFiles) -> compose.TelemetryNames:
+def telemetry_names(loaded: FilesFile) -> compose.TelemetryNames:
     """What these settings are called in the line's own file."""
     port = ("observability", "metrics_port")
     return compose.TelemetryNames(
@@ -176,7 +177,7 @@ def named_queues(settings: FilesSettings) -> Sequence[str]:
     return settings.metrics.allowed_queues or own
 
 
-def import_handlers(loaded: LoadedFiles) -> None:
+def import_handlers(loaded: FilesFile) -> None:
     """Import the module whose functions run for the files, also from the working directory."""
     module = loaded.settings.worker.handlers
     setting = loaded.named("worker", "handlers")

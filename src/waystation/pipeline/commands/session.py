@@ -86,7 +86,7 @@ def _setting(text: str) -> tuple[str, str]:
 def store_url(settings: Settings) -> Generator[str]:
     """Where the store is: as it is set, or one of our own."""
     if (url := settings[StoreSettings].url) is not None:
-        yield url.get_secret_value()
+        yield url
         return
     with embedded.shared() as server:
         yield server.url

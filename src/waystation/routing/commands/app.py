@@ -279,8 +279,9 @@ def work(
         "stack": stack,
         "server_id": server_id,
     }
-    offered = given.settings[RoutingSettings].model_copy(
-        update={name: value for name, value in said.items() if value is not None}
+    offered = msgspec.structs.replace(
+        given.settings[RoutingSettings],
+        **{name: value for name, value in said.items() if value is not None},
     )
     compose.log_to_stderr(given.settings[TelemetrySettings])
     asyncio.run(

@@ -36,7 +36,7 @@ async def run(
 ) -> None:
     """Work until asked to stop."""
     named = _by_type(handlers, types)
-    options = compose.worker_options(settings[WorkerSettings])
+    options = offered.worker
     if concurrency is not None:
         options = msgspec.structs.replace(options, concurrency=concurrency)
     async with (

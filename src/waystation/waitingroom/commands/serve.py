@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+import msgspec
 import typer
 
 from waystation.core.app import compose
@@ -21,7 +22,9 @@ _log = get_logger(__name__)
 def serve(
     context: typer.Context,
     host: Annotated[str | None, typer.Option(help="The interface to listen on.")] = None,
-    port: Annotated[int | None, typer.Option(help="The port to listen on.", min=1)] = None,
+    port: Annotated[
+        int | None, typer.Option(help="The port to listen on.", min=1, max=65_535)
+    ] = None,
     room: Annotated[
         list[str] | None, typer.Option(help="A room that has to be open before anybody comes.")
     ] = None,
@@ -29,7 +32,7 @@ def serve(
     """Answer visitors, proxies and operators, and look after all rooms."""
     settings = loaded(context)
     given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
-    doors = RoomSettings.model_validate({**settings[RoomSettings].model_dump(), **given})
+    doors = msgspec.structs.replace(settings[RoomSettings], **given)
     compose.log_to_stderr(settings[TelemetrySettings])
     server.run(_serve(settings, doors, room or []))
 

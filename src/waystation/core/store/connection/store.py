@@ -19,6 +19,7 @@ from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
 
+from waystation.core.durations import Seconds
 from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable
 from waystation.core.store import embedded, faults
 from waystation.core.store.connection.address import Address, Kind, parse
@@ -30,9 +31,9 @@ from waystation.core.store.script import Client
 class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How patient the connections are, and how many there may be."""
 
-    connect_timeout: float = 5.0
+    connect_timeout: Seconds = 5.0
     """Seconds until a server that does not take our call counts as away."""
-    call_timeout: float = 10.0
+    call_timeout: Seconds = 10.0
     """Seconds until an answer counts as lost; calls that block have their own."""
     max_connections: int = 50
     """Callers beyond it wait for a connection."""
@@ -40,7 +41,7 @@ class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How the server's operator sees us."""
     durability: Durability = Durability.PRIMARY
     """Who must have what is added before it counts as added."""
-    replica_timeout: float = 1.0
+    replica_timeout: Seconds = 1.0
     """Seconds until a replica that has not confirmed an addition counts as away."""
 
     def __post_init__(self) -> None:
