@@ -8,9 +8,9 @@ from tests.files.hands import Hands
 from tests.support.deaf import made_deaf
 from tests.support.patience import LIMIT_S
 from waystation.core.errors import StoreUnreachable
+from waystation.core.line import wake_up
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Settled
-from waystation.files import wake
 from waystation.files.claims import FileSource
 from waystation.files.redis import scripts
 
@@ -121,7 +121,7 @@ async def test_a_due_retry_ends_the_wait(hands: Hands) -> None:
 @pytest.fixture
 def endless_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker at rest is woken, or sleeps for longer than any test."""
-    monkeypatch.setattr(wake, "LONGEST_BLOCK_S", 600.0)
+    monkeypatch.setattr(wake_up, "LONGEST_BLOCK_S", 600.0)
 
 
 @pytest.mark.usefixtures("endless_block")

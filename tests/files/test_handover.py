@@ -143,7 +143,7 @@ async def test_a_worker_reads_the_handover_once_and_then_sleeps(
     hands: Hands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Counted in commands: neither what it skipped itself nor what others did is read again."""
-    monkeypatch.setattr("waystation.files.wake.LONGEST_BLOCK_S", 600.0)
+    monkeypatch.setattr("waystation.core.line.wake_up.LONGEST_BLOCK_S", 600.0)
     hands.set(wait_s=600)
 
     async def reads() -> int:

@@ -28,7 +28,7 @@ WALKS: dict[str, Callable[[str], Awaitable[None]]] = {
     "waystation.bullmq.redis": bullmq.walk,
     "waystation.files.redis": files.walk,
     "waystation.routing.redis": routing.walk,
-    "waystation.waitingroom": waitingroom.walk,
+    "waystation.waitingroom.redis": waitingroom.walk,
 }
 SCRIPTS = {
     (".".join(("waystation", *file.relative_to(ROOT).parts[:-2])), file.stem)

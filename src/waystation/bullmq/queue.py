@@ -17,11 +17,11 @@ from waystation.bullmq.redis import packing, scripts
 from waystation.bullmq.redis.commands import ask_all
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.redis.packing import JobLike, NewJob, Packed, Packer
-from waystation.bullmq.redis.scripts import SERVER_TIME
 from waystation.bullmq.schedulers import Scheduling
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
 from waystation.core import codec
 from waystation.core.errors import NotAdded, StoreBusy, StoreError, WaystationError
+from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.options import at_least
 from waystation.core.store.connection import Store
 

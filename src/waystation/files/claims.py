@@ -1,4 +1,4 @@
-"""How files get out: fetched into the worker's own list, and settled by taking them out of it.
+"""The queue as a source of files: claimed into the worker's own list, settled by leaving it.
 
 The bytes that were fetched are the lease. An outcome counts if those bytes are still in the
 worker's list, and every failure changes them, so whoever comes late finds nothing to end.
@@ -15,13 +15,16 @@ from waystation.core import codec, identity
 from waystation.core.breaker import BreakerOptions
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import LeaseLost, StoreError
+from waystation.core.line.lost_answers import LostAnswers
+from waystation.core.line.server_time import script_time
+from waystation.core.line.wake_up import WakeUp
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
 from waystation.core.runtime.tasks import end
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import describe, get_logger
-from waystation.files.doubts import Doubts
+from waystation.files.doubts import cleared
 from waystation.files.fetch.plan import Gates, Plan, resolve
 from waystation.files.fetch.reader import FileClaim, Reader
 from waystation.files.fetch.unmatched import Handles, Handover, Picks
@@ -32,8 +35,7 @@ from waystation.files.reasons import Reason, reason_of
 from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
 from waystation.files.redis.records import Record, as_stored, failure, handed_back, success
-from waystation.files.redis.scripts import SERVER_TIME, Settlement
-from waystation.files.wake import Wake
+from waystation.files.redis.scripts import Settlement
 
 _log = get_logger(__name__)
 
@@ -59,7 +61,6 @@ class FileSource:
         self._keys = keys.of(self.worker)
         self._options = options = options or WorkOptions()
         self._ttl_ms = round(options.heartbeat_ttl_s * 1000)
-        # Only tests bring a clock; otherwise the server says what time it is.
         self._clock = clock
         self._timer = clock or SystemClock()
         self._meter = meter
@@ -70,7 +71,7 @@ class FileSource:
             clock=self._timer,
             meter=meter,
         )
-        self._wake = Wake(store, self._keys.wake)
+        self._wake = WakeUp(store, "BLPOP", self._keys.wake)
         self._held: set[FileClaim] = set()
         self._found: list[bytes] = []
         self._handlers = codec.encode(list(handles.patterns)).decode() if handles else ""
@@ -80,8 +81,7 @@ class FileSource:
         self._quiet = asyncio.Event()
         self._finding = asyncio.Lock()
         self._in_doubt = False
-        self._doubts = Doubts()
-        self._due_at: float | None = None
+        self._lost: LostAnswers[Job, Record] = LostAnswers()
 
     async def open(self) -> None:
         """Show up among the workers, before anything is fetched."""
@@ -116,19 +116,20 @@ class FileSource:
         if not (mine or claim or self._reader.aside):
             return Reply(found, refused, stored)
         aside, self._reader.aside = self._reader.aside, []
-        records = self._doubts.records_of(mine, self._record)
+        sent = self._to_send(mine)
         try:
-            if claim:
-                await self._handover.look(self._client)
-            settlement, claims = await self._call([*aside, *records], claim)
-            codes = settlement.codes[len(aside) :]
-            aside, found = [], [*found, *claims]
-            await self._sort(mine, records, codes, stored, refused)
+            with self._lost.settling(sent):
+                if claim:
+                    await self._handover.look(self._client)
+                records = [record for _, record in sent]
+                settlement, claims = await self._call([*aside, *records], claim)
+                codes = settlement.codes[len(aside) :]
+                aside, found = [], [*found, *claims]
+                await self._sort(sent, codes, stored, refused)
         except StoreError:
             self._reader.aside = aside + self._reader.aside
             self._held.difference_update(found)
             self._found = [each.raw for each in found] + self._found
-            self._doubts.add(mine, records)
             raise
         self._held.difference_update(cast(FileClaim, each.claim) for each in mine)
         return Reply(found, refused, stored)
@@ -140,14 +141,12 @@ class FileSource:
         if shut := self.gates.shut_for_s():
             await asyncio.sleep(min(shut, at_most))
             return
-        at_most = min(at_most, self._options.wait_s)
-        while await self._wake.wait(self._until_due(at_most)):
-            pass
+        await self._wake.wait(min(at_most, self._options.wait_s))
 
     @contextlib.asynccontextmanager
     async def keeper(self) -> AsyncGenerator[Extend]:
         """Keep the worker's heartbeat going, and the way to ask what is still ours."""
-        store = Store(self._store.address, self._store.options)
+        store = self._store.clone()
 
         async def extend(claims: Sequence[Claim[Any]]) -> Sequence[Claim[Any]]:
             listed = Counter(await self._renew(store.redis))
@@ -205,12 +204,8 @@ class FileSource:
         plan.release()
         self._handover.release(picks, settlement.tried)
         self._handover.settled(settlement)
-        if want:
-            due_in_ms = settlement.due_in_ms
-            self._due_at = self._timer.monotonic() + due_in_ms / 1000 if due_in_ms else None
-            if self._due_at is not None:
-                # A wait that began before this retry was filed may last longer than its pause.
-                self._wake.hurry()
+        if want and settlement.due_in_ms:
+            self._wake.expect(settlement.due_in_ms)
         return settlement, claims
 
     async def _send(
@@ -246,14 +241,12 @@ class FileSource:
     ) -> None:
         """Settle what another worker fetched; it is still the one that holds it."""
         worker = group[0].claim.token
-        records = self._doubts.records_of(group, self._record)
+        sent = self._to_send(group)
         keys, plan = self._keys.of(worker), self.gates.plan(0)
-        try:
+        with self._lost.settling(sent):
+            records = [record for _, record in sent]
             settlement = await self._send(keys, worker, records, 0, plan, Picks([]))
-            await self._sort(group, records, settlement.codes, stored, refused)
-        except StoreError:
-            self._doubts.add(group, records)
-            raise
+            await self._sort(sent, settlement.codes, stored, refused)
 
     async def _renew(self, client: Client) -> list[bytes]:
         return await scripts.renew(
@@ -286,14 +279,9 @@ class FileSource:
                 if known[raw] < 0:
                     self._found.append(raw)
 
-    def _until_due(self, at_most: float) -> float:
-        if self._due_at is None:
-            return at_most
-        return min(at_most, max(0.0, self._due_at - self._timer.monotonic()))
-
     @property
     def _now(self) -> str | int:
-        return self._clock.now_ms() if self._clock else SERVER_TIME
+        return script_time(self._clock)
 
     # --- bytes to claims, outcomes to records ----------------------------------------------------
 
@@ -304,6 +292,11 @@ class FileSource:
         claims = self._reader.claims(raws)
         self._held.update(claims)
         return claims
+
+    def _to_send(self, settled: Sequence[Settled[Job]]) -> list[tuple[Settled[Job], Record]]:
+        """What is sent for each outcome; the same as before for one in doubt."""
+        in_doubt = self._lost.in_doubt
+        return [in_doubt.get(each.claim) or (each, self._record(each)) for each in settled]
 
     def _record(self, settled: Settled[Job]) -> Record:
         claim = cast(FileClaim, settled.claim)
@@ -321,15 +314,15 @@ class FileSource:
 
     async def _sort(
         self,
-        settled: Sequence[Settled[Job]],
-        records: Sequence[Record],
+        sent: Sequence[tuple[Settled[Job], Record]],
         codes: Sequence[int],
         stored: list[Settled[Job]],
         refused: list[Refused[Job]],
     ) -> None:
         """Put each outcome among those that were stored, or those that came too late."""
-        codes = await self._doubts.cleared(self._client, self._keys, settled, records, codes)
-        for each, record, code in zip(settled, records, codes, strict=True):
+        if self._lost.in_doubt:
+            codes = await cleared(self._client, self._keys, sent, codes, self._lost.in_doubt)
+        for (each, record), code in zip(sent, codes, strict=True):
             claim = cast(FileClaim, each.claim)
             if code:
                 lost = LeaseLost(f"job {claim.id} is no longer held by {claim.token}")

@@ -5,62 +5,34 @@ A completed file is remembered by its bytes, which every failure changes; how ot
 is told by the line's events.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Container, Sequence
 from contextlib import aclosing
 
+from waystation.core.line.event_trail import newest_first
 from waystation.core.runtime.claim import Claim, Settled
 from waystation.core.store import faults
 from waystation.core.store.script import Client
-from waystation.core.store.trail import newest_first
 from waystation.files.job import Job
 from waystation.files.redis.keys import FileKeys
 from waystation.files.redis.records import Record
 
 
-class Doubts:
-    """What was sent with calls whose answers were lost."""
-
-    def __init__(self) -> None:
-        self._sent: dict[Claim[Job], Record] = {}
-
-    def records_of(
-        self, settled: Sequence[Settled[Job]], record: Callable[[Settled[Job]], Record]
-    ) -> list[Record]:
-        """What is sent for each outcome: the same as before for those in doubt."""
-        if not self._sent:
-            return [record(each) for each in settled]
-        return [self._sent.get(each.claim) or record(each) for each in settled]
-
-    def add(self, settled: Sequence[Settled[Job]], records: Sequence[Record]) -> None:
-        """Doubt outcomes that were sent, and of which nobody knows whether they were filed."""
-        self._sent.update(zip((each.claim for each in settled), records, strict=True))
-
-    async def cleared(
-        self,
-        client: Client,
-        keys: FileKeys,
-        settled: Sequence[Settled[Job]],
-        records: Sequence[Record],
-        codes: Sequence[int],
-    ) -> Sequence[int]:
-        """The same codes without those of outcomes that an earlier call has filed already."""
-        if not self._sent:
-            return codes
-        cleared = list(codes)
-        doubted = [
-            place
-            for place, (each, code) in enumerate(zip(settled, codes, strict=True))
-            if code and each.claim in self._sent
-        ]
-        if doubted:
-            worker = settled[0].claim.token
-            sent = [records[place] for place in doubted]
-            filed = await _filed_before(client, keys, sent, worker=worker)
-            for place, was_filed in zip(doubted, filed, strict=True):
-                cleared[place] = 0 if was_filed else codes[place]
-        for each in settled:
-            self._sent.pop(each.claim, None)
-        return cleared
+async def cleared(
+    client: Client,
+    keys: FileKeys,
+    sent: Sequence[tuple[Settled[Job], Record]],
+    codes: Sequence[int],
+    in_doubt: Container[Claim[Job]],
+) -> Sequence[int]:
+    """The codes of one worker's outcomes, but 0 for those that an earlier call has stored."""
+    codes = list(codes)
+    doubted = [at for at, code in enumerate(codes) if code and sent[at][0].claim in in_doubt]
+    if doubted:
+        records = [sent[at][1] for at in doubted]
+        filed = await _filed_before(client, keys, records, worker=sent[0][0].claim.token)
+        for at in (at for at, was_filed in zip(doubted, filed, strict=True) if was_filed):
+            codes[at] = 0
+    return codes
 
 
 async def _filed_before(

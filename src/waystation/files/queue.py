@@ -13,6 +13,7 @@ from waystation.core.errors import InvalidInput, InvalidOption, Malformed
 from waystation.core.events import Line
 from waystation.core.line import forecasts, prometheus
 from waystation.core.line.forecasts import Forecast
+from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.options import at_least
 from waystation.core.store import faults
 from waystation.core.store.client import StoreClient
@@ -25,7 +26,7 @@ from waystation.files.job import Job
 from waystation.files.options import Layout, QueueOptions
 from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
-from waystation.files.redis.scripts import NEW, SERVER_TIME
+from waystation.files.redis.scripts import NEW
 from waystation.files.upkeep import orphans
 
 PER_CALL = 500

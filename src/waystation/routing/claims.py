@@ -1,46 +1,37 @@
-"""How jobs get out: matched, claimed and settled in batches, under leases that others respect."""
+"""The queue as a source of jobs: matched, claimed and settled in batches, under leases."""
 
 import asyncio
 import contextlib
-import random
-import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import nullcontext
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
-from waystation.core import codec, identity
-from waystation.core.clock import Clock
+from waystation.core import codec
+from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import (
-    InvalidResult,
     LeaseLost,
     Malformed,
     NotFound,
     StoreError,
-    StoreUnreachable,
     WaystationError,
 )
-from waystation.core.failure import trace_text
-from waystation.core.outcome import Done, Failed, Retried, Stored
+from waystation.core.line.lost_answers import LostAnswers
+from waystation.core.line.server_time import script_time
 from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 from waystation.routing import registry
-from waystation.routing.job import Job, rewritten, route_of, text_of
+from waystation.routing.job import Job, text_of
+from waystation.routing.records import Record, Records, Sent
 from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import RoutingKeys
-from waystation.routing.redis.scripts import SERVER_TIME, Settlement
+from waystation.routing.redis.scripts import Settlement
 from waystation.routing.registry import Profile, lifelines
-from waystation.routing.results import KEPT_S, about_the_dead, failure, success
+from waystation.routing.results import KEPT_S
 from waystation.routing.wakes import Wakes
-
-Record: TypeAlias = Sequence[str | bytes | int]
-"""An outcome as the settling script takes it."""
-
-Sent: TypeAlias = tuple[Settled[Job], Record]
-"""An outcome as it will be stored, and what is sent for it."""
 
 PER_CALL = 1_000
 """Jobs in one step; a script can take only so many values in hand at once."""
@@ -76,16 +67,12 @@ class RoutingSource:
         self._profile = profile
         self._matched = profile.matched()
         self._options = options or ClaimOptions()
-        # Only tests bring a clock; otherwise the server says what time it is.
         self._clock = clock
-        self._token = identity.lease_token()
-        self._calls = 0
-        self._dice = random.Random()
+        self._timer = clock or SystemClock()
+        self._records = Records(profile, result_limit=self._options.result_limit, clock=clock)
         self._place = (store, keys.namespace, clock)
         self._wakes = Wakes(self._place, profile)
-        self._lost_answers: set[str] = set()
-        self._in_doubt: dict[Claim[Job], Sent] = {}
-        """What was sent with calls whose answers were lost."""
+        self._lost: LostAnswers[Job, Record] = LostAnswers()
 
     async def open(self) -> None:
         """Show up in the registry."""
@@ -102,18 +89,18 @@ class RoutingSource:
 
     async def settle(self, settled: Sequence[Settled[Job]], *, claim: int) -> Reply[Job]:
         """File outcomes away and claim up to `claim` more, in one round trip."""
-        sent = [self._in_doubt.get(each.claim) or self._record(each) for each in settled]
+        in_doubt = self._lost.in_doubt
+        sent = [in_doubt.get(each.claim) or self._records.of(each) for each in settled]
         stored: list[Settled[Job]] = []
         refused: list[Refused[Job]] = []
         found: list[Claim[Job]] = []
-        tokens: set[str] = set()
-        try:
+        with self._lost.settling(sent) as tokens:
             *pages, last = _pages(sent)
             for page in pages:
                 _, settlement = await self._call(_flat(page), 0)
                 await self._sort(page, settlement.codes, stored, refused)
-            if self._lost_answers:
-                found = await self._find_lost_claims()
+            if self._lost.tokens:
+                found = await self._lost.find(self._find_held)
                 tokens.update(each.token for each in found)
             claim = max(0, claim - len(found))
             token, settlement = await self._call(_flat(last), claim)
@@ -121,19 +108,11 @@ class RoutingSource:
             await self._sort(last, settlement.codes, stored, refused)
             while settlement.unread and not settlement.claims:
                 token, settlement = await self._call((), claim)
+                tokens.add(token)
             raw = settlement.claims
             claims = await self._claims(
                 (raw[at], raw[at + 1], token) for at in range(0, len(raw), 2)
             )
-        except StoreError:
-            # The whole is asked for again: what was claimed is found then, and what was filed
-            # must not seem refused.
-            self._lost_answers |= tokens
-            self._in_doubt = {each[0].claim: each for each in sent} | self._in_doubt
-            raise
-        if self._in_doubt:
-            for each in settled:
-                self._in_doubt.pop(each.claim, None)
         return Reply([*found, *claims], refused, stored)
 
     async def _sort(
@@ -145,7 +124,7 @@ class RoutingSource:
     ) -> None:
         """Put each outcome among those that were stored, or those that were not."""
         for (each, record), code in zip(sent, codes, strict=True):
-            if not code or (each.claim in self._in_doubt and await self._was_filed(record)):
+            if not code or (each.claim in self._lost.in_doubt and await self._was_filed(record)):
                 stored.append(each)
             else:
                 refused.append(Refused(each.claim, _refusal(code, each.claim.id)))
@@ -163,9 +142,7 @@ class RoutingSource:
             return await self._client.execute_command("GET", key) == result
 
     async def _call(self, outcomes: Record, want: int) -> tuple[str, Settlement]:
-        self._calls += 1
-        token = f"{self._token}:{self._calls}"
-        try:
+        with self._lost.calling(want) as token:
             settlement = await scripts.settle(
                 self._client,
                 self._keys,
@@ -179,28 +156,17 @@ class RoutingSource:
                 keep_s=KEPT_S,
                 outcomes=outcomes,
             )
-        except StoreUnreachable:
-            if want:
-                self._lost_answers.add(token)
-            raise
         if want:
             self._wakes.answered(settlement, full=len(settlement.claims) >= 2 * want)
         elif not outcomes:
             self._wakes.pass_on()
         return token, settlement
 
-    async def _find_lost_claims(self) -> list[Claim[Job]]:
-        # A call whose answer was lost may have claimed jobs: they are ours, and nobody works on
-        # them. Left alone they would stall, and a job that stalls too often is given up.
-        # Whoever looks for them takes their tokens along, so that no other call finds them, too.
-        tokens, self._lost_answers = self._lost_answers, set()
-        try:
-            found = await scripts.find_held(
-                self._client, self._keys, namespace=self._keys.namespace, tokens=sorted(tokens)
-            )
-        except StoreError:
-            self._lost_answers |= tokens
-            raise
+    async def _find_held(self, tokens: Sequence[str]) -> list[Claim[Job]]:
+        """The jobs that are held with one of these tokens."""
+        found = await scripts.find_held(
+            self._client, self._keys, namespace=self._keys.namespace, tokens=tokens
+        )
         return await self._claims(
             (found[at], found[at + 2], found[at + 1].decode()) for at in range(0, len(found), 3)
         )
@@ -209,79 +175,15 @@ class RoutingSource:
         """What was claimed, from id, data and token of each; what cannot be read is dead."""
         claims: list[Claim[Job]] = []
         unreadable: list[str | bytes | int] = []
-        tokens: set[str] = set()
         for id, data, token in found:
-            tokens.add(token)
             try:
                 name = text_of(id)
                 claims.append(Claim(name, Job(name, data, told=self, token=token), token))
             except Malformed as error:
-                unreadable += self._dead(id, token, data, error, attempt=1, took_s=0)
+                unreadable += self._records.dead(id, token, data, error, attempt=1, took_s=0)
         if unreadable:
-            try:
-                await self._call(unreadable, 0)
-            except StoreError:
-                # The whole is asked for again, and what it has claimed is found then.
-                self._lost_answers |= tokens
-                raise
+            await self._call(unreadable, 0)
         return claims
-
-    def _record(self, settled: Settled[Job]) -> Sent:
-        """The outcome as it will be stored, and what is sent for it."""
-        claim = settled.claim
-        match settled.outcome:
-            case Done(result):
-                return self._done(settled, result)
-            case Failed(error):
-                outcome, record = self._failed(settled, error)
-                return Settled(claim, outcome, settled.took_s), record
-            case _:
-                return settled, ("returned", claim.id, claim.token)
-
-    def _done(self, settled: Settled[Job], value: object) -> Sent:
-        claim, job = settled.claim, settled.claim.work
-        try:
-            limit = self._options.result_limit
-            result = success(value, self._now_ms(), settled.took_s, limit=limit)
-        except InvalidResult as error:
-            return self._record(Settled(claim, Failed(error), settled.took_s))
-        attempt = job.attempts + 1
-        return settled, ("completed", claim.id, claim.token, result, attempt, int(job.progressed))
-
-    def _failed(self, settled: Settled[Job], error: BaseException) -> tuple[Stored, Record]:
-        claim, job = settled.claim, settled.claim.work
-        made = job.attempts + 1
-        data = rewritten(job.raw, attempts=made)
-        if job.retry.ends_with(error, made):
-            return Failed(error, made), self._dead(
-                claim.id, claim.token, data, error, attempt=made, took_s=settled.took_s
-            )
-        route = ""
-        if job.retry.moves_on(error):
-            avoid = tuple(sorted({*job.target.avoid, self._profile.server_id}))
-            target = msgspec.structs.replace(job.target, avoid=avoid)
-            data = rewritten(data, target=target)
-            route = route_of(job, target)
-        result = failure(error, self._now_ms(), settled.took_s, trace=trace_text(error, limit=20))
-        pause = job.retry.backoff.pause_ms(made, self._dice)
-        reason = type(error).__name__
-        record = ("retry", claim.id, claim.token, data, result, pause, route, reason, made)
-        return Retried(error, made, pause), record
-
-    def _dead(
-        self,
-        id: str | bytes,
-        token: str,
-        data: bytes,
-        error: BaseException,
-        *,
-        attempt: int,
-        took_s: float,
-    ) -> Record:
-        now = self._now_ms()
-        result = failure(error, now, took_s, trace=trace_text(error, limit=20))
-        meta = about_the_dead(error, attempt, now, self._profile.server_id)
-        return ("dead", id, token, data, result, meta, attempt)
 
     async def wait(self, at_most: float) -> None:
         """Return when there may be work, or nobody has looked for that many seconds."""
@@ -293,7 +195,7 @@ class RoutingSource:
             "percent": percent,
             "message": message,
             "data": data,
-            "updatedAt": self._now_ms(),
+            "updatedAt": self._timer.now_ms(),
         }
         await scripts.report_progress(
             self._client,
@@ -339,10 +241,7 @@ class RoutingSource:
         return lost
 
     def _now(self) -> str | int:
-        return self._clock.now_ms() if self._clock else SERVER_TIME
-
-    def _now_ms(self) -> int:
-        return self._clock.now_ms() if self._clock else time.time_ns() // 1_000_000
+        return script_time(self._clock)
 
 
 def _pages(sent: Sequence[Sent]) -> list[Sequence[Sent]]:

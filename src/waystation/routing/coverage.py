@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from waystation.core import codec
+from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store import faults
 from waystation.core.store.script import Client
 from waystation.routing.reasons import Reason, Why, obstacles
 from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import RoutingKeys
-from waystation.routing.redis.scripts import SERVER_TIME
 from waystation.routing.registry import profiles_of, registered
 
 PER_CALL = 500

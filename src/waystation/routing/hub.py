@@ -20,6 +20,7 @@ from typing import Any, Protocol, TypeAlias
 from waystation.core import codec
 from waystation.core.clock import Clock
 from waystation.core.errors import Malformed, StoreError
+from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.runtime.tasks import end, leave_if_cancelled
 from waystation.core.shared import Shared
 from waystation.core.store import faults
@@ -27,7 +28,7 @@ from waystation.core.store.connection import Store
 from waystation.core.telemetry.logs import get_logger
 from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import RoutingKeys
-from waystation.routing.redis.scripts import SERVER_TIME, Look
+from waystation.routing.redis.scripts import Look
 
 _log = get_logger(__name__)
 

@@ -10,6 +10,7 @@ from waystation.core.errors import InvalidInput, InvalidOption, WaystationError
 from waystation.core.events import Line
 from waystation.core.line import forecasts, prometheus
 from waystation.core.line.forecasts import Forecast
+from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.options import of_kind
 from waystation.core.store import faults
 from waystation.core.store.client import StoreClient
@@ -22,7 +23,6 @@ from waystation.routing.options import JobOptions
 from waystation.routing.reasons import Reason, why
 from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import NAMESPACE, RoutingKeys
-from waystation.routing.redis.scripts import SERVER_TIME
 from waystation.routing.registry import RegisteredWorker, registered
 from waystation.routing.results import KEPT_S, CancelledByCaller, Progress, Result, failure
 from waystation.routing.schedules import Planned, next_slot, planned

@@ -9,11 +9,11 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.errors import Malformed
+from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store.script import Client
 from waystation.routing.job import Job
 from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import RoutingKeys
-from waystation.routing.redis.scripts import SERVER_TIME
 from waystation.routing.registry import profiles_of, registered
 from waystation.routing.results import CancelledByCaller, DeadLetter, Result
 

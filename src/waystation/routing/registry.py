@@ -10,18 +10,17 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.errors import Malformed
+from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.options import of_kind
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.tasks import end
 from waystation.core.shared import Shared
 from waystation.core.store import faults
-from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 from waystation.routing import registry
 from waystation.routing.hub import Place
 from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import RoutingKeys, checked_server_id
-from waystation.routing.redis.scripts import SERVER_TIME
 
 BEAT_S = 10.0
 HEARTBEAT_MS = 30_000
@@ -159,7 +158,7 @@ class Lifeline:
     def __init__(self, place: Place) -> None:
         store, namespace, self._clock = place
         self._keys = RoutingKeys(namespace)
-        self._store = Store(store.address, store.options)
+        self._store = store.clone()
         self._hearts: dict[object, Profile] = {}
         self._beating = asyncio.create_task(Loop(self._beat, every_s=BEAT_S, jitter=0).run())
 

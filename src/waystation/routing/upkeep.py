@@ -10,6 +10,7 @@ import msgspec
 from waystation.core import codec, identity
 from waystation.core.clock import Clock
 from waystation.core.errors import InvalidInput, NotLeader, StoreError
+from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.tasks import end, leave_if_cancelled
 from waystation.core.shared import Shared
@@ -22,7 +23,6 @@ from waystation.core.telemetry.logs import describe, get_logger
 from waystation.routing.job import WireJob, instance_of, text_of
 from waystation.routing.redis import bridge_scripts, scripts
 from waystation.routing.redis.keys import NAMESPACE, RoutingKeys, SchedulerKeys
-from waystation.routing.redis.scripts import SERVER_TIME
 from waystation.routing.schedules import Schedule, turn
 
 _log = get_logger(__name__)

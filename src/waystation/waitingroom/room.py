@@ -9,6 +9,7 @@ import msgspec
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import InvalidInput, NotFound
 from waystation.core.identity import Bits
+from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store import faults
 from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
@@ -341,7 +342,7 @@ class Room(StoreClient):
 
     def now(self) -> str | int:
         """The instant for a script, in microseconds; empty when the server is to say."""
-        return self._clock.now_ms() * 1000 if self._clock else scripts.SERVER_TIME
+        return self._clock.now_ms() * 1000 if self._clock else SERVER_TIME
 
     def keys_now(self) -> RoomKeys:
         """The keys, with those of this hour."""

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from waystation.bullmq.redis.keys import JobKeys, QueueKeys
-from waystation.bullmq.redis.scripts import SERVER_TIME
 from waystation.core import codec
 from waystation.core.errors import JobFailed
+from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store.script import Client, raw, script
 
 

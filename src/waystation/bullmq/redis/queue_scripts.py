@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from waystation.bullmq.redis.keys import QueueKeys
-from waystation.bullmq.redis.scripts import SERVER_TIME
+from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store.script import Client, raw, script, texts
 
 MOST_COUNTED = 20_000

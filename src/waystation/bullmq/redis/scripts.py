@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from waystation.bullmq.redis.keys import QueueKeys
+from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store.script import Client, raw, script, texts
-
-SERVER_TIME = ""
-"""The value of `now` that lets the server say what time it is; tests bring their own."""
 
 
 class Settlement(NamedTuple):

@@ -1,4 +1,4 @@
-"""How jobs get out: claimed and settled in batches, under locks that other clients respect."""
+"""One queue as a source of jobs: claimed and settled in batches, under BullMQ's locks."""
 
 import asyncio
 import contextlib
@@ -9,14 +9,16 @@ from waystation.bullmq.job import COUNTED, Job, QueueRef
 from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.refusals import refusal
-from waystation.bullmq.redis.scripts import SERVER_TIME, Settlement
+from waystation.bullmq.redis.scripts import Settlement
 from waystation.bullmq.source.doubts import Accepted, Sent, filed_before
-from waystation.bullmq.source.marker import Marker
+from waystation.bullmq.source.marker import client_name
 from waystation.bullmq.source.options import ClaimOptions
-from waystation.bullmq.source.records import HELD_UP, Records, held_up, remember
-from waystation.core import identity
+from waystation.bullmq.source.records import HELD_UP, Record, Records, held_up, remember
 from waystation.core.clock import Clock, SystemClock
-from waystation.core.errors import LeaseLost, StoreError, StoreUnreachable
+from waystation.core.errors import LeaseLost, StoreError
+from waystation.core.line.lost_answers import LostAnswers
+from waystation.core.line.server_time import script_time
+from waystation.core.line.wake_up import WakeUp
 from waystation.core.outcome import Failed
 from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
 from waystation.core.store.connection import Store
@@ -44,18 +46,14 @@ class BullSource:
         self._store = store
         self._keys = keys
         self._options = options
-        # Only tests bring a clock; otherwise the server says what time it is.
         self._clock = clock
         self._timer: Clock = clock or SystemClock()
-        self._marker = Marker(store, keys, worker=options.worker, clock=self._timer)
+        name = client_name(keys, f":w:{options.worker}")
+        self._marker = WakeUp(store, "BZPOPMIN", keys.marker, client_name=name, clock=self._timer)
         self._queue = QueueRef(self._client, keys, progressed)
-        self._token = identity.lease_token()
-        self._calls = 0
         self._records = Records(options)
         self._limited_until = 0.0
-        self._lost_answers: list[str] = []
-        self._in_doubt: dict[Claim[Job], Sent] = {}
-        """What was sent with calls whose answers were lost."""
+        self._lost: LostAnswers[Job, Record] = LostAnswers()
 
     async def open(self) -> None:
         """Show up among the queue's workers."""
@@ -76,25 +74,16 @@ class BullSource:
         sent, moved = await self._to_send(settled)
         if self._timer.monotonic() < self._limited_until:
             claim = 0
-        found = await self._find_lost_claims() if self._lost_answers else []
+        found = await self._lost.find(self._find_held) if self._lost.tokens else []
         claim = max(0, claim - len(found))
         if not sent and not claim:
             return Reply(found, settled=moved)
-        tokens = {each.token for each in found}
-        try:
+        with self._lost.settling(sent) as tokens:
+            tokens.update(each.token for each in found)
             settlement, token = await self._call(_flat(sent), claim)
             tokens.add(token)
             accepted, refused = await self._sorted(sent, settlement)
             claims = await self._claims(settlement.claims, token)
-        except StoreError:
-            # The whole is asked for again: what was claimed is found then, and what was filed
-            # must not seem refused.
-            self._lost_answers += tokens
-            self._in_doubt = {each[0].claim: each for each in sent} | self._in_doubt
-            raise
-        if self._in_doubt:
-            for each, _ in sent:
-                self._in_doubt.pop(each.claim, None)
         for each, record, at in accepted:
             remember(each.claim.work, record, at)
             moved.append(each)
@@ -104,7 +93,7 @@ class BullSource:
         self, settled: Sequence[Settled[Job]]
     ) -> tuple[list[Sent], list[Settled[Job]]]:
         """What is sent for each outcome, and the outcomes for which nothing is."""
-        records, in_doubt = self._records, self._in_doubt
+        records, in_doubt = self._records, self._lost.in_doubt
         sent: list[Sent] = []
         moved: list[Settled[Job]] = []
         for each in settled:
@@ -131,7 +120,7 @@ class BullSource:
             elif code in HELD_UP:
                 error = held_up(code, each.claim.id)
                 waiting.append(Settled(each.claim, Failed(error), each.took_s))
-            elif each.claim in self._in_doubt:
+            elif each.claim in self._lost.in_doubt:
                 doubtful.append((each, record))
             else:
                 refused.append(Refused(each.claim, refusal(code, each.claim.id)))
@@ -157,15 +146,13 @@ class BullSource:
     async def _call(
         self, outcomes: Sequence[str | bytes | int], claim: int
     ) -> tuple[Settlement, str]:
-        self._calls += 1
-        token = f"{self._token}:{self._calls}"
         options, limit = self._options, self._options.limiter
-        try:
+        with self._lost.calling(claim) as token:
             settlement = await scripts.settle(
                 self._client,
                 self._keys,
                 base=self._keys.base,
-                now=self._clock.now_ms() if self._clock else SERVER_TIME,
+                now=script_time(self._clock),
                 token=token,
                 lease_ms=options.lock_duration,
                 want=claim,
@@ -175,10 +162,6 @@ class BullSource:
                 metrics=options.metrics_points or "",
                 outcomes=outcomes,
             )
-        except StoreUnreachable:
-            if claim:
-                self._lost_answers.append(token)
-            raise
         # Another call may be waiting at the marker already, so the marker has to know at once.
         if settlement.limited_ms > 0:
             self._limited_until = self._timer.monotonic() + settlement.limited_ms / 1000
@@ -187,22 +170,15 @@ class BullSource:
             self._marker.expect(settlement.due_in_ms)
         return settlement, token
 
-    async def _find_lost_claims(self) -> list[Claim[Job]]:
-        # A call whose answer was lost may have claimed jobs: they are ours, and nobody works on
-        # them. Left alone they would stall, and a job that stalls twice fails.
-        # Whoever looks for them takes their tokens along, so that no other call finds them, too.
-        tokens, self._lost_answers = self._lost_answers, []
-        try:
-            found = await scripts.find_held(
-                self._client, self._keys, base=self._keys.base, tokens=tokens
-            )
-            return await self._named(
-                (found[at], [*found[at + 2], COUNTED, b""], found[at + 1].decode())
-                for at in range(0, len(found), 3)
-            )
-        except StoreError:
-            self._lost_answers += tokens
-            raise
+    async def _find_held(self, tokens: Sequence[str]) -> list[Claim[Job]]:
+        """The jobs that are locked with one of these tokens."""
+        found = await scripts.find_held(
+            self._client, self._keys, base=self._keys.base, tokens=tokens
+        )
+        return await self._named(
+            (found[at], [*found[at + 2], COUNTED, b""], found[at + 1].decode())
+            for at in range(0, len(found), 3)
+        )
 
     async def _claims(self, raw: Sequence[Any], token: str) -> list[Claim[Job]]:
         places = range(0, len(raw), 2)
@@ -242,8 +218,7 @@ class BullSource:
     @contextlib.asynccontextmanager
     async def keeper(self) -> AsyncGenerator[Extend]:
         """Open the way to renew locks, with a connection of its own."""
-        store = Store(self._store.address, self._store.options)
-        try:
+        async with self._store.clone() as store:
 
             async def extend(claims: Sequence[Claim[Any]]) -> Sequence[Claim[Any]]:
                 locks = [text for claim in claims for text in (claim.id, claim.token)]
@@ -257,8 +232,6 @@ class BullSource:
                 return [claims[place - 1] for place in lost]
 
             yield extend
-        finally:
-            await store.close()
 
 
 def _flat(sent: Sequence[Sent]) -> list[str | bytes | int]:

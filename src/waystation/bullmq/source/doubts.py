@@ -12,9 +12,9 @@ from waystation.bullmq.job import Job
 from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.source.records import Record
+from waystation.core.line.event_trail import newest_first
 from waystation.core.runtime.claim import Settled
 from waystation.core.store.script import Client
-from waystation.core.store.trail import newest_first
 
 Sent = tuple[Settled[Job], Record]
 """An outcome as it will be stored, and what was sent for it."""

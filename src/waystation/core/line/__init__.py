@@ -1,1 +1,1 @@
-"""What every job queue solves alike: the worker in the background, forecasts, metrics as text."""
+"""The parts that all job queues share: lost answers, wake-up, server time, background worker."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from redis.exceptions import ResponseError
 
 from waystation.core.errors import InvalidInput
+from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.traces import Ids
@@ -15,7 +16,7 @@ from waystation.files.directory.scan import Found
 from waystation.files.options import QueueOptions
 from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
-from waystation.files.redis.scripts import SERVER_TIME, Added
+from waystation.files.redis.scripts import Added
 
 
 class Entry(NamedTuple):

@@ -6,9 +6,6 @@ from typing import Any, NamedTuple
 from waystation.core.store.script import Client, raw, script
 from waystation.files.redis.keys import FileKeys
 
-SERVER_TIME = ""
-"""The value of `now` that lets the server say what time it is; tests bring their own."""
-
 
 class Settlement(NamedTuple):
     """What came of filing outcomes away and fetching."""

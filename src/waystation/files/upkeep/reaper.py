@@ -8,6 +8,7 @@ from typing import Any
 
 from waystation.core.clock import Clock
 from waystation.core.errors import Malformed
+from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store import faults
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import get_logger
@@ -18,7 +19,6 @@ from waystation.files.reasons import Reason
 from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
 from waystation.files.redis.records import Record, abandoned, dead
-from waystation.files.redis.scripts import SERVER_TIME
 from waystation.files.upkeep.orphans import Orphans
 
 _log = get_logger(__name__)

@@ -8,6 +8,7 @@ import msgspec
 
 from waystation.core.clock import Clock
 from waystation.core.errors import InvalidOption, NoHandler
+from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store import faults
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import get_logger
@@ -21,7 +22,6 @@ from waystation.files.reasons import Reason
 from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
 from waystation.files.redis.records import Record, dead
-from waystation.files.redis.scripts import SERVER_TIME
 
 _log = get_logger(__name__)
 

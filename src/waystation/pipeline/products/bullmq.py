@@ -10,6 +10,7 @@ from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.events import Line, from_bullmq
+from waystation.core.line.server_time import SERVER_TIME
 from waystation.pipeline.products.facts import FieldNames, ProductFacts, State
 
 
@@ -26,7 +27,7 @@ class BullmqEncoder:
 
     def leading(self, keys: QueueKeys) -> Sequence[str]:
         """The base of the queue's keys, and the server's time."""
-        return keys.base, scripts.SERVER_TIME
+        return keys.base, SERVER_TIME
 
     def with_setup(self, setup: str) -> "BullmqEncoder":
         """Refuse a setup: a BullMQ queue has none."""

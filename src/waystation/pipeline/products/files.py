@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from waystation.core.errors import InvalidInput, InvalidOption, Malformed
 from waystation.core.events import EventName, Line
+from waystation.core.line.server_time import SERVER_TIME
 from waystation.files import job as jobs
 from waystation.files.directory.intake import entry
 from waystation.files.directory.scan import Found
@@ -91,7 +92,7 @@ class FilesEncoder:
         """The server's time, the limits, and no rate limit: Spark sets the pace."""
         options = self._setup.options if self._setup else QueueOptions()
         kept, remember_ms = str(options.events_max_len), str(options.remember_ms)
-        return scripts.SERVER_TIME, kept, remember_ms, "0", "1"
+        return SERVER_TIME, kept, remember_ms, "0", "1"
 
     def job(self, keys: FileKeys, row: Mapping[str, Any]) -> Sequence[Any]:
         """Digest, lane, id, JSON, path and size; a path in bytes need not be text."""

@@ -13,6 +13,7 @@ from pyspark.sql.types import ArrayType, LongType
 from waystation.core import codec
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
+from waystation.core.line.server_time import SERVER_TIME
 from waystation.pipeline.products.facts import ProductFacts, ProductTable, State, list_elements
 from waystation.pipeline.tables import FLAG, INSTANT, INT, LONG, TEXT, Column, Layer, Table
 from waystation.routing.options import JobOptions, Retry
@@ -78,7 +79,7 @@ class RoutingEncoder:
 
     def leading(self, keys: RoutingKeys) -> Sequence[str]:
         """The namespace, and the server's time."""
-        return keys.namespace, scripts.SERVER_TIME
+        return keys.namespace, SERVER_TIME
 
     def with_setup(self, setup: str) -> "RoutingEncoder":
         """Refuse a setup: routing has none."""

@@ -7,9 +7,6 @@ from typing import Any, NamedTuple
 from waystation.core.store.script import Client, raw, script, texts
 from waystation.routing.redis.keys import RoutingKeys
 
-SERVER_TIME = ""
-"""The value of `now` that lets the server say what time it is; tests bring their own."""
-
 
 class Settlement(NamedTuple):
     """What came of settling and claiming."""

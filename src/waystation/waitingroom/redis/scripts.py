@@ -17,8 +17,6 @@ from waystation.waitingroom.visitor import (
     Waiting,
 )
 
-SERVER_TIME = ""
-"""The value of `now` that lets the server say what time it is; tests bring their own."""
 _LANES = tuple(Lane)
 
 

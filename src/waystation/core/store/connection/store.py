@@ -114,6 +114,10 @@ class Store:
         pipe = Pipe(pool.make_connection, call_timeout=patience)
         return Replicated(pipe, timeout=self.options.replica_timeout)
 
+    def clone(self, **options: Any) -> "Store":
+        """The same server with connections of its own, and these options changed."""
+        return Store(self.address, msgspec.structs.replace(self.options, **options))
+
     def blocking(self, at_most: float) -> Redis:
         """A client of its own for calls that block up to that many seconds."""
         client = self._client(at_most + self.options.call_timeout, self.options.max_connections)

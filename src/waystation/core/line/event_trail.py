@@ -1,4 +1,4 @@
-"""Reading a stream of events backwards, to find out what has become of something."""
+"""A stream of events, read backwards to find what has become of a job."""
 
 from collections.abc import AsyncGenerator
 from typing import Any

@@ -1,0 +1,91 @@
+"""Outcomes as the settling script takes them. Internal."""
+
+import random
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from waystation.core.clock import Clock, SystemClock
+from waystation.core.errors import InvalidResult
+from waystation.core.failure import trace_text
+from waystation.core.outcome import Done, Failed, Retried, Stored
+from waystation.core.runtime.claim import Settled
+from waystation.routing.job import Job, rewritten, route_of
+from waystation.routing.registry import Profile
+from waystation.routing.results import about_the_dead, failure, success
+
+Record: TypeAlias = Sequence[str | bytes | int]
+"""An outcome as the settling script takes it."""
+
+Sent: TypeAlias = tuple[Settled[Job], Record]
+"""An outcome as it will be stored, and what is sent for it."""
+
+
+class Records:
+    """Writes the records of one worker's outcomes."""
+
+    def __init__(self, profile: Profile, *, result_limit: int, clock: Clock | None) -> None:
+        self._worker = profile.server_id
+        self._result_limit = result_limit
+        self._clock = clock or SystemClock()
+        self._dice = random.Random()
+
+    def of(self, settled: Settled[Job]) -> Sent:
+        """The outcome as it will be stored, and what is sent for it."""
+        claim = settled.claim
+        match settled.outcome:
+            case Done(result):
+                return self._done(settled, result)
+            case Failed(error):
+                outcome, record = self._failed(settled, error)
+                return Settled(claim, outcome, settled.took_s), record
+            case _:
+                return settled, ("returned", claim.id, claim.token)
+
+    def _done(self, settled: Settled[Job], value: object) -> Sent:
+        claim, job = settled.claim, settled.claim.work
+        try:
+            result = success(value, self._clock.now_ms(), settled.took_s, limit=self._result_limit)
+        except InvalidResult as error:
+            return self.of(Settled(claim, Failed(error), settled.took_s))
+        attempt = job.attempts + 1
+        return settled, ("completed", claim.id, claim.token, result, attempt, int(job.progressed))
+
+    def _failed(self, settled: Settled[Job], error: BaseException) -> tuple[Stored, Record]:
+        claim, job = settled.claim, settled.claim.work
+        made = job.attempts + 1
+        data = rewritten(job.raw, attempts=made)
+        if job.retry.ends_with(error, made):
+            return Failed(error, made), self.dead(
+                claim.id, claim.token, data, error, attempt=made, took_s=settled.took_s
+            )
+        route = ""
+        if job.retry.moves_on(error):
+            avoid = tuple(sorted({*job.target.avoid, self._worker}))
+            target = msgspec.structs.replace(job.target, avoid=avoid)
+            data = rewritten(data, target=target)
+            route = route_of(job, target)
+        result = failure(
+            error, self._clock.now_ms(), settled.took_s, trace=trace_text(error, limit=20)
+        )
+        pause = job.retry.backoff.pause_ms(made, self._dice)
+        reason = type(error).__name__
+        record = ("retry", claim.id, claim.token, data, result, pause, route, reason, made)
+        return Retried(error, made, pause), record
+
+    def dead(
+        self,
+        id: str | bytes,
+        token: str,
+        data: bytes,
+        error: BaseException,
+        *,
+        attempt: int,
+        took_s: float,
+    ) -> Record:
+        """The record that puts a job among the dead letters."""
+        now = self._clock.now_ms()
+        result = failure(error, now, took_s, trace=trace_text(error, limit=20))
+        meta = about_the_dead(error, attempt, now, self._worker)
+        return ("dead", id, token, data, result, meta, attempt)
