@@ -65,7 +65,7 @@ def test_the_number_of_files_stays_bounded_however_often_a_round_is_run(root: st
 
 
 def test_what_was_replaced_long_ago_is_deleted(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "LITTER", 4)
+    monkeypatch.setattr(compaction, "MOST_OLD", 4)
     for _ in range(6):
         answer(root)
     lying = Path(FAILURES.path(root)).glob

@@ -109,7 +109,7 @@ def test_a_commit_that_lost_a_race_leaves_no_files(
     def raced(*given: Any) -> DeltaTable:
         """What another driver commits after this one has looked."""
         table = opened(*given)
-        monkeypatch.setattr(delta, "opened", opened)
+        monkeypatch.setattr(delta, "open_table", opened)
         if application == "counting":
             committed(root, theirs, 1)
         else:
@@ -117,7 +117,7 @@ def test_a_commit_that_lost_a_race_leaves_no_files(
             DeltaTable(SIGHTINGS.path(root)).delete()
         return table
 
-    monkeypatch.setattr(delta, "opened", raced)
+    monkeypatch.setattr(delta, "open_table", raced)
     if application == "counting":
         assert not committed(root, mine, 1)
         assert birds(root) == ["owl", "wren"]

@@ -202,7 +202,7 @@ def files_of(path: str, *, days: Sequence[dt.date] | None = None) -> list[str]:
         return DeltaTable(path).file_uris()
     added = pa.table(DeltaTable(path).get_add_actions(flatten=True))
     mine = pc.is_in(added["partition.date"], pa.array(days, pa.date32()))
-    return [f"{path}/{path}" for path in added["path"].filter(mine).to_pylist()]
+    return [f"{path}/{name}" for name in added["path"].filter(mine).to_pylist()]
 
 
 def read_arrow(root: str, table: Table, columns: Sequence[str], where: Any = None) -> Any:
