@@ -11,7 +11,7 @@ Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 OPENINGS = {
     "tmp_path": "tmp_path = Path(mkdtemp())",
     "clock": "clock = HandClock()",
-    "room": 'async with Room(redis_url, "{tickets}", clock=clock) as room:',
+    "room": 'async with Room("{tickets}", redis_url, clock=clock) as room:',
 }
 """What a test is handed, as somebody would write it who tries a stop out."""
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
-from waystation.waitingroom import Joined, Lane, Newcomer, RoomOptions
+from waystation.waitingroom import Joined, JoinRequest, Lane, RoomOptions
 from waystation.waitingroom.http.app import App
 from waystation.waitingroom.http.bodies import Enqueue
-from waystation.waitingroom.http.context import Desk, DeskOptions
+from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.framework.endpoints import Table, endpoint, offered
 from waystation.waitingroom.http.framework.exchange import (
     Answer,
@@ -20,6 +20,7 @@ from waystation.waitingroom.http.framework.exchange import (
     Send,
     answer,
 )
+from waystation.waitingroom.http.options import ServerOptions
 from waystation.waitingroom.http.server import run, serving
 from waystation.waitingroom.rooms import Rooms
 from waystation.waitingroom.signing.tokens import Keyring
@@ -56,9 +57,9 @@ async def serve(port: int, bare_port: int, folder: Path) -> None:
             rooms = Rooms(store)
             keyring = Keyring.generate(random.SystemRandom())
             # Everybody here asks as often as the machine can, which visitors may not.
-            desk = Desk(rooms, keyring, DeskOptions(poll_floor_ms=0))
-            _write(folder / "tickets", await _fill(desk))
-            app = App(desk)
+            context = ServerContext.create(rooms, keyring, ServerOptions(poll_floor_ms=0))
+            _write(folder / "tickets", await _fill(context))
+            app = App(context)
             app.table = Table([*app.table, *offered(Nothing(), group="benchmark")])
             async with (
                 serving(app, host="127.0.0.1", port=port),
@@ -72,15 +73,15 @@ def _write(file: Path, tickets: list[str]) -> None:
     file.write_text("\n".join(tickets))
 
 
-async def _fill(desk: Desk) -> list[str]:
-    room = desk.rooms.of("{shop}")
+async def _fill(context: ServerContext) -> list[str]:
+    room = context.rooms.of("{shop}")
     await room.open(RoomOptions(admission_rate=1, newcomers_per_minute=0, max_queue_size=0))
-    pulse = await room.pulse()
+    state = await room.state()
     tickets: list[str] = []
     for number in range(PEOPLE):
-        entry = await room.join(Newcomer(key=f"{number}", secret="s"))
+        entry = await room.join(JoinRequest(key=f"{number}", secret="s"))
         assert isinstance(entry, Joined)
-        tickets.append(desk.ticket(room, entry.place, Lane.NORMAL, pulse))
+        tickets.append(context.tokens.sign_ticket(room, entry.place, Lane.NORMAL, state))
     return tickets
 
 

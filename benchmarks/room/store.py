@@ -12,7 +12,7 @@ from benchmarks.report import Report, Row
 from benchmarks.turns import interleaved
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, connect
-from waystation.waitingroom import Admission, Joined, Newcomer, Place, Room, RoomOptions
+from waystation.waitingroom import Admission, Joined, JoinRequest, Place, Room, RoomOptions
 
 SMALL, MIDDLE = 10_000, 100_000
 LARGE = int(os.environ.get("BENCH_PEOPLE", "1_000_000"))
@@ -91,7 +91,7 @@ class _Line:
     @classmethod
     async def open(cls, store: Store, queue_id: str) -> Self:
         """A room that lets nobody in."""
-        room = Room(store, queue_id, bits=random.Random(1))
+        room = Room(queue_id, store, bits=random.Random(1))
         await room.open(RoomOptions(max_queue_size=0, events_cap=1000, admission_rate=0))
         return cls(store, room)
 
@@ -111,7 +111,9 @@ class _Line:
 
     async def _join(self) -> None:
         number = next(self._newcomers)
-        who = Newcomer(key=f"visitor {number}", secret=f"{number}", agent=f"{AGENT} {number % 50}")
+        who = JoinRequest(
+            key=f"visitor {number}", secret=f"{number}", agent=f"{AGENT} {number % 50}"
+        )
         entry = await self.room.join(who)
         assert isinstance(entry, Joined)
         self._places.append(entry.place)

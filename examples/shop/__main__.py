@@ -38,9 +38,9 @@ async def main() -> None:
             await connect(store_server.url) as store,
             room.doors(RoomSettings(port=ROOM, keys=keys), store) as app,
         ):
-            line = app.desk.rooms.of("shop")
+            line = app.context.rooms.of("shop")
             await line.open(RoomOptions(name="The little shop", max_active=3, admission_rate=0.2))
-            await line.write({"return_hosts": f"localhost:{SHOP}"})
+            await line.store.write({"return_hosts": f"localhost:{SHOP}"})
             key = await app.operators.issue("you", Role.ADMIN)
             serving = asyncio.create_task(server.serve())
             print(f"shop      http://localhost:{SHOP}/")

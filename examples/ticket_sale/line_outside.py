@@ -8,7 +8,7 @@ from examples.ticket_sale.stage import Stage
 from waystation.core.clock import HandClock
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, connect
-from waystation.waitingroom import Lane, Newcomer, Room, RoomOptions, lottery
+from waystation.waitingroom import JoinRequest, Lane, Room, RoomOptions, lottery
 from waystation.waitingroom.control import Control
 from waystation.waitingroom.loadtest.simulator import Crowd, Mood, Simulation, Verdict
 from waystation.waitingroom.lottery import Lottery
@@ -39,12 +39,12 @@ async def run(stage: Stage) -> Account:
 
 async def _draw_lots(stage: Stage, store: Store) -> None:
     clock = HandClock()
-    room = Room(store, "{opening}", clock=clock)
+    room = Room("{opening}", store, clock=clock)
     await room.open(RoomOptions(newcomers_per_minute=0))
     await Control(room).schedule(clock.now_ms() + 60_000)
     commitment = await Lottery(room).announce()
     for number in range(EARLY_BIRDS):
-        await room.join(Newcomer(key=f"early {number}", secret=f"{number}"))
+        await room.join(JoinRequest(key=f"early {number}", secret=f"{number}"))
     await Lottery(room).draw(beacon="the weather in Helsinki")
     lottery.verify(await Lottery(room).proof(), await Lottery(room).drawn())
     stage.say(

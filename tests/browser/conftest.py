@@ -14,7 +14,7 @@ from tests.support.programs import require_program
 from tests.waitingroom.http import hands
 from waystation.waitingroom.http.operators.oidc.options import OidcOptions
 from waystation.waitingroom.http.server import serving
-from waystation.waitingroom.maintenance import Care
+from waystation.waitingroom.maintenance import RoomMaintenance
 
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 
@@ -53,7 +53,7 @@ async def built(
     async with (
         hands.house(redis_url, oidc=oidc, newcomers_per_minute=0) as house,
         serving(house.app, host="127.0.0.1", port=port),
-        Care(house.rooms, house.desk.metrics) as care,
+        RoomMaintenance(house.rooms, house.context.metrics) as care,
     ):
         street = Street(house, browser, f"http://localhost:{port}")
         yield street

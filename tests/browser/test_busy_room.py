@@ -11,14 +11,13 @@ from playwright.async_api import expect
 from tests.browser.street import PICTURES, Street, complaints, picture, shows
 from tests.waitingroom.http.hands import QUEUE
 from waystation.waitingroom.http.operators.operators import Role
-from waystation.waitingroom.room import Joined
-from waystation.waitingroom.visitor import Lane, Newcomer
+from waystation.waitingroom.visitor import Joined, JoinRequest, Lane
 
 
 async def _join(street: Street, first: int, count: int) -> None:
     room = street.house.room
     people = [
-        Newcomer(key=f"k{n}", secret="s", lane=Lane.VIP if n % 12 == 0 else Lane.NORMAL)
+        JoinRequest(key=f"k{n}", secret="s", lane=Lane.VIP if n % 12 == 0 else Lane.NORMAL)
         for n in range(first, first + count)
     ]
     await asyncio.gather(*(room.join(each) for each in people))
@@ -31,12 +30,12 @@ async def _crowd(street: Street) -> AsyncGenerator[None]:
 
     async def come() -> None:
         for number in range(100_000):
-            joined = await room.join(Newcomer(key=f"late{number}", secret="s"))
+            joined = await room.join(JoinRequest(key=f"late{number}", secret="s"))
             assert isinstance(joined, Joined)
             await asyncio.sleep(0.15)
-            called: Any = await street.house.store.redis.zrange(room.keys.admitted, 0, 1)
+            called: Any = await street.house.store.redis.zrange(room.store.keys.admitted, 0, 1)
             for each in called:
-                await room.claim(await room.place(each.decode()), "s")
+                await room.claim(await room.get_place(each.decode()), "s")
 
     task = asyncio.create_task(come())
     try:

@@ -11,15 +11,15 @@ from waystation.waitingroom.estimates.model import Model, Point
 from waystation.waitingroom.http.visitors.snapshots import eta_model_of
 from waystation.waitingroom.options import Method, RoomOptions, Status
 from waystation.waitingroom.pages.render import source
-from waystation.waitingroom.state import Pulse
+from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import Lane, Waiting
 
 
-def some_room(dice: random.Random) -> Pulse:
+def some_room(dice: random.Random) -> RoomState:
     """Any room: its lanes, its pace and its model, or nobody called in at all."""
     lengths = sorted(dice.sample(range(1, 100_000), dice.randrange(6)))
     points = [Point(each, *sorted(dice.uniform(0.3, 4) for _ in range(3))) for each in lengths]
-    return Pulse(
+    return RoomState(
         now_ms=1_700_000_000_000,
         options=RoomOptions(
             status=dice.choice([Status.ACTIVE, Status.ACTIVE, Status.DRAINING, Status.PAUSED]),
@@ -45,12 +45,12 @@ async def test_the_page_tells_the_wait_that_the_server_tells(browser: Browser) -
     dice = random.Random(11)
     cases: list[tuple[object, int, int]] = []
     told: list[estimate.Wait | None] = []
-    for pulse in (some_room(dice) for _ in range(200)):
-        model = msgspec.to_builtins(eta_model_of(pulse))
+    for state in (some_room(dice) for _ in range(200)):
+        model = msgspec.to_builtins(eta_model_of(state))
         for lane in Lane:
             ahead = dice.choice([0, 1, 5, dice.randrange(200_000)])
             cases.append((model, int(lane), ahead))
-            told.append(estimate.wait(pulse, Waiting(lane=lane, seq=0, ahead=ahead, length=1)))
+            told.append(estimate.wait(state, Waiting(lane=lane, seq=0, ahead=ahead, length=1)))
     page = await browser.new_page()
     await page.add_script_tag(content=source("estimate.js"))
     shown = await page.evaluate("cases => cases.map((each) => estimatedWait(...each))", cases)

@@ -25,7 +25,7 @@ LISTENS = Path(__file__).with_name("listens.js").read_text()
 async def _long_line(street: Street) -> None:
     """People ahead who never fall silent."""
     await street.crowd(AHEAD)
-    heartbeat, redis = street.house.room.keys.heartbeat, street.house.store.redis
+    heartbeat, redis = street.house.room.store.keys.heartbeat, street.house.store.redis
     found: Any = await redis.zrange(heartbeat, 0, -1, withscores=True)
     await redis.zadd(heartbeat, {id: last + 3600 for id, last in found})
 
@@ -41,7 +41,7 @@ async def test_a_tab_behind_others_keeps_its_place_and_hears_its_turn(
     street: Street, tmp_path: Path
 ) -> None:
     """Real tabs, with timers slowed down as browsers do it."""
-    await street.house.room.write({"idle_s": str(IDLE_S)})
+    await street.house.room.store.write({"idle_s": str(IDLE_S)})
     await _long_line(street)
     async with window(tmp_path) as browser:
         tab = await browser.tab()
@@ -51,7 +51,7 @@ async def test_a_tab_behind_others_keeps_its_place_and_hears_its_turn(
         await tab.until("document.hidden", limit_s=30)
 
         await asyncio.sleep(HIDDEN_S)
-        assert (await street.house.room.pulse()).waiting == AHEAD + 1
+        assert (await street.house.room.state()).waiting == AHEAD + 1
         assert await tab.evaluate("document.hidden")
         assert await tab.evaluate("document.body.dataset.status") == "waiting"
 
@@ -76,7 +76,7 @@ async def test_a_page_is_heard_as_often_as_the_room_wants(
     street: Street, hides: str, idle_s: int, seconds: int
 ) -> None:
     """However seldom it looks; and where there are no workers, too."""
-    await street.house.room.write({"idle_s": str(idle_s), "admission_rate": "0.01"})
+    await street.house.room.store.write({"idle_s": str(idle_s), "admission_rate": "0.01"})
     await _long_line(street)
     page = await street.visitor()
     await page.add_init_script(f"{hides}; delete window.Worker; {LISTENS}")
@@ -87,7 +87,7 @@ async def test_a_page_is_heard_as_often_as_the_room_wants(
 
 
 async def test_a_page_without_scripts_is_heard_as_often_too(street: Street) -> None:
-    await street.house.room.write({"idle_s": "20"})
+    await street.house.room.store.write({"idle_s": "20"})
     page = await street.visitor(java_script_enabled=False)
     await street.arrive(page)
     await page.click("#join button")

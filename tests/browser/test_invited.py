@@ -7,8 +7,8 @@ import pytest
 
 from tests.browser.street import Street, complaints, picture, shows
 from waystation.waitingroom.codes import Codes
-from waystation.waitingroom.http.pages.theme_store import Wardrobe
-from waystation.waitingroom.pages.theme import Looks
+from waystation.waitingroom.http.theme_store import ThemeStore
+from waystation.waitingroom.pages.theme import Theme
 from waystation.waitingroom.visitor import Lane
 
 LOGO = (
@@ -20,14 +20,14 @@ LOGO = (
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_a_code_opens_the_line_and_a_wrong_one_is_told(street: Street, scheme: str) -> None:
-    looks = Looks(
+    looks = Theme(
         accent="#7a1f5c",
         logo="data:image/svg+xml;base64," + base64.b64encode(LOGO.encode()).decode(),
         text={"en": "Presale for members of the Aurora club. Two tickets each."},
         support="https://help.test/",
     )
-    await Wardrobe().put(street.house.room, looks)
-    await street.house.room.write({"invite_only": "1", "name": "Aurora: the presale"})
+    await ThemeStore().put(street.house.room, looks)
+    await street.house.room.store.write({"invite_only": "1", "name": "Aurora: the presale"})
     [code] = await Codes(street.house.room).make("club", 1, bits=random.Random(3), lane=Lane.VIP)
     page = await street.visitor(color_scheme=scheme, viewport={"width": 1000, "height": 700})
     await street.arrive(page)
@@ -41,5 +41,5 @@ async def test_a_code_opens_the_line_and_a_wrong_one_is_told(street: Street, sch
     await page.fill("#code", code.lower())
     await page.click("#join button")
     await shows(page, "waiting")
-    assert (await street.house.room.pulse()).lanes == (0, 0, 1, 0)
+    assert (await street.house.room.state()).lanes == (0, 0, 1, 0)
     assert await complaints(page) == []

@@ -77,7 +77,7 @@ async def test_whoever_enrolled_is_asked_for_a_code(street: Street) -> None:
     await page.fill("#code", "nonsense"[:7])
     await page.click("#login button")
     await page.wait_for_selector("text=the code does not count")
-    step = street.house.desk.clock.now_ms() // 1000 // STEP_S
+    step = street.house.context.clock.now_ms() // 1000 // STEP_S
     await page.fill("#code", code_at(secret, step))
     await page.click("#login button")
     await page.wait_for_selector("#board:not([hidden])")
@@ -88,7 +88,7 @@ async def test_a_viewer_may_look_and_not_touch(street: Street) -> None:
     page = await _opened(street, Role.VIEWER)
     await page.click("#pause")
     await page.wait_for_selector("text=does not allow this")
-    assert (await street.house.room.pulse()).options.status == "active"
+    assert (await street.house.room.state()).options.status == "active"
 
 
 async def test_lanes_events_and_codes_are_set_here(street: Street) -> None:
@@ -97,15 +97,15 @@ async def test_lanes_events_and_codes_are_set_here(street: Street) -> None:
     await page.fill("#w0", "3")
     await page.click("#weights-form button")
     await page.wait_for_selector("text=The lanes are set.")
-    assert (await street.house.room.pulse()).options.lane_weights == (3, 2, 4, 8)
+    assert (await street.house.room.state()).options.lane_weights == (3, 2, 4, 8)
     await page.fill("#event-name", "Gala")
     await page.fill("#gathers", "2020-01-01T10:00")
     await page.fill("#starts", "2030-01-01T10:00")
     await page.fill("#ends", "2030-01-01T23:00")
     await page.click("#event-form button")
     await page.wait_for_selector("#events li:has-text('gathering, commitment')")
-    pulse = await street.house.room.pulse()
-    assert (pulse.phase, bool(pulse.fields["commitment"])) == ("prequeue", True)
+    state = await street.house.room.state()
+    assert (state.phase, bool(state.fields["commitment"])) == ("prequeue", True)
     await page.fill("#batch", "press")
     await page.click("#codes-form button")
     await page.wait_for_selector("#batches li:has-text('press: 10 codes for lane 2')")
@@ -127,12 +127,12 @@ async def test_an_emergency_has_its_buttons_and_closing_is_meant(street: Street)
     await page.fill("#close-name", "shup")
     await page.click("#close-form button")
     await page.wait_for_selector("text=Type shop to close it.")
-    assert (await street.house.room.pulse()).options.status != "closed"
+    assert (await street.house.room.state()).options.status != "closed"
     await page.fill("#close-name", "shop")
     await page.click("#close-form button")
     await page.wait_for_selector("text=It is over.")
-    pulse = await street.house.room.pulse()
-    assert (pulse.options.status, pulse.options.max_active) == ("closed", 7)
+    state = await street.house.room.state()
+    assert (state.options.status, state.options.max_active) == ("closed", 7)
     assert await complaints(page) == []
 
 
@@ -160,7 +160,7 @@ async def test_a_rate_above_the_slider_is_not_lowered_by_setting_it_again(street
     await expect(page.locator("#rate")).to_have_value("12000")
     await page.click("#rate-form button")
     await page.wait_for_selector("text=The rate is set.")
-    assert (await street.house.room.pulse()).rate == 200
+    assert (await street.house.room.state()).rate == 200
 
 
 async def test_signing_out_leaves_nothing_behind(street: Street) -> None:

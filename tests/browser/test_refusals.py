@@ -24,7 +24,7 @@ _WATCHES = """() => {
 async def test_a_crowded_address_is_told_when_the_page_tries_again_and_gets_in(
     street: Street,
 ) -> None:
-    await street.house.room.write({"newcomers_per_minute": "1"})
+    await street.house.room.store.write({"newcomers_per_minute": "1"})
     await street.house.visitor("127.0.0.1").join()
     page = await street.visitor()
     await page.clock.install()
@@ -38,7 +38,7 @@ async def test_a_crowded_address_is_told_when_the_page_tries_again_and_gets_in(
     assert await complaints(page) == []
     await picture(page, "crowded")
 
-    await street.house.room.write({"newcomers_per_minute": "0"})
+    await street.house.room.store.write({"newcomers_per_minute": "0"})
     await page.clock.run_for(75_000)
     await shows(page, "waiting")
     assert await page.locator("#banner").is_hidden()
@@ -61,7 +61,7 @@ async def test_a_browser_that_keeps_no_cookies_is_told_so(street: Street, tmp_pa
         await tab.evaluate("document.body.dataset.status = ''")
         await tab.evaluate("document.querySelector('#join button').click()")
         await tab.until("document.body && document.body.dataset.status === 'cookies'", limit_s=30)
-    assert (await street.house.room.pulse()).waiting == 0
+    assert (await street.house.room.state()).waiting == 0
 
 
 async def test_a_room_out_of_reach_keeps_nobody_s_place_who_has_none(street: Street) -> None:
@@ -112,7 +112,7 @@ async def test_a_place_that_no_longer_counts_is_no_invitation(street: Street) ->
     await street.arrive(page)
     await shows(page, "waiting")
     await street.house.control.revoke_everything()
-    await street.house.room.pulse()
+    await street.house.room.state()
     await page.clock.run_for(125_000)
     await shows(page, "gone")
 
@@ -125,13 +125,13 @@ async def test_a_room_that_takes_nobody_for_now_is_asked_again(street: Street, s
         "maintenance": ({"status": "maintenance"}, {"status": "active"}),
         "rejected": ({"queueing_method": "reject"}, {"queueing_method": "fifo"}),
     }[status]
-    await street.house.room.write(closed)
+    await street.house.room.store.write(closed)
     page = await street.visitor()
     await page.clock.install()
     await street.arrive(page)
     await shows(page, status)
     await expect(page.locator("#clock-word")).to_have_text(WORDS["again"])
-    await street.house.room.write(opened)
+    await street.house.room.store.write(opened)
     await page.clock.run_for(75_000)
     await shows(page, "waiting")
 

@@ -43,7 +43,7 @@ async def test_reloading_and_coming_back_keeps_the_place(street: Street) -> None
     await street.arrive(another_tab)
     await shows(another_tab, "waiting")
     assert await another_tab.inner_text("#ticket") == ticket
-    assert (await street.house.room.pulse()).waiting == 3
+    assert (await street.house.room.state()).waiting == 3
 
 
 async def test_the_whole_way_works_without_javascript(street: Street) -> None:
@@ -83,7 +83,7 @@ async def test_leaving_is_one_press_away(street: Street) -> None:
     await shows(page, "waiting")
     await page.click("#leave button")
     await shows(page, "gone")
-    assert (await street.house.room.pulse()).waiting == 0
+    assert (await street.house.room.state()).waiting == 0
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -18,8 +18,8 @@ from waystation.waitingroom import (
     Admission,
     Begun,
     Joined,
+    JoinRequest,
     Kept,
-    Newcomer,
     Place,
     Room,
     RoomOptions,
@@ -50,7 +50,7 @@ async def insisting(step: Callable[[], Awaitable[T]]) -> T:
 
 async def visit(room: Room, name: str) -> Place:
     """Join, wait, come in, and be done: what a browser does, whatever breaks."""
-    entry = await insisting(lambda: room.join(Newcomer(key=name, secret=name)))
+    entry = await insisting(lambda: room.join(JoinRequest(key=name, secret=name)))
     assert isinstance(entry, Joined | Kept)
     place = entry.place
     while not isinstance(await insisting(lambda: room.claim(place, name)), Begun):
@@ -70,7 +70,7 @@ async def arrive(room: Room) -> list[Place]:
 async def look_after(url: str) -> None:
     """One of several processes that call people in, none knowing of the others."""
     async with await connect(url, PATIENT) as store:
-        room = Room(store, QUEUE)
+        room = Room(QUEUE, store)
         admission, upkeep = Admission(room), Upkeep(room)
         while True:
             await insisting(admission.admit)
@@ -96,7 +96,7 @@ async def break_things(server: Ephemeral, rounds: int) -> None:
 async def test_everybody_comes_in_once_and_in_order_whatever_breaks(durable: Ephemeral) -> None:
     """Attack 50: no double admission and nobody lost over crashes of the store."""
     async with await connect(durable.url, PATIENT) as store:
-        room = Room(store, QUEUE)
+        room = Room(QUEUE, store)
         await room.open(
             RoomOptions(
                 admission_rate=60, max_active=40, events_cap=1_000_000, newcomers_per_minute=0
@@ -109,8 +109,8 @@ async def test_everybody_comes_in_once_and_in_order_whatever_breaks(durable: Eph
         for keeper in keepers:
             keeper.cancel()
         await asyncio.wait(keepers)
-        found: Any = await store.redis.xrange(room.keys.events)
-        seen = await room.pulse()
+        found: Any = await store.redis.xrange(room.store.keys.events)
+        seen = await room.state()
 
     assert len({place.id for place in places}) == VISITORS
     called = [fields for _, fields in found if fields[b"event"] == b"admitted"]

@@ -36,7 +36,7 @@ async def test_a_room_that_was_never_opened_is_not_served(redis_url: str, tmp_pa
 
 async def test_the_doors_open_serve_and_close(redis_url: str, tmp_path: Path) -> None:
     port = free_port()
-    async with Room(redis_url, "shop") as room:
+    async with Room("shop", redis_url) as room:
         await room.open(RoomOptions(admission_rate=33))
     process = await _room(
         redis_url, tmp_path, "serve", "--port", str(port), "--room", "shop", "--room", "{shop}"

@@ -36,9 +36,11 @@ async def fill(url: str, folder: Path) -> None:
         assert await line.cancel(ids[2])
         options = files.ScanOptions(scan_dir=str(folder), settle_s=0)
         await files.Producer(files.Queue(store), files.ProducerOptions(scan=options)).scan()
-    async with waitingroom.Room(url, "tickets") as room:
+    async with waitingroom.Room("tickets", url) as room:
         await room.open(waitingroom.RoomOptions(admission_rate=1, newcomers_per_minute=0))
-        places = [await room.join(waitingroom.Newcomer(key=f"{n}", secret="s")) for n in range(4)]
+        places = [
+            await room.join(waitingroom.JoinRequest(key=f"{n}", secret="s")) for n in range(4)
+        ]
         assert isinstance(places[0], waitingroom.Joined)
         await room.leave(places[0].place, "s")
 

@@ -15,9 +15,9 @@ from waystation.waitingroom import (
     Admission,
     Begun,
     Joined,
+    JoinRequest,
     Kept,
     Lane,
-    Newcomer,
     Room,
     RoomOptions,
     Upkeep,
@@ -36,7 +36,7 @@ def clock() -> HandClock:
 
 @pytest.fixture
 async def room(redis_url: str, clock: HandClock) -> AsyncIterator[Room]:
-    async with Room(redis_url, "{tickets}", clock=clock) as room:
+    async with Room("{tickets}", redis_url, clock=clock) as room:
         yield room
 
 
@@ -46,22 +46,22 @@ async def test_somebody_waits_in_line_and_comes_in(room: Room, clock: HandClock)
     """
     await room.open(RoomOptions(max_active=100, admission_rate=1))
 
-    ann = await room.join(Newcomer(key="ann's cookie", secret="hers"))
-    bob = await room.join(Newcomer(key="bob's cookie", secret="his"))
+    ann = await room.join(JoinRequest(key="ann's cookie", secret="hers"))
+    bob = await room.join(JoinRequest(key="bob's cookie", secret="his"))
     assert isinstance(ann, Joined)
     assert isinstance(bob, Joined)
 
     # Whoever asks again, has the place again.
-    again = await room.join(Newcomer(key="ann's cookie", secret="hers"))
+    again = await room.join(JoinRequest(key="ann's cookie", secret="hers"))
     assert isinstance(again, Kept)
     assert again.place == ann.place
 
     # One per second: ann is called, bob is next.
     await Admission(room).admit()
     assert isinstance(await room.status(ann.place), Called)
-    standing = await room.status(bob.place)
-    assert isinstance(standing, Waiting)
-    assert standing.ahead == 0
+    status = await room.status(bob.place)
+    assert isinstance(status, Waiting)
+    assert status.ahead == 0
 
     # A turn is taken with the secret that only ann knows.
     session = await room.claim(ann.place, "hers")
@@ -75,11 +75,11 @@ async def test_everybody_is_told_how_long_it_takes(room: Room) -> None:
     """
     await room.open(RoomOptions(admission_rate=2, newcomers_per_minute=0))
     for number in range(19):
-        await room.join(Newcomer(key=f"{number}", secret="s"))
-    last = await room.join(Newcomer(key="the last", secret="s"))
+        await room.join(JoinRequest(key=f"{number}", secret="s"))
+    last = await room.join(JoinRequest(key="the last", secret="s"))
     assert isinstance(last, Joined)
 
-    told = estimate.wait(await room.pulse(), last.standing)
+    told = estimate.wait(await room.state(), last.status)
 
     # A range, not a promise; history narrows it.
     assert told == estimate.Wait(p10=7.5, p50=10.0, p90=15.0)
@@ -91,13 +91,13 @@ async def test_lanes_share_the_turns(room: Room) -> None:
     """
     await room.open(RoomOptions(admission_rate=9, newcomers_per_minute=0))
     for number in range(20):
-        await room.join(Newcomer(key=f"n{number}", secret="s"))
-        await room.join(Newcomer(key=f"p{number}", secret="s", lane=Lane.PREMIUM))
+        await room.join(JoinRequest(key=f"n{number}", secret="s"))
+        await room.join(JoinRequest(key=f"p{number}", secret="s", lane=Lane.PREMIUM))
 
     await Admission(room).admit()
 
     # Eight to one, so that nobody starves.
-    assert (await room.pulse()).lanes == (19, 0, 0, 12)
+    assert (await room.state()).lanes == (19, 0, 0, 12)
 
 
 async def test_a_missed_turn_is_not_the_end(room: Room, clock: HandClock) -> None:
@@ -105,7 +105,7 @@ async def test_a_missed_turn_is_not_the_end(room: Room, clock: HandClock) -> Non
     that nobody took are given again, so that as many come in as should.
     """
     await room.open(RoomOptions(claim_window_s=120, missed_s=600))
-    ann = await room.join(Newcomer(key="ann", secret="hers"))
+    ann = await room.join(JoinRequest(key="ann", secret="hers"))
     assert isinstance(ann, Joined)
     await Admission(room).admit()
 
@@ -122,8 +122,8 @@ async def test_whoever_falls_silent_makes_room(room: Room, clock: HandClock) -> 
     is paused, more.
     """
     await room.open(RoomOptions(admission_rate=0, idle_s=300))
-    ann = await room.join(Newcomer(key="ann", secret="hers"))
-    bob = await room.join(Newcomer(key="bob", secret="his"))
+    ann = await room.join(JoinRequest(key="ann", secret="hers"))
+    bob = await room.join(JoinRequest(key="bob", secret="his"))
     assert isinstance(ann, Joined)
     assert isinstance(bob, Joined)
 
@@ -133,15 +133,15 @@ async def test_whoever_falls_silent_makes_room(room: Room, clock: HandClock) -> 
     await Upkeep(room).expire_silent()
 
     assert await room.status(ann.place) == Gone()
-    standing = await room.status(bob.place)
-    assert isinstance(standing, Waiting)
-    assert standing.ahead == 0
+    status = await room.status(bob.place)
+    assert isinstance(status, Waiting)
+    assert status.ahead == 0
 
 
 async def test_an_operator_has_the_last_word(room: Room, clock: HandClock) -> None:
     """Pausing keeps every place. A new rate can be reached step by step."""
     await room.open(RoomOptions(admission_rate=10))
-    await room.join(Newcomer(key="ann", secret="hers"))
+    await room.join(JoinRequest(key="ann", secret="hers"))
     control = Control(room)
 
     await control.pause()
@@ -162,7 +162,7 @@ async def test_lots_are_drawn_so_that_anybody_can_check(room: Room, clock: HandC
     draw = Lottery(room)
     commitment = await draw.announce()
     for number in range(30):
-        await room.join(Newcomer(key=f"{number}", secret="s"))
+        await room.join(JoinRequest(key=f"{number}", secret="s"))
 
     await draw.draw(beacon="the closing price of tea")
 

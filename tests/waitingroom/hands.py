@@ -15,9 +15,17 @@ from waystation.waitingroom.control import Control
 from waystation.waitingroom.lottery import Lottery
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.redis.keys import RoomKeys
-from waystation.waitingroom.room import Begun, Joined, Kept, Room
+from waystation.waitingroom.room import Room
 from waystation.waitingroom.upkeep import Upkeep
-from waystation.waitingroom.visitor import Lane, Newcomer, Place, Standing
+from waystation.waitingroom.visitor import (
+    Begun,
+    Joined,
+    JoinRequest,
+    Kept,
+    Lane,
+    Place,
+    VisitorStatus,
+)
 
 QUEUE = "{concert-tickets}"
 
@@ -29,8 +37,8 @@ class Hands:
         self.store = store
         self.redis: Redis = store.redis
         self.clock = HandClock()
-        self.room = Room(store, queue_id, clock=self.clock, bits=random.Random(7))
-        self.keys: RoomKeys = self.room.keys
+        self.room = Room(queue_id, store, clock=self.clock, bits=random.Random(7))
+        self.keys: RoomKeys = self.room.store.keys
         self.admission = Admission(self.room)
         self.upkeep = Upkeep(self.room, budget_s=60)
         self.control = Control(self.room)
@@ -43,13 +51,13 @@ class Hands:
 
     async def join(self, name: str, lane: int = 0, **more: Any) -> Place:
         """Get somebody of that name in line; their secret is the name, too."""
-        entry = await self.room.join(Newcomer(key=name, secret=name, lane=Lane(lane), **more))
+        entry = await self.room.join(JoinRequest(key=name, secret=name, lane=Lane(lane), **more))
         assert isinstance(entry, Joined | Kept), entry
         self.places[name] = entry.place
         return entry.place
 
     async def join_all(self, *names: str, lane: int = 0) -> None:
-        await self.room.pulse()
+        await self.room.state()
         # Calls made in one turn of the loop reach the store in that order.
         await asyncio.gather(*(self.join(name, lane) for name in names))
 
@@ -63,7 +71,7 @@ class Hands:
     async def come_in(self, name: str) -> None:
         assert isinstance(await self.claim(name), Begun)
 
-    async def status(self, name: str) -> Standing:
+    async def status(self, name: str) -> VisitorStatus:
         return await self.room.status(self.places[name])
 
     async def beat(self, *names: str) -> None:

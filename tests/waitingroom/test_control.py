@@ -8,12 +8,25 @@ import pytest
 from tests.waitingroom.hands import Hands
 from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WrongState
 from waystation.waitingroom.options import Method, RoomOptions, Status
-from waystation.waitingroom.room import Begun, Forbidden, Joined, Passed, Refused, Room
-from waystation.waitingroom.visitor import Called, Gone, Inside, Lane, Newcomer, Waiting, network_of
+from waystation.waitingroom.room import Room
+from waystation.waitingroom.visitor import (
+    Begun,
+    Called,
+    Forbidden,
+    Gone,
+    Inside,
+    Joined,
+    JoinRequest,
+    Lane,
+    Passed,
+    Refused,
+    Waiting,
+    network_of,
+)
 
 
 async def entry(hands: Hands, name: str) -> object:
-    return await hands.room.join(Newcomer(key=name, secret=name))
+    return await hands.room.join(JoinRequest(key=name, secret=name))
 
 
 @pytest.mark.parametrize("word", ["pause", "queue_all", "maintain", "shut"])
@@ -61,7 +74,7 @@ async def test_passing_through_gives_everybody_a_session_at_once(hands: Hands) -
         passed = await entry(hands, name)
         assert isinstance(passed, Passed)
         assert isinstance(await hands.room.status(passed.place), Inside)
-    assert (await hands.room.pulse()).inside == 2
+    assert (await hands.room.state()).inside == 2
 
 
 async def test_failing_open_ends_by_itself(hands: Hands) -> None:
@@ -69,10 +82,10 @@ async def test_failing_open_ends_by_itself(hands: Hands) -> None:
     await hands.open()
     await hands.control.fail_open(60)
     assert isinstance(await entry(hands, "a"), Passed)
-    assert (await hands.room.pulse()).fail_open
+    assert (await hands.room.state()).fail_open
     await hands.clock.advance(61)
     await hands.join("b")
-    assert not (await hands.room.pulse()).fail_open
+    assert not (await hands.room.state()).fail_open
     for wrong in (0, 86_401):
         with pytest.raises(InvalidOption, match="seconds must be"):
             await hands.control.fail_open(wrong)
@@ -104,9 +117,9 @@ async def test_a_change_of_rate_can_be_spread_over_time(hands: Hands) -> None:
         await hands.clock.advance(0.25)
         called += len(await hands.admit())
     assert called == pytest.approx(1200, abs=3)
-    assert (await hands.room.pulse()).rate == 30
+    assert (await hands.room.state()).rate == 30
     await hands.control.set_rate(5)
-    assert (await hands.room.pulse()).rate == 5
+    assert (await hands.room.state()).rate == 5
     await hands.redis.flushdb()
 
 
@@ -127,9 +140,9 @@ async def test_a_message_is_one_write_for_everybody(hands: Hands) -> None:
     """F39."""
     await hands.open()
     await hands.control.tell({"en": "Back at noon", "de": "Um zwölf"}, level="warning")
-    assert "zwölf" in (await hands.room.pulse()).message
+    assert "zwölf" in (await hands.room.state()).message
     await hands.control.tell({})
-    assert (await hands.room.pulse()).message == ""
+    assert (await hands.room.state()).message == ""
     with pytest.raises(InvalidOption, match="level"):
         await hands.control.tell({"en": "x"}, level="shout")
 
@@ -137,11 +150,11 @@ async def test_a_message_is_one_write_for_everybody(hands: Hands) -> None:
 async def test_two_operators_do_not_overwrite_each_other(hands: Hands) -> None:
     """F39: a change says which version it is a change of."""
     await hands.open()
-    version = (await hands.room.pulse()).version
+    version = (await hands.room.state()).version
     await hands.room.open(RoomOptions(max_active=5), version=version)
     with pytest.raises(WrongState, match="version"):
         await hands.room.open(RoomOptions(max_active=6), version=version)
-    assert (await hands.room.pulse()).options.max_active == 5
+    assert (await hands.room.state()).options.max_active == 5
 
 
 async def test_nobody_comes_in_before_their_turn(hands: Hands) -> None:
@@ -149,7 +162,7 @@ async def test_nobody_comes_in_before_their_turn(hands: Hands) -> None:
     await hands.open()
     await hands.join_all("a", "b")
     assert isinstance(await hands.claim("b"), Waiting)
-    assert (await hands.room.pulse()).inside == 0
+    assert (await hands.room.state()).inside == 0
 
 
 async def test_a_place_is_useless_without_its_secret(hands: Hands) -> None:
@@ -167,7 +180,7 @@ async def test_an_invitation_is_one_place_however_many_use_it_at_once(hands: Han
     """F7, F29: attack 14; its key is the visitor."""
     await hands.open()
     entries = await asyncio.gather(
-        *(hands.room.join(Newcomer(key="invite-7", secret=f"s{each}")) for each in range(100))
+        *(hands.room.join(JoinRequest(key="invite-7", secret=f"s{each}")) for each in range(100))
     )
     places = {entry.place.id for entry in entries if not isinstance(entry, Refused)}
     assert len(places) == 1
@@ -186,7 +199,7 @@ async def test_an_operator_takes_somebody_out(hands: Hands) -> None:
     await hands.admit()
     await hands.come_in("a")
     assert await hands.room.terminate(hands.places["a"], "abuse_detected")
-    found = await hands.room.place(hands.places["b"].id)
+    found = await hands.room.get_place(hands.places["b"].id)
     assert await hands.room.remove(found, "abuse_detected")
     assert await hands.status("b") == Gone()
     events = await hands.events()
@@ -201,9 +214,9 @@ async def test_what_does_not_exist_is_not_found(hands: Hands) -> None:
         await hands.join("ann")
     await hands.open()
     with pytest.raises(NotFound, match="no session"):
-        await hands.room.session("x")
+        await hands.room.get_session("x")
     with pytest.raises(NotFound, match="no place"):
-        await hands.room.place("x")
+        await hands.room.get_place("x")
 
 
 @pytest.mark.parametrize(
@@ -245,17 +258,17 @@ def test_a_network_is_what_one_household_has(address: str, network: str) -> None
 def test_long_metadata_is_refused(metadata: str) -> None:
     """F26: attack 47; everybody in line carries it."""
     with pytest.raises(InvalidInput, match="1024 bytes"):
-        Newcomer(key="k", secret="s", metadata=metadata)
+        JoinRequest(key="k", secret="s", metadata=metadata)
 
 
 async def test_a_room_is_the_same_with_and_without_braces(redis_url: str) -> None:
     """F20: its keys lie on one node of a cluster, whoever leaves the braces out."""
-    async with Room(redis_url, "plain") as room, Room(redis_url, "{plain}") as same:
+    async with Room("plain", redis_url) as room, Room("{plain}", redis_url) as same:
         await room.open(RoomOptions(max_active=7))
-        entry = await same.join(Newcomer(key="k", secret="s"))
+        entry = await same.join(JoinRequest(key="k", secret="s"))
         assert not isinstance(entry, Refused)
-        assert (await room.pulse()).waiting == 1
-        assert (await same.pulse()).options.max_active == 7
+        assert (await room.state()).waiting == 1
+        assert (await same.state()).options.max_active == 7
         assert room.queue_id == same.queue_id == "{plain}"
 
 
@@ -268,9 +281,9 @@ async def test_the_curve_tells_everybody_their_place_without_asking(hands: Hands
     lanes = await hands.room.curve(points=20)
     assert [len(lane) > 0 for lane in lanes] == [True, False, True, False]
     for name in ("n0", "n77", "m49", "v2"):
-        standing = await hands.status(name)
-        assert isinstance(standing, Waiting)
-        curve = lanes[standing.lane]
-        below = max(ahead for seq, ahead in curve if seq <= standing.seq)
-        above = min((ahead for seq, ahead in curve if seq >= standing.seq), default=below)
-        assert below <= standing.ahead <= max(above, below)
+        status = await hands.status(name)
+        assert isinstance(status, Waiting)
+        curve = lanes[status.lane]
+        below = max(ahead for seq, ahead in curve if seq <= status.seq)
+        above = min((ahead for seq, ahead in curve if seq >= status.seq), default=below)
+        assert below <= status.ahead <= max(above, below)

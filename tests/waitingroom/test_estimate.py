@@ -41,7 +41,7 @@ async def test_everybody_is_told_a_range(hands: Hands) -> None:
     """F38: three quarters to one and a half, until history knows better."""
     await hands.open(admission_rate=2)
     await hands.join_all(*(f"v{each}" for each in range(20)))
-    found = estimate.wait(await hands.room.pulse(), await hands.status("v19"))
+    found = estimate.wait(await hands.room.state(), await hands.status("v19"))
     assert found == estimate.Wait(p10=7.5, p50=10, p90=15)
 
 
@@ -50,7 +50,7 @@ async def test_a_lane_waits_for_its_share(hands: Hands) -> None:
     await hands.open(admission_rate=9)
     await hands.join_all(*(f"n{each}" for each in range(10)))
     await hands.join_all(*(f"p{each}" for each in range(16)), lane=3)
-    seen = await hands.room.pulse()
+    seen = await hands.room.state()
     normal = estimate.wait(seen, await hands.status("n9"))
     premium = estimate.wait(seen, await hands.status("p15"))
     assert normal is not None
@@ -65,7 +65,7 @@ async def test_those_who_took_a_turn_back_cost_a_lane_only_its_share_of_their_tu
     await hands.open(admission_rate=9)
     await hands.join_all(*(f"n{each}" for each in range(10)))
     await hands.join_all("p0", lane=3)
-    seen = msgspec.structs.replace(await hands.room.pulse(), returned=9)
+    seen = msgspec.structs.replace(await hands.room.state(), returned=9)
     found = estimate.wait(seen, await hands.status("n9"))
     assert found is not None
     assert found.p50 == pytest.approx(11)
@@ -78,7 +78,7 @@ async def test_where_lanes_are_strict_everybody_of_a_higher_one_comes_first(hand
     await hands.open(admission_rate=2, strict_lanes=True)
     await hands.join_all(*(f"n{each}" for each in range(10)))
     await hands.join_all(*(f"p{each}" for each in range(10)), lane=3)
-    found = estimate.wait(await hands.room.pulse(), await hands.status("n9"))
+    found = estimate.wait(await hands.room.state(), await hands.status("n9"))
     assert found is not None
     assert found.p50 == 10
     # What is told is what history learns from, or it would count them twice.
@@ -90,7 +90,7 @@ async def test_where_chance_decides_everybody_of_a_lane_is_told_the_same(hands: 
     """F38: a tenth of the lane, half of it or nine tenths may come first."""
     await hands.open(admission_rate=2, queueing_method=Method.RANDOM)
     await hands.join_all(*(f"v{each}" for each in range(40)))
-    seen = await hands.room.pulse()
+    seen = await hands.room.state()
     assert estimate.wait(seen, await hands.status("v0")) == estimate.Wait(p10=2, p50=10, p90=18)
     assert estimate.wait(seen, await hands.status("v39")) == estimate.Wait(p10=2, p50=10, p90=18)
     assert estimate.wait(seen, Returned(ahead=1)) == estimate.Wait(p10=0.75, p50=1, p90=1.5)
@@ -101,11 +101,11 @@ async def test_nobody_is_told_a_number_while_nobody_comes_in(hands: Hands) -> No
     await hands.open()
     await hands.join_all("a", "b")
     await hands.control.pause()
-    assert estimate.wait(await hands.room.pulse(), await hands.status("b")) is None
+    assert estimate.wait(await hands.room.state(), await hands.status("b")) is None
     await hands.control.resume()
     await hands.control.set_rate(0)
-    assert estimate.wait(await hands.room.pulse(), await hands.status("b")) is None
-    seen = await hands.room.pulse()
+    assert estimate.wait(await hands.room.state(), await hands.status("b")) is None
+    seen = await hands.room.state()
     assert estimate.wait(seen, Called(until_ms=1)) == estimate.Wait(p10=0, p50=0, p90=0)
     assert estimate.wait(seen, Gone()) is None
     assert estimate.wait(seen, Late(until_ms=1)) is None
@@ -119,7 +119,7 @@ async def test_what_is_seen_counts_more_than_what_is_set(hands: Hands) -> None:
         for name in await hands.admit():
             await hands.come_in(name)
         await hands.clock.advance(1)
-    seen = await hands.room.pulse()
+    seen = await hands.room.state()
     assert seen.flow == pytest.approx(1, rel=0.35)
     waiting = Waiting(lane=Lane.NORMAL, seq=0, ahead=99, length=200)
     found = estimate.wait(seen, waiting)
@@ -134,7 +134,7 @@ async def test_a_fresh_model_is_believed(hands: Hands) -> None:
     fields: Any = model.to_fields(trained_at=NOW_MS // 1000)
     await hands.redis.hset(hands.keys.model, mapping=fields)  # pyright: ignore
     await hands.redis.expire(hands.keys.model, 6 * 3600)
-    assert (await hands.room.pulse()).model == model
+    assert (await hands.room.state()).model == model
     await hands.join("ann")
     assert (await hands.events())[-1]["model"] == "7"
 

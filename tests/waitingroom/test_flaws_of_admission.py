@@ -7,14 +7,13 @@ from redis.asyncio import Redis
 from tests.waitingroom.hands import Hands
 from tests.waitingroom.literal.room import LiteralRoom
 from waystation.core.store.limits import FixedWindow, allow
-from waystation.waitingroom.room import Begun, Refused
-from waystation.waitingroom.visitor import Newcomer, Waiting
+from waystation.waitingroom.visitor import Begun, JoinRequest, Refused, Waiting
 
 T0 = 1_700_000_000
 
 
 async def newcomer(hands: Hands, name: str, **more: Any) -> object:
-    return await hands.room.join(Newcomer(key=name, secret=name, **more))
+    return await hands.room.join(JoinRequest(key=name, secret=name, **more))
 
 
 async def test_an_office_behind_one_address_has_a_place_for_each(
@@ -180,7 +179,7 @@ async def test_statistics_know_how_long_people_waited(hands: Hands) -> None:
     assert (found["wait_n"], found["wait_sum"]) == (3, 3 + 7)
     assert found["avg_wait_time"] == 3
     assert sum(value for name, value in found.items() if name.startswith("wait_le_")) == 3
-    keys = hands.room.keys_now()
+    keys = hands.room.store.keys_now()
     assert keys.stats == f"stats:{hands.keys.name}:hourly:2023111422"
     assert 0 < await hands.redis.ttl(keys.stats) <= 86_400
 
@@ -191,7 +190,7 @@ async def test_counting_sessions_reads_none_of_them(hands: Hands) -> None:
     await hands.join_all("a", "b")
     await hands.admit()
     await hands.come_in("a")
-    seen = await hands.room.pulse()
+    seen = await hands.room.state()
     assert (seen.inside, seen.called) == (1, 1)
 
 

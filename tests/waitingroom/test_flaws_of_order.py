@@ -7,8 +7,7 @@ from redis.asyncio import Redis
 
 from tests.waitingroom.hands import Hands
 from tests.waitingroom.literal.room import LiteralRoom
-from waystation.waitingroom.room import Joined, Kept
-from waystation.waitingroom.visitor import Gone, Lane, Newcomer, Waiting
+from waystation.waitingroom.visitor import Gone, Joined, JoinRequest, Kept, Lane, Waiting
 
 T0 = 1_700_000_000
 
@@ -176,19 +175,19 @@ async def test_somebody_who_asks_twice_at_the_same_moment_has_one_place(
 ) -> None:
     """F7: two tabs opened together, among others who come in the same call."""
     await hands.open()
-    await hands.room.pulse()
-    people = [Newcomer(key=key, secret="s", lane=lane) for key in ("ann", "bob", "ann", "eve")]
+    await hands.room.state()
+    people = [JoinRequest(key=key, secret="s", lane=lane) for key in ("ann", "bob", "ann", "eve")]
     entries = await asyncio.gather(*(hands.room.join(each) for each in people))
     first, _, again, last = entries
     assert isinstance(first, Joined)
     assert isinstance(last, Joined)
     assert isinstance(again, Kept)
     assert again.place == first.place
-    assert isinstance(again.standing, Waiting)
-    assert again.standing.ahead == 0
-    assert isinstance(last.standing, Waiting)
-    assert last.standing.ahead == 2
-    assert (await hands.room.pulse()).waiting == 3
+    assert isinstance(again.status, Waiting)
+    assert again.status.ahead == 0
+    assert isinstance(last.status, Waiting)
+    assert last.status.ahead == 2
+    assert (await hands.room.state()).waiting == 3
 
 
 async def test_a_called_visitor_is_not_taken_for_silent(redis: Redis, hands: Hands) -> None:
@@ -239,7 +238,7 @@ async def test_the_order_does_not_depend_on_anybodys_clock(redis: Redis, hands: 
     await hands.join("first")
     behind = Hands(hands.store)
     behind.clock = hands.clock.__class__(hands.clock.now_ms() - 5000)
-    behind.room._clock = behind.clock  # pyright: ignore[reportPrivateUsage]
+    behind.room.store._clock = behind.clock  # pyright: ignore[reportPrivateUsage]
     await behind.join("second")
     assert await hands.admit() == ["first"]
 
@@ -265,9 +264,9 @@ async def test_everybody_sees_the_place_in_the_own_lane(redis: Redis, hands: Han
     await hands.join_all("n0", "n1", "n2")
     await hands.join("vip", lane=2)
     await hands.join("n3")
-    standing = await hands.status("vip")
-    assert isinstance(standing, Waiting)
-    assert (standing.ahead, standing.length) == (0, 1)
+    status = await hands.status("vip")
+    assert isinstance(status, Waiting)
+    assert (status.ahead, status.length) == (0, 1)
     normal = await hands.status("n3")
     assert isinstance(normal, Waiting)
     assert (normal.ahead, normal.length) == (3, 4)
@@ -282,13 +281,13 @@ async def test_the_number_shown_never_rises(hands: Hands) -> None:
     shown: list[int] = []
     for name, lane in (("v1", 3), ("v2", 3), ("v3", 2)):
         await hands.join(name, lane)
-        standing = await hands.status("n2")
-        assert isinstance(standing, Waiting)
-        shown.append(standing.ahead)
+        status = await hands.status("n2")
+        assert isinstance(status, Waiting)
+        shown.append(status.ahead)
     await hands.room.recover(hands.places["missing"], "missing")
-    standing = await hands.status("n2")
-    assert isinstance(standing, Waiting)
-    shown.append(standing.ahead)
+    status = await hands.status("n2")
+    assert isinstance(status, Waiting)
+    shown.append(status.ahead)
     assert shown == sorted(shown, reverse=True)
 
 
@@ -354,13 +353,13 @@ async def test_closing_the_page_only_shortens_the_patience(hands: Hands) -> None
     """F28: a reload looks the same, so the place is kept for two minutes at least."""
     await hands.open(idle_s=300)
     place = await hands.join("ann")
-    await hands.room.heartbeat(place, leaving_s=120)
+    await hands.room.heartbeat(place, leaving=120)
     await hands.clock.advance(119)
     assert await hands.expire() == []
     await hands.beat("ann")
     await hands.clock.advance(290)
     assert await hands.expire() == []
-    await hands.room.heartbeat(place, leaving_s=120)
+    await hands.room.heartbeat(place, leaving=120)
     await hands.clock.advance(122)
     assert await hands.expire() == ["ann"]
 

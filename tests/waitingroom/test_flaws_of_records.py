@@ -6,7 +6,7 @@ from redis.asyncio import Redis
 
 from tests.waitingroom.hands import Hands
 from tests.waitingroom.literal.room import LiteralRoom
-from waystation.waitingroom.room import Begun
+from waystation.waitingroom.visitor import Begun
 
 T0 = 1_700_000_000
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130 Safari"
@@ -27,11 +27,11 @@ async def test_whoever_is_called_and_does_not_come_takes_no_seat(
     await hands.open()
     await hands.join("x")
     await hands.admit()
-    assert (await hands.room.pulse()).inside == 0
+    assert (await hands.room.state()).inside == 0
     assert isinstance(await hands.claim("x"), Begun)
-    first = (await hands.room.pulse()).inside
+    first = (await hands.room.state()).inside
     assert isinstance(await hands.claim("x"), Begun)
-    assert (first, (await hands.room.pulse()).inside) == (1, 1)
+    assert (first, (await hands.room.state()).inside) == (1, 1)
 
 
 async def test_instants_have_one_unit_before_and_after_a_heartbeat(

@@ -8,7 +8,7 @@ from waystation.core.errors import InvalidOption
 from waystation.waitingroom.http.server import serving
 from waystation.waitingroom.loadtest import Visits
 from waystation.waitingroom.loadtest.simulator import Crowd, Mood
-from waystation.waitingroom.maintenance import Care
+from waystation.waitingroom.maintenance import RoomMaintenance
 from waystation.waitingroom.options import RoomOptions
 
 SMALL = Crowd(
@@ -31,7 +31,7 @@ async def test_a_crowd_comes_in_through_the_doors(redis_url: str) -> None:
             RoomOptions(admission_rate=25, max_active=500, newcomers_per_minute=0, idle_s=10)
         )
         async with (
-            Care(house.rooms, house.desk.metrics),
+            RoomMaintenance(house.rooms, house.context.metrics),
             serving(house.app, host="127.0.0.1", port=port),
         ):
             visits = Visits(

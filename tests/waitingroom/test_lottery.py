@@ -25,9 +25,9 @@ async def gathered(hands: Hands, *names: str) -> None:
 async def test_people_gather_before_the_room_opens(hands: Hands) -> None:
     """F39: nobody is called, nobody expires, and everybody is told when it starts."""
     await gathered(hands, "a", "b")
-    standing = await hands.status("a")
-    assert standing == Prequeued(
-        lane=standing.lane,  # pyright: ignore
+    status = await hands.status("a")
+    assert status == Prequeued(
+        lane=status.lane,  # pyright: ignore
         starts_ms=hands.clock.now_ms() + 600_000,
         early=2,
     )
@@ -94,16 +94,16 @@ async def test_nobody_sees_half_a_draw_and_a_crash_changes_nothing(hands: Hands)
     """F39: everybody still waits for the start until the last one has a place."""
     names = [f"v{each}" for each in range(30)]
     await gathered(hands, *names)
-    client = await hands.room.client()
+    client = await hands.room.store.client()
     seed, beacon, count, opened = await scripts.begin_draw(
-        client, hands.keys, beacon="b", now=hands.room.now()
+        client, hands.keys, beacon="b", now=hands.room.store.now()
     )
     key = lottery.draw_key(seed, count=int(count), beacon=beacon)
     ids = {place.id for place in hands.places.values()}
     placed = lottery.order(key, ids)
     first = int(opened) - 2**lottery.SCORE_BITS
     worst = [part for number, id in reversed(placed[-7:]) for part in (id, first + number)]
-    await scripts.draw(client, hands.keys, now=hands.room.now(), people=worst)
+    await scripts.draw(client, hands.keys, now=hands.room.store.now(), people=worst)
     await hands.join("late")
     assert isinstance(await hands.status("v0"), Prequeued)
     assert isinstance(await hands.status("late"), Prequeued)
@@ -119,8 +119,8 @@ async def test_nobody_sees_half_a_draw_and_a_crash_changes_nothing(hands: Hands)
 async def test_nobody_slips_out_of_a_draw_that_has_counted_them(hands: Hands) -> None:
     """F39: a proof is about everybody who took part; they may leave as soon as it is made."""
     await gathered(hands, "ann", "bob", "eve")
-    client = await hands.room.client()
-    await scripts.begin_draw(client, hands.keys, beacon="", now=hands.room.now())
+    client = await hands.room.store.client()
+    await scripts.begin_draw(client, hands.keys, beacon="", now=hands.room.store.now())
     with pytest.raises(WrongState, match="lots are being drawn"):
         await hands.room.leave(hands.places["bob"], "bob")
     await hands.lottery.draw()
@@ -134,10 +134,10 @@ async def test_lanes_are_drawn_each_for_itself(hands: Hands) -> None:
     await gathered(hands, *(f"n{each}" for each in range(20)))
     await hands.join_all(*(f"p{each}" for each in range(20)), lane=3)
     await hands.lottery.draw()
-    standing = await hands.status("p3")
-    assert isinstance(standing, Waiting)
-    assert standing.lane == 3
-    assert standing.length == 20
+    status = await hands.status("p3")
+    assert isinstance(status, Waiting)
+    assert status.lane == 3
+    assert status.length == 20
 
 
 async def test_without_a_seed_the_first_to_come_is_the_first_in(hands: Hands) -> None:

@@ -8,7 +8,7 @@ from waystation.core.store import embedded
 from waystation.core.store.connection import connect
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.visitor import Lane, Newcomer
+from waystation.waitingroom.visitor import JoinRequest, Lane
 
 AGENT = (
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) "
@@ -22,7 +22,7 @@ async def test_somebody_in_line_costs_at_most_what_the_spec_says() -> None:
     """W-35, F26: seven hundred bytes, which the spec's own layout misses by far."""
     with embedded.ephemeral() as server:
         async with await connect(server.url) as store:
-            room = Room(store, QUEUE, bits=random.Random(1))
+            room = Room(QUEUE, store, bits=random.Random(1))
             await room.open(RoomOptions(max_queue_size=0, events_cap=100))
             await join_many(room, 0, 100)
             before = (await store.redis.info("memory"))["used_memory"]
@@ -38,7 +38,7 @@ async def join_many(room: Room, start: int, count: int) -> None:
     await asyncio.gather(
         *(
             room.join(
-                Newcomer(
+                JoinRequest(
                     key=f"visitor-{each}",
                     secret=f"secret-{each}",
                     lane=Lane(each % 3 + 1) if each % 20 == 0 else Lane.NORMAL,

@@ -1,5 +1,6 @@
 """Every statement of the spec about keys, fields and scripts, as it holds here."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -78,7 +79,7 @@ async def test_a_room_written_by_hand_from_the_spec_works(hands: Hands) -> None:
     await hands.join_all("a", "b", "c")
     assert await hands.admit() == ["a", "b"]
     await hands.come_in("a")
-    assert (await hands.room.pulse()).options == RoomOptions(
+    assert (await hands.room.state()).options == RoomOptions(
         name="x", max_active=2, admission_rate=5
     )
 
@@ -185,9 +186,10 @@ async def test_a_session_is_described_by_the_documented_fields(hands: Hands) -> 
     place = await hands.join("ann")
     await hands.admit()
     await hands.room.claim(place, "ann", user="user-123")
-    session = await hands.room.session(place.id)
+    session = await hands.room.get_session(place.id)
     assert (session.queue_id, session.user_id, session.status) == (QUEUE, "user-123", "active")
-    assert (session.started_at, session.expires_at) == (1_700_000_000, 1_700_000_600)
+    assert session.started_at == datetime.fromtimestamp(1_700_000_000, UTC)
+    assert session.expires_at == datetime.fromtimestamp(1_700_000_600, UTC)
     await hands.clock.advance(500)
     renewed = await hands.room.renew(place)
     assert (renewed.until_ms, renewed.limit_ms, renewed.views) == (
@@ -195,7 +197,7 @@ async def test_a_session_is_described_by_the_documented_fields(hands: Hands) -> 
         1_700_000_900_000,
         1,
     )
-    assert (await hands.room.session(place.id)).last_activity == 1_700_000_500
+    assert (await hands.room.get_session(place.id)).last_activity.timestamp() == 1_700_000_500
     ttl = await hands.redis.ttl(hands.keys.of(place.id).session)
     assert 300 <= ttl <= 400
 
@@ -240,12 +242,12 @@ async def test_whoever_falls_silent_is_found_by_the_last_sign_of_life(hands: Han
 async def test_a_revoked_token_is_remembered_as_long_as_it_would_count(hands: Hands) -> None:
     """W-18, F24: attack 33; with its reason, and for a whole room by its epoch."""
     await hands.open()
-    await hands.room.revoke("token-1", "abuse_detected", ttl_s=1800)
+    await hands.room.revoke("token-1", "abuse_detected", ttl=1800)
     assert await hands.room.revoked("token-1") == "abuse_detected"
     assert await hands.room.revoked("token-2") is None
     assert 1200 <= await hands.redis.ttl("revocation:token-1") <= 1800
     assert await hands.control.revoke_everything() == 2
-    assert (await hands.room.pulse()).epoch == 2
+    assert (await hands.room.state()).epoch == 2
 
 
 async def test_turns_are_kept_under_the_documented_keys(hands: Hands) -> None:
@@ -273,9 +275,9 @@ async def test_leaving_frees_everything_and_joining_again_goes_to_the_back(hands
     assert await hands.room.leave(hands.places["a"], "a") is True
     assert await hands.room.leave(hands.places["a"], "a") is False
     await hands.join("a")
-    standing = await hands.status("a")
-    assert isinstance(standing, Waiting)
-    assert standing.ahead == 1
+    status = await hands.status("a")
+    assert isinstance(status, Waiting)
+    assert status.ahead == 1
 
 
 def test_scripts_name_every_key_they_touch() -> None:

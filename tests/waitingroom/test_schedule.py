@@ -8,22 +8,22 @@ import pytest
 from tests.waitingroom.hands import Hands
 from waystation.core.errors import InvalidOption, NotFound, WrongState
 from waystation.waitingroom.lottery import verify
-from waystation.waitingroom.schedule import Event, Schedule
+from waystation.waitingroom.schedule import Schedule, ScheduledEvent
 
 HOUR = 3_600_000
 
 
-def _event(hands: Hands, after_ms: int, *, id: str = "gala", **more: Any) -> Event:
+def _event(hands: Hands, after_ms: int, *, id: str = "gala", **more: Any) -> ScheduledEvent:
     starts = hands.clock.now_ms() + after_ms
-    return Event(id=id, starts_ms=starts, ends_ms=starts + HOUR, **more)
+    return ScheduledEvent(id=id, starts_ms=starts, ends_ms=starts + HOUR, **more)
 
 
 async def _pass(hands: Hands, seconds: float) -> None:
     """Let time go by, and the duties of the room be done."""
     await hands.clock.advance(seconds)
     await Schedule(hands.room).keep()
-    pulse = await hands.room.pulse()
-    if pulse.phase == "prequeue" and (pulse.starts_ms or 0) <= pulse.now_ms:
+    state = await hands.room.state()
+    if state.phase == "prequeue" and (state.starts_ms or 0) <= state.now_ms:
         await hands.lottery.draw(beacon="noon")
     await Schedule(hands.room).keep()
 
@@ -33,13 +33,13 @@ async def test_an_event_changes_the_room_while_it_lasts(hands: Hands) -> None:
     changes = {"queueing_method": "fifo", "admission_rate": "20"}
     await Schedule(hands.room).plan(_event(hands, 60_000, changes=changes))
     await _pass(hands, 59)
-    assert (await hands.room.pulse()).options.queueing_method == "passthrough"
+    assert (await hands.room.state()).options.queueing_method == "passthrough"
     await _pass(hands, 2)
-    seen = await hands.room.pulse()
+    seen = await hands.room.state()
     assert (seen.options.queueing_method, seen.rate) == ("fifo", 20)
     assert seen.fields["event"] == "gala"
     await _pass(hands, 3600)
-    seen = await hands.room.pulse()
+    seen = await hands.room.state()
     assert (seen.options.queueing_method, seen.rate) == ("passthrough", 1)
     assert "event" not in seen.fields
     assert await Schedule(hands.room).planned() == []
@@ -53,12 +53,12 @@ async def test_people_gather_and_are_drawn_at_each_event_anew(hands: Hands) -> N
         event = _event(hands, 60_000, id=f"night-{round}", gathers_ms=gathers, by_lot=True)
         await schedule.plan(event)
         await _pass(hands, 31)
-        assert (await hands.room.pulse()).phase == "prequeue"
+        assert (await hands.room.state()).phase == "prequeue"
         commitments.append(await hands.lottery.commitment() or "")
         names = [f"{round}-{number}" for number in range(10)]
         await hands.join_all(*names)
         await _pass(hands, 30)
-        assert (await hands.room.pulse()).phase == "open"
+        assert (await hands.room.state()).phase == "open"
         proof = await hands.lottery.proof()
         assert (proof.commitment, proof.count) == (commitments[-1], 10)
         verify(proof, await hands.lottery.drawn())
@@ -73,23 +73,23 @@ async def test_many_processes_begin_an_event_once(hands: Hands) -> None:
     event = _event(hands, 1000, gathers_ms=hands.clock.now_ms(), changes={"admission_rate": "9"})
     await Schedule(hands.room).plan(event)
     await asyncio.gather(*(Schedule(hands.room).keep() for _ in range(8)))
-    seen = await hands.room.pulse()
+    seen = await hands.room.state()
     assert (seen.phase, seen.rate) == ("prequeue", 9)
     await _pass(hands, 2)
     await asyncio.gather(*(Schedule(hands.room).keep() for _ in range(8)))
-    assert (await hands.room.pulse()).phase == "open"
+    assert (await hands.room.state()).phase == "open"
     await _pass(hands, 3600)
-    assert (await hands.room.pulse()).rate == 1
+    assert (await hands.room.state()).rate == 1
 
 
 async def test_whoever_dies_between_two_steps_of_a_beginning_is_made_up_for(hands: Hands) -> None:
     await hands.open()
     event = _event(hands, 60_000, gathers_ms=hands.clock.now_ms(), by_lot=True)
     await Schedule(hands.room).plan(event)
-    seen = await hands.room.pulse()
-    await hands.room.write({"event": event.id, "event_before": "{}"}, version=seen.version)
+    seen = await hands.room.state()
+    await hands.room.store.write({"event": event.id, "event_before": "{}"}, version=seen.version)
     await Schedule(hands.room).keep()
-    seen = await hands.room.pulse()
+    seen = await hands.room.state()
     assert seen.phase == "prequeue"
     assert seen.fields["commitment"] == await hands.lottery.commitment()
 
@@ -103,9 +103,9 @@ async def test_an_event_is_called_off_or_ended(hands: Hands) -> None:
         await schedule.cancel("gala")
     await schedule.plan(_event(hands, 0, changes={"admission_rate": "9"}))
     await schedule.keep()
-    assert (await hands.room.pulse()).rate == 9
+    assert (await hands.room.state()).rate == 9
     await schedule.cancel("gala")
-    assert (await hands.room.pulse()).rate == 1
+    assert (await hands.room.state()).rate == 1
     await schedule.plan(_event(hands, 60_000, gathers_ms=hands.clock.now_ms()))
     await schedule.keep()
     with pytest.raises(WrongState, match="gathered"):
@@ -128,4 +128,4 @@ async def test_two_events_cannot_be_at_once(hands: Hands) -> None:
 def test_an_event_that_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
     asked: dict[str, Any] = {"id": "x", "starts_ms": 10, "ends_ms": 20, **wrong}
     with pytest.raises(InvalidOption):
-        Event(**asked)
+        ScheduledEvent(**asked)

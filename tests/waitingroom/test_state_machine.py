@@ -19,14 +19,15 @@ from hypothesis.stateful import (
 
 from tests.waitingroom.hands import Hands
 from waystation.core.store.connection import connect
-from waystation.waitingroom.room import Begun, Joined
 from waystation.waitingroom.visitor import (
+    Begun,
     Called,
     Gone,
     Inside,
+    Joined,
+    JoinRequest,
     Lane,
     Late,
-    Newcomer,
     Returned,
     Waiting,
 )
@@ -90,7 +91,7 @@ class Rooms(RuleBasedStateMachine):
     @rule(lane=st.sampled_from(list(Lane)))
     def join(self, lane: Lane) -> None:
         name = f"v{self.people}"
-        entry = self.do(self.hands.room.join(Newcomer(key=name, secret=name, lane=lane)))
+        entry = self.do(self.hands.room.join(JoinRequest(key=name, secret=name, lane=lane)))
         if isinstance(entry, Joined):
             self.hands.places[name] = entry.place
             self.order[name] = (lane, self.people)
@@ -101,7 +102,7 @@ class Rooms(RuleBasedStateMachine):
         if (name := self.somebody(number)) is None or name in self.gone:
             return
         before = self.do(self.hands.status(name))
-        entry = self.do(self.hands.room.join(Newcomer(key=name, secret=name)))
+        entry = self.do(self.hands.room.join(JoinRequest(key=name, secret=name)))
         if not isinstance(before, Gone):
             assert entry.place == self.hands.places[name]  # pyright: ignore
         else:
@@ -124,14 +125,14 @@ class Rooms(RuleBasedStateMachine):
     def admit(self) -> None:
         waited = {name: self.do(self.hands.status(name)) for name in self.hands.places}
         for name in self.do(self.hands.admit()):
-            standing = waited[name]
+            status = waited[name]
             # Nobody who left or fell silent is called, and nobody twice without a missed turn.
-            assert isinstance(standing, Waiting | Returned)
+            assert isinstance(status, Waiting | Returned)
             assert name not in self.called or name in self.returned
             self.returned.discard(name)
             lane, number = self.order[name]
-            for other, standing in waited.items():
-                if isinstance(standing, Waiting) and self.order[other][0] == lane:
+            for other, status in waited.items():
+                if isinstance(status, Waiting) and self.order[other][0] == lane:
                     still = isinstance(self.do(self.hands.status(other)), Waiting)
                     assert not (still and self.order[other][1] < number), "overtaken in a lane"
             self.called[name] = self.called.get(name, 0) + 1
@@ -188,7 +189,7 @@ class Rooms(RuleBasedStateMachine):
     @precondition(lambda self: hasattr(self, "store"))
     @invariant()
     def never_more_inside_than_there_are_seats(self) -> None:
-        seen = self.do(self.hands.room.pulse())
+        seen = self.do(self.hands.room.state())
         assert seen.inside + seen.called <= MAX_ACTIVE
 
     @precondition(lambda self: hasattr(self, "store"))
@@ -213,10 +214,10 @@ class Rooms(RuleBasedStateMachine):
     @invariant()
     def no_number_ever_rises(self) -> None:
         for name in self.hands.places:
-            standing = self.do(self.hands.status(name))
-            if isinstance(standing, Waiting):
-                assert standing.ahead <= self.ahead.get(name, standing.ahead)
-                self.ahead[name] = standing.ahead
+            status = self.do(self.hands.status(name))
+            if isinstance(status, Waiting):
+                assert status.ahead <= self.ahead.get(name, status.ahead)
+                self.ahead[name] = status.ahead
 
 
 # A failure is made small for up to five minutes, and must be told after that.

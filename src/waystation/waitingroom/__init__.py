@@ -1,51 +1,128 @@
-"""People instead of jobs: a fair line in front of a busy site."""
+"""Virtual waiting rooms: a fair queue of visitors in front of a busy site.
+
+Internal modules are everything that is not listed here or in `waystation.waitingroom.middleware`.
+"""
 
 from typing import TYPE_CHECKING
 
 from waystation.core.lazy import names_of
 
 if TYPE_CHECKING:
+    from waystation.core.durations import Duration
+    from waystation.core.events import Event
     from waystation.waitingroom.admission import Admission
+    from waystation.waitingroom.codes import Batch, Codes
+    from waystation.waitingroom.control import Control
+    from waystation.waitingroom.estimates.model import Model, Point
+    from waystation.waitingroom.lottery import Lottery, Proof
     from waystation.waitingroom.options import Method, RoomOptions, Status
-    from waystation.waitingroom.room import Begun, Forbidden, Joined, Kept, Passed, Refused, Room
+    from waystation.waitingroom.redis.scripts import Round
+    from waystation.waitingroom.room import Room
+    from waystation.waitingroom.schedule import Schedule, ScheduledEvent
+    from waystation.waitingroom.state import RoomState
     from waystation.waitingroom.upkeep import Upkeep
-    from waystation.waitingroom.visitor import Lane, Newcomer, Place
+    from waystation.waitingroom.visitor import (
+        Begun,
+        Called,
+        Entry,
+        Forbidden,
+        Gone,
+        Inside,
+        Joined,
+        JoinRequest,
+        Kept,
+        Lane,
+        Late,
+        Passed,
+        Place,
+        Prequeued,
+        Refused,
+        Renewal,
+        Returned,
+        Session,
+        VisitorStatus,
+        Waiting,
+    )
 
-__all__ = [
-    "Admission",
-    "Begun",
-    "Forbidden",
-    "Joined",
-    "Kept",
-    "Lane",
-    "Method",
-    "Newcomer",
-    "Passed",
-    "Place",
-    "Refused",
+# Grouped by what they are for: this is the table of contents.
+__all__ = [  # noqa: RUF022
+    # The room and how it is set up
     "Room",
     "RoomOptions",
+    "RoomState",
     "Status",
+    "Method",
+    "Lane",
+    "Model",
+    "Point",
+    # Joining
+    "JoinRequest",
+    "Place",
+    "Entry",
+    "Joined",
+    "Kept",
+    "Passed",
+    "Refused",
+    # The status of a visitor
+    "VisitorStatus",
+    "Prequeued",
+    "Waiting",
+    "Returned",
+    "Called",
+    "Inside",
+    "Late",
+    "Gone",
+    # Sessions
+    "Begun",
+    "Forbidden",
+    "Renewal",
+    "Session",
+    # Operating a room
+    "Control",
+    "Schedule",
+    "ScheduledEvent",
+    "Lottery",
+    "Proof",
+    "Codes",
+    "Batch",
+    # Running a room
+    "Admission",
+    "Round",
     "Upkeep",
+    # Values
+    "Duration",
+    "Event",
 ]
 
 __getattr__ = names_of(
     __name__,
     {
         "Admission": "admission",
-        "Begun": "room",
-        "Forbidden": "room",
-        "Joined": "room",
-        "Kept": "room",
-        "Lane": "visitor",
+        "Batch": "codes",
+        "Codes": "codes",
+        "Control": "control",
+        "Duration": "waystation.core.durations",
+        "Event": "waystation.core.events",
+        "Lottery": "lottery",
         "Method": "options",
-        "Newcomer": "visitor",
-        "Passed": "room",
-        "Place": "visitor",
-        "Refused": "room",
+        "Model": "waystation.waitingroom.estimates.model",
+        "Point": "waystation.waitingroom.estimates.model",
+        "Proof": "lottery",
         "Room": "room",
         "RoomOptions": "options",
+        "RoomState": "state",
+        "Round": "waystation.waitingroom.redis.scripts",
+        "Schedule": "schedule",
+        "ScheduledEvent": "schedule",
         "Status": "options",
         "Upkeep": "upkeep",
+        **dict.fromkeys(
+            (
+                "Begun", "Called", "Entry", "Forbidden", "Gone", "Inside", "JoinRequest", "Joined",
+                "Kept", "Lane", "Late", "Passed", "Place", "Prequeued", "Refused", "Renewal",
+                "Returned", "Session", "VisitorStatus", "Waiting",
+            ),
+            "visitor",
+        ),
     },
-)
+)  # fmt: skip

@@ -39,10 +39,10 @@ class Admission:
 
     async def _step(self, extra: int, lane: Lane | None) -> Round:
         return await scripts.admit(
-            await self._room.client(),
-            self._room.keys_now(),
+            await self._room.store.client(),
+            self._room.store.keys_now(),
             queue=self._room.queue_id,
-            now=self._room.now(),
+            now=self._room.store.now(),
             most=extra or self._batch,
             extra=extra,
             only="" if lane is None else int(lane),

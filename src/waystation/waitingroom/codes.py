@@ -11,7 +11,6 @@ import msgspec
 
 from waystation.core.errors import InvalidOption
 from waystation.core.identity import Bits
-from waystation.core.store import faults
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.visitor import Lane, digest
@@ -64,7 +63,7 @@ class Codes:
             raise InvalidOption(f"uses must be 1 to {MOST_USES}, got {uses}")
         if not 0 <= expires_s <= 2**40:
             raise InvalidOption(f"expires_s must be a second of this age, got {expires_s}")
-        pepper = (await self._room.pulse()).pepper
+        pepper = (await self._room.state()).pepper
         made = [_new(bits) for _ in range(count)]
         kept = f"{int(lane)}:{uses}:{expires_s}:{batch}"
         for start in range(0, count, 1000):
@@ -74,21 +73,23 @@ class Codes:
 
     async def redeem(self, code: str, visitor: str) -> Lane | None:
         """The lane that a code opens to this visitor; None when it opens none."""
-        pepper = (await self._room.pulse(max_age_s=60)).pepper
+        pepper = (await self._room.state(max_age=60)).pepper
         reply = await scripts.redeem(
-            await self._room.client(),
-            self._room.keys,
+            await self._room.store.client(),
+            self._room.store.keys,
             code=_digest(plain(code), pepper),
             visitor=digest(visitor, pepper=pepper),
-            now=self._room.now(),
+            now=self._room.store.now(),
         )
         return Lane(int(reply[1])) if reply[0] == "granted" else None
 
     async def batches(self) -> list[Batch]:
         """Every batch and how many came with its codes."""
         found: dict[str, Batch] = {}
-        used = {code: int(count) for code, count in await self._pairs(self._room.keys.redeemed)}
-        for code, kept in await self._pairs(self._room.keys.codes):
+        used = {
+            code: int(count) for code, count in await self._pairs(self._room.store.keys.redeemed)
+        }
+        for code, kept in await self._pairs(self._room.store.keys.codes):
             lane, uses, expires, name = kept.split(":", 3)
             batch = found.setdefault(
                 name,
@@ -105,7 +106,7 @@ class Codes:
         """Let the codes of a batch open nothing any more; how many there were."""
         gone = [
             code
-            for code, kept in await self._pairs(self._room.keys.codes)
+            for code, kept in await self._pairs(self._room.store.keys.codes)
             if kept.split(":", 3)[3] == batch
         ]
         if gone:
@@ -113,15 +114,10 @@ class Codes:
         return len(gone)
 
     async def _ask(self, verb: str, *parts: str) -> None:
-        with faults.translated():
-            client = await self._room.client()
-            await client.execute_command(verb, self._room.keys.codes, *parts)
+        await self._room.store.ask(verb, self._room.store.keys.codes, *parts)
 
     async def _pairs(self, key: str) -> Sequence[tuple[str, str]]:
-        with faults.translated():
-            raw = await (await self._room.client()).execute_command("HGETALL", key)
-        texts = [each.decode() for each in raw]
-        return list(zip(texts[::2], texts[1::2], strict=True))
+        return list((await self._room.store.hash(key)).items())
 
 
 def plain(code: str) -> str:

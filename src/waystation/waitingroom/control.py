@@ -45,8 +45,8 @@ class Control:
         """Let everybody in who asks, for so long and no longer."""
         if not 1 <= seconds <= LONGEST_FAIL_OPEN_S:
             raise InvalidOption(f"seconds must be 1 to {LONGEST_FAIL_OPEN_S}, got {seconds}")
-        until = (await self._room.pulse()).now_ms + seconds * 1000
-        return await self._room.write({"fail_open_us": str(until * 1000)})
+        until = (await self._room.state()).now_ms + seconds * 1000
+        return await self._room.store.write({"fail_open_us": str(until * 1000)})
 
     async def set_rate(self, per_second: float, *, ramp_s: int = 0) -> int:
         """Call so many in per second, at once or step by step."""
@@ -56,7 +56,7 @@ class Control:
             raise InvalidOption(f"ramp_s must be 0 to {LONGEST_RAMP_S}, got {ramp_s}")
         fields = {"admission_rate": f"{per_second:.10g}"}
         if ramp_s:
-            seen = await self._room.pulse()
+            seen = await self._room.state()
             ramp = {
                 "ramp_from": f"{seen.rate:.10g}",
                 "ramp_us": str(seen.now_ms * 1000),
@@ -64,19 +64,21 @@ class Control:
             }
         else:
             ramp = {"ramp_from": "", "ramp_us": "", "ramp_s": ""}
-        return await self._room.write(fields | ramp)
+        return await self._room.store.write(fields | ramp)
 
     async def tell(self, text: dict[str, str], *, level: str = "info", expires_ms: int = 0) -> int:
         """Show everybody a message, by language; an empty one takes it away."""
         if level not in ("info", "warning"):
             raise InvalidOption(f"level must be info or warning, got {level!r}")
         message = {"text": text, "level": level, "expires_at_ms": expires_ms}
-        return await self._room.write({"message": codec.encode(message).decode() if text else ""})
+        return await self._room.store.write(
+            {"message": codec.encode(message).decode() if text else ""}
+        )
 
     async def revoke_everything(self) -> int:
         """Let no token given so far count any longer; the new epoch."""
-        epoch = (await self._room.pulse()).epoch + 1
-        await self._room.write({"epoch": str(epoch)})
+        epoch = (await self._room.state()).epoch + 1
+        await self._room.store.write({"epoch": str(epoch)})
         return epoch
 
     async def schedule(self, starts_ms: int, *, ends_ms: int | None = None) -> int:
@@ -86,7 +88,7 @@ class Control:
                 raise InvalidOption(f"{name} must be 0 to {LATEST_MS}, got {given}")
         if ends_ms is not None and ends_ms <= starts_ms:
             raise InvalidOption(f"ends_ms must be after starts_ms ({starts_ms}), got {ends_ms}")
-        return await self._room.write(
+        return await self._room.store.write(
             {
                 "phase": "prequeue",
                 "starts_us": str(starts_ms * 1000),
@@ -95,4 +97,4 @@ class Control:
         )
 
     async def _become(self, status: Status, *, event: str, **more: str) -> int:
-        return await self._room.write({"status": status.value, **more}, event=event)
+        return await self._room.store.write({"status": status.value, **more}, event=event)

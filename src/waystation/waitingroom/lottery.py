@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from waystation.core.errors import InvalidInput, WrongState
-from waystation.core.store import faults
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.room import Room
 
@@ -87,17 +86,18 @@ class Lottery:
 
     def __init__(self, room: Room) -> None:
         self._room = room
+        self._store = room.store
 
     async def announce(self, seed: str | None = None) -> str:
         """Choose a seed and publish its commitment; a seed once chosen stays."""
-        if (await self._room.pulse()).early:
+        if (await self._room.state()).early:
             raise WrongState("a seed must be committed to before anybody has joined")
         chosen = seed or secrets.token_hex(32)
-        await self._ask("HSETNX", self._room.keys.lottery, "seed", chosen)
-        kept = await self._ask("HGET", self._room.keys.lottery, "seed")
+        await self._store.ask("HSETNX", self._store.keys.lottery, "seed", chosen)
+        kept = await self._store.ask("HGET", self._store.keys.lottery, "seed")
         commitment = commit(kept.decode())
-        await self._ask("HSET", self._room.keys.lottery, "commitment", commitment)
-        await self._room.write({"commitment": commitment})
+        await self._store.ask("HSET", self._store.keys.lottery, "commitment", commitment)
+        await self._store.write({"commitment": commitment})
         return commitment
 
     async def draw(self, *, beacon: str = "") -> int:
@@ -105,8 +105,8 @@ class Lottery:
 
         Whoever does it after a crash goes on where it stopped, and comes to the same order.
         """
-        client, keys = await self._room.client(), self._room.keys
-        now = self._room.now()
+        client, keys = await self._store.client(), self._store.keys
+        now = self._store.now()
         seed, beacon, count, opened = await scripts.begin_draw(client, keys, beacon=beacon, now=now)
         early = await self._early()
         if seed:
@@ -127,12 +127,12 @@ class Lottery:
 
     async def commitment(self) -> str | None:
         """What was published before the draw; None when the start is first come, first served."""
-        found = await self._ask("HGET", self._room.keys.lottery, "commitment")
+        found = await self._store.ask("HGET", self._store.keys.lottery, "commitment")
         return found.decode() if found else None
 
     async def proof(self) -> Proof:
         """What anybody needs to check the draw; WrongState until it is over."""
-        raw: Sequence[bytes] = await self._ask("HGETALL", self._room.keys.lottery)
+        raw: Sequence[bytes] = await self._store.ask("HGETALL", self._store.keys.lottery)
         texts = [each.decode() for each in raw]
         found = dict(zip(texts[::2], texts[1::2], strict=True))
         if "digest" not in found or "seed" not in found:
@@ -141,14 +141,14 @@ class Lottery:
 
     async def drawn(self, first: int = 0, count: int = PAGE) -> list[str]:
         """A page of the ids in the order drawn, for those who check it."""
-        raw: Any = await self._ask("LRANGE", self._room.keys.drawn, first, first + count - 1)
+        raw: Any = await self._store.ask("LRANGE", self._store.keys.drawn, first, first + count - 1)
         return [each.decode() for each in raw]
 
     async def _early(self) -> dict[str, int]:
         found: dict[str, int] = {}
         for start in range(0, 2**31, PAGE):
-            page: Any = await self._ask(
-                "ZRANGE", self._room.keys.prequeue, start, start + PAGE - 1, "WITHSCORES"
+            page: Any = await self._store.ask(
+                "ZRANGE", self._store.keys.prequeue, start, start + PAGE - 1, "WITHSCORES"
             )
             for at in range(0, len(page), 2):
                 found[page[at].decode()] = int(float(page[at + 1]))
@@ -161,7 +161,3 @@ class Lottery:
         while page := await self.drawn(len(ids)):
             ids += page
         return digest_of(ids)
-
-    async def _ask(self, *command: Any) -> Any:
-        with faults.translated():
-            return await (await self._room.client()).execute_command(*command)

@@ -9,7 +9,7 @@ from waystation.waitingroom.admission import Admission
 from waystation.waitingroom.lottery import Lottery
 from waystation.waitingroom.metrics import RoomMetrics
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.rooms import Rooms, name_of
+from waystation.waitingroom.rooms import Rooms
 from waystation.waitingroom.schedule import Schedule
 from waystation.waitingroom.upkeep import Upkeep
 from waystation.waitingroom.visitor import Lane
@@ -18,7 +18,7 @@ ADMIT_EVERY_S = 0.2
 SWEEP_EVERY_S = 5.0
 
 
-class Care:
+class RoomMaintenance:
     """The duties of all rooms; several processes may share them, since no step happens twice."""
 
     def __init__(
@@ -36,7 +36,7 @@ class Care:
         self._admitted = self._clock.monotonic()
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def __aenter__(self) -> "Care":
+    async def __aenter__(self) -> "RoomMaintenance":
         loops = (
             Loop(self.admit, every_s=ADMIT_EVERY_S),
             Loop(self.sweep, every_s=SWEEP_EVERY_S),
@@ -60,7 +60,7 @@ class Care:
         """Call in everybody there is a turn and a seat for, in every room."""
         for room in await self._all():
             called = await Admission(room).admit()
-            name = name_of(room.queue_id)
+            name = room.name
             if called.called:
                 self._metrics.admissions.of(name).inc(len(called.called))
             if called.no_shows:
@@ -72,26 +72,26 @@ class Care:
         for room in await self._all():
             upkeep = Upkeep(room)
             if silent := await upkeep.expire_silent():
-                self._metrics.expired.of(name_of(room.queue_id), "silent").inc(len(silent))
+                self._metrics.expired.of(room.name, "silent").inc(len(silent))
             await upkeep.compact()
 
     async def open_due(self) -> None:
         """Begin and end what is planned, and hold the draw of every room whose start has come."""
         for room in await self._all():
             await Schedule(room).keep()
-            pulse = await room.pulse()
-            due = pulse.phase == "prequeue" and (pulse.starts_ms or 0) <= pulse.now_ms
-            if due or pulse.phase == "drawing":
-                await Lottery(room).draw(beacon=str(pulse.starts_ms or ""))
+            state = await room.state()
+            due = state.phase == "prequeue" and (state.starts_ms or 0) <= state.now_ms
+            if due or state.phase == "drawing":
+                await Lottery(room).draw(beacon=str(state.starts_ms or ""))
 
     async def measure(self) -> None:
         """Bring the numbers up to date."""
         for room in await self._all():
-            pulse, name = await room.pulse(), name_of(room.queue_id)
+            state, name = await room.state(), room.name
             for lane in Lane:
-                self._metrics.queue_length.of(name, lane.name.lower()).set(pulse.lanes[lane])
-            self._metrics.active_sessions.of(name).set(pulse.inside)
-            self._metrics.fail_open.of(name).set(float(pulse.fail_open))
+                self._metrics.queue_length.of(name, lane.name.lower()).set(state.lanes[lane])
+            self._metrics.active_sessions.of(name).set(state.inside)
+            self._metrics.fail_open.of(name).set(float(state.fail_open))
             self._metrics.admit_lag.of(name).set(self.lag_s())
 
     async def _all(self) -> list[Room]:

@@ -6,7 +6,9 @@ from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import NotFound
 from waystation.core.store.connection import Store
 from waystation.waitingroom.redis.keys import RoomsKeys, name_of, room_id
+from waystation.waitingroom.redis.store import STATE_S
 from waystation.waitingroom.room import Room
+from waystation.waitingroom.state import RoomState
 
 FRESH_S = 1.0
 """How long a look at the list of rooms may serve."""
@@ -49,11 +51,16 @@ class Rooms:
             raise NotFound("there is no room of that name")
         return self.of(id)
 
+    async def visit(self, name: str) -> tuple[Room, RoomState]:
+        """The room of this name and its state, at most a second old."""
+        room = self.known(name) or await self.find(name)
+        return room, room.store.recent_state() or await room.store.state(STATE_S)
+
     def of(self, queue_id: str) -> Room:
         """The room of this id, whether or not it has been set up."""
         id = room_id(queue_id)
         if id not in self._open:
-            self._open[id] = Room(self.store, id, clock=self._room_clock)
+            self._open[id] = Room(id, self.store, clock=self._room_clock)
         return self._open[id]
 
     async def look(self) -> list[str]:

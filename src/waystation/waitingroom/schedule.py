@@ -12,20 +12,19 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.errors import InvalidOption, NotFound, WrongState
-from waystation.core.store import faults
 from waystation.waitingroom.control import LATEST_MS
 from waystation.waitingroom.lottery import Lottery
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.state import Pulse
+from waystation.waitingroom.state import RoomState
 
 MOST_EVENTS = 100
 CURRENT, STAGE, BEFORE = "event", "event_stage", "event_before"
 """Fields of `meta`: the event that is on, how far it has come, and what it changed."""
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class ScheduledEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One event of a room."""
 
     id: str
@@ -60,12 +59,14 @@ class Schedule:
     def __init__(self, room: Room) -> None:
         self._room = room
 
-    async def planned(self) -> list[Event]:
+    async def planned(self) -> list[ScheduledEvent]:
         """All events that are not over, by their beginning."""
         raw: Sequence[bytes] = await self._ask("HVALS")
-        return sorted((codec.decode(each, Event) for each in raw), key=lambda e: e.begins_ms)
+        return sorted(
+            (codec.decode(each, ScheduledEvent) for each in raw), key=lambda e: e.begins_ms
+        )
 
-    async def plan(self, event: Event) -> None:
+    async def plan(self, event: ScheduledEvent) -> None:
         """Add an event; it must not overlap another."""
         others = [each for each in await self.planned() if each.id != event.id]
         if len(others) >= MOST_EVENTS:
@@ -77,7 +78,7 @@ class Schedule:
 
     async def cancel(self, id: str) -> None:
         """Take an event off the plan, or end one that is on; NotFound when there is none."""
-        seen = await self._room.pulse()
+        seen = await self._room.state()
         if seen.fields.get(CURRENT) == id:
             if seen.phase != "open":
                 raise WrongState("people have gathered for it; let it start, then end it")
@@ -88,7 +89,7 @@ class Schedule:
     async def keep(self) -> None:
         """Begin what is due and end what is over; one bounded step, however often it is asked."""
         events = {each.id: each for each in await self.planned()}
-        seen = await self._room.pulse()
+        seen = await self._room.state()
         current = seen.fields.get(CURRENT, "")
         try:
             if current:
@@ -99,12 +100,12 @@ class Schedule:
             # Another process was faster; the next pass sees what it did.
             return
 
-    async def _begin(self, seen: Pulse, event: Event) -> None:
+    async def _begin(self, seen: RoomState, event: ScheduledEvent) -> None:
         if event.ends_ms <= seen.now_ms:
             await self._ask("HDEL", event.id)
             return
         before = {name: seen.fields.get(name, "") for name in event.changes}
-        await self._room.write(
+        await self._room.store.write(
             {
                 **event.changes,
                 CURRENT: event.id,
@@ -113,34 +114,32 @@ class Schedule:
             },
             version=seen.version,
         )
-        await self._go_on(await self._room.pulse(), event.id, event)
+        await self._go_on(await self._room.state(), event.id, event)
 
-    async def _go_on(self, seen: Pulse, id: str, event: Event | None) -> None:
+    async def _go_on(self, seen: RoomState, id: str, event: ScheduledEvent | None) -> None:
         if event is not None and event.gathers_ms is not None and not seen.fields.get(STAGE):
             await self._gather(event)
         elif seen.phase == "open" and (event is None or event.ends_ms <= seen.now_ms):
             await self._end(seen, id)
 
-    async def _gather(self, event: Event) -> None:
-        await scripts.forget_draw(await self._room.client(), self._room.keys)
+    async def _gather(self, event: ScheduledEvent) -> None:
+        await scripts.forget_draw(await self._room.store.client(), self._room.store.keys)
         if event.by_lot:
             await Lottery(self._room).announce()
-        seen = await self._room.pulse()
+        seen = await self._room.state()
         if seen.fields.get(STAGE):
             return
         starts = {"phase": "prequeue", "starts_us": str(event.starts_ms * 1000)}
-        await self._room.write({**starts, STAGE: "gathered"}, version=seen.version)
+        await self._room.store.write({**starts, STAGE: "gathered"}, version=seen.version)
 
-    async def _end(self, seen: Pulse, id: str) -> None:
+    async def _end(self, seen: RoomState, id: str) -> None:
         before = codec.decode(seen.fields.get(BEFORE, "{}"), dict[str, str])
         over = dict.fromkeys((CURRENT, STAGE, BEFORE, "starts_us", "ends_us", "commitment"), "")
-        await self._room.write({**before, **over}, version=seen.version)
+        await self._room.store.write({**before, **over}, version=seen.version)
         await self._ask("HDEL", id)
 
     async def _ask(self, verb: str, *parts: Any) -> Any:
-        with faults.translated():
-            client = await self._room.client()
-            return await client.execute_command(verb, self._room.keys.schedule, *parts)
+        return await self._room.store.ask(verb, self._room.store.keys.schedule, *parts)
 
 
 def changes_of(options: RoomOptions, changed: RoomOptions) -> dict[str, str]:

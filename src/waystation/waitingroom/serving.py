@@ -9,13 +9,14 @@ from waystation.core.runtime.loop import Loop
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.metrics import Metrics
 from waystation.waitingroom.http.app import App
-from waystation.waitingroom.http.context import Desk, DeskOptions
+from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.operators.oidc.options import Grant, OidcOptions
 from waystation.waitingroom.http.operators.oidc.provider import Provider
 from waystation.waitingroom.http.operators.operators import Role
+from waystation.waitingroom.http.options import ServerOptions
 from waystation.waitingroom.http.server import serving
-from waystation.waitingroom.http.webhooks.dispatcher import courier_of
-from waystation.waitingroom.maintenance import Care
+from waystation.waitingroom.http.webhooks.dispatcher import dispatcher_of
+from waystation.waitingroom.maintenance import RoomMaintenance
 from waystation.waitingroom.metrics import RoomMetrics
 from waystation.waitingroom.rooms import Rooms
 from waystation.waitingroom.settings import OidcSettings, RoomSettings
@@ -36,23 +37,23 @@ async def doors(
     file = KeyFile(settings.keys_file)
     given = settings.keys
     keys = file.read() if given is None else Keyring.from_json(given)
-    desk = Desk(rooms, keys, desk_options(settings), metrics=numbers)
+    context = ServerContext.create(rooms, keys, server_options(settings), metrics=numbers)
     oidc = oidc_options(settings.oidc)
-    courier = courier_of(desk)
+    dispatcher = dispatcher_of(context)
 
     async def look_at_keys() -> None:
         """Take over the keys that another process has changed."""
         if given is None and (changed := await asyncio.to_thread(file.changed)):
-            desk.adopt(changed)
+            context.tokens.adopt(changed)
 
-    beside = (Loop(courier.carry, every_s=1.0), Loop(look_at_keys, every_s=KEYS_EVERY_S))
-    async with Care(rooms, numbers, beside=beside) as care:
+    beside = (Loop(dispatcher.carry, every_s=1.0), Loop(look_at_keys, every_s=KEYS_EVERY_S))
+    async with RoomMaintenance(rooms, numbers, beside=beside) as maintenance:
         app = App(
-            desk,
-            care=care,
-            courier=courier,
+            context,
+            maintenance=maintenance,
+            dispatcher=dispatcher,
             keys=file if given is None else None,
-            provider=Provider(oidc, desk.clock) if oidc else None,
+            provider=Provider(oidc, context.clock) if oidc else None,
         )
         try:
             async with serving(app, host=settings.host, port=settings.port):
@@ -61,9 +62,9 @@ async def doors(
             raise InvalidSetting(f"room.port wants a free port: {error}") from error
 
 
-def desk_options(settings: RoomSettings) -> DeskOptions:
-    """How the doors behave."""
-    return DeskOptions(
+def server_options(settings: RoomSettings) -> ServerOptions:
+    """The options of the HTTP server."""
+    return ServerOptions(
         issuer=settings.issuer,
         secure_cookies=settings.secure_cookies,
         trusted_proxies=settings.trusted_proxies,

@@ -1,4 +1,4 @@
-"""How a room is set up and how it does, read in one look."""
+"""The state of a room at one instant: its options, its numbers and its forecast model."""
 
 import math
 from typing import Any
@@ -11,7 +11,7 @@ from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.redis.keys import name_of
 
 
-class Pulse(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class RoomState(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A room at one instant; each look is one of its own, so that what follows can be kept."""
 
     now_ms: int
@@ -63,16 +63,16 @@ class Pulse(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return self.options.status in ("active", "draining") and self.phase == "open"
 
 
-def read(queue_id: str, raw: Any) -> Pulse:
-    """Take the reply of the script apart."""
-    now, meta, state, model, lanes, early, returned, called, late, inside = raw
+def read_state(queue_id: str, raw: Any) -> RoomState:
+    """Read the reply of the script."""
+    now, meta, kept_state, model, lanes, early, returned, called, late, inside = raw
     now_ms = int(now)
     normal, elevated, vip, premium = (int(each) for each in lanes)
-    fields, kept = _pairs(meta), _pairs(state)
+    fields, kept = _pairs(meta), _pairs(kept_state)
     if not fields:
         name = name_of(queue_id)
         raise NotFound(f"there is no room {name}; `waystation room open {name}` opens it")
-    return Pulse(
+    return RoomState(
         now_ms=now_ms,
         options=RoomOptions.from_fields(fields),
         version=int(fields.get("version", 0)),

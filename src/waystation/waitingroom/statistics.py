@@ -1,4 +1,4 @@
-"""What happened in a room hour by hour, read from the hashes that the scripts keep."""
+"""Statistics of a room by the hour, read from the counters that the scripts keep."""
 
 import asyncio
 from collections.abc import Mapping
@@ -6,7 +6,9 @@ from collections.abc import Mapping
 import msgspec
 
 from waystation.waitingroom.redis.keys import hour_of
-from waystation.waitingroom.room import HOUR_MS, Room
+from waystation.waitingroom.redis.store import HOUR_MS
+from waystation.waitingroom.room import Room
+from waystation.waitingroom.visitor import instant
 
 MOST_HOURS = 24
 """How long an hour is remembered here; the pipeline remembers for ever."""
@@ -39,9 +41,9 @@ class Hour(msgspec.Struct, kw_only=True):
 
 async def last(room: Room, hours: int = MOST_HOURS) -> list[Hour]:
     """The hours up to this one, the earliest first."""
-    now_ms = (await room.pulse()).now_ms
+    now_ms = (await room.state()).now_ms
     times = [now_ms - back * HOUR_MS for back in range(hours - 1, -1, -1)]
-    kept = await asyncio.gather(*(room.statistics(at) for at in times))
+    kept = await asyncio.gather(*(room.statistics(instant(at)) for at in times))
     return [_read(hour_of(at), each) for at, each in zip(times, kept, strict=True)]
 
 

@@ -27,11 +27,11 @@ class Upkeep:
         silent: list[str] = []
         while True:
             swept = await scripts.expire(
-                await self._room.client(),
-                self._room.keys_now(),
+                await self._room.store.client(),
+                self._room.store.keys_now(),
                 queue=self._room.queue_id,
                 batch=BATCH,
-                now=self._room.now(),
+                now=self._room.store.now(),
             )
             silent += swept.silent
             done = len(swept.silent) < BATCH and swept.lost < BATCH
@@ -40,10 +40,10 @@ class Upkeep:
 
     async def compact(self) -> int:
         """Rid the lanes' lists of ghosts where they are the greater part; how many went."""
-        client = await self._room.client()
+        client = await self._room.store.client()
         gone = 0
         for lane in Lane:
             gone += await scripts.compact(
-                client, self._room.keys, lane=int(lane), most=LONGEST_LIST
+                client, self._room.store.keys, lane=int(lane), most=LONGEST_LIST
             )
         return gone

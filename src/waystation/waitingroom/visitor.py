@@ -1,11 +1,12 @@
-"""Who waits, and how things stand for them."""
+"""Visitors: the request to join, the place it gives, and every status a visitor can have."""
 
 import hashlib
 from base64 import urlsafe_b64encode
+from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -25,17 +26,17 @@ class Lane(IntEnum):
     PREMIUM = 3
 
 
-class Newcomer(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who asks for a place."""
+class JoinRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A visitor who asks for a place."""
 
     key: str
-    """What makes them one visitor: a cookie's secret, a user's id or an invitation's key."""
+    """The identity of the visitor: a cookie's secret, a user's id or an invitation's key."""
     secret: str
-    """What they have to know when it is their turn; only its digest is kept."""
+    """The secret that `claim` and `leave` ask for; only its digest is stored."""
     lane: Lane = Lane.NORMAL
-    """Never what the visitor asks for, only what a signed ticket says."""
+    """Take it from a signed ticket, never from the visitor's own request."""
     address: str | None = None
-    """The address they come from, which only limits how many come from there."""
+    """The visitor's IP address; it only limits how many join from one network."""
     agent: str = ""
     metadata: str = ""
     """JSON of the site's own; short, because everybody in line carries it."""
@@ -50,7 +51,7 @@ class Newcomer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """What it takes to find a visitor again; the ticket carries it."""
+    """The id of a visitor in line and its owner; a ticket carries both."""
 
     id: str
     owner: str
@@ -63,7 +64,12 @@ class Prequeued(msgspec.Struct, frozen=True, kw_only=True):
     lane: Lane
     starts_ms: int | None
     early: int
-    """How many are here already."""
+    """Visitors who came before the room opened."""
+
+    @property
+    def starts_at(self) -> datetime | None:
+        """The instant the room opens, if it is planned."""
+        return None if self.starts_ms is None else instant(self.starts_ms)
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,28 +91,130 @@ class Returned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Called(msgspec.Struct, frozen=True, kw_only=True):
-    """It is their turn."""
+    """The visitor's turn: `claim` lets them in."""
 
     until_ms: int
+
+    @property
+    def until(self) -> datetime:
+        """The end of the turn."""
+        return instant(self.until_ms)
 
 
 class Inside(msgspec.Struct, frozen=True, kw_only=True):
-    """In the shop."""
+    """In a session."""
 
     until_ms: int
+
+    @property
+    def until(self) -> datetime:
+        """The end of the session, unless activity renews it."""
+        return instant(self.until_ms)
 
 
 class Late(msgspec.Struct, frozen=True, kw_only=True):
-    """The turn was missed, but can be taken back."""
+    """The turn was missed; `recover` takes it back."""
 
     until_ms: int
 
+    @property
+    def until(self) -> datetime:
+        """The instant after which the turn is lost."""
+        return instant(self.until_ms)
+
 
 class Gone(msgspec.Struct, frozen=True):
-    """Not here, or no longer."""
+    """Unknown here, or no longer in line."""
 
 
-Standing: TypeAlias = Prequeued | Waiting | Returned | Called | Inside | Late | Gone
+VisitorStatus: TypeAlias = Prequeued | Waiting | Returned | Called | Inside | Late | Gone
+"""The answer of `Room.status`."""
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """The visitor has a new place."""
+
+    place: Place
+    status: VisitorStatus
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """The visitor had a place already, and this is it."""
+
+    place: Place
+    status: VisitorStatus
+
+
+class Passed(msgspec.Struct, frozen=True):
+    """Nobody has to wait: the visitor is inside."""
+
+    place: Place
+    status: Inside
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """The visitor gets no place."""
+
+    reason: str
+    """full, crowded, rejected, draining, maintenance or closed."""
+    retry_after_ms: int = 0
+
+    @property
+    def retry_after(self) -> timedelta:
+        """The pause before another attempt makes sense; zero when unknown."""
+        return timedelta(milliseconds=self.retry_after_ms)
+
+
+Entry: TypeAlias = Joined | Kept | Passed | Refused
+"""The outcome of `Room.join`."""
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """The session of a visitor who has come in."""
+
+    session_id: str
+    until_ms: int
+
+    @property
+    def until(self) -> datetime:
+        """The end of the session, unless activity renews it."""
+        return instant(self.until_ms)
+
+
+class Forbidden(msgspec.Struct, frozen=True):
+    """The secret is not the one of this place."""
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """One visitor inside."""
+
+    id: str
+    queue_id: str
+    status: str
+    started_at: datetime
+    expires_at: datetime
+    last_activity: datetime
+    page_views: int
+    user_id: str = ""
+
+
+class Renewal(NamedTuple):
+    """The new end of a session."""
+
+    until_ms: int
+    limit_ms: int
+    """The latest end that renewals can reach."""
+    views: int
+
+    @property
+    def until(self) -> datetime:
+        """The end of the session, unless activity renews it again."""
+        return instant(self.until_ms)
+
+
+def instant(ms: int) -> datetime:
+    """An aware datetime (UTC) from milliseconds since the epoch."""
+    return datetime.fromtimestamp(ms / 1000, UTC)
 
 
 def new_id(bits: Bits) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from tests.waitingroom.hands import Hands, hands_on
 from waystation.waitingroom.codes import Codes
 from waystation.waitingroom.redis import scripts
-from waystation.waitingroom.visitor import Lane, Newcomer
+from waystation.waitingroom.visitor import JoinRequest, Lane
 
 
 async def walk(url: str) -> None:
@@ -19,7 +19,7 @@ async def walk(url: str) -> None:
 
 async def ask(hands: Hands, name: str, **more: Any) -> None:
     """Ask for a place that may be refused."""
-    await hands.room.join(Newcomer(key=name, secret=name, **more))
+    await hands.room.join(JoinRequest(key=name, secret=name, **more))
 
 
 async def join(hands: Hands) -> None:
@@ -49,9 +49,9 @@ async def beat(hands: Hands) -> None:
     await hands.open()
     await hands.join_all("a", "b")
     await hands.join("c", 2)
-    await hands.room.pulse()
+    await hands.room.state()
     await hands.beat("a", "c")
-    await hands.room.heartbeat(hands.places["b"], leaving_s=20)
+    await hands.room.heartbeat(hands.places["b"], leaving=20)
     await hands.control.schedule(hands.clock.now_ms() + 60_000)
     await hands.join("early")
     await hands.beat("early")
@@ -124,7 +124,7 @@ async def draw(hands: Hands) -> None:
     await hands.beat("early 0")
     await hands.room.leave(hands.places["early 1"], "early 1")
     await hands.join("early", 1)
-    await scripts.begin_draw(hands.redis, hands.keys, beacon="", now=hands.room.now())
+    await scripts.begin_draw(hands.redis, hands.keys, beacon="", now=hands.room.store.now())
     await hands.join("late")
     await hands.lottery.draw()
     await scripts.forget_draw(hands.redis, hands.keys)

@@ -13,10 +13,11 @@ from waystation.core.store.connection import Store, connect
 from waystation.waitingroom.admission import Admission
 from waystation.waitingroom.control import Control
 from waystation.waitingroom.http.app import App
-from waystation.waitingroom.http.context import Desk, DeskOptions
+from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.operators.oidc.options import OidcOptions
 from waystation.waitingroom.http.operators.oidc.provider import Provider
 from waystation.waitingroom.http.operators.operators import Role
+from waystation.waitingroom.http.options import ServerOptions
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import Rooms
@@ -25,7 +26,7 @@ from waystation.waitingroom.visitor import Lane
 
 HOST = "shop.test"
 QUEUE = "shop"
-OPTIONS = DeskOptions(poll_floor_ms=0, change_floor_ms=0)
+OPTIONS = ServerOptions(poll_floor_ms=0, change_floor_ms=0)
 
 
 class House:
@@ -34,7 +35,7 @@ class House:
     def __init__(
         self,
         store: Store,
-        options: DeskOptions,
+        options: ServerOptions,
         clock: HandClock | None,
         oidc: OidcOptions | None = None,
     ) -> None:
@@ -43,8 +44,11 @@ class House:
         self.clock = clock
         self.rooms = Rooms(store, time=clock)
         self.keyring = Keyring.generate(random.SystemRandom())
-        self.desk = Desk(self.rooms, self.keyring, options, clock=clock or SystemClock())
-        self.app = App(self.desk, provider=Provider(oidc, self.desk.clock) if oidc else None)
+        self.context = ServerContext.create(
+            self.rooms, self.keyring, options, clock=clock or SystemClock()
+        )
+        self.tokens = self.context.tokens
+        self.app = App(self.context, provider=Provider(oidc, self.context.clock) if oidc else None)
         self.room = self.rooms.of(f"{{{QUEUE}}}")
         self.control = Control(self.room)
         self.admission = Admission(self.room)
@@ -66,9 +70,9 @@ class House:
 
     def invitation(self, key: str, lane: Lane = Lane.PREMIUM, **more: Any) -> str:
         """A signed invitation."""
-        now = int(self.desk.now_s())
+        now = int(self.tokens.now_s())
         claims = EnqueueTicket(
-            iss=self.desk.options.issuer, aud=QUEUE, iat=now, exp=now + 600, jti=key, epoch=1,
+            iss=self.tokens.issuer, aud=QUEUE, iat=now, exp=now + 600, jti=key, epoch=1,
             key=key, lane=lane,
         )  # fmt: skip
         return self.keyring.sign(msgspec.structs.replace(claims, **more))
@@ -127,7 +131,7 @@ class Person:
 @asynccontextmanager
 async def house(
     url: str,
-    options: DeskOptions = OPTIONS,
+    options: ServerOptions = OPTIONS,
     *,
     clock: HandClock | None = None,
     oidc: OidcOptions | None = None,

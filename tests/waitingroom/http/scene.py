@@ -11,14 +11,14 @@ from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House
 from waystation.waitingroom.codes import Codes
 from waystation.waitingroom.http.app import App
+from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.framework.exchange import Message, Receive, Scope, Send
 from waystation.waitingroom.http.framework.problems import Problem
 from waystation.waitingroom.http.operators.operators import Role
-from waystation.waitingroom.http.visitors.status import instant
-from waystation.waitingroom.http.webhooks.hooks import Hooks
+from waystation.waitingroom.http.webhooks.hooks import Webhooks
 from waystation.waitingroom.signing.keyfile import KeyFile
 
-OPTIONS = hands.DeskOptions(poll_floor_ms=0, change_floor_ms=0, guess_floor_ms=0)
+OPTIONS = hands.ServerOptions(poll_floor_ms=0, change_floor_ms=0, guess_floor_ms=0)
 DAY_MS = 86_400_000
 EMPTY = "empty"
 
@@ -51,24 +51,24 @@ class Scene:
         """Put everything in its place, and remember where that is."""
         house = self.house
         file = KeyFile(self._file)
-        house.desk.adopt(file.read())
-        house.keyring = house.desk.keyring
-        self.app = house.app = App(house.desk, keys=file)
+        house.tokens.adopt(file.read())
+        house.keyring = house.tokens.keyring
+        self.app = house.app = App(house.context, keys=file)
         admin = await house.operator()
         inside = house.visitor("10.1.1.2")
         begun = await inside.enter()
         person = house.visitor()
         place = await person.join()
         house.rooms.forget()
-        now_ms = (await house.room.pulse()).now_ms
+        now_ms = (await house.room.state()).now_ms
         planned = await admin.post(
             f"/api/v1/admin/queues/{QUEUE}/events",
             {
-                "event_start_time": instant(now_ms + DAY_MS),
-                "event_end_time": instant(now_ms + 2 * DAY_MS),
+                "event_start_time": rfc3339(now_ms + DAY_MS),
+                "event_end_time": rfc3339(now_ms + 2 * DAY_MS),
             },
         )
-        hook = await Hooks(house.room).add("https://shop.example/", [])
+        hook = await Webhooks(house.room).add("https://shop.example/", [])
         await Codes(house.room).make("press", 2, bits=random.SystemRandom())
         await self.app.operators.issue("bob", Role.VIEWER)
         await self.app.operators.enrol("bob")
@@ -80,8 +80,8 @@ class Scene:
         }  # fmt: skip
         self._examples = {
             "NewEvent": {
-                "event_start_time": instant(now_ms + 3 * DAY_MS),
-                "event_end_time": instant(now_ms + 4 * DAY_MS),
+                "event_start_time": rfc3339(now_ms + 3 * DAY_MS),
+                "event_end_time": rfc3339(now_ms + 4 * DAY_MS),
             },
             "NewWebhook": {"url": "https://shop.example/room"},
         }
@@ -107,11 +107,11 @@ class Scene:
             for name, ttl_ms, value in self._kept:
                 batch.restore(name, ttl_ms, value)
             await batch.execute()
-        self.house.room._pulse = None  # pyright: ignore[reportPrivateUsage]
+        self.house.room.store.forget_state()
         self.house.rooms.forget()
         if self._file.read_bytes() != self._written:
             self._file.write_bytes(self._written)
-            self.house.desk.adopt(KeyFile(self._file).read())
+            self.house.tokens.adopt(KeyFile(self._file).read())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer as the room does, and take down what came back."""

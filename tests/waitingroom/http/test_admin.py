@@ -51,7 +51,7 @@ async def test_somebody_can_be_taken_out_and_a_session_ended(house: House) -> No
     path = f"{ROOT}/{QUEUE}/sessions/{begun['session_id']}"
     assert (await operator.get(path)).json()["status"] == "active"
     assert (await operator.http.delete(path)).status_code == 204
-    assert (await house.room.pulse()).inside == 0
+    assert (await house.room.state()).inside == 0
 
 
 async def test_calling_some_in_and_emptying_all_hands(house: House) -> None:
@@ -62,7 +62,7 @@ async def test_calling_some_in_and_emptying_all_hands(house: House) -> None:
     assert called.json() == {"called": 2, "waiting": 1}
     assert (await admin.post(f"{ROOT}/{QUEUE}/reset", {"confirm": "no"})).status_code == 422
     assert (await admin.post(f"{ROOT}/{QUEUE}/reset", {"confirm": QUEUE})).status_code == 200
-    assert (await house.room.pulse()).epoch == 2
+    assert (await house.room.state()).epoch == 2
     wrong = await admin.post(f"{ROOT}/{QUEUE}/rate", {"new_users_per_minute": -1})
     assert wrong.status_code == 422
 

@@ -11,7 +11,9 @@ import pytest
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core.clock import HandClock
-from waystation.waitingroom.http.context import DeskOptions
+from waystation.waitingroom.http.app import App
+from waystation.waitingroom.http.context import ServerContext
+from waystation.waitingroom.http.options import ServerOptions
 from waystation.waitingroom.visitor import Lane
 
 
@@ -20,7 +22,7 @@ async def test_13_nobody_chooses_a_lane(house: House) -> None:
     await person.arrive()
     answer = await person.ask("POST", "enqueue", {"priority": 3})
     assert answer.status_code == 400
-    assert (await house.room.pulse()).waiting == 0
+    assert (await house.room.state()).waiting == 0
 
 
 async def test_14_only_a_signed_invitation_opens_a_lane(house: House) -> None:
@@ -29,7 +31,7 @@ async def test_14_only_a_signed_invitation_opens_a_lane(house: House) -> None:
     good = house.invitation("guest-1", Lane.VIP)
     joined = await person.ask("POST", "enqueue", {"ticket": good})
     assert joined.json()["lane"] == 2
-    now = int(house.desk.now_s())
+    now = int(house.tokens.now_s())
     for bad in (
         good[:-3] + "AAA",
         house.invitation("guest-2", exp=now - 60, iat=now - 600),
@@ -49,7 +51,7 @@ async def test_14_a_hundred_uses_of_one_invitation_are_one_place(house: House) -
         *(person.ask("POST", "enqueue", {"ticket": ticket}) for person in people)
     )
     assert len({answer.json()["position_id"] for answer in answers}) == 1
-    assert (await house.room.pulse()).waiting == 1
+    assert (await house.room.state()).waiting == 1
 
 
 async def test_14_an_invitation_for_one_network_counts_only_there(house: House) -> None:
@@ -78,7 +80,7 @@ async def test_16_a_turn_cannot_be_taken_before_it_came(house: House) -> None:
     person = house.visitor()
     await person.join()
     assert (await person.claim()).status_code == 202
-    assert (await house.room.pulse()).inside == 0
+    assert (await house.room.state()).inside == 0
 
 
 async def test_17_a_ticket_without_its_secret_opens_nothing(house: House) -> None:
@@ -89,7 +91,7 @@ async def test_17_a_ticket_without_its_secret_opens_nothing(house: House) -> Non
     bearer = {"authorization": f"Bearer {ticket}"}
     for method, verb in (("POST", "claim"), ("DELETE", "position"), ("POST", "recover")):
         assert (await thief.ask(method, verb, {}, headers=bearer)).status_code == 403
-    assert (await house.room.pulse()).inside == 0
+    assert (await house.room.state()).inside == 0
     assert (await person.claim()).status_code == 200
 
 
@@ -101,7 +103,7 @@ async def test_18_a_hundred_claims_are_one_session(house: House) -> None:
     assert {answer.json()["session_id"] for answer in answers if answer.status_code == 200} == {
         (await person.status())["position_id"]
     }
-    assert (await house.room.pulse()).inside == 1
+    assert (await house.room.state()).inside == 1
 
 
 async def test_19_joining_again_and_again_is_one_place(house: House) -> None:
@@ -112,7 +114,7 @@ async def test_19_joining_again_and_again_is_one_place(house: House) -> None:
 
 
 async def test_19_and_44_many_keys_from_one_network_are_limited(house: House) -> None:
-    await house.room.write({"newcomers_per_minute": "5"})
+    await house.room.store.write({"newcomers_per_minute": "5"})
     codes: list[int] = []
     for number in range(8):
         person = house.visitor(f"2001:db8:0:1::{number + 1:x}")
@@ -135,7 +137,8 @@ async def test_21_the_clock_of_the_doors_does_not_move_anybody(redis_url: str) -
         first = house.visitor()
         await first.join()
         slow = hands.House(house.store, hands.OPTIONS, None)
-        slow.desk.clock = HandClock(now_ms=1_000_000_000_000)
+        clock = HandClock(now_ms=1_000_000_000_000)
+        slow.app = App(ServerContext.create(slow.rooms, slow.keyring, hands.OPTIONS, clock=clock))
         late = slow.visitor("10.1.1.3")
         assert (await late.join())["people_ahead"] == 1
         await slow.close()
@@ -153,7 +156,7 @@ async def test_22_one_idempotency_key_means_one_request(house: House) -> None:
 
 async def test_26_a_forged_address_is_ignored_and_a_proxy_s_word_believed(redis_url: str) -> None:
     """F30: only what a proxy of ours says about a visitor counts."""
-    options = DeskOptions(poll_floor_ms=0, trusted_proxies=["10.0.0.0/8"])
+    options = ServerOptions(poll_floor_ms=0, trusted_proxies=["10.0.0.0/8"])
     async with hands.house(redis_url, options, newcomers_per_minute=1) as house:
         codes: list[int] = []
         for peer, said in (
@@ -171,7 +174,7 @@ async def test_26_a_forged_address_is_ignored_and_a_proxy_s_word_believed(redis_
 
 async def test_45_asking_too_often_is_answered_without_the_store(redis_url: str) -> None:
     clock = HandClock()
-    async with hands.house(redis_url, DeskOptions(), clock=clock) as house:
+    async with hands.house(redis_url, ServerOptions(), clock=clock) as house:
         person = house.visitor()
         await person.join()
         codes = [(await person.ask("GET", "status")).status_code for _ in range(20)]
@@ -184,7 +187,7 @@ async def test_45_asking_too_often_is_answered_without_the_store(redis_url: str)
 
 
 async def test_46_a_challenge_is_solved_once_by_whom_it_was_set_for(house: House) -> None:
-    await house.room.write({"pow_bits": "8"})
+    await house.room.store.write({"pow_bits": "8"})
     person = house.visitor()
     await person.arrive()
     assert (await person.ask("POST", "enqueue", {})).json()["code"] == "CHALLENGE_REQUIRED"
@@ -216,7 +219,7 @@ async def test_47_large_and_deep_bodies_are_refused(house: House) -> None:
 
 
 async def test_48_streams_are_few(redis_url: str) -> None:
-    async with hands.house(redis_url, DeskOptions(poll_floor_ms=0, streams=0)) as house:
+    async with hands.house(redis_url, ServerOptions(poll_floor_ms=0, streams=0)) as house:
         person = house.visitor()
         await person.join()
         answer = await person.ask("GET", "events")
@@ -229,10 +232,10 @@ async def test_49_ghosts_and_ended_sessions_hold_up_no_call(redis_url: str) -> N
         operator = await house.operator("operator")
         redis: Any = house.store.redis
         for number in range(600):
-            await redis.zadd(house.room.keys.sessions_expiry, {f"{{shop}}:old{number}": 1})
-            await redis.sadd(house.room.keys.sessions, f"{{shop}}:old{number}")
+            await redis.zadd(house.room.store.keys.sessions_expiry, {f"{{shop}}:old{number}": 1})
+            await redis.sadd(house.room.store.keys.sessions, f"{{shop}}:old{number}")
         for _ in range(10):
-            await redis.rpush(house.room.keys.normal_list, *("{shop}:ghost",) * 10_000)
+            await redis.rpush(house.room.store.keys.normal_list, *("{shop}:ghost",) * 10_000)
         person = house.visitor()
         await person.join()
         path, asked = f"/api/v1/admin/queues/{QUEUE}/admit", {"count": 1}
@@ -243,7 +246,7 @@ async def test_49_ghosts_and_ended_sessions_hold_up_no_call(redis_url: str) -> N
         # Each call did a bounded part of the work, and the one alive person was found.
         assert len(left) > 2
         assert (await person.status())["status"] == "admitted"
-        assert (await house.room.pulse()).inside == 0
+        assert (await house.room.state()).inside == 0
 
 
 @pytest.mark.parametrize("name", ["x" * 65, "a:b", "a b", "{shop}", "..", "sh\u00f6p"])

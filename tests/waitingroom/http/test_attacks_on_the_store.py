@@ -21,5 +21,5 @@ async def test_50_a_store_that_dies_in_between_admits_nobody_twice_and_loses_nob
                 begun = [await called.claim() for _ in range(3)]
             assert {each.json()["session_id"] for each in begun} == {begun[0].json()["session_id"]}
             assert (await waiting.status())["people_ahead"] == 0
-            seen = await house.room.pulse()
+            seen = await house.room.state()
             assert (seen.inside, seen.called, seen.waiting) == (1, 0, 1)

@@ -7,10 +7,9 @@ import pytest
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core.errors import InvalidInput
-from waystation.waitingroom.http.context import DeskOptions
+from waystation.waitingroom.http.bodies import rfc3339
+from waystation.waitingroom.http.options import ServerOptions
 from waystation.waitingroom.http.returns import safe_path
-from waystation.waitingroom.http.visitors.routes import seal_target
-from waystation.waitingroom.http.visitors.status import instant
 
 ELSEWHERE = [
     "//e.test",
@@ -56,7 +55,7 @@ async def test_35_a_room_goes_back_only_to_hosts_that_its_operator_named(house: 
     path = f"/api/v1/admin/queues/{QUEUE}"
     hosts = {"return_hosts": "shop.test,localhost:8000"}
     assert (await admin.http.patch(path, json=hosts)).status_code == 200
-    await house.room.pulse()
+    await house.room.state()
     person = house.visitor()
     page = await person.get(f"/wait/{QUEUE}?target=http://localhost:8000/checkout?seat=4")
     assert "//localhost:8000/checkout?seat=4" in page.text
@@ -86,20 +85,20 @@ async def test_the_hosts_to_go_back_to_are_written_as_a_list_or_with_commas(hous
 
 
 async def test_a_host_that_was_taken_off_the_list_is_left_out_of_the_way_back(house: House) -> None:
-    await house.room.write({"return_hosts": "localhost:8000"})
-    await house.room.pulse()
-    sealed = seal_target(house.desk, house.room, "localhost:8000", "/checkout")
+    await house.room.store.write({"return_hosts": "localhost:8000"})
+    await house.room.state()
+    sealed = house.tokens.seal_target(house.room, "localhost:8000", "/checkout")
     page = f"/wait/{QUEUE}?r={sealed}"
     assert '"target":"//localhost:8000/checkout"' in (await house.visitor().get(page)).text
-    await house.room.write({"return_hosts": ""})
-    await house.room.pulse()
+    await house.room.store.write({"return_hosts": ""})
+    await house.room.state()
     assert '"target":"/checkout"' in (await house.visitor().get(page)).text
 
 
 async def test_only_a_proxy_that_is_believed_says_which_host_was_asked_for(redis_url: str) -> None:
-    options = DeskOptions(trusted_proxies=["10.7.0.0/16"])
+    options = ServerOptions(trusted_proxies=["10.7.0.0/16"])
     async with hands.house(redis_url, options) as house:
-        await house.room.write({"return_hosts": "shop.example,other.example"})
+        await house.room.store.write({"return_hosts": "shop.example,other.example"})
         for name in ("x-original-host", "x-forwarded-host"):
             for address, target in (("10.7.0.1", "//other.example/x"), ("10.1.1.1", "/x")):
                 headers = {"x-original-uri": "/x", name: "other.example"}
@@ -111,7 +110,7 @@ async def test_only_a_proxy_that_is_believed_says_which_host_was_asked_for(redis
 
 async def test_36_and_37_nothing_becomes_markup(house: House) -> None:
     evil = "</script><script>alert(1)</script>${nonce}{{7*7}}"
-    await house.room.write({"name": evil})
+    await house.room.store.write({"name": evil})
     await house.control.tell({"en": evil})
     person = house.visitor()
     await person.join()
@@ -133,7 +132,7 @@ async def test_38_another_site_can_do_nothing_in_a_visitor_s_name(house: House) 
             assert (answer.status_code, answer.json()["code"]) == (403, "CROSS_SITE")
         form = await person.http.post(f"/wait/{QUEUE}/leave", headers=headers)
         assert form.status_code == 403
-    assert (await house.room.pulse()).waiting == 1
+    assert (await house.room.state()).waiting == 1
 
 
 async def test_39_and_40_no_frames_no_foreign_readers(house: House) -> None:
@@ -235,7 +234,7 @@ async def test_58_numbers_are_not_for_everybody(house: House) -> None:
 async def test_prometheus_on_this_machine_needs_no_key_where_proxies_are_believed(
     redis_url: str,
 ) -> None:
-    options = DeskOptions(trusted_proxies=["127.0.0.1/32"])
+    options = ServerOptions(trusted_proxies=["127.0.0.1/32"])
     async with hands.house(redis_url, options) as house:
         here = house.visitor("127.0.0.1")
         assert (await here.get("/metrics")).status_code == 200
@@ -253,14 +252,14 @@ async def test_60_the_seed_of_a_draw_is_secret_until_it_is_over(house: House) ->
     from waystation.waitingroom.lottery import Lottery, Proof, verify
 
     admin = await house.operator()
-    now_ms = (await house.room.pulse()).now_ms
+    now_ms = (await house.room.state()).now_ms
     root = f"/api/v1/admin/queues/{QUEUE}"
     planned = await admin.post(
         f"{root}/events",
         {
-            "prequeue_start_time": instant(now_ms - 1000), "shuffle_at_event_start": True,
-            "event_start_time": instant(now_ms + 60_000),
-            "event_end_time": instant(now_ms + 3_600_000),
+            "prequeue_start_time": rfc3339(now_ms - 1000), "shuffle_at_event_start": True,
+            "event_start_time": rfc3339(now_ms + 60_000),
+            "event_end_time": rfc3339(now_ms + 3_600_000),
         },
     )  # fmt: skip
     assert planned.json()["status"] == "gathering"
@@ -271,7 +270,7 @@ async def test_60_the_seed_of_a_draw_is_secret_until_it_is_over(house: House) ->
     before = (await people[0].ask("GET", "fairness")).json()
     assert before == {"method": "lottery", "commit": commit}
     await Lottery(house.room).draw(beacon="noon")
-    await house.room.pulse()
+    await house.room.state()
     told = (await people[0].ask("GET", "fairness")).json()
     order = (await people[0].ask("GET", "fairness/order")).json()["ids"]
     proof = Proof(

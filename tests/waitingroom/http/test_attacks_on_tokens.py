@@ -87,9 +87,9 @@ async def test_5_an_old_session_is_only_renewed_while_it_lasts(redis_url: str) -
 
 async def test_5_a_token_from_the_future_does_not_count(house: House) -> None:
     person, token = await _session(house)
-    claims = house.desk.check_session(token, QUEUE)
+    claims = house.tokens.read_session(token, QUEUE)
     for ahead, status in ((20, 204), (60, 401)):
-        later = msgspec.structs.replace(claims, nbf=int(house.desk.now_s()) + ahead)
+        later = msgspec.structs.replace(claims, nbf=int(house.tokens.now_s()) + ahead)
         assert await _verify(person, house.keyring.sign(later)) == status
 
 
@@ -115,18 +115,18 @@ async def test_7_nothing_of_an_earlier_epoch_counts(house: House) -> None:
     waiting = house.visitor("10.3.3.3")
     await waiting.join()
     await house.control.revoke_everything()
-    await house.room.pulse()
+    await house.room.state()
     assert await _verify(person, token) == 401
     assert (await waiting.ask("GET", "status")).status_code == 401
 
 
 async def test_8_a_retired_key_does_not_count_and_the_one_before_does(house: House) -> None:
     person, token = await _session(house)
-    house.keyring.rotate(Kind.SESSION, house.desk.bits)
+    house.keyring.rotate(Kind.SESSION, house.tokens.bits)
     fresh = house.visitor("10.7.7.7")
     assert await _verify(fresh, token) == 204
     house.keyring.retire(Kind.SESSION)
-    house.desk._checked.clear()  # pyright: ignore[reportPrivateUsage]
+    house.tokens._checked.clear()  # pyright: ignore[reportPrivateUsage]
     assert await _verify(person, token) == 401
 
 
@@ -180,7 +180,7 @@ async def test_a_session_that_an_operator_ends_stops_passing_at_once(house: Hous
     person, token = await _session(house)
     other, another = await _session(house)
     assert await _verify(person, token) == 204
-    kicked = house.desk.check_session(token, QUEUE).sub
+    kicked = house.tokens.read_session(token, QUEUE).sub
     operator = await house.operator("operator")
     path = f"/api/v1/admin/queues/{QUEUE}/sessions/{kicked}"
     assert (await operator.http.delete(path)).status_code == 204
@@ -197,7 +197,7 @@ async def test_31_and_34_a_session_is_not_renewed_once_it_is_complete(house: Hou
     headers = {"wr-session": person.cookie(f"s_{QUEUE}")}
     assert (await person.post(f"{path}/complete", headers=headers)).status_code == 200
     assert (await person.post(f"{path}/renew", headers=headers)).status_code == 410
-    assert (await house.room.pulse()).inside == 0
+    assert (await house.room.state()).inside == 0
 
 
 async def test_32_a_sealed_return_is_for_one_room_and_one_host(house: House) -> None:

@@ -42,7 +42,7 @@ async def test_envoy_asks_with_the_visitor_s_own_method_and_path(house: House) -
 
 async def test_fail_open_lets_everybody_through_and_is_seen(house: House) -> None:
     await house.control.fail_open(60)
-    await house.room.pulse()
+    await house.room.state()
     assert (await house.visitor().get(f"/v1/verify?queue={QUEUE}")).status_code == 204
     config = (await house.visitor().get("/v1/connector-config")).json()
     assert config["queues"][0]["fail_open"] is True
@@ -65,7 +65,7 @@ async def test_rules_are_checked_kept_and_handed_out(house: House) -> None:
     assert (await house.visitor().get(f"/v1/verify?queue={QUEUE}&mode=x")).status_code == 400
     assert (await admin.http.put(path, json=[{"path": "x"}])).status_code == 422
     await admin.http.put(path, json=rules)
-    await house.room.pulse()
+    await house.room.state()
     config = await house.visitor().get("/v1/connector-config")
     assert config.json()["queues"][0]["rules"][0]["path"] == "/checkout*"
     same = {"if-none-match": config.headers["etag"]}

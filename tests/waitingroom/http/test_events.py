@@ -3,17 +3,17 @@
 from typing import Any
 
 from tests.waitingroom.http.hands import QUEUE, House
-from waystation.waitingroom.http.visitors.status import instant
-from waystation.waitingroom.maintenance import Care
+from waystation.waitingroom.http.bodies import rfc3339
+from waystation.waitingroom.maintenance import RoomMaintenance
 
 ROOT = f"/api/v1/admin/queues/{QUEUE}"
 
 
 async def _times(house: House, first_s: int, last_s: int) -> dict[str, Any]:
-    now_ms = (await house.room.pulse()).now_ms
+    now_ms = (await house.room.state()).now_ms
     return {
-        "event_start_time": instant(now_ms + first_s * 1000),
-        "event_end_time": instant(now_ms + last_s * 1000),
+        "event_start_time": rfc3339(now_ms + first_s * 1000),
+        "event_end_time": rfc3339(now_ms + last_s * 1000),
     }
 
 
@@ -52,9 +52,9 @@ async def test_what_is_due_begins_and_its_line_says_so(house: House) -> None:
 
 async def test_the_duties_of_the_room_keep_its_plan(house: House) -> None:
     admin = await house.operator()
-    care = Care(house.rooms, house.desk.metrics)
-    now_ms = (await house.room.pulse()).now_ms
-    asked = {"prequeue_start_time": instant(now_ms - 1000), **await _times(house, 0, 600)}
+    care = RoomMaintenance(house.rooms, house.context.metrics)
+    now_ms = (await house.room.state()).now_ms
+    asked = {"prequeue_start_time": rfc3339(now_ms - 1000), **await _times(house, 0, 600)}
     assert (await admin.post(f"{ROOT}/events", asked)).json()["status"] == "gathering"
     await care.open_due()
     [event] = (await admin.get(f"{ROOT}/events")).json()["events"]

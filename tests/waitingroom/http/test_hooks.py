@@ -14,11 +14,12 @@ from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House, Person
 from waystation.core.clock import HandClock
 from waystation.core.errors import InvalidOption
-from waystation.waitingroom.http.context import DeskOptions
+from waystation.waitingroom.http.app import App
 from waystation.waitingroom.http.framework.addresses import networks
+from waystation.waitingroom.http.options import ServerOptions
 from waystation.waitingroom.http.server import serving
 from waystation.waitingroom.http.webhooks import delivery as outside
-from waystation.waitingroom.http.webhooks.dispatcher import Courier, courier_of
+from waystation.waitingroom.http.webhooks.dispatcher import WebhookDispatcher, dispatcher_of
 
 HOOKS = f"/api/v1/admin/queues/{QUEUE}/webhooks"
 INSIDE = ("127.0.0.0/8",)
@@ -60,7 +61,7 @@ async def clock() -> HandClock:
 
 @pytest.fixture
 async def house(redis_url: str, clock: HandClock) -> AsyncGenerator[House]:
-    options = DeskOptions(poll_floor_ms=0, webhook_networks=INSIDE)
+    options = ServerOptions(poll_floor_ms=0, webhook_networks=INSIDE)
     async with hands.house(redis_url, options, clock=clock) as built:
         yield built
 
@@ -76,11 +77,11 @@ async def test_a_site_hears_what_it_asked_for_in_order_and_signed(
     house: House, listener: Listener
 ) -> None:
     _, hook = await _hooked(house, listener, "waiting", "admitted")
-    courier = courier_of(house.desk)
+    dispatcher = dispatcher_of(house.context)
     place = await house.visitor().join()
     await house.admission.admit_now(1)
-    await courier.carry()
-    await courier.carry()
+    await dispatcher.carry()
+    await dispatcher.carry()
     assert [each["event"] for each in listener.events()] == ["waiting", "admitted"]
     assert {each["subject"] for each in listener.events()} == {place["position_id"]}
     assert "network" not in listener.events()[0]
@@ -95,18 +96,18 @@ async def test_what_was_not_taken_comes_again_later_and_nothing_is_skipped(
     house: House, listener: Listener, clock: HandClock
 ) -> None:
     admin, _ = await _hooked(house, listener, "waiting")
-    courier = courier_of(house.desk)
+    dispatcher = dispatcher_of(house.context)
     listener.answer = 500
     await house.visitor().join()
-    await courier.carry()
-    await courier.carry()
+    await dispatcher.carry()
+    await dispatcher.carry()
     assert len(listener.heard) == 1
     [told] = (await admin.get(HOOKS)).json()["webhooks"]
     assert (told["failures"], told["last_error"]) == (1, "the answer was 500")
     listener.answer = 200
     await house.visitor("10.1.1.2").join()
     await clock.advance(3)
-    await courier.carry()
+    await dispatcher.carry()
     assert len(listener.heard) == 2
     assert len(msgspec.json.decode(listener.heard[1][1])["events"]) == 2
     [told] = (await admin.get(HOOKS)).json()["webhooks"]
@@ -115,13 +116,15 @@ async def test_what_was_not_taken_comes_again_later_and_nothing_is_skipped(
 
 async def test_of_several_processes_one_carries(house: House, listener: Listener) -> None:
     await _hooked(house, listener, "waiting")
-    couriers = [
-        Courier(house.store, house.rooms, owner=name, inside=networks(INSIDE), clock=house.clock)
+    dispatchers = [
+        WebhookDispatcher(
+            house.store, house.rooms, owner=name, private=networks(INSIDE), clock=house.clock
+        )
         for name in ("one", "two")
     ]
     await house.visitor().join()
-    for courier in couriers:
-        await courier.carry()
+    for dispatcher in dispatchers:
+        await dispatcher.carry()
     assert len(listener.heard) == 1
 
 
@@ -137,14 +140,14 @@ async def test_whoever_asked_for_it_is_told_by_the_site_that_it_is_their_turn(
     assert (await other.ask("DELETE", "notify")).status_code == 204
     assert (await person.ask("POST", "notify", {"handle": "a b<c>"})).status_code == 400
     await house.admission.admit_now(2)
-    await courier_of(house.desk).carry()
+    await dispatcher_of(house.context).carry()
     assert [each.get("notify") for each in listener.events()] == ["order-17", None]
 
 
 async def test_a_handle_of_somebody_gone_is_not_kept(house: House) -> None:
     person = house.visitor()
     place = await person.join()
-    position = house.room.keys.of(place["position_id"]).position
+    position = house.room.store.keys.of(place["position_id"]).position
     await house.store.redis.delete(position)
     assert (await person.ask("POST", "notify", {"handle": "x"})).status_code == 410
     assert await house.store.redis.exists(position) == 0
@@ -219,7 +222,8 @@ INSIDE_LITERALS = (
 async def test_an_address_inside_is_refused_when_the_webhook_is_made(
     house: House, host: str
 ) -> None:
-    house.desk.inside = ()
+    outward = WebhookDispatcher(house.store, house.rooms, owner="outward")
+    house.app = App(house.context, dispatcher=outward)
     admin = await house.operator()
     path = f"/api/v1/admin/queues/{QUEUE}/webhooks"
     told = await admin.post(path, {"url": f"https://{host}/room"})

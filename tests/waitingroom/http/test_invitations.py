@@ -18,7 +18,7 @@ async def _codes(admin: Person, **more: Any) -> list[str]:
 
 async def test_whoever_was_invited_comes_with_a_link(house: House) -> None:
     admin = await house.operator()
-    await house.room.write({"invite_only": "1"})
+    await house.room.store.write({"invite_only": "1"})
     made = await admin.post(f"{ROOT}/invites", {"keys": ["ada", "bob"], "lane": 3})
     assert made.status_code == 201
     ada, bob = made.json()["invites"]
@@ -38,7 +38,7 @@ async def test_whoever_was_invited_comes_with_a_link(house: House) -> None:
 
 async def test_a_line_for_the_invited_asks_for_a_code_with_or_without_script(house: House) -> None:
     admin = await house.operator()
-    await house.room.write({"invite_only": "1"})
+    await house.room.store.write({"invite_only": "1"})
     [code] = await _codes(admin)
     person = house.visitor()
     page = await person.get(f"/wait/{QUEUE}")
@@ -51,7 +51,7 @@ async def test_a_line_for_the_invited_asks_for_a_code_with_or_without_script(hou
     joined = await person.http.post(f"/wait/{QUEUE}/join", data={"code": code})
     page = await person.get(joined.headers["location"])
     assert 'data-status="waiting"' in page.text
-    assert (await house.room.pulse()).lanes == (0, 0, 1, 0)
+    assert (await house.room.state()).lanes == (0, 0, 1, 0)
 
 
 async def test_14_a_hundred_uses_of_one_code_at_once_are_one_place(house: House) -> None:
@@ -62,7 +62,7 @@ async def test_14_a_hundred_uses_of_one_code_at_once_are_one_place(house: House)
         *(person.ask("POST", "enqueue", {"code": code}) for person in people)
     )
     assert sorted(answer.status_code for answer in answers) == [201] + [403] * 99
-    assert (await house.room.pulse()).waiting == 1
+    assert (await house.room.state()).waiting == 1
 
 
 async def test_59_a_guesser_learns_nothing_from_a_code_that_is_nearly_right(redis_url: str) -> None:
@@ -125,7 +125,7 @@ async def test_a_revocation_is_kept_as_long_as_its_invitation_counts(house: Hous
     asked = {"keys": ["ada"], "minutes": 10}
     (made,) = (await admin.post(f"{ROOT}/invites", asked)).json()["invites"]
     assert (await admin.http.delete(f"{ROOT}/invites/{made['jti']}")).status_code == 204
-    left_s = await house.store.redis.ttl(house.room.keys.revocation_of(made["jti"]))
+    left_s = await house.store.redis.ttl(house.room.store.keys.revocation_of(made["jti"]))
     assert 540 < left_s <= 660
     person = house.visitor()
     await person.arrive()
@@ -133,4 +133,6 @@ async def test_a_revocation_is_kept_as_long_as_its_invitation_counts(house: Hous
     assert refused.status_code == 401
     # What somebody else has signed says nothing about itself.
     await admin.http.delete(f"{ROOT}/invites/somebody-else-s")
-    assert await house.store.redis.ttl(house.room.keys.revocation_of("somebody-else-s")) > 86_400
+    assert (
+        await house.store.redis.ttl(house.room.store.keys.revocation_of("somebody-else-s")) > 86_400
+    )

@@ -6,7 +6,7 @@ import pytest
 
 from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core.errors import InvalidOption
-from waystation.waitingroom.pages.theme import Looks
+from waystation.waitingroom.pages.theme import Theme
 
 PAGE = f"/api/v1/admin/queues/{QUEUE}/page"
 LOGO = "data:image/png;base64," + base64.b64encode(b"\x89PNG a picture").decode()
@@ -69,8 +69,8 @@ async def test_37_nothing_but_looks_can_be_brought(house: House, wrong: dict[str
 
 def test_a_colour_that_cannot_be_read_is_refused_and_lightened_for_the_night() -> None:
     with pytest.raises(InvalidOption, match=r"contrast of 4\.5 with white"):
-        Looks(accent="#ffffcc")
-    css = Looks(accent="#003366").css()
+        Theme(accent="#ffffcc")
+    css = Theme(accent="#003366").css()
     assert "--accent: #003366" in css
     night = css.partition("dark")[2]
     assert "#003366" not in night

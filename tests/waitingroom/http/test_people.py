@@ -8,7 +8,7 @@ from tests.support.ports import free_port
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import HOST, QUEUE, House, Person
 from waystation.core.clock import HandClock
-from waystation.waitingroom.http.context import DeskOptions
+from waystation.waitingroom.http.options import ServerOptions
 from waystation.waitingroom.http.server import serving
 
 SIGN_IN = "/api/v1/admin/sign-in"
@@ -41,7 +41,7 @@ async def test_38_another_site_cannot_operate_in_somebody_s_name(house: House) -
     for headers in ({"sec-fetch-site": "cross-site"}, {"origin": "https://evil.test"}):
         answer = await browser.post(f"{ROOM}/pause", headers=headers)
         assert (answer.status_code, answer.json()["code"]) == (403, "CROSS_SITE")
-    assert (await house.room.pulse()).options.status == "active"
+    assert (await house.room.state()).options.status == "active"
 
 
 async def test_a_key_that_is_withdrawn_signs_everybody_out(house: House) -> None:
@@ -85,7 +85,7 @@ async def test_54_whoever_is_signed_in_is_not_locked_out_by_a_guesser_next_to_th
 
 
 async def test_55_nobody_pushes_what_they_did_out_of_the_audit(redis_url: str) -> None:
-    async with hands.house(redis_url, DeskOptions(), clock=HandClock()) as house:
+    async with hands.house(redis_url, ServerOptions(), clock=HandClock()) as house:
         operator = await house.operator("operator")
         codes = [(await operator.post(f"{ROOM}/pause")).status_code for _ in range(70)]
         assert (codes[0], codes[-1], codes.count(200)) == (200, 429, 61)

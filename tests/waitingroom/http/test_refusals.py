@@ -8,7 +8,6 @@ import pytest
 from tests.support.forgery import forged
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House
-from waystation.waitingroom.http.visitors.routes import seal_target
 from waystation.waitingroom.pages.words import languages
 
 PAGE = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
@@ -22,7 +21,7 @@ def _status(page: httpx2.Response) -> str:
 
 def _wrong(house: House, kind: str) -> tuple[str, int]:
     """A page that cannot be shown, and the status of the answer."""
-    sealed = seal_target(house.desk, house.room, "", "/checkout")
+    sealed = house.tokens.seal_target(house.room, "", "/checkout")
     return {
         "unknown": ("/wait/nowhere", 404),
         "link": (f"{WAIT}?r={forged(sealed)}", 400),
@@ -101,7 +100,7 @@ async def test_a_browser_that_keeps_no_cookies_is_told_so_without_scripts(house:
 
 
 async def test_work_that_needs_scripts_is_said_to_need_them(house: House) -> None:
-    await house.room.write({"pow_bits": "4"})
+    await house.room.store.write({"pow_bits": "4"})
     person = house.visitor()
     await person.arrive()
     sent = await person.http.post(f"{WAIT}/join", headers=PAGE)
@@ -121,7 +120,7 @@ async def test_work_that_needs_scripts_is_said_to_need_them(house: House) -> Non
 async def test_a_room_that_takes_nobody_says_why(
     house: House, settings: dict[str, str], status: str
 ) -> None:
-    await house.room.write(settings)
+    await house.room.store.write(settings)
     shown = await house.visitor().get(WAIT, headers=PAGE)
     assert _status(shown) == status
     looks_again = '<meta http-equiv="refresh"' in shown.text
@@ -132,11 +131,11 @@ async def test_a_spoiled_link_does_not_cost_the_turn(house: House) -> None:
     person = house.visitor()
     await person.join()
     await house.admission.admit_now(1)
-    spoiled = forged(seal_target(house.desk, house.room, "", "/checkout"))
+    spoiled = forged(house.tokens.seal_target(house.room, "", "/checkout"))
     sent = await person.http.post(f"{WAIT}/claim", data={"r": spoiled}, headers=PAGE)
     assert (sent.status_code, _status(sent)) == (400, "refused")
     assert (await person.ask("POST", "claim", {"return": spoiled})).status_code == 400
-    assert (await house.room.pulse()).inside == 0
+    assert (await house.room.state()).inside == 0
     assert (await person.claim()).status_code == 200
 
 
@@ -150,7 +149,7 @@ async def test_a_form_without_a_ticket_leads_back_to_the_page(house: House) -> N
 
 
 async def test_too_many_wrong_codes_are_said_on_a_page(house: House) -> None:
-    await house.room.write({"invite_only": "1"})
+    await house.room.store.write({"invite_only": "1"})
     person = house.visitor()
     await person.arrive()
     join = f"{WAIT}/join"

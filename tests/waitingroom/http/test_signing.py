@@ -92,10 +92,10 @@ async def test_whoever_waits_shops_or_is_invited_notices_no_change(
 async def test_a_challenge_outlives_a_change_of_keys(redis_url: str, tmp_path: Path) -> None:
     async with hands.house(redis_url, clock=HandClock()) as house:
         house, file = _with_file(house, tmp_path)
-        mark = house.desk.seal.stamp("text")
-        house.desk.adopt(file.rotate(Kind.QUEUE, now_s=1_700_000_000))
-        assert house.desk.seal.stamped("text", mark)
-        assert not house.desk.seal.stamped("other", mark)
+        mark = house.tokens.seal.stamp("text")
+        house.tokens.adopt(file.rotate(Kind.QUEUE, now_s=1_700_000_000))
+        assert house.tokens.seal.stamped("text", mark)
+        assert not house.tokens.seal.stamped("other", mark)
 
 
 async def test_keys_of_a_setting_are_changed_there(house: House) -> None:
@@ -109,6 +109,6 @@ async def test_keys_of_a_setting_are_changed_there(house: House) -> None:
 
 def _with_file(house: House, folder: Path) -> tuple[House, KeyFile]:
     file = KeyFile(folder / "keys.json")
-    house.desk.adopt(file.read())
-    house.app = App(house.desk, keys=file)
+    house.tokens.adopt(file.read())
+    house.app = App(house.context, keys=file)
     return house, file

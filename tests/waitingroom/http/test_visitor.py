@@ -41,7 +41,7 @@ async def test_whoever_keeps_no_cookie_gets_no_place(house: House) -> None:
     answer = await house.visitor().ask("POST", "enqueue", {})
     assert answer.status_code == 401
     assert answer.json()["code"] == "VISITOR_KEY_REQUIRED"
-    assert (await house.room.pulse()).waiting == 0
+    assert (await house.room.state()).waiting == 0
 
 
 async def test_an_app_without_cookies_brings_a_key_and_a_secret(house: House) -> None:
@@ -110,7 +110,7 @@ async def test_leaving_gives_the_place_up_and_coming_back_goes_to_the_end(house:
 
 async def test_a_full_line_a_closed_room_and_a_passing_one_say_so(house: House) -> None:
     await house.visitor().join()
-    await house.room.write({"max_queue_size": "1"})
+    await house.room.store.write({"max_queue_size": "1"})
     late = house.visitor("10.1.1.2")
     await late.arrive()
     full = await late.ask("POST", "enqueue", {})
@@ -121,7 +121,7 @@ async def test_a_full_line_a_closed_room_and_a_passing_one_say_so(house: House) 
     over = await late.ask("POST", "enqueue", {})
     assert (over.status_code, over.json()["code"]) == (410, "ENDED")
 
-    await house.room.write({"status": "active", "queueing_method": "passthrough"})
+    await house.room.store.write({"status": "active", "queueing_method": "passthrough"})
     passed = await late.ask("POST", "enqueue", {})
     assert (passed.status_code, passed.json()["status"]) == (200, "pass")
     assert late.cookie(f"s_{QUEUE}") == passed.json()["session_token"]
@@ -162,9 +162,9 @@ async def test_those_in_front_follow_their_place_live(house: House) -> None:
 
 async def test_those_far_behind_do_not(redis_url: str) -> None:
     from tests.waitingroom.http import hands
-    from waystation.waitingroom.http.context import DeskOptions
+    from waystation.waitingroom.http.options import ServerOptions
 
-    async with hands.house(redis_url, DeskOptions(poll_floor_ms=0, front=0)) as house:
+    async with hands.house(redis_url, ServerOptions(poll_floor_ms=0, front=0)) as house:
         visitor = house.visitor()
         await visitor.join()
         assert (await visitor.ask("GET", "events")).status_code == 204

@@ -10,7 +10,6 @@ import msgspec
 from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from tests.waitingroom.http.hands import QUEUE, House
-from waystation.waitingroom.http.context import DeskOptions
 from waystation.waitingroom.http.server import serving
 from waystation.waitingroom.middleware import Rule, WaitingRoomMiddleware
 from waystation.waitingroom.middleware.gate import GateOptions
@@ -55,10 +54,6 @@ class Block:
         port = free_port()
         async with serving(shop, host="127.0.0.1", port=port):
             yield port
-
-    def short_sessions(self) -> DeskOptions:
-        """Options under which a session is about to run out as soon as it is signed."""
-        return msgspec.structs.replace(self.house.desk.options, session_token_s=20)
 
     async def session(self) -> str:
         """The cookie of somebody who waited and came in."""

@@ -13,7 +13,7 @@ from tests.waitingroom.middleware.block import Block
 from tests.waitingroom.middleware.nginx import nginx
 from tests.waitingroom.middleware.shop import Shop
 from waystation.core.clock import HandClock
-from waystation.waitingroom.http.context import DeskOptions
+from waystation.waitingroom.http.options import ServerOptions
 from waystation.waitingroom.http.server import serving
 
 
@@ -34,7 +34,7 @@ async def block(redis_url: str, tmp_path: Path) -> AsyncGenerator[Block]:
 @asynccontextmanager
 async def block_behind(proxy: Proxy, redis_url: str, folder: Path) -> AsyncGenerator[Block]:
     """A shop and its room, behind this one."""
-    options = DeskOptions(poll_floor_ms=0, trusted_proxies=["127.0.0.1/32"])
+    options = ServerOptions(poll_floor_ms=0, trusted_proxies=["127.0.0.1/32"])
     room, origin = free_port(), free_port()
     async with hands.house(redis_url, options, newcomers_per_minute=0) as house:
         built = Block(house)

@@ -58,7 +58,7 @@ async def test_a_session_that_was_ended_stops_passing_at_the_next_request(block:
     for _ in range(2):
         assert (await block.send("GET /checkout", PAGE, f"Cookie: {session}")).status == 200
     token = session.partition("=")[2]
-    place = await block.house.room.place(block.house.desk.check_session(token, "shop").sub)
+    place = await block.house.room.get_place(block.house.tokens.read_session(token, "shop").sub)
     await block.house.room.terminate(place, "admin_revoked")
     assert (await block.send("GET /checkout", PAGE, f"Cookie: {session}")).status == 303
     assert len(block.seen) == 2

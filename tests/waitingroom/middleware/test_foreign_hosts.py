@@ -39,8 +39,8 @@ async def test_no_proxy_lets_a_foreign_host_into_a_link(behind: Block) -> None:
 async def test_a_host_is_believed_from_a_proxy_and_only_if_the_operator_named_it(
     behind: Block,
 ) -> None:
-    await behind.house.room.write({"return_hosts": "shop.test"})
-    await behind.house.room.pulse()
+    await behind.house.room.store.write({"return_hosts": "shop.test"})
+    await behind.house.room.state()
     sent = await behind.send("GET /checkout?seat=4", PAGE)
     page = await behind.send(f"GET {sent.headers['location']}", PAGE)
     assert "//shop.test/checkout?seat=4" in page.body

@@ -37,7 +37,7 @@ async def test_a_session_that_was_ended_stops_passing_at_once(shop: Shop, by: st
     headers = await shop.session()
     assert (await shop.http.get("/checkout", headers=headers)).status_code == 200
     token = headers["cookie"].rpartition("=")[2]
-    place = await shop.house.room.place(shop.house.desk.check_session(token, QUEUE).sub)
+    place = await shop.house.room.get_place(shop.house.tokens.read_session(token, QUEUE).sub)
     if by == "the visitor":
         await shop.house.room.complete(place)
     else:
@@ -50,7 +50,7 @@ async def test_a_session_that_was_ended_stops_passing_at_once(shop: Shop, by: st
 async def test_a_session_that_was_ended_is_not_signed_anew(shop: Shop, clock: HandClock) -> None:
     headers = await shop.session()
     token = headers["cookie"].rpartition("=")[2]
-    place = await shop.house.room.place(shop.house.desk.check_session(token, QUEUE).sub)
+    place = await shop.house.room.get_place(shop.house.tokens.read_session(token, QUEUE).sub)
     await shop.house.room.complete(place)
     await clock.advance(100)
     assert (await shop.http.get("/checkout", headers=headers)).status_code == 303
@@ -66,7 +66,7 @@ async def test_a_site_may_ask_about_a_session_less_often(shop: Shop, clock: Hand
         assert (await other.http.get("/checkout", headers=headers)).status_code == 200
     assert len(other.asked) == before
     token = headers["cookie"].rpartition("=")[2]
-    place = await shop.house.room.place(shop.house.desk.check_session(token, QUEUE).sub)
+    place = await shop.house.room.get_place(shop.house.tokens.read_session(token, QUEUE).sub)
     await shop.house.room.complete(place)
     await clock.advance(31)
     assert (await other.http.get("/checkout", headers=headers)).status_code == 303
@@ -99,7 +99,7 @@ async def test_the_site_frees_the_seat_with_one_header(shop: Shop) -> None:
     done = await shop.http.get("/checkout/done", headers=headers)
     assert "wr-command" not in done.headers
     assert done.headers["set-cookie"].startswith(f"__Host-wr_s_{QUEUE}=; Path=/; Max-Age=0;")
-    assert (await shop.house.room.pulse()).inside == 0
+    assert (await shop.house.room.state()).inside == 0
 
 
 async def test_what_a_visitor_says_about_itself_never_reaches_the_site(shop: Shop) -> None:

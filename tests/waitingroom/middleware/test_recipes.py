@@ -51,7 +51,7 @@ async def test_whoever_has_a_session_passes_and_nobody_else_does(block: Block) -
 
 
 async def test_a_session_that_is_about_to_run_out_is_signed_anew(block: Block) -> None:
-    block.house.desk.options = block.short_sessions()
+    block.house.tokens.session_s = 20
     session = await block.session()
     got = await block.send("GET /checkout", PAGE, f"Cookie: {session}")
     assert got.status == 200

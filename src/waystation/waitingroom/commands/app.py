@@ -24,7 +24,7 @@ from waystation.waitingroom.lottery import Lottery, Proof
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.redis.keys import name_of
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.state import Pulse
+from waystation.waitingroom.state import RoomState
 
 EXAMPLES = """\b
 Examples:
@@ -78,8 +78,8 @@ def open_room(
 def status(context: typer.Context, id: Id, as_json: AsJson = False) -> None:
     """Print how a room does."""
 
-    async def ask(room: Room) -> tuple[Pulse, dict[str, int]]:
-        return await room.pulse(), await room.statistics()
+    async def ask(room: Room) -> tuple[RoomState, dict[str, int]]:
+        return await room.state(), await room.statistics()
 
     seen, hour = in_the_room(context, id, ask)
     shown = {
@@ -228,7 +228,7 @@ _steering("shut", "End it.", "closed", action="close")
 
 async def _settings(room: Room) -> dict[str, str] | None:
     try:
-        return (await room.pulse()).fields
+        return (await room.state()).fields
     except NotFound:
         return None
 

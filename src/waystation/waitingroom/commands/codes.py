@@ -10,7 +10,7 @@ import typer
 from waystation.core.errors import InvalidOption, NotFound
 from waystation.waitingroom.codes import Batch, Codes
 from waystation.waitingroom.commands.reach import AsJson, Id, Noted, in_the_room, noted_in_the_room
-from waystation.waitingroom.http.visitors.status import instant
+from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.visitor import Lane
 
@@ -56,7 +56,7 @@ def list_batches(context: typer.Context, id: Id, as_json: AsJson = False) -> Non
     """Print the batches, and how many came with their codes."""
 
     async def ask(room: Room) -> list[Batch]:
-        await room.pulse()
+        await room.state()
         return await Codes(room).batches()
 
     found = in_the_room(context, id, ask)
@@ -64,7 +64,7 @@ def list_batches(context: typer.Context, id: Id, as_json: AsJson = False) -> Non
         typer.echo(msgspec.json.encode(found).decode())
         return
     for each in found:
-        until = f"until {instant(each.expires_s * 1000)}" if each.expires_s else "for good"
+        until = f"until {rfc3339(each.expires_s * 1000)}" if each.expires_s else "for good"
         used = f"{each.used:,} of {each.codes * each.uses:,} used"
         typer.echo(f"{each.batch:<24} {each.lane.name.lower():<9} {used}, {until}")
 

@@ -8,9 +8,9 @@ import msgspec
 import typer
 
 from waystation.waitingroom.commands.reach import AsJson, Id, Noted, in_the_room, noted_in_the_room
-from waystation.waitingroom.http.visitors.status import instant
+from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.schedule import CURRENT, Event, Schedule, changes_of
+from waystation.waitingroom.schedule import CURRENT, Schedule, ScheduledEvent, changes_of
 from waystation.waitingroom.visitor import new_id
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
@@ -42,8 +42,8 @@ def plan(
     settings = {field: value for field, value in asked.items() if value is not None}
 
     async def put(room: Room) -> Noted[str]:
-        options = (await room.pulse()).options
-        event = Event(
+        options = (await room.state()).options
+        event = ScheduledEvent(
             id=new_id(secrets.SystemRandom()),
             name=name,
             starts_ms=_millis(start),
@@ -62,8 +62,8 @@ def plan(
 def list_events(context: typer.Context, id: Id, as_json: AsJson = False) -> None:
     """Print what is planned, the next first."""
 
-    async def ask(room: Room) -> tuple[list[Event], str]:
-        return await Schedule(room).planned(), (await room.pulse()).fields.get(CURRENT, "")
+    async def ask(room: Room) -> tuple[list[ScheduledEvent], str]:
+        return await Schedule(room).planned(), (await room.state()).fields.get(CURRENT, "")
 
     found, current = in_the_room(context, id, ask)
     if as_json:
@@ -73,10 +73,10 @@ def list_events(context: typer.Context, id: Id, as_json: AsJson = False) -> None
         typer.echo(msgspec.json.encode(told).decode())
         return
     for each in found:
-        gathers = "" if each.gathers_ms is None else f", gathers from {instant(each.gathers_ms)}"
+        gathers = "" if each.gathers_ms is None else f", gathers from {rfc3339(each.gathers_ms)}"
         lots = ", by lot" if each.by_lot else ""
         on = ", on now" if each.id == current else ""
-        when = f"{instant(each.starts_ms)} to {instant(each.ends_ms)}"
+        when = f"{rfc3339(each.starts_ms)} to {rfc3339(each.ends_ms)}"
         typer.echo(f"{each.id}  {when}{gathers}{lots}{on}  {each.name}".rstrip())
 
 

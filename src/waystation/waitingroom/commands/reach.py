@@ -52,7 +52,7 @@ def in_the_room(
 ) -> T:
     """Look into a room."""
     _require_name(id)
-    return in_the_store(context, lambda store: step(Room(store, id)))
+    return in_the_store(context, lambda store: step(Room(id, store)))
 
 
 def noted_in_the_room(
@@ -65,7 +65,7 @@ def noted_in_the_room(
     _require_name(id)
 
     async def take(store: Store) -> T:
-        noted = await step(Room(store, id))
+        noted = await step(Room(id, store))
         await note(store, action, id, before=noted.before, after=noted.after)
         return noted.result
 
@@ -78,9 +78,9 @@ def change_the_room(
     """Change how a room is set up, and write down what was there before."""
 
     async def take(room: Room) -> Noted[T]:
-        before = await room.pulse()
+        before = await room.state()
         result = await step(room)
-        was, now = what_changed(before, await room.pulse())
+        was, now = what_changed(before, await room.state())
         return Noted(result=result, before=was, after=now)
 
     return noted_in_the_room(context, id, action, take)

@@ -43,7 +43,7 @@ async def _serve(settings: Settings, doors: RoomSettings, names: list[str]) -> N
         compose.store(settings[StoreSettings], wait_s=settings[StoreSettings].wait) as store,
     ):
         for name in names:
-            await Rooms(store).of(name).pulse()
+            await Rooms(store).of(name).state()
         async with composed.doors(doors, store, metrics=seen.metrics):
             _log.info("the doors are open", port=doors.port, line="waitingroom")
             await until_asked_to_stop()

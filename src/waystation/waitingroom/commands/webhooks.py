@@ -9,7 +9,7 @@ from waystation.core.app.loading import loaded
 from waystation.waitingroom.commands.reach import AsJson, Id, Noted, in_the_room, noted_in_the_room
 from waystation.waitingroom.http.framework.addresses import networks
 from waystation.waitingroom.http.webhooks import delivery as outside
-from waystation.waitingroom.http.webhooks.hooks import Hook, Hooks, State
+from waystation.waitingroom.http.webhooks.hooks import State, Webhook, Webhooks
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.settings import RoomSettings
 
@@ -34,9 +34,9 @@ def add(
     inside = networks(loaded(context)[RoomSettings].webhook_networks)
     address = outside.checked(url, inside)
 
-    async def put(room: Room) -> Noted[Hook]:
-        await room.pulse()
-        made = await Hooks(room).add(address, event or [])
+    async def put(room: Room) -> Noted[Webhook]:
+        await room.state()
+        made = await Webhooks(room).add(address, event or [])
         after = {"id": made.id, "url": made.url, "events": made.events}
         return Noted(result=made, after=after)
 
@@ -50,9 +50,9 @@ def add(
 def list_hooks(context: typer.Context, id: Id, as_json: AsJson = False) -> None:
     """Print who is told, and how that goes; secrets are not shown again."""
 
-    async def ask(room: Room) -> list[tuple[Hook, State]]:
-        await room.pulse()
-        hooks = Hooks(room)
+    async def ask(room: Room) -> list[tuple[Webhook, State]]:
+        await room.state()
+        hooks = Webhooks(room)
         return [(each, await hooks.state(each.id)) for each in await hooks.every()]
 
     found = in_the_room(context, id, ask)
@@ -84,7 +84,7 @@ def remove(
     """Tell somebody nothing any more."""
 
     async def put(room: Room) -> Noted[None]:
-        await Hooks(room).remove(hook)
+        await Webhooks(room).remove(hook)
         return Noted(result=None, before=hook)
 
     noted_in_the_room(context, id, "remove-webhook", put)

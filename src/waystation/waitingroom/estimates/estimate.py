@@ -6,17 +6,24 @@ from typing import NamedTuple
 from waystation.waitingroom.estimates.model import closed_form
 from waystation.waitingroom.estimates.spread import Spread, Wait
 from waystation.waitingroom.options import Method
-from waystation.waitingroom.state import Pulse
-from waystation.waitingroom.visitor import Called, Inside, Prequeued, Returned, Standing, Waiting
+from waystation.waitingroom.state import RoomState
+from waystation.waitingroom.visitor import (
+    Called,
+    Inside,
+    Prequeued,
+    Returned,
+    VisitorStatus,
+    Waiting,
+)
 
 
-def pace(pulse: Pulse) -> float:
+def pace(state: RoomState) -> float:
     """People called in per second: as seen of late, else as allowed and as there is room for."""
-    options, model = pulse.options, pulse.model
+    options, model = state.options, state.model
     # Turns that nobody takes are given again, so more are called than come in; twice at most.
-    if pulse.flow is not None:
-        return min(pulse.flow, 2 * pulse.rate)
-    allowed = pulse.rate / (1 - min(0.5, model.no_show))
+    if state.flow is not None:
+        return min(state.flow, 2 * state.rate)
+    allowed = state.rate / (1 - min(0.5, model.no_show))
     if model.session_mean_s:
         held = model.session_mean_s * (1 - model.no_show) + options.claim_window_s * model.no_show
         allowed = min(allowed, options.max_active / max(1.0, held))
@@ -24,16 +31,16 @@ def pace(pulse: Pulse) -> float:
 
 
 @lru_cache(maxsize=256)
-def lane_pace(pulse: Pulse, lane: int) -> float:
+def lane_pace(state: RoomState, lane: int) -> float:
     """People of one lane called in per second, while the lanes wait that wait now."""
-    options = pulse.options
-    lengths = [max(length, int(each == lane)) for each, length in enumerate(pulse.lanes)]
+    options = state.options
+    lengths = [max(length, int(each == lane)) for each, length in enumerate(state.lanes)]
     if options.strict_lanes:
-        return pace(pulse)
+        return pace(state)
     shares = sum(
         weight for weight, length in zip(options.lane_weights, lengths, strict=True) if length
     )
-    return pace(pulse) * options.lane_weights[lane] / shares
+    return pace(state) * options.lane_weights[lane] / shares
 
 
 class Forecast(NamedTuple):
@@ -47,40 +54,40 @@ class Forecast(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def forecast(pulse: Pulse, lane: int) -> Forecast | None:
+def forecast(state: RoomState, lane: int) -> Forecast | None:
     """How it looks for one lane; None while nobody is called in."""
-    rate = lane_pace(pulse, lane)
-    if not pulse.runs or rate <= 0:
+    rate = lane_pace(state, lane)
+    if not state.runs or rate <= 0:
         return None
-    before = pulse.returned
-    if pulse.options.strict_lanes:
-        before += sum(pulse.lanes[lane + 1 :])
+    before = state.returned
+    if state.options.strict_lanes:
+        before += sum(state.lanes[lane + 1 :])
     by_lot = None
-    if pulse.options.queueing_method is Method.RANDOM:
-        by_lot = _any_place(pulse.lanes[lane], rate, pulse.model.theta)
+    if state.options.queueing_method is Method.RANDOM:
+        by_lot = _any_place(state.lanes[lane], rate, state.model.theta)
     # They take turns of the whole room, of which the lane has only a share.
-    return Forecast(Spread.of(pulse.model, rate), before * rate / pace(pulse), by_lot)
+    return Forecast(Spread.of(state.model, rate), before * rate / pace(state), by_lot)
 
 
-def wait(pulse: Pulse, standing: Standing) -> Wait | None:
+def wait(state: RoomState, status: VisitorStatus) -> Wait | None:
     """How long somebody will wait; None when nobody can say."""
-    match standing:
+    match status:
         case Waiting(lane=lane, ahead=ahead):
-            seen = forecast(pulse, lane)
+            seen = forecast(state, lane)
             if seen is None:
                 return None
             return seen.by_lot or seen.spread.wait(ahead + 1 + seen.before)
         case Called() | Inside():
             return Wait(p10=0, p50=0, p90=0)
         case Returned(ahead=ahead):
-            rate = pace(pulse)
-            return Spread.of(pulse.model, rate).wait(ahead + 1) if pulse.runs and rate > 0 else None
+            rate = pace(state)
+            return Spread.of(state.model, rate).wait(ahead + 1) if state.runs and rate > 0 else None
         case Prequeued(starts_ms=starts_ms, early=early):
-            if starts_ms is None or pulse.rate <= 0:
+            if starts_ms is None or state.rate <= 0:
                 return None
-            start_s = max(0.0, (starts_ms - pulse.now_ms) / 1000)
+            start_s = max(0.0, (starts_ms - state.now_ms) / 1000)
             # The draw has not happened yet.
-            drawn = _any_place(early, pulse.rate, pulse.model.theta)
+            drawn = _any_place(early, state.rate, state.model.theta)
             return Wait(p10=start_s + drawn.p10, p50=start_s + drawn.p50, p90=start_s + drawn.p90)
         case _:
             return None

@@ -7,20 +7,20 @@ from waystation.core.errors import StoreError
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.logs import get_logger
 from waystation.core.telemetry.metrics import CONTENT_TYPE
-from waystation.waitingroom.http.admin.context import Office
+from waystation.waitingroom.http.admin.context import AdminContext
 from waystation.waitingroom.http.admin.controls import Controls
 from waystation.waitingroom.http.admin.events import EventAdmin
 from waystation.waitingroom.http.admin.invitations import InvitationAdmin
-from waystation.waitingroom.http.admin.operators import People
+from waystation.waitingroom.http.admin.operators import OperatorAdmin
 from waystation.waitingroom.http.admin.overview import Overview
 from waystation.waitingroom.http.admin.reports import Reports
 from waystation.waitingroom.http.admin.rooms import RoomAdmin
-from waystation.waitingroom.http.admin.signing_keys import Signing
-from waystation.waitingroom.http.admin.themes import LooksAdmin
-from waystation.waitingroom.http.admin.webhooks import HookAdmin
-from waystation.waitingroom.http.context import Desk
+from waystation.waitingroom.http.admin.signing_keys import SigningKeyAdmin
+from waystation.waitingroom.http.admin.themes import ThemeAdmin
+from waystation.waitingroom.http.admin.webhooks import WebhookAdmin
+from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.framework import openapi
-from waystation.waitingroom.http.framework.addresses import is_among, visitor_address
+from waystation.waitingroom.http.framework.addresses import is_among, networks, visitor_address
 from waystation.waitingroom.http.framework.endpoints import Table, endpoint, offered
 from waystation.waitingroom.http.framework.exchange import (
     NO_STORE,
@@ -37,12 +37,12 @@ from waystation.waitingroom.http.operators.operators import Operators
 from waystation.waitingroom.http.pages import refused
 from waystation.waitingroom.http.pages.routes import Pages
 from waystation.waitingroom.http.pages.sign_in import SignIn
-from waystation.waitingroom.http.pages.theme_store import Wardrobe
-from waystation.waitingroom.http.sites.proxies import ENVOY, Connectors
+from waystation.waitingroom.http.sites.proxies import ENVOY, ProxyRoutes
 from waystation.waitingroom.http.sites.sessions import Sessions
+from waystation.waitingroom.http.theme_store import ThemeStore
 from waystation.waitingroom.http.visitors.routes import Visitors
-from waystation.waitingroom.http.webhooks.dispatcher import Courier, courier_of
-from waystation.waitingroom.maintenance import Care
+from waystation.waitingroom.http.webhooks.dispatcher import WebhookDispatcher, dispatcher_of
+from waystation.waitingroom.maintenance import RoomMaintenance
 from waystation.waitingroom.signing.keyfile import KeyFile
 
 _log = get_logger(__name__)
@@ -61,52 +61,52 @@ class App:
 
     def __init__(
         self,
-        desk: Desk,
+        context: ServerContext,
         *,
-        care: Care | None = None,
-        courier: Courier | None = None,
+        maintenance: RoomMaintenance | None = None,
+        dispatcher: WebhookDispatcher | None = None,
         keys: KeyFile | None = None,
         provider: Provider | None = None,
     ) -> None:
-        self.desk = desk
-        self.store: Store = desk.rooms.store
-        floor_s = desk.options.change_floor_ms / 1000
+        options, rooms, cookies = context.options, context.rooms, context.cookies
+        self.context = context
+        self.store: Store = rooms.store
         self.operators = Operators(
             self.store,
-            desk.clock,
-            cookie=desk.cookie("o"),
-            floor_s=floor_s,
-            guess_s=desk.options.guess_floor_ms / 1000,
+            context.clock,
+            cookie=cookies.name("o"),
+            floor_s=options.change_floor_ms / 1000,
+            guess_s=options.guess_floor_ms / 1000,
         )
-        self.visitors = Visitors(desk)
-        sessions = Sessions(desk)
-        self._connectors = Connectors(desk, sessions, self.operators)
-        office = Office(desk, self.operators)
-        wardrobe = Wardrobe()
-        admin = (
-            RoomAdmin(office),
-            Controls(office),
-            Overview(office),
-            EventAdmin(office),
-            InvitationAdmin(office),
-            HookAdmin(office, courier or courier_of(desk)),
-            LooksAdmin(office, wardrobe),
-            People(office),
-            Reports(office),
-            Signing(office, keys),
-        )
-        self._care = care
+        self.visitors = Visitors(context)
+        sessions = Sessions(rooms, cookies, context.tokens, token_s=options.session_token_s)
+        self._proxies = ProxyRoutes(context, sessions, self.operators)
+        self._maintenance = maintenance
         self._snapshots = self.visitors.snapshots
+        self._trusted = networks(options.trusted_proxies)
+        themes = ThemeStore()
+        admin = AdminContext(rooms, self.operators, context.clock)
+        host = provider.host if provider else ""
         self.table = Table(
             [
                 *self.visitors.endpoints(),
                 *sessions.endpoints(),
-                *self._connectors.endpoints(),
-                *offered(*admin, group="admin"),
-                *Pages(
-                    desk, self.visitors, wardrobe, provider=provider.host if provider else ""
-                ).endpoints(),
-                *offered(SignIn(desk, self.operators, provider), group="pages"),
+                *self._proxies.endpoints(),
+                *offered(
+                    RoomAdmin(admin),
+                    Controls(admin),
+                    Overview(admin),
+                    EventAdmin(admin),
+                    InvitationAdmin(admin, context.tokens),
+                    WebhookAdmin(admin, dispatcher or dispatcher_of(context)),
+                    ThemeAdmin(admin, themes),
+                    OperatorAdmin(admin, cookies),
+                    Reports(admin),
+                    SigningKeyAdmin(admin, context.tokens, keys),
+                    group="admin",
+                ),
+                *Pages(context, self.visitors, themes, provider=host).endpoints(),
+                *offered(SignIn(context, self.operators, provider), group="pages"),
                 *offered(self, group="operations"),
             ]
         )
@@ -116,7 +116,7 @@ class App:
         """Answer one request."""
         if scope["type"] == "http":
             # The one everybody asks for, all the time: from memory, without a detour.
-            if kept := self._snapshots.at_hand(scope):
+            if kept := self._snapshots.fresh_answer(scope):
                 await send(kept[0])
                 await send(kept[1])
                 return
@@ -128,7 +128,7 @@ class App:
         request = self._request(scope, receive)
         try:
             if request.path.startswith(ENVOY):
-                return await self._connectors.verify_for_envoy(request)
+                return await self._proxies.verify_for_envoy(request)
             endpoint, slots = self.table.find(request.method, request.path)
             request.slots = slots
             given = await endpoint.handler(request)
@@ -141,11 +141,11 @@ class App:
     def _request(self, scope: Scope, receive: Receive) -> Request:
         peer = scope.get("client")
         address = peer[0] if peer else ""
-        if not is_among(address, self.desk.trusted):
+        if not is_among(address, self._trusted):
             return Request(scope, receive, address)
         said = [v for n, v in scope["headers"] if n == b"x-forwarded-for"]
         hops = b",".join(said).decode("latin-1")
-        visitor = visitor_address(address, hops, self.desk.trusted)
+        visitor = visitor_address(address, hops, self._trusted)
         return Request(scope, receive, visitor, proxied=True)
 
     def _problem(self, error: Exception, request: Request) -> Answer:
@@ -167,14 +167,14 @@ class App:
     async def ready(self, request: Request) -> Answer:
         """Whether visitors should be sent here."""
         began = time.perf_counter()
-        checks = {"keys": bool(self.desk.keyring.jwks()["keys"])}
+        checks = {"keys": bool(self.context.tokens.keyring.jwks()["keys"])}
         try:
             await self.store.check()
             checks["store"] = True
         except StoreError:
             checks["store"] = False
-        if self._care is not None:
-            checks["admission"] = self._care.lag_s() < ADMIT_LAG_S
+        if self._maintenance is not None:
+            checks["admission"] = self._maintenance.lag_s() < ADMIT_LAG_S
         well = all(checks.values())
         took_ms = round((time.perf_counter() - began) * 1000, 3)
         return answer(
@@ -186,7 +186,7 @@ class App:
         """The numbers for Prometheus, for those on this machine or with a key."""
         if request.address not in ("127.0.0.1", "::1") or _HANDED_ON & request.headers.keys():
             await self.operators.require(request, "viewer")
-        return Answer(200, self.desk.metrics.expose(), CONTENT_TYPE.encode(), [NO_STORE])
+        return Answer(200, self.context.metrics.expose(), CONTENT_TYPE.encode(), [NO_STORE])
 
     @endpoint("GET /openapi.json")
     async def describe(self, request: Request) -> Answer:

@@ -1,10 +1,17 @@
-"""What is said over HTTP, field by field."""
+"""The JSON bodies of requests and answers for visitors and sites."""
 
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
 
 from waystation.waitingroom.http.framework.endpoints import stated
+
+
+def rfc3339(at: int | datetime) -> str:
+    """An instant, or milliseconds since the epoch, as RFC 3339 writes it."""
+    instant = at if isinstance(at, datetime) else datetime.fromtimestamp(at / 1000, UTC)
+    return instant.isoformat(timespec="milliseconds")
 
 
 class Enqueue(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -153,7 +160,7 @@ class EtaModel(msgspec.Struct, kw_only=True):
     """What it takes to work out the wait from a place, as a visitor's status tells it."""
 
     mu: list[float]
-    """People of each lane called in per second; 0 while nobody is."""
+    """OperatorAdmin of each lane called in per second; 0 while nobody is."""
     before: list[float]
     """For each lane what to add to the people ahead: others who come first."""
     theta: float

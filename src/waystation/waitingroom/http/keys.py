@@ -3,12 +3,12 @@
 from waystation.core.store.keyspace import Hash, Keyspace, Stream, String
 
 
-class DoorKeys(Keyspace, root=""):
+class HttpKeys(Keyspace, root=""):
     """The keys of the HTTP side."""
 
     operators = Hash("admin:keys", "who may operate, by the digest of their key")
     signed_in = String("admin:session:<what>", "the key that somebody signed in with", ttl="12 h")
-    journey = String("admin:oidc:<what>", "somebody at the identity provider", ttl="10 min")
+    sign_in = String("admin:oidc:<what>", "somebody at the identity provider", ttl="10 min")
     second_factors = Hash("admin:totp", "what each operator's authenticator knows, by name")
     guesses = Hash("admin:totp:<what>:guesses", "how many codes somebody tried", ttl="15 min")
     used_code = String("admin:totp:<what>:used", "a code that was shown already", ttl="3 min")
@@ -22,6 +22,6 @@ class DoorKeys(Keyspace, root=""):
     def __init__(self, name: str = "doors") -> None:
         super().__init__(name)
 
-    def of(self, what: str) -> "DoorKeys":
+    def of(self, what: str) -> "HttpKeys":
         """The same keys with those of one request filled in."""
-        return self.within(DoorKeys, what=what)
+        return self.within(HttpKeys, what=what)

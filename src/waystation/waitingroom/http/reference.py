@@ -5,18 +5,18 @@ from collections.abc import Iterator
 from waystation.waitingroom.http.admin.controls import Controls
 from waystation.waitingroom.http.admin.events import EventAdmin
 from waystation.waitingroom.http.admin.invitations import InvitationAdmin
-from waystation.waitingroom.http.admin.operators import People
+from waystation.waitingroom.http.admin.operators import OperatorAdmin
 from waystation.waitingroom.http.admin.overview import Overview
 from waystation.waitingroom.http.admin.reports import Reports
 from waystation.waitingroom.http.admin.rooms import RoomAdmin
-from waystation.waitingroom.http.admin.signing_keys import Signing
-from waystation.waitingroom.http.admin.themes import LooksAdmin
-from waystation.waitingroom.http.admin.webhooks import HookAdmin
+from waystation.waitingroom.http.admin.signing_keys import SigningKeyAdmin
+from waystation.waitingroom.http.admin.themes import ThemeAdmin
+from waystation.waitingroom.http.admin.webhooks import WebhookAdmin
 from waystation.waitingroom.http.app import App
 from waystation.waitingroom.http.framework.endpoints import declared
 from waystation.waitingroom.http.pages.routes import Pages
 from waystation.waitingroom.http.pages.sign_in import SignIn
-from waystation.waitingroom.http.sites.proxies import Connectors
+from waystation.waitingroom.http.sites.proxies import ProxyRoutes
 from waystation.waitingroom.http.sites.sessions import Sessions
 from waystation.waitingroom.http.visitors.challenge import Challenges
 from waystation.waitingroom.http.visitors.fairness import Fairness
@@ -28,16 +28,16 @@ from waystation.waitingroom.http.visitors.streams import Streams
 PARTS: dict[str, tuple[type, ...]] = {
     "Visitors": (Visitors, Notify, Challenges, Snapshots, Streams, Fairness),
     "Sessions": (Sessions,),
-    "Proxies and middleware": (Connectors,),
+    "Proxies and middleware": (ProxyRoutes,),
     "Rooms": (RoomAdmin,),
     "The hand on a running room": (Controls,),
     "Numbers": (Overview, Reports),
     "Events": (EventAdmin,),
     "Invitations and access codes": (InvitationAdmin,),
-    "How the waiting page looks": (LooksAdmin,),
-    "Webhooks": (HookAdmin,),
-    "Operators": (People,),
-    "Signing keys": (Signing,),
+    "How the waiting page looks": (ThemeAdmin,),
+    "Webhooks": (WebhookAdmin,),
+    "Operators": (OperatorAdmin,),
+    "SigningKeyAdmin keys": (SigningKeyAdmin,),
     "Operations": (App,),
     "Pages": (Pages, SignIn),
 }

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, Malformed
 from waystation.waitingroom.signing.tokens import Keyring, Kind
-from waystation.waitingroom.state import Pulse
+from waystation.waitingroom.state import RoomState
 
 LONGEST_PATH = 1024
 _HOST = re.compile(
@@ -66,9 +66,9 @@ def split_target(text: str, hosts: Sequence[str]) -> tuple[str, str]:
     return host, slash + path or "/"
 
 
-def return_hosts(pulse: Pulse) -> list[str]:
+def return_hosts(state: RoomState) -> list[str]:
     """The hosts besides the room's own that its operator lets visitors go back to."""
-    return [each for each in pulse.fields.get("return_hosts", "").split(",") if each]
+    return [each for each in state.fields.get("return_hosts", "").split(",") if each]
 
 
 class Seal:

@@ -18,7 +18,7 @@ _LIGHT, _DARK = (255, 255, 255), (32, 34, 33)
 """What the accent stands on by day and by night."""
 
 
-class Looks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Theme(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a site may change about the waiting page."""
 
     accent: str = ""

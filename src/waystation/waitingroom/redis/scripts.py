@@ -12,8 +12,9 @@ from waystation.waitingroom.visitor import (
     Lane,
     Late,
     Prequeued,
+    Renewal,
     Returned,
-    Standing,
+    VisitorStatus,
     Waiting,
 )
 
@@ -40,14 +41,6 @@ class Swept(NamedTuple):
     """Missed turns that can no longer be taken back."""
 
 
-class Renewal(NamedTuple):
-    """How long a session lasts now."""
-
-    until_ms: int
-    limit_ms: int
-    views: int
-
-
 def texts(raw: Any) -> list[str]:
     """A reply that is a list of texts."""
     return [each.decode() if isinstance(each, bytes) else str(each) for each in raw]
@@ -63,7 +56,7 @@ def word(raw: Any) -> str:
     return raw.decode()
 
 
-def standing(reply: Sequence[str]) -> Standing:
+def parse_status(reply: Sequence[str]) -> VisitorStatus:
     """Read how things stand for somebody."""
     match reply:
         case ["waiting", lane, seq, ahead, length]:
@@ -84,17 +77,17 @@ def standing(reply: Sequence[str]) -> Standing:
             return Gone()
 
 
-def standing_of(raw: Any) -> Standing:
+def read_status(raw: Any) -> VisitorStatus:
     """Read how things stand for somebody from a reply as it came."""
     if raw[0] == b"waiting":
         # Nearly everybody who asks waits, so this is read without a detour.
         _, lane, seq, ahead, length = cast("tuple[bytes, int, bytes, int, int]", raw)
         return Waiting(lane=_LANES[lane], seq=int(seq), ahead=ahead, length=length)
-    return standing(texts(raw))
+    return parse_status(texts(raw))
 
 
-def _standings(raw: Any) -> list[Standing]:
-    return [standing_of(each) for each in raw]
+def _statuses(raw: Any) -> list[VisitorStatus]:
+    return [read_status(each) for each in raw]
 
 
 def _round(raw: Any) -> Round:
@@ -125,18 +118,18 @@ async def join(
     ...
 
 
-@script(reply=_standings)
+@script(reply=_statuses)
 async def status(
     redis: Client, keys: RoomKeys, *, now: str | int, ids: Sequence[str]
-) -> list[Standing]:
+) -> list[VisitorStatus]:
     """How things stand for each of some people; changes nothing."""
     ...
 
 
-@script(reply=_standings)
-async def beat(
+@script(reply=_statuses)
+async def heartbeat(
     redis: Client, keys: RoomKeys, *, now: str | int, people: Sequence[str | int]
-) -> list[Standing]:
+) -> list[VisitorStatus]:
     """Note that people in line are still there, and how things stand for each of them."""
     ...
 
@@ -219,7 +212,7 @@ async def configure(
 
 
 @script(reply=as_is)
-async def pulse(redis: Client, keys: RoomKeys, *, now: str | int) -> Any:
+async def state(redis: Client, keys: RoomKeys, *, now: str | int) -> Any:
     """How the room is set up and how it does, in one look."""
     ...
 

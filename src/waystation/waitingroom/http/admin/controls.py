@@ -6,10 +6,10 @@ from waystation.core.errors import InvalidOption
 from waystation.waitingroom.admission import Admission
 from waystation.waitingroom.control import Control
 from waystation.waitingroom.http.admin import bodies
-from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, Office
+from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, AdminContext
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
-from waystation.waitingroom.http.framework.problems import Problem
+from waystation.waitingroom.http.framework.problems import Code, Problem
 from waystation.waitingroom.http.visitors.status import serving_state
 from waystation.waitingroom.visitor import Lane
 
@@ -17,8 +17,8 @@ from waystation.waitingroom.visitor import Lane
 class Controls:
     """Pause, resume, faster, slower, a word to everybody."""
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, context: AdminContext) -> None:
+        self._context = context
 
     @endpoint(f"POST {ROOT}/{{id}}/pause", fails=FAILS, scope="operator")
     async def pause(self, request: Request) -> Answer:
@@ -48,7 +48,7 @@ class Controls:
     @endpoint(f"POST {ROOT}/{{id}}/fail-open", takes=bodies.Minutes, fails=FAILS, scope="admin")
     async def fail_open(self, request: Request) -> Answer:
         """Let everybody in who asks, for some minutes."""
-        await self._office.allowed(request, "admin")
+        await self._context.allowed(request, "admin")
         asked = await request.read(bodies.Minutes)
         if asked.minutes > bodies.MOST_OPEN_MINUTES:
             raise InvalidOption(f"minutes must be at most {bodies.MOST_OPEN_MINUTES:g}")
@@ -61,7 +61,7 @@ class Controls:
     @endpoint(f"POST {ROOT}/{{id}}/rate", takes=bodies.Rate, fails=FAILS, scope="operator")
     async def rate(self, request: Request) -> Answer:
         """Change how many come in, at once or step by step."""
-        await self._office.allowed(request, "operator")
+        await self._context.allowed(request, "operator")
         asked = await request.read(bodies.Rate)
 
         async def set_rate(control: Control) -> None:
@@ -72,7 +72,7 @@ class Controls:
     @endpoint(f"POST {ROOT}/{{id}}/message", takes=bodies.Message, fails=FAILS, scope="operator")
     async def message(self, request: Request) -> Answer:
         """Tell everybody something, or nothing any more."""
-        await self._office.allowed(request, "operator")
+        await self._context.allowed(request, "operator")
         asked = await request.read(bodies.Message, MOST_BODY)
         if any(len(text) > bodies.LONGEST_MESSAGE for text in asked.text.values()):
             raise InvalidOption(f"a message may have {bodies.LONGEST_MESSAGE} characters")
@@ -80,7 +80,7 @@ class Controls:
             raise InvalidOption(f"minutes must be 0 to {bodies.LONGEST_MINUTES}")
 
         async def tell(control: Control) -> None:
-            now_ms = self._office.desk.clock.now_ms()
+            now_ms = self._context.clock.now_ms()
             until = now_ms + round(asked.minutes * 60_000) if asked.minutes else 0
             await control.tell(asked.text, level=asked.level, expires_ms=until)
 
@@ -89,21 +89,21 @@ class Controls:
     @endpoint(f"POST {ROOT}/{{id}}/reset", takes=bodies.Confirm, fails=FAILS, scope="admin")
     async def reset(self, request: Request) -> Answer:
         """Let no token count any longer, once the room's name was typed."""
-        await self._office.allowed(request, "admin")
+        await self._context.allowed(request, "admin")
         asked = await request.read(bodies.Confirm)
         if asked.confirm != request.slots["id"]:
-            raise Problem(422, "NOT_CONFIRMED", "confirm must be the name of the room")
+            raise Problem(422, Code.NOT_CONFIRMED, "confirm must be the name of the room")
         return await self._do(request, "reset", Control.revoke_everything, scope="admin")
 
     @endpoint(f"POST {ROOT}/{{id}}/admit", takes=bodies.Admit, fails=FAILS, scope="operator")
     async def admit(self, request: Request) -> Answer:
         """Call some in now, whatever the rate says."""
-        room, who = await self._office.allowed(request, "operator")
+        room, who = await self._context.allowed(request, "operator")
         asked = await request.read(bodies.Admit)
         lane = None if asked.lane is None else Lane(asked.lane)
         called = await Admission(room).admit_now(asked.count, lane=lane)
         after = {"called": len(called.called), "waiting": called.waiting}
-        await self._office.note(who, "admit", room, before=None, after=after)
+        await self._context.note(who, "admit", room, before=None, after=after)
         return answer(after)
 
     async def _do(
@@ -114,9 +114,9 @@ class Controls:
         *,
         scope: str = "operator",
     ) -> Answer:
-        room, who = await self._office.allowed(request, scope)
-        before = await room.pulse()
+        room, who = await self._context.allowed(request, scope)
+        before = await room.state()
         await step(Control(room))
-        after = await room.pulse()
-        await self._office.note_change(who, action, room, before, after)
+        after = await room.state()
+        await self._context.note_change(who, action, room, before, after)
         return answer({"serving_state": serving_state(after), "version": after.version})

@@ -1,5 +1,6 @@
 """What is planned for a room: put down, looked at as if it were on, and called off."""
 
+import random
 from datetime import datetime
 from typing import Any
 
@@ -7,29 +8,29 @@ import msgspec
 
 from waystation.core.errors import NotFound
 from waystation.waitingroom.http.admin import bodies
-from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, Office
+from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, AdminContext
 from waystation.waitingroom.http.admin.merging import merged
+from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
-from waystation.waitingroom.http.visitors.status import instant
 from waystation.waitingroom.options import RoomOptions
-from waystation.waitingroom.schedule import CURRENT, Event, Schedule, changes_of
-from waystation.waitingroom.state import Pulse
+from waystation.waitingroom.schedule import CURRENT, Schedule, ScheduledEvent, changes_of
+from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import new_id
 
 
 class EventAdmin:
     """The events of rooms."""
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, context: AdminContext) -> None:
+        self._context = context
 
     @endpoint(f"GET {ROOT}/{{id}}/events", gives={200: bodies.Events}, fails=FAILS, scope="viewer")
     async def every(self, request: Request) -> Answer:
         """What is planned, the next first."""
-        room, _ = await self._office.allowed(request, "viewer")
-        pulse = await room.pulse()
-        told = [_told(each, pulse) for each in await Schedule(room).planned()]
+        room, _ = await self._context.allowed(request, "viewer")
+        state = await room.state()
+        told = [_told(each, state) for each in await Schedule(room).planned()]
         return answer(bodies.Events(events=told))
 
     @endpoint(
@@ -41,26 +42,26 @@ class EventAdmin:
     )
     async def plan(self, request: Request) -> Answer:
         """Plan an event, with a pre-queue, a draw and other settings while it lasts."""
-        room, who = await self._office.allowed(request, "admin")
+        room, who = await self._context.allowed(request, "admin")
         asked = await request.read(bodies.NewEvent, MOST_BODY)
-        pulse = await room.pulse()
-        options, own = merged(pulse.options, asked.settings)
+        state = await room.state()
+        options, own = merged(state.options, asked.settings)
         gathers = asked.prequeue_start_time
-        event = Event(
-            id=new_id(self._office.desk.bits),
+        event = ScheduledEvent(
+            id=new_id(random.SystemRandom()),
             name=asked.name[:200],
             starts_ms=_millis(asked.event_start_time),
             ends_ms=_millis(asked.event_end_time),
             gathers_ms=None if gathers is None else _millis(gathers),
             by_lot=asked.shuffle_at_event_start,
-            changes={**changes_of(pulse.options, options), **own},
+            changes={**changes_of(state.options, options), **own},
         )
         schedule = Schedule(room)
         await schedule.plan(event)
         await schedule.keep()
         after = msgspec.to_builtins(event)
-        await self._office.note(who, "plan-event", room, before=None, after=after)
-        return answer(_told(event, await room.pulse()), 201)
+        await self._context.note(who, "plan-event", room, before=None, after=after)
+        return answer(_told(event, await room.state()), 201)
 
     @endpoint(
         f"GET {ROOT}/{{id}}/events/{{event}}",
@@ -70,38 +71,38 @@ class EventAdmin:
     )
     async def look(self, request: Request) -> Answer:
         """An event, and the room's settings as if it were on."""
-        room, _ = await self._office.allowed(request, "viewer")
+        room, _ = await self._context.allowed(request, "viewer")
         wanted = request.slots["event"]
         found = next((e for e in await Schedule(room).planned() if e.id == wanted), None)
         if found is None:
             raise NotFound("there is no such event")
-        return answer(_told(found, await room.pulse()))
+        return answer(_told(found, await room.state()))
 
     @endpoint(
         f"DELETE {ROOT}/{{id}}/events/{{event}}", gives={204: None}, fails=FAILS, scope="admin"
     )
     async def cancel(self, request: Request) -> Answer:
         """Call an event off, or end one that is on."""
-        room, who = await self._office.allowed(request, "admin")
+        room, who = await self._context.allowed(request, "admin")
         id = request.slots["event"]
         await Schedule(room).cancel(id)
-        await self._office.note(who, "cancel-event", room, before=id, after=None)
+        await self._context.note(who, "cancel-event", room, before=id, after=None)
         return Answer(204)
 
 
-def _told(event: Event, pulse: Pulse) -> bodies.PlannedEvent:
+def _told(event: ScheduledEvent, state: RoomState) -> bodies.PlannedEvent:
     status = "planned"
-    if pulse.fields.get(CURRENT) == event.id:
-        status = "running" if pulse.phase == "open" else "gathering"
-    as_if = {**pulse.options.to_fields(), **event.changes}
+    if state.fields.get(CURRENT) == event.id:
+        status = "running" if state.phase == "open" else "gathering"
+    as_if = {**state.options.to_fields(), **event.changes}
     settings: dict[str, Any] = msgspec.to_builtins(RoomOptions.from_fields(as_if))
     return bodies.PlannedEvent(
         id=event.id,
         name=event.name,
         status=status,
-        event_start_time=instant(event.starts_ms),
-        event_end_time=instant(event.ends_ms),
-        prequeue_start_time=None if event.gathers_ms is None else instant(event.gathers_ms),
+        event_start_time=rfc3339(event.starts_ms),
+        event_end_time=rfc3339(event.ends_ms),
+        prequeue_start_time=None if event.gathers_ms is None else rfc3339(event.gathers_ms),
         shuffle_at_event_start=event.by_lot,
         settings=settings,
     )

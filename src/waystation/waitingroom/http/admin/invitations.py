@@ -5,14 +5,14 @@ import re
 from waystation.core.errors import InvalidOption, NotFound
 from waystation.waitingroom.codes import Codes
 from waystation.waitingroom.http.admin import bodies
-from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, Office
+from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, AdminContext
+from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
-from waystation.waitingroom.http.visitors.status import instant
+from waystation.waitingroom.http.tokens import Tokens
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.rooms import name_of
 from waystation.waitingroom.signing.tokens import LEEWAY_S, EnqueueTicket
-from waystation.waitingroom.state import Pulse
+from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import Lane, network_of, new_id
 
 _ENDS = re.compile(r"[A-Za-z0-9_-]{16}\.([0-9a-f]{1,10})")
@@ -22,9 +22,9 @@ _ENDS = re.compile(r"[A-Za-z0-9_-]{16}\.([0-9a-f]{1,10})")
 class InvitationAdmin:
     """Who may join, and in which lane."""
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
-        self._desk = office.desk
+    def __init__(self, context: AdminContext, tokens: Tokens) -> None:
+        self._context = context
+        self._tokens = tokens
 
     @endpoint(
         f"POST {ROOT}/{{id}}/invites",
@@ -35,7 +35,7 @@ class InvitationAdmin:
     )
     async def invite(self, request: Request) -> Answer:
         """Sign invitations, one place in line for each key."""
-        room, who = await self._office.allowed(request, "admin")
+        room, who = await self._context.allowed(request, "admin")
         asked = await request.read(bodies.NewInvites, MOST_BODY)
         if not 1 <= len(asked.keys) <= bodies.MOST_INVITES or not all(asked.keys):
             raise InvalidOption(
@@ -45,12 +45,12 @@ class InvitationAdmin:
             raise InvalidOption(f"a key may have {bodies.LONGEST_KEY} characters")
         expires = self._expires_s(asked.minutes, least=1)
         network = network_of(asked.address) if asked.address else ""
-        pulse = await room.pulse()
+        state = await room.state()
         signed = [
-            self._signed(room, pulse, key, asked.lane, expires, network) for key in asked.keys
+            self._signed(room, state, key, asked.lane, expires, network) for key in asked.keys
         ]
         after = {"invites": len(signed), "lane": asked.lane, "expires_s": expires}
-        await self._office.note(who, "invite", room, before=None, after=after)
+        await self._context.note(who, "invite", room, before=None, after=after)
         return answer(bodies.Invites(invites=signed), 201)
 
     @endpoint(
@@ -58,10 +58,10 @@ class InvitationAdmin:
     )
     async def take_back(self, request: Request) -> Answer:
         """Let an invitation count no longer; whoever has a place keeps it."""
-        room, who = await self._office.allowed(request, "admin")
+        room, who = await self._context.allowed(request, "admin")
         jti = request.slots["jti"][:64]
-        await room.revoke(jti, "invitation_revoked", ttl_s=self._left_s(jti))
-        await self._office.note(who, "take-back-invite", room, before=jti, after=None)
+        await room.revoke(jti, "invitation_revoked", ttl=self._left_s(jti))
+        await self._context.note(who, "take-back-invite", room, before=jti, after=None)
         return Answer(204)
 
     @endpoint(
@@ -73,25 +73,25 @@ class InvitationAdmin:
     )
     async def make_codes(self, request: Request) -> Answer:
         """Make access codes, which are shown this once."""
-        room, who = await self._office.allowed(request, "admin")
+        room, who = await self._context.allowed(request, "admin")
         asked = await request.read(bodies.NewCodes)
         expires = self._expires_s(asked.minutes)
         made = await Codes(room).make(
             asked.batch,
             asked.count,
-            bits=self._desk.bits,
+            bits=self._tokens.bits,
             lane=Lane(asked.lane),
             uses=asked.uses,
             expires_s=expires,
         )
         after = {"batch": asked.batch, "count": asked.count, "lane": asked.lane, "uses": asked.uses}
-        await self._office.note(who, "make-codes", room, before=None, after=after)
+        await self._context.note(who, "make-codes", room, before=None, after=after)
         return answer(bodies.MadeCodes(batch=asked.batch, codes=made), 201)
 
     @endpoint(f"GET {ROOT}/{{id}}/codes", gives={200: bodies.Batches}, fails=FAILS, scope="viewer")
     async def batches(self, request: Request) -> Answer:
         """The batches of codes, and how many came with them."""
-        room, _ = await self._office.allowed(request, "viewer")
+        room, _ = await self._context.allowed(request, "viewer")
         told = [
             bodies.CodeBatch(
                 batch=each.batch,
@@ -99,7 +99,7 @@ class InvitationAdmin:
                 uses=each.uses,
                 codes=each.codes,
                 used=each.used,
-                expires_at=instant(each.expires_s * 1000) if each.expires_s else None,
+                expires_at=rfc3339(each.expires_s * 1000) if each.expires_s else None,
             )
             for each in await Codes(room).batches()
         ]
@@ -110,18 +110,18 @@ class InvitationAdmin:
     )
     async def revoke_codes(self, request: Request) -> Answer:
         """Let a batch of codes open nothing any more."""
-        room, who = await self._office.allowed(request, "admin")
+        room, who = await self._context.allowed(request, "admin")
         batch = request.slots["batch"]
         if not await Codes(room).revoke(batch):
             raise NotFound("there is no batch of that name")
-        await self._office.note(who, "revoke-codes", room, before=batch, after=None)
+        await self._context.note(who, "revoke-codes", room, before=batch, after=None)
         return Answer(204)
 
     def _expires_s(self, minutes: float, *, least: float = 0) -> int:
         most = bodies.LONGEST_DAYS * 1440
         if not least <= minutes <= most:
             raise InvalidOption(f"minutes must be {least} to {most}, got {minutes}")
-        return round(self._desk.now_s() + minutes * 60) if minutes else 0
+        return round(self._tokens.now_s() + minutes * 60) if minutes else 0
 
     def _left_s(self, jti: str) -> int:
         """How long an invitation may still count: what we signed says so in its id."""
@@ -129,20 +129,20 @@ class InvitationAdmin:
         end = _ENDS.fullmatch(jti)
         if end is None:
             return most
-        return min(most, max(1, int(end[1], 16) - int(self._desk.now_s()) + LEEWAY_S))
+        return min(most, max(1, int(end[1], 16) - int(self._tokens.now_s()) + LEEWAY_S))
 
     def _signed(
-        self, room: Room, pulse: Pulse, key: str, lane: int, expires: int, network: str
+        self, room: Room, state: RoomState, key: str, lane: int, expires: int, network: str
     ) -> bodies.Invite:
-        name, jti = name_of(room.queue_id), f"{new_id(self._desk.bits)}.{expires:x}"
-        ticket = self._desk.keyring.sign(
+        name, jti = room.name, f"{new_id(self._tokens.bits)}.{expires:x}"
+        ticket = self._tokens.keyring.sign(
             EnqueueTicket(
-                iss=self._desk.options.issuer,
+                iss=self._tokens.issuer,
                 aud=name,
-                iat=int(self._desk.now_s()),
+                iat=int(self._tokens.now_s()),
                 exp=expires,
                 jti=jti,
-                epoch=pulse.epoch,
+                epoch=state.epoch,
                 key=key,
                 lane=Lane(lane),
                 ip=network,
@@ -153,5 +153,5 @@ class InvitationAdmin:
             jti=jti,
             ticket=ticket,
             url=f"/wait/{name}?ticket={ticket}",
-            expires_at=instant(expires * 1000),
+            expires_at=rfc3339(expires * 1000),
         )

@@ -2,8 +2,9 @@
 
 from waystation.core.errors import InvalidOption, NotFound
 from waystation.waitingroom.http.admin import bodies
-from waystation.waitingroom.http.admin.context import FAILS, Office
-from waystation.waitingroom.http.context import require_own_site
+from waystation.waitingroom.http.admin.context import FAILS, AdminContext
+from waystation.waitingroom.http.bodies import rfc3339
+from waystation.waitingroom.http.cookies import VisitorCookies, require_own_site
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
 from waystation.waitingroom.http.operators.operators import (
@@ -13,19 +14,19 @@ from waystation.waitingroom.http.operators.operators import (
     operator_cookie,
 )
 from waystation.waitingroom.http.operators.second_factor import Enrolled
-from waystation.waitingroom.http.visitors.status import instant
 
 SIGN_IN = "/api/v1/admin/sign-in"
 OPERATORS = "/api/v1/admin/operators"
 _SIGNS = (400, 401, 403, 413, 415, 429, 503)
 
 
-class People:
+class OperatorAdmin:
     """Who may operate."""
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
-        self._operators = office.operators
+    def __init__(self, context: AdminContext, cookies: VisitorCookies) -> None:
+        self._context = context
+        self._cookies = cookies
+        self._operators = context.operators
 
     @endpoint(f"POST {SIGN_IN}", takes=bodies.SignIn, gives={200: bodies.Who}, fails=_SIGNS)
     async def sign_in(self, request: Request) -> Answer:
@@ -104,7 +105,7 @@ class People:
         return Answer(204)
 
     def _cookie(self, token: str, max_age: int) -> tuple[bytes, bytes]:
-        return operator_cookie(self._office.desk, self._operators.cookie, token, max_age)
+        return operator_cookie(self._cookies, self._operators.cookie, token, max_age)
 
 
 def _told(who: Operator) -> bodies.Who:
@@ -112,5 +113,5 @@ def _told(who: Operator) -> bodies.Who:
         name=who.name,
         role=who.role.value,
         queues=who.queues,
-        expires_at=instant(who.expires_ms) if who.expires_ms else None,
+        expires_at=rfc3339(who.expires_ms) if who.expires_ms else None,
     )

@@ -10,14 +10,14 @@ from waystation.core.errors import NotFound, StoreError
 from waystation.core.store import faults
 from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.http.admin import bodies
-from waystation.waitingroom.http.admin.context import FAILS, ROOT, Office
-from waystation.waitingroom.http.bodies import PlaceBody
+from waystation.waitingroom.http.admin.context import FAILS, ROOT, AdminContext
+from waystation.waitingroom.http.bodies import PlaceBody, rfc3339
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
-from waystation.waitingroom.http.visitors.status import instant, serving_state, standing_body
+from waystation.waitingroom.http.visitors.status import serving_state, status_body
 from waystation.waitingroom.http.visitors.streams import EVERY_S, LONGEST_S, Stream
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.state import Pulse
+from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import Lane, Waiting
 
 MOST_LISTED = 100
@@ -28,8 +28,8 @@ MOST_STREAMS = 50
 class Overview:
     """Looking, and taking one visitor out."""
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, context: AdminContext) -> None:
+        self._context = context
         self._watching = 0
 
     @endpoint(
@@ -37,16 +37,16 @@ class Overview:
     )
     async def status(self, request: Request) -> Answer:
         """How a room does, in the names that other rooms use."""
-        room, _ = await self._office.allowed(request, "viewer")
-        pulse = await room.pulse()
-        wait = _wait_of_the_last(pulse)
-        word = "queueing" if pulse.waiting else "not_queueing"
+        room, _ = await self._context.allowed(request, "viewer")
+        state = await room.state()
+        wait = _wait_of_the_last(state)
+        word = "queueing" if state.waiting else "not_queueing"
         return answer(
             bodies.RoomStatus(
-                status="event_prequeueing" if pulse.phase == "prequeue" else word,
-                event_id=pulse.fields.get("event"),
-                estimated_queued_users=pulse.waiting + pulse.early,
-                estimated_total_active_users=pulse.inside,
+                status="event_prequeueing" if state.phase == "prequeue" else word,
+                event_id=state.fields.get("event"),
+                estimated_queued_users=state.waiting + state.early,
+                estimated_total_active_users=state.inside,
                 max_estimated_time_minutes=round(wait.p90 / 60, 1) if wait else None,
             )
         )
@@ -54,7 +54,7 @@ class Overview:
     @endpoint(f"GET {ROOT}/{{id}}/stats", gives={200: bodies.Stats}, fails=FAILS, scope="viewer")
     async def stats(self, request: Request) -> Answer:
         """The numbers of this instant and of this hour."""
-        room, _ = await self._office.allowed(request, "viewer")
+        room, _ = await self._context.allowed(request, "viewer")
         return answer(await _numbers(room))
 
     @endpoint(
@@ -62,13 +62,13 @@ class Overview:
     )
     async def stats_stream(self, request: Request) -> Answer:
         """The same once a second, as server-sent events."""
-        room, _ = await self._office.allowed(request, "viewer")
+        room, _ = await self._context.allowed(request, "viewer")
         if self._watching >= MOST_STREAMS:
             return Answer(204, headers=[(b"retry-after", b"30")])
         return Stream(events=self._watch(room), gone=request.gone)
 
     async def _watch(self, room: Room) -> AsyncIterator[tuple[str, Any]]:
-        clock = self._office.desk.clock
+        clock = self._context.clock
         until = clock.monotonic() + LONGEST_S
         self._watching += 1
         try:
@@ -86,10 +86,10 @@ class Overview:
     )
     async def sessions(self, request: Request) -> Answer:
         """Those inside, the next to run out first; a hundred at most."""
-        room, _ = await self._office.allowed(request, "viewer")
+        room, _ = await self._context.allowed(request, "viewer")
         with faults.translated():
-            client = await room.client()
-            key = room.keys.sessions_expiry
+            client = await room.store.client()
+            key = room.store.keys.sessions_expiry
             ids = await client.execute_command("ZRANGE", key, 0, MOST_LISTED - 1)
         told = [await _session(room, each.decode()) for each in ids]
         return answer(bodies.Sessions(sessions=told))
@@ -97,19 +97,25 @@ class Overview:
     @endpoint(f"GET {ROOT}/{{id}}/sessions/{{sid}}", fails=FAILS, scope="viewer")
     async def session(self, request: Request) -> Answer:
         """A session."""
-        room, _ = await self._office.allowed(request, "viewer")
-        return answer(msgspec.to_builtins(await room.session(request.slots["sid"])))
+        room, _ = await self._context.allowed(request, "viewer")
+        session = await room.get_session(request.slots["sid"])
+        # On the wire these are seconds, as in the documented hash.
+        seconds = {
+            name: int(getattr(session, name).timestamp())
+            for name in ("started_at", "expires_at", "last_activity")
+        }
+        return answer({**msgspec.to_builtins(session), **seconds})
 
     @endpoint(
         f"DELETE {ROOT}/{{id}}/sessions/{{sid}}", gives={204: None}, fails=FAILS, scope="operator"
     )
     async def end_session(self, request: Request) -> Answer:
         """End a session."""
-        room, who = await self._office.allowed(request, "operator")
-        place = await room.place(request.slots["sid"])
+        room, who = await self._context.allowed(request, "operator")
+        place = await room.get_place(request.slots["sid"])
         if not await room.terminate(place, "admin_revoked"):
             raise NotFound("the session has ended")
-        await self._office.note(who, "end-session", room, before=place.id, after=None)
+        await self._context.note(who, "end-session", room, before=place.id, after=None)
         return Answer(204)
 
     @endpoint(
@@ -117,58 +123,58 @@ class Overview:
     )
     async def position(self, request: Request) -> Answer:
         """How things stand for somebody, as they see it themselves."""
-        room, _ = await self._office.allowed(request, "viewer")
-        place = await room.place(request.slots["pid"])
-        standing = await room.status(place)
-        return answer(standing_body(room, place, standing, await room.pulse()))
+        room, _ = await self._context.allowed(request, "viewer")
+        place = await room.get_place(request.slots["pid"])
+        status = await room.status(place)
+        return answer(status_body(room, place, status, await room.state()))
 
     @endpoint(
         f"DELETE {ROOT}/{{id}}/positions/{{pid}}", gives={204: None}, fails=FAILS, scope="operator"
     )
     async def remove(self, request: Request) -> Answer:
         """Take somebody out of the line."""
-        room, who = await self._office.allowed(request, "operator")
-        place = await room.place(request.slots["pid"])
+        room, who = await self._context.allowed(request, "operator")
+        place = await room.get_place(request.slots["pid"])
         if not await room.remove(place, "admin_removed"):
             raise NotFound("there is nobody in line with that id")
-        await self._office.note(who, "remove", room, before=place.id, after=None)
+        await self._context.note(who, "remove", room, before=place.id, after=None)
         return Answer(204)
 
 
 async def _session(room: Room, id: str) -> bodies.ListedSession:
     try:
-        found = await room.session(id)
+        found = await room.get_session(id)
     except NotFound:
         # It ran out while we were reading.
         return bodies.ListedSession(session_id=id, status="ended", started_at=None, page_views=0)
-    started = instant(found.started_at * 1000)
+    started = rfc3339(found.started_at)
     return bodies.ListedSession(
         session_id=id, status=found.status, started_at=started, page_views=found.page_views
     )
 
 
 async def _numbers(room: Room) -> bodies.Stats:
-    pulse, hour = await room.pulse(), await room.statistics()
-    wait = _wait_of_the_last(pulse)
+    state, hour = await room.state(), await room.statistics()
+    wait = _wait_of_the_last(state)
     return bodies.Stats(
-        now=instant(pulse.now_ms),
-        serving_state=serving_state(pulse),
-        waiting=list(pulse.lanes),
-        prequeued=pulse.early,
-        returned=pulse.returned,
-        called=pulse.called,
-        missed=pulse.late,
-        active=pulse.inside,
-        max_active=pulse.options.max_active,
-        rate_per_minute=round(pulse.rate * 60, 3),
-        admission_rate_actual=None if pulse.flow is None else round(pulse.flow * 60, 3),
+        now=rfc3339(state.now_ms),
+        serving_state=serving_state(state),
+        waiting=list(state.lanes),
+        prequeued=state.early,
+        returned=state.returned,
+        called=state.called,
+        missed=state.late,
+        active=state.inside,
+        max_active=state.options.max_active,
+        rate_per_minute=round(state.rate * 60, 3),
+        admission_rate_actual=None if state.flow is None else round(state.flow * 60, 3),
         wait_p50=wait.p50 if wait else None,
         wait_p90=wait.p90 if wait else None,
         hour=hour,
-        model=pulse.model.version,
+        model=state.model.version,
     )
 
 
-def _wait_of_the_last(pulse: Pulse) -> estimate.Wait | None:
-    last = Waiting(lane=Lane.NORMAL, seq=0, ahead=max(0, pulse.lanes[0] - 1), length=0)
-    return estimate.wait(pulse, last)
+def _wait_of_the_last(state: RoomState) -> estimate.Wait | None:
+    last = Waiting(lane=Lane.NORMAL, seq=0, ahead=max(0, state.lanes[0] - 1), length=0)
+    return estimate.wait(state, last)

@@ -5,12 +5,11 @@ import msgspec
 from waystation.core.errors import InvalidOption
 from waystation.waitingroom import statistics as hours
 from waystation.waitingroom.http.admin import bodies
-from waystation.waitingroom.http.admin.context import FAILS, ROOT, Office
+from waystation.waitingroom.http.admin.context import FAILS, ROOT, AdminContext
+from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
 from waystation.waitingroom.http.framework.tables import table
-from waystation.waitingroom.http.visitors.status import instant
-from waystation.waitingroom.rooms import name_of
 from waystation.waitingroom.statistics import MOST_HOURS, Hour
 
 MOST_ENTRIES = 200
@@ -22,8 +21,8 @@ _AUDIT = ("at", "who", "role", "action", "queue", "before", "after")
 class Reports:
     """The last day of a room, and what operators did."""
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, context: AdminContext) -> None:
+        self._context = context
 
     @endpoint(
         f"GET {ROOT}/{{id}}/analytics",
@@ -34,25 +33,25 @@ class Reports:
     )
     async def analytics(self, request: Request) -> Answer:
         """Hour by hour: who came, who went, and how long they waited."""
-        room, _ = await self._office.allowed(request, "viewer")
+        room, _ = await self._context.allowed(request, "viewer")
         found = await hours.last(room, _asked_hours(request))
-        return answer(bodies.Analytics(queue=name_of(room.queue_id), hours=found))
+        return answer(bodies.Analytics(queue=room.name, hours=found))
 
     @endpoint(
         f"GET {ROOT}/{{id}}/export", gives={200: None}, query=_HOURS, fails=FAILS, scope="viewer"
     )
     async def export(self, request: Request) -> Answer:
         """The same as a CSV file."""
-        room, _ = await self._office.allowed(request, "viewer")
+        room, _ = await self._context.allowed(request, "viewer")
         found = await hours.last(room, _asked_hours(request))
         rows = [list(msgspec.structs.astuple(each)) for each in found]
-        return table(f"{name_of(room.queue_id)}-hours", Hour.__struct_fields__, rows)
+        return table(f"{room.name}-hours", Hour.__struct_fields__, rows)
 
     @endpoint("GET /api/v1/admin/audit", fails=(400, 401, 403, 429, 503), scope="admin")
     async def audit(self, request: Request) -> Answer:
         """Who did what, the latest first."""
-        await self._office.operators.require(request, "admin")
-        return answer({"entries": await self._office.operators.audit(MOST_ENTRIES)})
+        await self._context.operators.require(request, "admin")
+        return answer({"entries": await self._context.operators.audit(MOST_ENTRIES)})
 
     @endpoint(
         "GET /api/v1/admin/audit/export",
@@ -62,10 +61,10 @@ class Reports:
     )
     async def export_audit(self, request: Request) -> Answer:
         """The same as a CSV file, as far back as it is kept."""
-        await self._office.operators.require(request, "admin")
-        entries = await self._office.operators.audit(MOST_EXPORTED)
+        await self._context.operators.require(request, "admin")
+        entries = await self._context.operators.audit(MOST_EXPORTED)
         rows = [
-            [instant(int(each["at"])), *(each[name] for name in _AUDIT[1:])] for each in entries
+            [rfc3339(int(each["at"])), *(each[name] for name in _AUDIT[1:])] for each in entries
         ]
         return table("audit", _AUDIT, rows)
 

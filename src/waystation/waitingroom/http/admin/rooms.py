@@ -8,73 +8,74 @@ from waystation.core import codec
 from waystation.core.errors import InvalidOption, WrongState
 from waystation.core.store import faults
 from waystation.waitingroom.http.admin import bodies
-from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, Office
+from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, AdminContext
 from waystation.waitingroom.http.admin.merging import OWN, merged
+from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
-from waystation.waitingroom.http.framework.problems import Problem
-from waystation.waitingroom.http.keys import DoorKeys
+from waystation.waitingroom.http.framework.problems import Code, Problem
+from waystation.waitingroom.http.keys import HttpKeys
 from waystation.waitingroom.http.sites.proxies import Rule, rules_of
-from waystation.waitingroom.http.visitors.status import instant, serving_state
+from waystation.waitingroom.http.visitors.status import serving_state
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.redis.keys import RoomsKeys
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import is_name, name_of
-from waystation.waitingroom.state import Pulse
+from waystation.waitingroom.state import RoomState
 
 
 class RoomAdmin:
     """Setting rooms up."""
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
-        self._desk = office.desk
+    def __init__(self, context: AdminContext) -> None:
+        self._context = context
+        self._rooms = context.rooms
 
     @endpoint(f"GET {ROOT}", fails=(400, 401, 403, 429, 503), scope="viewer")
     async def list_rooms(self, request: Request) -> Answer:
         """All rooms that the key may see."""
-        who = await self._office.operators.require(request, "viewer", request.query.get("queue"))
+        who = await self._context.operators.require(request, "viewer", request.query.get("queue"))
         rooms = [
-            room_body(room, await room.pulse())
-            for id in await self._desk.rooms.look()
-            if who.may("viewer", name_of(id)) and (room := self._desk.rooms.of(id))
+            room_body(room, await room.state())
+            for id in await self._rooms.look()
+            if who.may("viewer", name_of(id)) and (room := self._rooms.of(id))
         ]
         return answer({"queues": rooms})
 
     @endpoint(f"POST {ROOT}", takes=bodies.NewRoom, gives={201: dict}, fails=FAILS, scope="admin")
     async def create(self, request: Request) -> Answer:
         """Set a new room up."""
-        await self._office.operators.known(request)
+        await self._context.operators.known(request)
         asked = await request.read(bodies.NewRoom, MOST_BODY)
-        who = await self._office.operators.require(request, "admin", asked.id)
+        who = await self._context.operators.require(request, "admin", asked.id)
         if not is_name(asked.id):
-            raise Problem(400, "INVALID_INPUT", "an id must be 1 to 64 of A-Z a-z 0-9 _ . -")
-        if asked.id in {name_of(id) for id in await self._desk.rooms.look()}:
-            raise Problem(409, "EXISTS", "there is a room of that name")
-        room = self._desk.rooms.of(asked.id)
+            raise Problem(400, Code.INVALID_INPUT, "an id must be 1 to 64 of A-Z a-z 0-9 _ . -")
+        if asked.id in {name_of(id) for id in await self._rooms.look()}:
+            raise Problem(409, Code.EXISTS, "there is a room of that name")
+        room = self._rooms.of(asked.id)
         options, own = merged(RoomOptions(), asked.settings)
         await room.open(options)
         if own:
-            await room.write(own)
-        await self._office.note(who, "create", room, before=None, after=asked.settings)
-        self._desk.rooms.forget()
-        return _versioned(room, await room.pulse(), 201)
+            await room.store.write(own)
+        await self._context.note(who, "create", room, before=None, after=asked.settings)
+        self._rooms.forget()
+        return _versioned(room, await room.state(), 201)
 
     @endpoint(f"GET {ROOT}/{{id}}", fails=FAILS, scope="viewer")
     async def read_room(self, request: Request) -> Answer:
         """How a room is set up."""
-        room, _ = await self._office.allowed(request, "viewer")
-        return _versioned(room, await room.pulse())
+        room, _ = await self._context.allowed(request, "viewer")
+        return _versioned(room, await room.state())
 
     @endpoint(f"PATCH {ROOT}/{{id}}", takes=dict, fails=FAILS, scope="admin")
     async def change(self, request: Request) -> Answer:
         """Change a room's settings, with If-Match only if nobody else has."""
-        room, who = await self._office.allowed(request, "admin")
+        room, who = await self._context.allowed(request, "admin")
         asked = await request.read(dict[str, Any], MOST_BODY)
-        before = await room.pulse()
+        before = await room.state()
         version = _version_in(request)
         if version is not None and version != before.version:
-            raise Problem(412, "CHANGED_MEANWHILE", f"the room is at version {before.version}")
+            raise Problem(412, Code.CHANGED_MEANWHILE, f"the room is at version {before.version}")
         options, own = merged(before.options, asked)
         changed = {
             name: value
@@ -82,37 +83,37 @@ class RoomAdmin:
             if before.options.to_fields()[name] != value
         }
         try:
-            await room.write({**changed, **own}, version=before.version)
+            await room.store.write({**changed, **own}, version=before.version)
         except WrongState as error:
-            raise Problem(412, "CHANGED_MEANWHILE", str(error)) from None
-        after = await room.pulse()
-        await self._office.note_change(who, "change", room, before, after)
+            raise Problem(412, Code.CHANGED_MEANWHILE, str(error)) from None
+        after = await room.state()
+        await self._context.note_change(who, "change", room, before, after)
         return _versioned(room, after)
 
     @endpoint(f"DELETE {ROOT}/{{id}}", gives={204: None}, fails=FAILS, scope="admin")
     async def delete(self, request: Request) -> Answer:
         """Take an empty room off the list, with its codes, its plans and its looks."""
-        room, who = await self._office.allowed(request, "admin")
-        pulse = await room.pulse()
-        if pulse.waiting or pulse.inside:
-            raise Problem(409, "NOT_EMPTY", "close the room and let it empty first")
+        room, who = await self._context.allowed(request, "admin")
+        state = await room.state()
+        if state.waiting or state.inside:
+            raise Problem(409, Code.NOT_EMPTY, "close the room and let it empty first")
         with faults.translated():
-            client = await room.client()
+            client = await room.store.client()
             await client.execute_command("SREM", RoomsKeys().every, room.queue_id)
-            own = (room.keys.codes, room.keys.redeemed, room.keys.schedule)
-            doors = DoorKeys(room.queue_id)
+            own = (room.store.keys.codes, room.store.keys.redeemed, room.store.keys.schedule)
+            doors = HttpKeys(room.queue_id)
             own += (doors.looks, doors.hooks, doors.hook_states)
             await client.execute_command("UNLINK", *own)
-        self._desk.rooms.forget()
-        await self._office.note_change(who, "delete", room, pulse, pulse)
+        self._rooms.forget()
+        await self._context.note_change(who, "delete", room, state, state)
         return Answer(204)
 
     @endpoint(f"GET {ROOT}/{{id}}/rules", fails=FAILS, scope="viewer")
     async def rules(self, request: Request) -> Answer:
         """Which requests the room stands in front of."""
-        room, _ = await self._office.allowed(request, "viewer")
-        pulse = await room.pulse()
-        return answer({"rules": rules_of(pulse.fields.get("rules", ""))})
+        room, _ = await self._context.allowed(request, "viewer")
+        state = await room.state()
+        return answer({"rules": rules_of(state.fields.get("rules", ""))})
 
     @endpoint(
         f"PUT {ROOT}/{{id}}/rules",
@@ -123,41 +124,41 @@ class RoomAdmin:
     )
     async def set_rules(self, request: Request) -> Answer:
         """Change them; with ?dry_run=true only check them."""
-        room, who = await self._office.allowed(request, "admin")
+        room, who = await self._context.allowed(request, "admin")
         asked = await request.read(list[Rule], MOST_BODY)
         for rule in asked:
             if not rule.path.startswith("/") or rule.action not in ("queue", "bypass", "block"):
                 raise InvalidOption("a rule needs a path from / on, and queue, bypass or block")
         dry = request.query.get("dry_run")
         if dry not in (None, "true"):
-            raise Problem(400, "MALFORMED", "dry_run must be true, or not be there")
+            raise Problem(400, Code.MALFORMED, "dry_run must be true, or not be there")
         if dry is None:
-            before = await room.pulse()
-            await room.write({"rules": codec.encode(asked).decode() if asked else ""})
-            await self._office.note_change(who, "rules", room, before, await room.pulse())
+            before = await room.state()
+            await room.store.write({"rules": codec.encode(asked).decode() if asked else ""})
+            await self._context.note_change(who, "rules", room, before, await room.state())
         return answer({"rules": asked})
 
 
-def room_body(room: Room, pulse: Pulse) -> dict[str, Any]:
+def room_body(room: Room, state: RoomState) -> dict[str, Any]:
     """How a room is set up, as operators see it."""
-    own = {name: pulse.fields[name] for name in OWN if name in pulse.fields}
+    own = {name: state.fields[name] for name in OWN if name in state.fields}
     return {
-        "id": name_of(room.queue_id),
-        "version": pulse.version,
-        "epoch": pulse.epoch,
-        "phase": pulse.phase,
-        "serving_state": serving_state(pulse),
-        "event_id": pulse.fields.get("event"),
-        "event_start_time": instant(pulse.starts_ms) if pulse.starts_ms else None,
-        "event_end_time": instant(pulse.ends_ms) if pulse.ends_ms else None,
-        "commit": pulse.fields.get("commitment"),
-        "settings": {**msgspec.to_builtins(pulse.options), **own},
+        "id": room.name,
+        "version": state.version,
+        "epoch": state.epoch,
+        "phase": state.phase,
+        "serving_state": serving_state(state),
+        "event_id": state.fields.get("event"),
+        "event_start_time": rfc3339(state.starts_ms) if state.starts_ms else None,
+        "event_end_time": rfc3339(state.ends_ms) if state.ends_ms else None,
+        "commit": state.fields.get("commitment"),
+        "settings": {**msgspec.to_builtins(state.options), **own},
     }
 
 
-def _versioned(room: Room, pulse: Pulse, status: int = 200) -> Answer:
-    tag = (b"etag", f'"{pulse.version}"'.encode())
-    return answer(room_body(room, pulse), status, tag)
+def _versioned(room: Room, state: RoomState, status: int = 200) -> Answer:
+    tag = (b"etag", f'"{state.version}"'.encode())
+    return answer(room_body(room, state), status, tag)
 
 
 def _version_in(request: Request) -> int | None:

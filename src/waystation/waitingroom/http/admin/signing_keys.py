@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Callable
 
 from waystation.waitingroom.http.admin import bodies
-from waystation.waitingroom.http.admin.context import FAILS, Office
+from waystation.waitingroom.http.admin.context import FAILS, AdminContext
+from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
-from waystation.waitingroom.http.framework.problems import Problem
-from waystation.waitingroom.http.visitors.status import instant
+from waystation.waitingroom.http.framework.problems import Code, Problem
+from waystation.waitingroom.http.tokens import Tokens
 from waystation.waitingroom.signing.keyfile import KeyFile
 from waystation.waitingroom.signing.tokens import Keyring, Kind
 
@@ -16,17 +17,18 @@ KEYS = "/api/v1/admin/keys"
 _NAMES = {"invitations": Kind.ENQUEUE, "tickets": Kind.QUEUE, "sessions": Kind.SESSION}
 
 
-class Signing:
+class SigningKeyAdmin:
     """Changes of keys; whoever waits or is inside does not notice."""
 
-    def __init__(self, office: Office, file: KeyFile | None) -> None:
-        self._office = office
+    def __init__(self, context: AdminContext, tokens: Tokens, file: KeyFile | None) -> None:
+        self._context = context
+        self._tokens = tokens
         self._file = file
 
     @endpoint(f"GET {KEYS}", gives={200: bodies.SigningKeys}, fails=FAILS, scope="admin")
     async def every(self, request: Request) -> Answer:
         """Which keys sign, which are announced, and which only count."""
-        await self._office.operators.require(request, "admin")
+        await self._context.operators.require(request, "admin")
         return answer(await self._told())
 
     @endpoint(
@@ -52,26 +54,28 @@ class Signing:
         return await self._change(request, "retire-key", KeyFile.retire)
 
     async def _change(self, request: Request, action: str, step: Callable[..., Keyring]) -> Answer:
-        who = await self._office.operators.require(request, "admin")
+        who = await self._context.operators.require(request, "admin")
         asked = await request.read(bodies.KeyChange)
         if self._file is None:
-            raise Problem(409, "KEYS_ELSEWHERE", "the keys come from a setting; change them there")
-        kind, desk = _NAMES[asked.kind], self._office.desk
-        now_s = int(desk.now_s())
+            raise Problem(
+                409, Code.KEYS_ELSEWHERE, "the keys come from a setting; change them there"
+            )
+        kind = _NAMES[asked.kind]
+        now_s = int(self._tokens.now_s())
         changed = await asyncio.to_thread(
             step, self._file, kind, now_s=now_s, emergency=asked.emergency
         )
-        desk.adopt(changed)
+        self._tokens.adopt(changed)
         after = {"kind": asked.kind, "emergency": asked.emergency}
-        await self._office.operators.note(who, action, "", before=None, after=after)
+        await self._context.operators.note(who, action, "", before=None, after=after)
         return answer(await self._told())
 
     async def _told(self) -> bodies.SigningKeys:
         when = {} if self._file is None else await asyncio.to_thread(self._file.rotated_at)
         told = list[bodies.KeyIds]()
         for name, kind in _NAMES.items():
-            next, current, previous = self._office.desk.keyring.ids(kind)
-            rotated = instant(when[kind] * 1000) if when.get(kind) else None
+            next, current, previous = self._tokens.keyring.ids(kind)
+            rotated = rfc3339(when[kind] * 1000) if when.get(kind) else None
             told.append(
                 bodies.KeyIds(
                     kind=name, next=next, current=current, previous=previous, rotated_at=rotated

@@ -3,14 +3,14 @@
 import secrets
 
 from waystation.core.errors import InvalidOption
-from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, Office
+from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, AdminContext
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import NO_STORE, Answer, Request, answer
-from waystation.waitingroom.http.pages.theme_store import Wardrobe
 from waystation.waitingroom.http.pages.waiting import Shown, values
+from waystation.waitingroom.http.theme_store import ThemeStore
 from waystation.waitingroom.pages import words as dictionary
 from waystation.waitingroom.pages.render import fill
-from waystation.waitingroom.pages.theme import Looks
+from waystation.waitingroom.pages.theme import Theme
 
 STATUSES = (
     "new", "invite", "missed", "gone", "closed", "full", "crowded", "cookies", "maintenance",
@@ -19,43 +19,43 @@ STATUSES = (
 """What can be shown without anybody in line."""
 
 
-class LooksAdmin:
+class ThemeAdmin:
     """The colour, the logo and the words of a site."""
 
-    def __init__(self, office: Office, wardrobe: Wardrobe) -> None:
-        self._office = office
-        self._wardrobe = wardrobe
+    def __init__(self, context: AdminContext, themes: ThemeStore) -> None:
+        self._context = context
+        self._themes = themes
 
-    @endpoint(f"GET {ROOT}/{{id}}/page", gives={200: Looks}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {ROOT}/{{id}}/page", gives={200: Theme}, fails=FAILS, scope="viewer")
     async def read(self, request: Request) -> Answer:
         """How the waiting page looks."""
-        room, _ = await self._office.allowed(request, "viewer")
-        return answer(await self._wardrobe.looks(room, await room.pulse()))
+        room, _ = await self._context.allowed(request, "viewer")
+        return answer(await self._themes.looks(room, await room.state()))
 
     @endpoint(
-        f"PUT {ROOT}/{{id}}/page", takes=Looks, gives={200: Looks}, fails=FAILS, scope="admin"
+        f"PUT {ROOT}/{{id}}/page", takes=Theme, gives={200: Theme}, fails=FAILS, scope="admin"
     )
     async def put(self, request: Request) -> Answer:
         """Change how the waiting page looks."""
-        room, who = await self._office.allowed(request, "admin")
-        looks = await request.read(Looks, MOST_BODY)
-        before = await room.pulse()
-        await self._wardrobe.put(room, looks)
-        await self._office.note_change(who, "page", room, before, await room.pulse())
+        room, who = await self._context.allowed(request, "admin")
+        looks = await request.read(Theme, MOST_BODY)
+        before = await room.state()
+        await self._themes.put(room, looks)
+        await self._context.note_change(who, "page", room, before, await room.state())
         return answer(looks)
 
     @endpoint(f"DELETE {ROOT}/{{id}}/page", gives={204: None}, fails=FAILS, scope="admin")
     async def clear(self, request: Request) -> Answer:
         """Let the waiting page look as it comes."""
-        room, who = await self._office.allowed(request, "admin")
-        before = await room.pulse()
-        await self._wardrobe.clear(room)
-        await self._office.note_change(who, "page", room, before, await room.pulse())
+        room, who = await self._context.allowed(request, "admin")
+        before = await room.state()
+        await self._themes.clear(room)
+        await self._context.note_change(who, "page", room, before, await room.state())
         return Answer(204)
 
     @endpoint(
         f"POST {ROOT}/{{id}}/page/preview",
-        takes=Looks,
+        takes=Theme,
         gives={200: None},
         query={
             "status": {"type": "string", "enum": list(STATUSES)},
@@ -66,14 +66,14 @@ class LooksAdmin:
     )
     async def preview(self, request: Request) -> Answer:
         """The page as it would look, as HTML; nothing is kept."""
-        room, _ = await self._office.allowed(request, "viewer")
-        looks = await request.read(Looks, MOST_BODY)
+        room, _ = await self._context.allowed(request, "viewer")
+        looks = await request.read(Theme, MOST_BODY)
         status = request.query.get("status", "new")
         lang = request.query.get("lang", looks.language or dictionary.FALLBACK)
         if status not in STATUSES or lang not in dictionary.languages():
             raise InvalidOption(f"status must be one of {', '.join(STATUSES)}, and lang be known")
         shown = Shown(
-            room=room, pulse=await room.pulse(), looks=looks, lang=lang, sealed="", status=status
+            room=room, state=await room.state(), looks=looks, lang=lang, sealed="", status=status
         )
         page = fill("waiting.html", values(shown, secrets.token_urlsafe(16), "/"))
         # Without a nonce in the policy nothing of it runs: it is to be looked at.

@@ -2,29 +2,29 @@
 
 from waystation.core.errors import NotFound
 from waystation.waitingroom.http.admin import bodies
-from waystation.waitingroom.http.admin.context import FAILS, ROOT, Office
+from waystation.waitingroom.http.admin.context import FAILS, ROOT, AdminContext
+from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
-from waystation.waitingroom.http.visitors.status import instant
-from waystation.waitingroom.http.webhooks import delivery as outside
-from waystation.waitingroom.http.webhooks.dispatcher import Courier
-from waystation.waitingroom.http.webhooks.hooks import Hook, Hooks
+from waystation.waitingroom.http.webhooks import delivery
+from waystation.waitingroom.http.webhooks.dispatcher import WebhookDispatcher
+from waystation.waitingroom.http.webhooks.hooks import Webhook, Webhooks
 
 
-class HookAdmin:
+class WebhookAdmin:
     """Who is told what happens in a room."""
 
-    def __init__(self, office: Office, courier: Courier) -> None:
-        self._office = office
-        self._courier = courier
+    def __init__(self, context: AdminContext, dispatcher: WebhookDispatcher) -> None:
+        self._context = context
+        self._dispatcher = dispatcher
 
     @endpoint(
         f"GET {ROOT}/{{id}}/webhooks", gives={200: bodies.Webhooks}, fails=FAILS, scope="viewer"
     )
     async def every(self, request: Request) -> Answer:
         """Who is told, and how that goes."""
-        room, _ = await self._office.allowed(request, "viewer")
-        hooks = Hooks(room)
+        room, _ = await self._context.allowed(request, "viewer")
+        hooks = Webhooks(room)
         told = [await _told(hooks, each) for each in await hooks.every()]
         return answer(bodies.Webhooks(webhooks=told))
 
@@ -37,12 +37,12 @@ class HookAdmin:
     )
     async def add(self, request: Request) -> Answer:
         """Tell somebody from now on; the secret is shown this once."""
-        room, who = await self._office.allowed(request, "admin")
+        room, who = await self._context.allowed(request, "admin")
         asked = await request.read(bodies.NewWebhook)
-        url = outside.checked(asked.url, self._office.desk.inside)
-        hook = await Hooks(room).add(url, asked.events)
+        url = delivery.checked(asked.url, self._dispatcher.private)
+        hook = await Webhooks(room).add(url, asked.events)
         after = {"id": hook.id, "url": hook.url, "events": hook.events}
-        await self._office.note(who, "add-webhook", room, before=None, after=after)
+        await self._context.note(who, "add-webhook", room, before=None, after=after)
         made = bodies.MadeWebhook(id=hook.id, url=hook.url, events=hook.events, secret=hook.secret)
         return answer(made, 201)
 
@@ -51,9 +51,9 @@ class HookAdmin:
     )
     async def remove(self, request: Request) -> Answer:
         """Tell somebody nothing any more."""
-        room, who = await self._office.allowed(request, "admin")
-        await Hooks(room).remove(request.slots["hook"])
-        await self._office.note(
+        room, who = await self._context.allowed(request, "admin")
+        await Webhooks(room).remove(request.slots["hook"])
+        await self._context.note(
             who, "remove-webhook", room, before=request.slots["hook"], after=None
         )
         return Answer(204)
@@ -66,16 +66,16 @@ class HookAdmin:
     )
     async def try_out(self, request: Request) -> Answer:
         """Send somebody an event that means nothing, now."""
-        room, _ = await self._office.allowed(request, "admin")
+        room, _ = await self._context.allowed(request, "admin")
         wanted = request.slots["hook"]
-        hook = next((each for each in await Hooks(room).every() if each.id == wanted), None)
+        hook = next((each for each in await Webhooks(room).every() if each.id == wanted), None)
         if hook is None:
             raise NotFound("there is no such webhook")
-        wrong = await self._courier.try_out(room, hook)
+        wrong = await self._dispatcher.try_out(room, hook)
         return answer(bodies.Tried(taken=not wrong, error=wrong))
 
 
-async def _told(hooks: Hooks, hook: Hook) -> bodies.Webhook:
+async def _told(hooks: Webhooks, hook: Webhook) -> bodies.Webhook:
     state = await hooks.state(hook.id)
     return bodies.Webhook(
         id=hook.id,
@@ -84,5 +84,5 @@ async def _told(hooks: Hooks, hook: Hook) -> bodies.Webhook:
         delivered=state.delivered,
         failures=state.failures,
         last_error=state.last_error,
-        next_try_at=instant(state.next_ms) if state.failures else None,
+        next_try_at=rfc3339(state.next_ms) if state.failures else None,
     )

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from waystation.waitingroom.http.framework.exchange import Answer, Request
-from waystation.waitingroom.http.framework.problems import Problem
+from waystation.waitingroom.http.framework.problems import Code, Problem
 
 MOST_KNOWN = 1024
 """Paths whose endpoint is remembered; nearly all visitors ask for the same few."""
@@ -159,15 +159,18 @@ class Table:
                 node = node[_ANY]
                 values.append(part)
             else:
-                raise Problem(404, "NOT_FOUND", "there is nothing here")
+                raise Problem(404, Code.NOT_FOUND, "there is nothing here")
         here = node.get(_HERE)
         if here is None:
-            raise Problem(404, "NOT_FOUND", "there is nothing here")
+            raise Problem(404, Code.NOT_FOUND, "there is nothing here")
         found = here.get(method) or (here.get("GET") if method == "HEAD" else None)
         if found is None:
             allowed = ", ".join(sorted(here))
             raise Problem(
-                405, "METHOD_NOT_ALLOWED", f"{allowed} can be asked for", headers={"allow": allowed}
+                405,
+                Code.METHOD_NOT_ALLOWED,
+                f"{allowed} can be asked for",
+                headers={"allow": allowed},
             )
         endpoint, names = found
         return endpoint, dict(zip(names, values, strict=True))

@@ -9,7 +9,7 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.errors import Malformed
-from waystation.waitingroom.http.framework.problems import Problem
+from waystation.waitingroom.http.framework.problems import Code, Problem
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -160,7 +160,7 @@ class Request:
         except TimeoutError:
             raise Problem(
                 408,
-                "BODY_TOO_SLOW",
+                Code.BODY_TOO_SLOW,
                 f"a body must be here within {PATIENCE_S:g} s",
                 headers={"connection": "close"},
             ) from None
@@ -191,11 +191,11 @@ class Request:
         """The body as what it should be: JSON, or nothing where everything has a default."""
         raw = await self.body(most)
         if raw and not self._says_json():
-            raise Problem(415, "UNSUPPORTED_MEDIA_TYPE", "a body must be application/json")
+            raise Problem(415, Code.UNSUPPORTED_MEDIA_TYPE, "a body must be application/json")
         try:
             return codec.decode(raw or b"{}", kind)
         except Malformed as error:
-            raise Problem(400, "MALFORMED", str(error)) from None
+            raise Problem(400, Code.MALFORMED, str(error)) from None
 
     def _says_json(self) -> bool:
         told = self.headers.get(b"content-type", b"")
@@ -208,4 +208,4 @@ class Request:
 
 
 def _too_large(most: int) -> Problem:
-    return Problem(413, "PAYLOAD_TOO_LARGE", f"a body may have {most} bytes")
+    return Problem(413, Code.PAYLOAD_TOO_LARGE, f"a body may have {most} bytes")

@@ -1,4 +1,4 @@
-"""What went wrong, said the way RFC 9457 asks for."""
+"""Problem documents: errors as RFC 9457 writes them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,17 +17,20 @@ from waystation.core.errors import (
     WaystationError,
     WrongState,
 )
+from waystation.waitingroom.http.framework.codes import Code
+
+__all__ = ["KIND", "Code", "Problem", "ProblemBody", "from_error"]
 
 KIND = b"application/problem+json"
 
 
 class Problem(Exception):
-    """An answer that is not what was asked for."""
+    """An error answer, raised where it is found."""
 
     def __init__(
         self,
         status: int,
-        code: str,
+        code: Code,
         detail: str,
         *,
         headers: Mapping[str, str] | None = None,
@@ -35,7 +38,7 @@ class Problem(Exception):
     ) -> None:
         super().__init__(detail)
         self.status = status
-        self.code = code
+        self.code: str = code
         self.detail = detail
         self.headers = dict(headers or {})
         self.more = more
@@ -80,17 +83,18 @@ _STATUS: tuple[tuple[type[WaystationError], int], ...] = (
 
 
 def from_error(error: Exception) -> Problem:
-    """The problem that an error of ours is; anything else is told without its words."""
+    """The problem of an error; one that is not ours becomes a 500 without its message."""
     if isinstance(error, Problem):
         return error
     if not isinstance(error, WaystationError):
-        return Problem(500, "INTERNAL", "this should not happen")
+        return Problem(500, Code.INTERNAL, "an unexpected error; the server has logged it")
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
-    headers: dict[str, str] = {}
+    # What the store says is for its operator, not for the visitor.
+    detail = "the room cannot be asked right now" if status == 503 else str(error)
+    problem = Problem(status, Code.INTERNAL, detail)
+    problem.code = error.code
     if isinstance(error, RateLimited):
-        headers["retry-after"] = str(max(1, -(-error.retry_after_ms // 1000)))
+        problem.headers["retry-after"] = str(max(1, -(-error.retry_after_ms // 1000)))
     if status == 503:
-        headers["retry-after"] = "5"
-        # What the store says is for its operator, not for the visitor.
-        return Problem(status, error.code, "the room cannot be asked right now", headers=headers)
-    return Problem(status, error.code, str(error), headers=headers)
+        problem.headers["retry-after"] = "5"
+    return problem

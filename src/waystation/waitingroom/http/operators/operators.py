@@ -10,11 +10,11 @@ from waystation.core import codec
 from waystation.core.clock import Clock
 from waystation.core.errors import InvalidOption, NotFound
 from waystation.core.store.connection import Store
-from waystation.waitingroom.http.context import Desk, digest_of, require_own_site
+from waystation.waitingroom.http.cookies import VisitorCookies, digest_of, require_own_site
 from waystation.waitingroom.http.framework.exchange import Request
 from waystation.waitingroom.http.framework.pace import Pace
-from waystation.waitingroom.http.framework.problems import Problem
-from waystation.waitingroom.http.keys import DoorKeys
+from waystation.waitingroom.http.framework.problems import Code, Problem
+from waystation.waitingroom.http.keys import HttpKeys
 from waystation.waitingroom.http.operators.second_factor import Enrolled, SecondFactors
 from waystation.waitingroom.redis.keys import name_of
 
@@ -74,7 +74,7 @@ class Operators:
         """The name of the cookie of those who signed in."""
         self._store = store
         self._clock = clock
-        self._keys = DoorKeys()
+        self._keys = HttpKeys()
         self.factors = SecondFactors(store, clock)
         """Who has to show a code besides the key."""
         # Wrong keys are few among people and many among guessers.
@@ -123,7 +123,7 @@ class Operators:
         """Whose key the request shows; a Problem when it does not allow what is asked."""
         who = await self.known(request)
         if not who.may(scope, queue):
-            raise Problem(403, "NOT_ALLOWED", f"a key for {who.role} does not allow this")
+            raise Problem(403, Code.NOT_ALLOWED, f"a key for {who.role} does not allow this")
         return who
 
     async def known(self, request: Request) -> Operator:
@@ -134,7 +134,9 @@ class Operators:
         if key:
             who = await self._owner(request, key)
             if await self._asks_for_code(who):
-                raise _unknown("CODE_REQUIRED", "this key counts only at the sign-in, with a code")
+                raise _unknown(
+                    Code.CODE_REQUIRED, "this key counts only at the sign-in, with a code"
+                )
         else:
             # A browser sends a cookie whoever wrote the page; a key is only sent on purpose.
             if not looks:
@@ -147,12 +149,12 @@ class Operators:
     async def _signed_in(self, request: Request) -> Operator:
         cookie = request.cookies.get(self.cookie, "")
         if not cookie:
-            raise _unknown("KEY_REQUIRED", "this needs an operator's key")
+            raise _unknown(Code.KEY_REQUIRED, "this needs an operator's key")
         kept = await self._store.ask("GET", self._keys.of(digest_of(cookie[:256])).signed_in)
         who = await self._find(kept.decode()) if kept else None
         # Not counted as a wrong key: a page left open over night would lock its whole office out.
         if who is None:
-            raise _unknown("SIGNED_OUT", "the sign-in is over, sign in again")
+            raise _unknown(Code.SIGNED_OUT, "the sign-in is over, sign in again")
         return who
 
     async def sign_in(self, request: Request, key: str, *, code: str = "") -> tuple[Operator, str]:
@@ -214,18 +216,18 @@ class Operators:
 
     async def _require_code(self, who: Operator, code: str) -> None:
         if not code:
-            raise _unknown("CODE_REQUIRED", "this key needs the code of its authenticator, too")
+            raise _unknown(Code.CODE_REQUIRED, "this key needs the code of its authenticator, too")
         if not await self.factors.accept(who.name, code):
             # Whoever is here has the key, so somebody should know.
             await self.note(who, "wrong-code", "", before=None, after=None)
-            raise _unknown("CODE_INVALID", "the code does not count, or was shown before")
+            raise _unknown(Code.CODE_INVALID, "the code does not count, or was shown before")
 
     async def _owner(self, request: Request, key: str) -> Operator:
         self._wrong.require_left(request.address, _TOO_MANY)
         who = await self._find(digest_of(key[:256]))
         if who is None:
             self._wrong.count(request.address)
-            raise _unknown("KEY_INVALID", "the key does not count")
+            raise _unknown(Code.KEY_INVALID, "the key does not count")
         return who
 
     async def _find(self, at: str) -> Operator | None:
@@ -270,13 +272,15 @@ class Operators:
         return found
 
 
-def operator_cookie(desk: Desk, name: str, token: str, max_age: int) -> tuple[bytes, bytes]:
+def operator_cookie(
+    cookies: VisitorCookies, name: str, token: str, max_age: int
+) -> tuple[bytes, bytes]:
     """The header that keeps the cookie of somebody who signed in."""
-    header, value = desk.set_cookie(name, token, max_age)
+    header, value = cookies.header(name, token, max_age)
     # Nobody is led into an operator's page from elsewhere already signed in.
     return header, value.replace(b"SameSite=Lax", b"SameSite=Strict")
 
 
-def _unknown(code: str, detail: str) -> Problem:
+def _unknown(code: Code, detail: str) -> Problem:
     asks = {"www-authenticate": 'Bearer realm="waiting room"'}
     return Problem(401, code, detail, headers=asks)

@@ -13,8 +13,8 @@ from waystation.core.errors import RateLimited, WrongState
 from waystation.core.store import limits
 from waystation.core.store.connection import Store
 from waystation.core.store.limits import FixedWindow
-from waystation.waitingroom.http.context import digest_of
-from waystation.waitingroom.http.keys import DoorKeys
+from waystation.waitingroom.http.cookies import digest_of
+from waystation.waitingroom.http.keys import HttpKeys
 
 STEP_S = 30
 DIGITS = 6
@@ -40,7 +40,7 @@ class SecondFactors:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._keys = DoorKeys()
+        self._keys = HttpKeys()
 
     async def enrol(self, name: str) -> Enrolled:
         """Ask this operator for a code from now on; WrongState if that is so already."""

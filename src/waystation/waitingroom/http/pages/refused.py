@@ -6,14 +6,17 @@ from html import escape
 from urllib.parse import urlsplit
 
 from waystation.waitingroom.http.framework.exchange import Answer, Headers, Request
-from waystation.waitingroom.http.framework.problems import Problem
+from waystation.waitingroom.http.framework.problems import Code, Problem
 from waystation.waitingroom.http.pages.routes import PAGE, page_headers
 from waystation.waitingroom.pages import words as dictionary
 from waystation.waitingroom.pages.render import Markup, fill, source
 from waystation.waitingroom.pages.words import Words
 
 _ROOM = re.compile(r"(/wait/[A-Za-z0-9_.-]+)(/[a-z]+)?")
-_LINKS = {"LINK_INVALID": "page_link_text", "TARGET_NOT_ALLOWED": "page_target_text"}
+_LINKS: dict[str, str] = {
+    Code.LINK_INVALID: "page_link_text",
+    Code.TARGET_NOT_ALLOWED: "page_target_text",
+}
 
 
 def is_shown(request: Request) -> bool:

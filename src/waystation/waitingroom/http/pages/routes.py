@@ -6,32 +6,34 @@ from collections.abc import Iterator
 
 from waystation.core.errors import InvalidInput
 from waystation.waitingroom.http import bodies
-from waystation.waitingroom.http.context import Desk, require_own_site
+from waystation.waitingroom.http.bodies import rfc3339
+from waystation.waitingroom.http.context import ServerContext
+from waystation.waitingroom.http.cookies import require_own_site
 from waystation.waitingroom.http.framework.endpoints import Endpoint, endpoint, offered
 from waystation.waitingroom.http.framework.exchange import NO_STORE, Answer, Request
-from waystation.waitingroom.http.framework.problems import Problem
-from waystation.waitingroom.http.pages.theme_store import Wardrobe
+from waystation.waitingroom.http.framework.problems import Code, Problem
 from waystation.waitingroom.http.pages.waiting import REFRESH_S, Shown, values, with_return
 from waystation.waitingroom.http.returns import return_hosts, split_target
-from waystation.waitingroom.http.visitors.routes import Visitors, seal_target
-from waystation.waitingroom.http.visitors.status import instant, serving_state, standing_body
+from waystation.waitingroom.http.theme_store import ThemeStore
+from waystation.waitingroom.http.visitors.routes import Visitors
+from waystation.waitingroom.http.visitors.status import serving_state, status_body
 from waystation.waitingroom.options import Method, Status
 from waystation.waitingroom.pages import words as dictionary
 from waystation.waitingroom.pages.render import facts, fill, source
-from waystation.waitingroom.pages.theme import Looks
-from waystation.waitingroom.room import Begun, Forbidden, Room
-from waystation.waitingroom.rooms import name_of
-from waystation.waitingroom.state import Pulse
-from waystation.waitingroom.visitor import Gone, Late, Place
+from waystation.waitingroom.pages.theme import Theme
+from waystation.waitingroom.redis.store import STATE_S
+from waystation.waitingroom.room import Room
+from waystation.waitingroom.state import RoomState
+from waystation.waitingroom.visitor import Begun, Forbidden, Gone, Late, Place
 
 PAGE = b"text/html; charset=utf-8"
-_TROUBLE = {
-    "CODE_INVALID": "code",
-    "INVALID_TOKEN": "code",
-    "WRONG_NETWORK": "code",
-    "RATE_LIMITED": "crowded",
-    "VISITOR_KEY_REQUIRED": "cookies",
-    "CHALLENGE_REQUIRED": "scripts",
+_TROUBLE: dict[str, str] = {
+    Code.CODE_INVALID: "code",
+    Code.INVALID_TOKEN: "code",
+    Code.WRONG_NETWORK: "code",
+    Code.RATE_LIMITED: "crowded",
+    Code.VISITOR_KEY_REQUIRED: "cookies",
+    Code.CHALLENGE_REQUIRED: "scripts",
 }
 """How the page is told, in its address, why nobody joined."""
 _SAID = {"code": "code_wrong", "scripts": "scripts"}
@@ -42,37 +44,45 @@ class Pages:
     """The endpoints that browsers open."""
 
     def __init__(
-        self, desk: Desk, visitors: Visitors, wardrobe: Wardrobe, *, provider: str = ""
+        self,
+        context: ServerContext,
+        visitors: Visitors,
+        themes: ThemeStore,
+        *,
+        provider: str = "",
     ) -> None:
-        self._desk = desk
+        self._rooms = context.rooms
+        self._cookies = context.cookies
+        self._tokens = context.tokens
+        self._holders = context.holders
         self._provider = provider
         self._visitors = visitors
-        self._wardrobe = wardrobe
+        self._themes = themes
 
     @endpoint("GET /wait/{id}")
     async def wait(self, request: Request) -> Answer:
         """The waiting page."""
-        room = await self._desk.room(request)
+        room = await self._rooms.find(request.slots["id"])
         shown = await self._look(request, room)
         cookies = list[tuple[bytes, bytes]]()
-        if self._desk.visitor_key(request) is None:
-            cookies.append(self._desk.new_visitor_key()[1])
+        if self._cookies.visitor_key(request) is None:
+            cookies.append(self._cookies.new_visitor_key()[1])
         return self._page(shown, cookies)
 
     @endpoint("POST /wait/{id}/join")
     async def join(self, request: Request) -> Answer:
         """Join by form."""
         room, form = await self._form(request)
-        pulse = await self._desk.pulse(room)
-        destination = self._destination(pulse, room, form.get("r", ""))
+        state = await room.state(max_age=STATE_S)
+        destination = self._destination(state, room, form.get("r", ""))
         asked = bodies.Enqueue(ticket=form.get("ticket", ""), code=form.get("code", ""))
-        if self._desk.visitor_key(request) is None and not request.query.get("again"):
+        if self._cookies.visitor_key(request) is None and not request.query.get("again"):
             # The browser sends the form once more, with the cookie if it keeps any.
-            where = f"/wait/{name_of(room.queue_id)}/join?again=1"
-            return go(where, self._desk.new_visitor_key()[1], status=307)
+            where = f"/wait/{room.name}/join?again=1"
+            return go(where, self._cookies.new_visitor_key()[1], status=307)
         try:
-            newcomer = await self._visitors.newcomer(request, room, pulse, asked)
-            given = await self._visitors.join(request, room, pulse, newcomer)
+            newcomer = await self._visitors.newcomer(request, room, state, asked)
+            given = await self._visitors.join(request, room, state, newcomer)
         except Problem as problem:
             told = f"&trouble={_TROUBLE[problem.code]}" if problem.code in _TROUBLE else ""
             if told and "retry-after" in problem.headers:
@@ -87,11 +97,11 @@ class Pages:
     async def claim(self, request: Request) -> Answer:
         """Come in by form."""
         room, form = await self._form(request)
-        pulse = await self._desk.pulse(room)
+        state = await room.state(max_age=STATE_S)
         # Before the turn is taken: a link that is spoiled must not cost it.
-        destination = self._destination(pulse, room, form.get("r", ""))
+        destination = self._destination(state, room, form.get("r", ""))
         try:
-            place = await self._desk.place(request, room)
+            place = self._holders.place(request, room, state)
             begun = await self._visitors.begin(request, room, place, "")
         except Problem as problem:
             if problem.status not in (401, 410):
@@ -99,8 +109,8 @@ class Pages:
             return self._back(room, form)
         if not isinstance(begun, Begun):
             return self._back(room, form)
-        token = self._desk.session_token(room, place, pulse, host=request.host)
-        return go(destination, self._visitors.session_cookie(room, pulse, token))
+        token = self._tokens.sign_session(room, place, state, host=request.host)
+        return go(destination, self._visitors.session_cookie(room, state, token))
 
     @endpoint("POST /wait/{id}/recover")
     async def recover(self, request: Request) -> Answer:
@@ -108,7 +118,7 @@ class Pages:
         room, form = await self._form(request)
         place = await self._held(request, room)
         if place is not None:
-            await room.recover(place, self._desk.possession(request, "") or "-")
+            await room.recover(place, self._cookies.possession(request, "") or "-")
         return self._back(room, form)
 
     @endpoint("POST /wait/{id}/leave")
@@ -118,25 +128,25 @@ class Pages:
         place = await self._held(request, room)
         if place is None:
             return self._back(room, form)
-        left = await room.leave(place, self._desk.possession(request, "") or "-")
+        left = await room.leave(place, self._cookies.possession(request, "") or "-")
         if isinstance(left, Forbidden):
-            raise Problem(403, "NOT_YOURS", "the secret of this place is another")
-        gone = self._visitors.forget_ticket(room)
+            raise Problem(403, Code.NOT_YOURS, "the secret of this place is another")
+        gone = self._cookies.forget_ticket(room.name)
         return self._back(room, form, gone, more="&left=1")
 
     @endpoint("GET /operate/{id}")
     async def operate(self, request: Request) -> Answer:
         """The operator's page; what it shows it asks for with the operator's key."""
-        room = await self._desk.room(request)
+        room = await self._rooms.find(request.slots["id"])
         nonce = secrets.token_urlsafe(16)
         page = fill(
             "operator.html",
             {
                 "nonce": nonce,
-                "room": name_of(room.queue_id),
+                "room": room.name,
                 "css": source("operator.css"),
                 "script": source("operator.js"),
-                "facts": facts({"queue": name_of(room.queue_id)}),
+                "facts": facts({"queue": room.name}),
                 "provider": self._provider,
                 "no_provider": "" if self._provider else "hidden",
             },
@@ -145,97 +155,98 @@ class Pages:
 
     async def _form(self, request: Request) -> tuple[Room, dict[str, str]]:
         require_own_site(request)
-        return await self._desk.room(request), await request.form()
+        return await self._rooms.find(request.slots["id"]), await request.form()
 
     async def _held(self, request: Request, room: Room) -> Place | None:
         """The place of whoever asks; None when they show no ticket that counts."""
+        state = await room.state(max_age=STATE_S)
         try:
-            return await self._desk.place(request, room)
+            return self._holders.place(request, room, state)
         except Problem as problem:
             if problem.status != 401:
                 raise
             return None
 
     async def _look(self, request: Request, room: Room) -> Shown:
-        pulse = await self._desk.pulse(room)
-        looks = await self._wardrobe.looks(room, pulse)
+        state = await room.state(max_age=STATE_S)
+        looks = await self._themes.looks(room, state)
         shown = Shown(
             room=room,
-            pulse=pulse,
+            state=state,
             looks=looks,
             lang=_language(request, looks),
-            sealed=self._sealed(request, room, pulse),
+            sealed=self._sealed(request, room, state),
             status="new",
             ticket=request.query.get("ticket", ""),
             trouble=_SAID.get(request.query.get("trouble", ""), ""),
         )
         place = await self._held(request, room)
         if place is None:
-            shown.status = self._refused(request, pulse, shown.ticket)
+            shown.status = self._refused(request, state, shown.ticket)
             shown.again_s = _seconds(request) if shown.status == "crowded" else 0
             return shown
         # Looking at the page is a sign of life, which is all that a page without script can give.
-        standing = await room.heartbeat(place)
-        if isinstance(standing, Gone):
-            shown.status = "closed" if serving_state(pulse) == "closed" else "gone"
-        elif isinstance(standing, Late):
-            shown.status, shown.recoverable_until = "missed", instant(standing.until_ms)
+        status = await room.heartbeat(place)
+        if isinstance(status, Gone):
+            shown.status = "closed" if serving_state(state) == "closed" else "gone"
+        elif isinstance(status, Late):
+            shown.status, shown.recoverable_until = "missed", rfc3339(status.until_ms)
         else:
-            shown.body = standing_body(room, place, standing, pulse)
+            shown.body = status_body(room, place, status, state)
             shown.status = shown.body.status
         return shown
 
-    def _refused(self, request: Request, pulse: Pulse, ticket: str) -> str:
+    def _refused(self, request: Request, state: RoomState, ticket: str) -> str:
         """What somebody without a place is shown."""
-        options, trouble = pulse.options, request.query.get("trouble", "")
+        options, trouble = state.options, request.query.get("trouble", "")
         if request.query.get("left"):
             return "gone"
         if options.status is Status.MAINTENANCE:
             return "maintenance"
-        if serving_state(pulse) in ("closed", "draining"):
+        if serving_state(state) in ("closed", "draining"):
             return "closed"
         if options.queueing_method is Method.REJECT:
             return "rejected"
-        if 0 < options.max_queue_size <= pulse.waiting + pulse.early:
+        if 0 < options.max_queue_size <= state.waiting + state.early:
             return "full"
-        if pulse.fields.get("invite_only") == "1" and not ticket:
+        if state.fields.get("invite_only") == "1" and not ticket:
             return "invite"
         # A browser that shows the key again does keep cookies.
-        if trouble == "cookies" and self._desk.visitor_key(request) is None:
+        if trouble == "cookies" and self._cookies.visitor_key(request) is None:
             return "cookies"
         return "crowded" if trouble == "crowded" else "new"
 
-    def _sealed(self, request: Request, room: Room, pulse: Pulse) -> str:
+    def _sealed(self, request: Request, room: Room, state: RoomState) -> str:
         """Where the visitor wants to go, sealed; empty when nowhere in particular."""
         sealed, target = request.query.get("r", ""), request.query.get("target", "")
         if sealed:
-            self._destination(pulse, room, sealed)
+            self._destination(state, room, sealed)
             return sealed
         if not target:
             return ""
         try:
-            return seal_target(self._desk, room, *split_target(target, return_hosts(pulse)))
+            return self._tokens.seal_target(room, *split_target(target, return_hosts(state)))
         except InvalidInput as error:
-            raise Problem(400, "TARGET_NOT_ALLOWED", str(error)) from None
+            raise Problem(400, Code.TARGET_NOT_ALLOWED, str(error)) from None
 
-    def _destination(self, pulse: Pulse, room: Room, sealed: str) -> str:
+    def _destination(self, state: RoomState, room: Room, sealed: str) -> str:
         try:
-            return self._visitors.redirect_url(pulse, "", sealed, room)
+            return self._visitors.redirect_url(state, "", sealed, room)
         except InvalidInput as error:
-            raise Problem(400, "LINK_INVALID", str(error)) from None
+            raise Problem(400, Code.LINK_INVALID, str(error)) from None
 
     def _back(
         self, room: Room, form: dict[str, str], *cookies: tuple[bytes, bytes], more: str = ""
     ) -> Answer:
         lang = dictionary.choose(form.get("lang", ""), "")
-        where = f"/wait/{name_of(room.queue_id)}?lang={lang}{with_return(form.get('r', ''))}"
+        where = f"/wait/{room.name}?lang={lang}{with_return(form.get('r', ''))}"
         return go(where + more, *cookies)
 
     def _page(self, shown: Shown, cookies: list[tuple[bytes, bytes]]) -> Answer:
         nonce = secrets.token_urlsafe(16)
-        destination = self._destination(shown.pulse, shown.room, shown.sealed)
+        destination = self._destination(shown.state, shown.room, shown.sealed)
         page = fill("waiting.html", values(shown, nonce, destination))
-        status = shown.pulse.fields.get("page_status", "200")
+        status = shown.state.fields.get("page_status", "200")
         code = int(status) if status in ("200", "202", "429", "503") else 200
         headers = [*page_headers(nonce, _origin(destination), workers="blob:"), *cookies]
         if code in (429, 503):
@@ -247,7 +258,7 @@ class Pages:
         return offered(self, group="pages")
 
 
-def _language(request: Request, looks: Looks) -> str:
+def _language(request: Request, looks: Theme) -> str:
     asked, accepted = request.query.get("lang", ""), request.header("accept-language")
     return dictionary.choose(asked, accepted, looks.language or dictionary.FALLBACK)
 

@@ -4,19 +4,22 @@ import secrets
 from typing import Any, cast
 
 from waystation.core.telemetry.logs import get_logger
-from waystation.waitingroom.http.context import Desk
+from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import Answer, Request
 from waystation.waitingroom.http.framework.pace import Pace
-from waystation.waitingroom.http.framework.problems import Problem
+from waystation.waitingroom.http.framework.problems import Code, Problem
 from waystation.waitingroom.http.operators.oidc.errors import SignInRefused, SignInUnknown
 from waystation.waitingroom.http.operators.oidc.options import CALLBACK, Grant
 from waystation.waitingroom.http.operators.oidc.provider import Provider
-from waystation.waitingroom.http.operators.oidc.state_store import LIFE_S, Journey, Journeys
+from waystation.waitingroom.http.operators.oidc.state_store import (
+    LIFE_S,
+    OidcStateStore,
+    SignInState,
+)
 from waystation.waitingroom.http.operators.operators import SIGNED_IN_S, Operators, operator_cookie
 from waystation.waitingroom.http.pages.routes import PAGE, go, page_headers
 from waystation.waitingroom.pages.render import fill, source
-from waystation.waitingroom.rooms import name_of
 
 LONGEST_SUBJECT = 255
 _log = get_logger(__name__)
@@ -25,31 +28,34 @@ _log = get_logger(__name__)
 class SignIn:
     """The endpoints that a browser passes on its way."""
 
-    def __init__(self, desk: Desk, operators: Operators, provider: Provider | None) -> None:
-        self._desk = desk
+    def __init__(
+        self, context: ServerContext, operators: Operators, provider: Provider | None
+    ) -> None:
+        self._rooms = context.rooms
+        self._cookies = context.cookies
         self._operators = operators
         self._provider = provider
-        self._journeys = Journeys(desk.rooms.store)
-        self._cookie = desk.cookie("j")
-        # People sign in now and then; whoever does nothing else fills the store.
-        self._pace = Pace(every_s=3.0, burst=20, clock=desk.clock)
+        self._sign_ins = OidcStateStore(context.rooms.store)
+        self._cookie = context.cookies.name("j")
+        # OperatorAdmin sign in now and then; whoever does nothing else fills the store.
+        self._pace = Pace(every_s=3.0, burst=20, clock=context.clock)
 
     @endpoint("GET /operate/{id}/sign-in")
     async def set_out(self, request: Request) -> Answer:
         """Be asked by the identity provider who one is."""
         provider = self._configured()
-        room = await self._desk.room(request)
+        room = await self._rooms.find(request.slots["id"])
         self._pace.require(request.address)
-        queue = name_of(room.queue_id)
+        queue = room.name
         try:
             await provider.meet()
-            journey, state, cookie = await self._journeys.begin(queue)
+            sign_in, state, cookie = await self._sign_ins.begin(queue)
             where = await provider.way_in(
-                state=state, nonce=journey.nonce, verifier=journey.verifier
+                state=state, nonce=sign_in.nonce, verifier=sign_in.verifier
             )
         except SignInRefused as refused:
             return _trouble(refused, queue)
-        return go(where, self._desk.set_cookie(self._cookie, cookie, LIFE_S))
+        return go(where, self._cookies.header(self._cookie, cookie, LIFE_S))
 
     @endpoint(f"GET {CALLBACK}")
     async def come_back(self, request: Request) -> Answer:
@@ -58,34 +64,34 @@ class SignIn:
         self._pace.require(request.address)
         queue = ""
         try:
-            journey = await self._journey(request)
-            queue = journey.queue
-            token = await self._welcome(provider, request, journey)
+            sign_in = await self._journey(request)
+            queue = sign_in.queue
+            token = await self._welcome(provider, request, sign_in)
         except SignInRefused as refused:
             _log.warning("a sign-in is refused", queue=queue, error_class=type(refused).__name__)
             return _trouble(refused, queue)
-        cookie = operator_cookie(self._desk, self._operators.cookie, token, SIGNED_IN_S)
-        return go(f"/operate/{queue}", cookie, self._desk.set_cookie(self._cookie, "", 0))
+        cookie = operator_cookie(self._cookies, self._operators.cookie, token, SIGNED_IN_S)
+        return go(f"/operate/{queue}", cookie, self._cookies.header(self._cookie, "", 0))
 
     def _configured(self) -> Provider:
         if self._provider is None:
-            raise Problem(404, "NOT_FOUND", "no identity provider is set up here")
+            raise Problem(404, Code.NOT_FOUND, "no identity provider is set up here")
         return self._provider
 
-    async def _journey(self, request: Request) -> Journey:
+    async def _journey(self, request: Request) -> SignInState:
         cookie, state = request.cookies.get(self._cookie, ""), request.query.get("state", "")
         if not cookie or not state:
             raise SignInUnknown("this sign-in did not begin here, or is over; begin again")
-        return await self._journeys.end(state, cookie)
+        return await self._sign_ins.end(state, cookie)
 
-    async def _welcome(self, provider: Provider, request: Request, journey: Journey) -> str:
+    async def _welcome(self, provider: Provider, request: Request, sign_in: SignInState) -> str:
         said, options = request.query, provider.options
         # Another provider's answer must not be taken for this one's (RFC 9207).
         if said.get("iss", options.issuer) != options.issuer:
             raise SignInUnknown("another identity provider answered than the one that was asked")
         if "error" in said or not said.get("code"):
             raise SignInRefused("the identity provider did not let you in")
-        claims = await provider.claims(said["code"], nonce=journey.nonce, verifier=journey.verifier)
+        claims = await provider.claims(said["code"], nonce=sign_in.nonce, verifier=sign_in.verifier)
         subject = str(claims["sub"])
         if not 0 < len(subject) <= LONGEST_SUBJECT or not subject.isprintable():
             raise SignInRefused("the identity provider calls you something that cannot be a name")

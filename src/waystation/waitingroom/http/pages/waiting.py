@@ -10,11 +10,10 @@ from waystation.waitingroom.http.bodies import PlaceBody
 from waystation.waitingroom.http.visitors.status import notice, serving_state
 from waystation.waitingroom.pages import words as dictionary
 from waystation.waitingroom.pages.render import Markup, facts, source
-from waystation.waitingroom.pages.theme import Looks
+from waystation.waitingroom.pages.theme import Theme
 from waystation.waitingroom.pages.words import EXACT_BELOW, Words, rounded, wait_text
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.rooms import name_of
-from waystation.waitingroom.state import Pulse
+from waystation.waitingroom.state import RoomState
 
 REFRESH_S = 20
 """How often a page without JavaScript looks again, unless the room wants to hear it sooner."""
@@ -31,8 +30,8 @@ class Shown(msgspec.Struct, kw_only=True):
     """What one page is about."""
 
     room: Room
-    pulse: Pulse
-    looks: Looks
+    state: RoomState
+    looks: Theme
     lang: str
     sealed: str
     status: str
@@ -49,8 +48,8 @@ class Shown(msgspec.Struct, kw_only=True):
 def values(shown: Shown, nonce: str, destination: str) -> dict[str, str]:
     """Everything that the template has a slot for."""
     words = dictionary.languages()[shown.lang]
-    name, status, body = name_of(shown.room.queue_id), shown.status, shown.body
-    title = shown.pulse.options.name or words["title"]
+    name, status, body = shown.room.name, shown.status, shown.body
+    title = shown.state.options.name or words["title"]
     waits = status in WAITS
     return {
         "lang": shown.lang,
@@ -59,7 +58,7 @@ def values(shown: Shown, nonce: str, destination: str) -> dict[str, str]:
         "title": title,
         "room": title,
         "status": status,
-        "refresh": _refresh(waits or status in LOOKS_AGAIN, shown.pulse.options.idle_s),
+        "refresh": _refresh(waits or status in LOOKS_AGAIN, shown.state.options.idle_s),
         "css": Markup(source("waiting.css") + shown.looks.css()),
         "script": Markup(source("estimate.js") + source("waiting.js")),
         "logo": _logo(shown.looks, title),
@@ -79,7 +78,7 @@ def values(shown: Shown, nonce: str, destination: str) -> dict[str, str]:
         "why": words["why"],
         "ticket_hidden": _unless(body is not None),
         "ticket": body.position_id[-6:] if body else "",
-        "fairness": _fairness(shown.pulse, name, words),
+        "fairness": _fairness(shown.state, name, words),
         "support": _support(shown.looks, words),
         "languages": _languages(name, shown),
         "facts": facts(
@@ -107,9 +106,9 @@ def _text(shown: Shown, words: Words) -> str:
 
 
 def _notices(shown: Shown, words: Words) -> dict[str, str]:
-    said = notice(shown.pulse)
+    said = notice(shown.state)
     told = (said.text.get(shown.lang) or next(iter(said.text.values()), "")) if said else ""
-    state = serving_state(shown.pulse)
+    state = serving_state(shown.state)
     paused = shown.status in ("waiting", "returned") and state == "paused"
     trouble = words.get(shown.trouble, "")
     return {
@@ -178,26 +177,26 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%H:%M:%S UTC")
 
 
-def _logo(looks: Looks, title: str) -> Markup:
+def _logo(looks: Theme, title: str) -> Markup:
     if not looks.logo:
         return Markup("")
     return Markup(f'<img class="logo" src="{escape(looks.logo)}" alt="{escape(title)}">')
 
 
-def _own(looks: Looks, lang: str) -> Markup:
+def _own(looks: Theme, lang: str) -> Markup:
     text = looks.text.get(lang) or looks.text.get(looks.language or "en") or ""
     return Markup(f'<p class="own">{escape(text)}</p>' if text else "")
 
 
-def _support(looks: Looks, words: Words) -> Markup:
+def _support(looks: Theme, words: Words) -> Markup:
     if not looks.support:
         return Markup("")
     where = escape(looks.support)
     return Markup(f'<p class="small"><a href="{where}">{escape(words["support"])}</a></p>')
 
 
-def _fairness(pulse: Pulse, name: str, words: Words) -> Markup:
-    if not pulse.fields.get("commitment"):
+def _fairness(state: RoomState, name: str, words: Words) -> Markup:
+    if not state.fields.get("commitment"):
         return Markup("")
     where = f"/api/v1/queues/{name}/fairness"
     return Markup(f'<p class="small"><a href="{where}">{escape(words["fairness"])}</a></p>')

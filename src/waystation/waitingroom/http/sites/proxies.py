@@ -10,7 +10,7 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, InvalidToken, Malformed, NotFound
-from waystation.waitingroom.http.context import Desk
+from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.framework.endpoints import Endpoint, endpoint, offered, stated
 from waystation.waitingroom.http.framework.exchange import (
     NO_STORE,
@@ -19,14 +19,14 @@ from waystation.waitingroom.http.framework.exchange import (
     Request,
     answer,
 )
-from waystation.waitingroom.http.framework.problems import Problem
+from waystation.waitingroom.http.framework.problems import Code, Problem
 from waystation.waitingroom.http.operators.operators import Operators
 from waystation.waitingroom.http.returns import return_hosts, safe_path
 from waystation.waitingroom.http.sites.sessions import Sessions
-from waystation.waitingroom.http.visitors.routes import seal_target
+from waystation.waitingroom.redis.store import STATE_S
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import name_of
-from waystation.waitingroom.state import Pulse
+from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import Inside
 
 RENEW_WITHIN_S = 30
@@ -60,11 +60,14 @@ class OriginSample(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     status: int
 
 
-class Connectors:
+class ProxyRoutes:
     """The endpoints of proxies and middleware."""
 
-    def __init__(self, desk: Desk, sessions: Sessions, operators: Operators) -> None:
-        self._desk = desk
+    def __init__(self, context: ServerContext, sessions: Sessions, operators: Operators) -> None:
+        self._rooms = context.rooms
+        self._cookies = context.cookies
+        self._tokens = context.tokens
+        self._metrics = context.metrics
         self._sessions = sessions
         self._operators = operators
 
@@ -82,12 +85,12 @@ class Connectors:
         """May this one pass: 204, or 401 and where to wait; 303 or 429 in redirect mode."""
         name = request.query.get("queue", "")
         if not name:
-            raise Problem(400, "QUEUE_REQUIRED", "say which room: ?queue=name")
+            raise Problem(400, Code.QUEUE_REQUIRED, "say which room: ?queue=name")
         path = request.header("x-original-uri") or request.header("x-forwarded-uri")
         method = request.header("x-original-method") or request.header("x-forwarded-method")
         mode = request.query.get("mode")
         if mode not in (None, "redirect"):
-            raise Problem(400, "MALFORMED", "mode must be redirect, or not be there")
+            raise Problem(400, Code.MALFORMED, "mode must be redirect, or not be there")
         redirect = mode is not None
         return await self._decide(request, name, path, method if redirect else None)
 
@@ -103,15 +106,14 @@ class Connectors:
     async def _decide(
         self, request: Request, name: str, path: str, navigates: str | None
     ) -> Answer:
-        room = await self._desk.rooms.find(name)
-        pulse = await self._desk.pulse(room)
-        if pulse.fail_open:
+        room, state = await self._rooms.visit(name)
+        if state.fail_open:
             return self._told(name, "fail_open", _passing(request, name))
-        token = self._desk.session_shown(request, name)
+        token = self._cookies.session(request, name)
         headers = await self._pass(request, name, token) if token else None
         if headers is not None:
             return self._told(name, "passed", _passing(request, name, *headers))
-        back = self._sealed(request, room, pulse, path)
+        back = self._sealed(request, room, state, path)
         return self._told(name, "queued", self._wait(request, room, back, navigates))
 
     async def _pass(self, request: Request, name: str, token: str) -> Headers | None:
@@ -120,36 +122,36 @@ class Connectors:
             seat = await self._sessions.read(token)
         except InvalidToken:
             return None
-        if name_of(seat.room.queue_id) != name:
+        if seat.room.name != name:
             return None
         headers = [
             (b"wr-visitor", hashlib.sha256(seat.claims.sub.encode()).hexdigest()[:16].encode()),
             NO_STORE,
         ]
-        if seat.claims.exp - self._desk.now_s() < RENEW_WITHIN_S:
+        if seat.claims.exp - self._tokens.now_s() < RENEW_WITHIN_S:
             try:
                 fresh = await self._sessions.sign_again(seat, request.site_host, views=1)
             except NotFound:
                 return None
-            cookie = self._desk.cookie("s", name)
-            headers.append(self._desk.set_cookie(cookie, fresh, seat.pulse.options.session_max_s))
+            lasts_s = seat.state.options.session_max_s
+            headers.append(self._cookies.keep_session(name, fresh, lasts_s))
         elif not isinstance(await seat.room.status(seat.place), Inside):
             # The signature outlives a session that was ended; the seat may be somebody else's.
             return None
         return headers
 
-    def _sealed(self, request: Request, room: Room, pulse: Pulse, path: str) -> str:
+    def _sealed(self, request: Request, room: Room, state: RoomState, path: str) -> str:
         """Where the visitor wants to go: on this host, or on one that the operator named."""
         try:
             back = safe_path(path)
         except InvalidInput:
             back = "/"
         # Anybody can send any host; one that went into the link unchecked would lead there.
-        host = request.site_host if request.site_host in return_hosts(pulse) else ""
-        return seal_target(self._desk, room, host, back)
+        host = request.site_host if request.site_host in return_hosts(state) else ""
+        return self._tokens.seal_target(room, host, back)
 
     def _wait(self, request: Request, room: Room, sealed: str, navigates: str | None) -> Answer:
-        name = name_of(room.queue_id)
+        name = room.name
         location = f"/wait/{name}?r={sealed}".encode()
         headers = [(b"wr-location", location), (b"wr-queue", name.encode()), NO_STORE]
         kind = b"application/problem+json"
@@ -161,33 +163,33 @@ class Connectors:
         return Answer(429, _required(429), kind, [*headers, (b"retry-after", b"5")])
 
     def _told(self, name: str, result: str, given: Answer) -> Answer:
-        self._desk.metrics.verified.of(name, result).inc()
+        self._metrics.verified.of(name, result).inc()
         return given
 
     @endpoint("GET /.well-known/jwks.json")
     async def jwks(self, request: Request) -> Answer:
         """The public keys that sessions are checked with."""
-        return Answer(200, codec.encode(self._desk.keyring.jwks()), headers=[KEYS_FRESH])
+        return Answer(200, codec.encode(self._tokens.keyring.jwks()), headers=[KEYS_FRESH])
 
     @endpoint("GET /v1/connector-config", gives={200: dict, 304: None}, fails=(503,))
     async def config(self, request: Request) -> Answer:
         """Which requests each room stands in front of; a signed copy for `application/jose`."""
         queues = list[dict[str, object]]()
-        for id in await self._desk.rooms.look():
-            pulse = await self._desk.pulse(self._desk.rooms.of(id))
-            until_ms = pulse.fail_open_until_ms or 0
+        for id in await self._rooms.look():
+            state = await self._rooms.of(id).state(max_age=STATE_S)
+            until_ms = state.fail_open_until_ms or 0
             queues.append(
                 {
                     "id": name_of(id),
                     "wait_url": f"/wait/{name_of(id)}",
-                    "epoch": pulse.epoch,
-                    "fail_policy": pulse.fields.get("fail_policy", ""),
-                    "fail_open": pulse.fail_open,
-                    "fail_open_until": until_ms // 1000 if pulse.fail_open else 0,
-                    "rules": rules_of(pulse.fields.get("rules", "")),
+                    "epoch": state.epoch,
+                    "fail_policy": state.fields.get("fail_policy", ""),
+                    "fail_open": state.fail_open,
+                    "fail_open_until": until_ms // 1000 if state.fail_open else 0,
+                    "rules": rules_of(state.fields.get("rules", "")),
                 }
             )
-        told = {"issuer": self._desk.options.issuer, "queues": queues}
+        told = {"issuer": self._tokens.issuer, "queues": queues}
         if request.header("accept") == "application/jose":
             return self._signed(told)
         raw = codec.encode(told)
@@ -198,8 +200,8 @@ class Connectors:
         return Answer(200, raw, headers=headers)
 
     def _signed(self, told: Mapping[str, object]) -> Answer:
-        claims = codec.encode({**told, "iat": int(self._desk.now_s())})
-        token = self._desk.keyring.sign_config(claims)
+        claims = codec.encode({**told, "iat": int(self._tokens.now_s())})
+        token = self._tokens.keyring.sign_config(claims)
         return Answer(200, token.encode(), b"application/jose", [NO_STORE])
 
     @endpoint(
@@ -214,10 +216,10 @@ class Connectors:
         who = await self._operators.known(request)
         for sample in await request.read(list[OriginSample], 65_536):
             if not who.may("connector", sample.queue):
-                raise Problem(403, "NOT_ALLOWED", f"a key for {who.role} does not allow this")
-            await self._desk.rooms.find(sample.queue)
+                raise Problem(403, Code.NOT_ALLOWED, f"a key for {who.role} does not allow this")
+            await self._rooms.find(sample.queue)
             kind = f"{min(9, max(1, sample.status // 100))}xx"
-            self._desk.metrics.origin.of(sample.queue, kind).observe(sample.latency_ms / 1000)
+            self._metrics.origin.of(sample.queue, kind).observe(sample.latency_ms / 1000)
         return answer({"status": "accepted"}, 202)
 
     def endpoints(self) -> Iterator[Endpoint]:
@@ -243,4 +245,4 @@ def _passing(request: Request, name: str, *headers: tuple[bytes, bytes]) -> Answ
 
 def _required(status: int) -> bytes:
     detail = "there is a line; Wr-Location says where"
-    return Problem(status, "WAITING_ROOM_REQUIRED", detail).body(secrets.token_hex(8))
+    return Problem(status, Code.WAITING_ROOM_REQUIRED, detail).body(secrets.token_hex(8))

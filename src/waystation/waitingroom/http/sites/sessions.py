@@ -6,15 +6,16 @@ import msgspec
 
 from waystation.core.errors import InvalidInput, InvalidToken, NotFound
 from waystation.waitingroom.http import bodies
-from waystation.waitingroom.http.context import Desk, audience_of, subject_of
+from waystation.waitingroom.http.bodies import rfc3339
+from waystation.waitingroom.http.cookies import VisitorCookies
 from waystation.waitingroom.http.framework.endpoints import Endpoint, endpoint, offered
 from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
-from waystation.waitingroom.http.framework.problems import Problem
-from waystation.waitingroom.http.visitors.status import instant
+from waystation.waitingroom.http.framework.problems import Code, Problem
+from waystation.waitingroom.http.tokens import Tokens, audience_of, subject_of
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.rooms import name_of
+from waystation.waitingroom.rooms import Rooms
 from waystation.waitingroom.signing.tokens import SessionToken
-from waystation.waitingroom.state import Pulse
+from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import Place
 
 _FAILS = (400, 401, 404, 410, 503)
@@ -24,7 +25,7 @@ class Seat(msgspec.Struct, frozen=True):
     """A session token that counts, and what it is about."""
 
     room: Room
-    pulse: Pulse
+    state: RoomState
     claims: SessionToken
 
     @property
@@ -36,8 +37,13 @@ class Seat(msgspec.Struct, frozen=True):
 class Sessions:
     """The endpoints of sessions."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(
+        self, rooms: Rooms, cookies: VisitorCookies, tokens: Tokens, *, token_s: int
+    ) -> None:
+        self._rooms = rooms
+        self._cookies = cookies
+        self._tokens = tokens
+        self._token_s = token_s
 
     @endpoint(
         "POST /api/v1/sessions/{sid}/renew",
@@ -79,31 +85,28 @@ class Sessions:
         """Free the seat now."""
         seat = await self._seat(request)
         await seat.room.complete(seat.place)
-        await seat.room.revoke(
-            seat.claims.jti, "session_terminated", ttl_s=self._desk.options.session_token_s
-        )
-        gone = self._desk.set_cookie(self._desk.cookie("s", name_of(seat.room.queue_id)), "", 0)
+        await seat.room.revoke(seat.claims.jti, "session_terminated", ttl=self._token_s)
+        gone = self._cookies.keep_session(seat.room.name, "", 0)
         return answer(bodies.Done(status="completed"), 200, gone)
 
     async def read(self, token: str) -> Seat:
         """The seat that a token is for, if it still counts; a token just run out does."""
         try:
             name = audience_of(token)
-            room = await self._desk.rooms.find(name)
+            room, state = await self._rooms.visit(name)
         except NotFound:
             raise InvalidToken("the token does not count: it is meant for another room") from None
-        pulse = await self._desk.pulse(room)
-        claims = self._desk.check_session(token, name, grace_s=pulse.options.session_max_s)
-        if claims.epoch < pulse.epoch:
+        claims = self._tokens.read_session(token, name, grace_s=state.options.session_max_s)
+        if claims.epoch < state.epoch:
             raise InvalidToken("the token does not count: every token of its time was revoked")
-        return Seat(room, pulse, claims)
+        return Seat(room, state, claims)
 
     async def sign_again(self, seat: Seat, host: str, *, views: int) -> str:
         """Renew a session in the store and sign it anew; NotFound when it has ended."""
         if await seat.room.revoked(seat.claims.jti):
             raise NotFound("the session was revoked")
         await seat.room.renew(seat.place, views=views)
-        return self._desk.session_token(seat.room, seat.place, seat.pulse, host=host)
+        return self._tokens.sign_session(seat.room, seat.place, seat.state, host=host)
 
     async def _seat(self, request: Request) -> Seat:
         token = request.header("wr-session")
@@ -111,44 +114,44 @@ class Sessions:
             tokens = {
                 value
                 for name, value in request.cookies.items()
-                if name.startswith(self._desk.cookie("s") + "_")
+                if name.startswith(self._cookies.name("s") + "_")
             }
             wanted = request.slots["sid"]
             token = next((each for each in tokens if _is_for(each, wanted)), "")
         if not token:
-            raise Problem(401, "SESSION_REQUIRED", "this needs a session token, got none")
+            raise Problem(401, Code.SESSION_REQUIRED, "this needs a session token, got none")
         try:
             seat = await self.read(token)
         except InvalidToken as error:
-            raise Problem(401, error.code, str(error)) from None
+            raise Problem(401, Code.INVALID_TOKEN, str(error)) from None
         if seat.claims.sub != request.slots["sid"]:
             # Whether the other one exists is nobody's business.
-            raise Problem(404, "NOT_FOUND", "there is no such session")
+            raise Problem(404, Code.NOT_FOUND, "there is no such session")
         return seat
 
     async def _renewed(self, request: Request, seat: Seat, *, views: int) -> Answer:
         try:
             token = await self.sign_again(seat, request.host, views=views)
         except NotFound as error:
-            raise Problem(410, "SESSION_ENDED", str(error)) from None
+            raise Problem(410, Code.SESSION_ENDED, str(error)) from None
         body = await self._body(seat)
         body.session_token = token
-        name = self._desk.cookie("s", name_of(seat.room.queue_id))
-        cookie = self._desk.set_cookie(name, token, seat.pulse.options.session_max_s)
+        lasts_s = seat.state.options.session_max_s
+        cookie = self._cookies.keep_session(seat.room.name, token, lasts_s)
         return answer(body, 200, cookie)
 
     async def _body(self, seat: Seat) -> bodies.SessionBody:
         try:
-            found = await seat.room.session(seat.place.id)
+            found = await seat.room.get_session(seat.place.id)
         except NotFound as error:
-            raise Problem(410, "SESSION_ENDED", str(error)) from None
+            raise Problem(410, Code.SESSION_ENDED, str(error)) from None
         return bodies.SessionBody(
             session_id=found.id,
-            queue_id=name_of(seat.room.queue_id),
+            queue_id=seat.room.name,
             status=found.status,
-            started_at=instant(found.started_at * 1000),
-            expires_at=instant(found.expires_at * 1000),
-            remaining_seconds=max(0, found.expires_at - int(self._desk.now_s())),
+            started_at=rfc3339(found.started_at),
+            expires_at=rfc3339(found.expires_at),
+            remaining_seconds=max(0, int(found.expires_at.timestamp()) - int(self._tokens.now_s())),
             page_views=found.page_views,
         )
 

@@ -10,23 +10,24 @@ from functools import lru_cache
 
 from waystation.core.errors import InvalidOption
 from waystation.waitingroom.http import bodies
-from waystation.waitingroom.http.context import Desk
+from waystation.waitingroom.http.cookies import VisitorCookies
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
-from waystation.waitingroom.http.framework.problems import Problem
-from waystation.waitingroom.http.keys import DoorKeys
+from waystation.waitingroom.http.framework.problems import Code, Problem
+from waystation.waitingroom.http.keys import HttpKeys
+from waystation.waitingroom.http.tokens import Tokens
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.rooms import name_of
-from waystation.waitingroom.state import Pulse
+from waystation.waitingroom.rooms import Rooms
+from waystation.waitingroom.state import RoomState
 
 LIFE_S = 60
 MOST_BITS = 24
 
 
 @lru_cache(maxsize=64)
-def bits_of(pulse: Pulse) -> int:
+def bits_of(state: RoomState) -> int:
     """How hard the room makes it; 0 for not at all."""
-    text = pulse.fields.get("pow_bits", "0")
+    text = state.fields.get("pow_bits", "0")
     return min(MOST_BITS, int(text)) if text.isdigit() else 0
 
 
@@ -40,8 +41,10 @@ def checked_bits(bits: int) -> int:
 class Challenges:
     """Sets challenges and checks their solutions."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, rooms: Rooms, cookies: VisitorCookies, tokens: Tokens) -> None:
+        self._rooms = rooms
+        self._cookies = cookies
+        self._tokens = tokens
 
     @endpoint(
         "GET /api/v1/queues/{id}/challenge",
@@ -50,15 +53,14 @@ class Challenges:
     )
     async def answer(self, request: Request) -> Answer:
         """Work to do before joining, if there is any."""
-        room = await self._desk.room(request)
-        pulse = await self._desk.pulse(room)
-        bits = bits_of(pulse)
+        room, state = await self._rooms.visit(request.slots["id"])
+        bits = bits_of(state)
         if not bits:
             return Answer(204)
-        key = self._desk.visitor_key(request)
+        key = self._cookies.visitor_key(request)
         cookies: list[tuple[bytes, bytes]] = []
         if key is None:
-            key, cookie = self._desk.new_visitor_key()
+            key, cookie = self._cookies.new_visitor_key()
             cookies.append(cookie)
         body = bodies.Challenge(
             algorithm="SHA-256",
@@ -68,36 +70,38 @@ class Challenges:
         )
         return answer(body, 200, *cookies)
 
-    async def require(self, room: Room, pulse: Pulse, key: str, shown: str) -> None:
+    async def require(self, room: Room, state: RoomState, key: str, shown: str) -> None:
         """Refuse to go on without a fresh solution, where the room sets a challenge."""
-        bits = bits_of(pulse)
+        bits = bits_of(state)
         if not bits:
             return
         challenge, _, solution = shown.rpartition(":")
         if not self._is_solved(room, key, bits, challenge, solution):
-            raise Problem(403, "CHALLENGE_REQUIRED", "the room's challenge has to be solved first")
-        at = DoorKeys(room.queue_id).of(hashlib.sha256(challenge.encode()).hexdigest()[:32]).solved
-        first = await self._desk.rooms.store.ask("SET", at, "1", "EX", 2 * LIFE_S, "NX")
+            raise Problem(
+                403, Code.CHALLENGE_REQUIRED, "the room's challenge has to be solved first"
+            )
+        at = HttpKeys(room.queue_id).of(hashlib.sha256(challenge.encode()).hexdigest()[:32]).solved
+        first = await room.store.ask("SET", at, "1", "EX", 2 * LIFE_S, "NX")
         if first is None:
-            raise Problem(403, "CHALLENGE_USED", "this solution was shown before")
+            raise Problem(403, Code.CHALLENGE_USED, "this solution was shown before")
 
     def _challenge(self, room: Room, key: str, bits: int) -> str:
-        until = int(self._desk.now_s()) + LIFE_S
+        until = int(self._tokens.now_s()) + LIFE_S
         text = f"{until}.{bits}.{secrets.token_urlsafe(12)}"
-        return f"{text}.{self._desk.seal.stamp(_told(room, key, text))}"
+        return f"{text}.{self._tokens.seal.stamp(_told(room, key, text))}"
 
     def _is_solved(self, room: Room, key: str, bits: int, challenge: str, solution: str) -> bool:
         text, _, signature = challenge.rpartition(".")
         if len(challenge) > 256 or len(solution) > 32 or text.count(".") != 2:
             return False
-        if not self._desk.seal.stamped(_told(room, key, text), signature):
+        if not self._tokens.seal.stamped(_told(room, key, text), signature):
             return False
         until, set_bits, _ = text.split(".")
-        if int(until) <= self._desk.now_s() or int(set_bits) < bits:
+        if int(until) <= self._tokens.now_s() or int(set_bits) < bits:
             return False
         digest = hashlib.sha256(f"{challenge}:{solution}".encode()).digest()
         return int.from_bytes(digest) >> (256 - bits) == 0
 
 
 def _told(room: Room, key: str, text: str) -> str:
-    return f"pow|{name_of(room.queue_id)}|{key}|{text}"
+    return f"pow|{room.name}|{key}|{text}"

@@ -3,26 +3,25 @@
 import hashlib
 
 from waystation.core import codec
-from waystation.waitingroom.http.context import Desk
 from waystation.waitingroom.http.framework.exchange import Request
-from waystation.waitingroom.http.framework.problems import Problem
-from waystation.waitingroom.http.keys import DoorKeys
+from waystation.waitingroom.http.framework.problems import Code, Problem
+from waystation.waitingroom.http.keys import HttpKeys
 from waystation.waitingroom.room import Room
 
 KEPT_S = 600
 LONGEST = 128
 
 
-async def require_same(desk: Desk, request: Request, room: Room, who: str, asked: object) -> None:
+async def require_same(request: Request, room: Room, who: str, asked: object) -> None:
     """Refuse a request that comes under the key of another; without a key everything goes."""
     key = request.header("idempotency-key")
     if not key:
         return
     if len(key) > LONGEST:
-        raise Problem(400, "MALFORMED", f"an Idempotency-Key may have {LONGEST} characters")
+        raise Problem(400, Code.MALFORMED, f"an Idempotency-Key may have {LONGEST} characters")
     what = hashlib.sha256(f"{who}|{key}".encode()).hexdigest()[:32]
     digest = hashlib.sha256(request.path.encode() + b"|" + codec.encode(asked)).hexdigest()[:32]
-    at = DoorKeys(room.queue_id).of(what).idempotent
-    kept = await desk.rooms.store.ask("SET", at, digest, "EX", KEPT_S, "NX", "GET")
+    at = HttpKeys(room.queue_id).of(what).idempotent
+    kept = await room.store.ask("SET", at, digest, "EX", KEPT_S, "NX", "GET")
     if kept is not None and kept.decode() != digest:
-        raise Problem(409, "IDEMPOTENCY_CONFLICT", "that key came with another request before")
+        raise Problem(409, Code.IDEMPOTENCY_CONFLICT, "that key came with another request before")

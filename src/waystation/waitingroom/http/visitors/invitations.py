@@ -2,17 +2,16 @@
 
 import msgspec
 
-from waystation.core.errors import InvalidToken
+from waystation.core.clock import Clock
 from waystation.waitingroom.codes import Codes
 from waystation.waitingroom.http.bodies import Enqueue
-from waystation.waitingroom.http.context import Desk
 from waystation.waitingroom.http.framework.exchange import Request
 from waystation.waitingroom.http.framework.pace import Pace
-from waystation.waitingroom.http.framework.problems import Problem
+from waystation.waitingroom.http.framework.problems import Code, Problem
+from waystation.waitingroom.http.tokens import Tokens
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.rooms import name_of
 from waystation.waitingroom.signing.tokens import EnqueueTicket
-from waystation.waitingroom.state import Pulse
+from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import Lane, network_of
 
 
@@ -27,27 +26,27 @@ class Welcome(msgspec.Struct, frozen=True):
 class Invitations:
     """Reads what newcomers bring."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, tokens: Tokens, clock: Clock, *, guess_s: float) -> None:
+        self._tokens = tokens
         # Wrong codes are few among people and many among guessers.
-        self._wrong = Pace(every_s=desk.options.guess_floor_ms / 1000, burst=10, clock=desk.clock)
+        self._wrong = Pace(every_s=guess_s, burst=10, clock=clock)
 
-    def unasked(self, pulse: Pulse, asked: Enqueue, key: str | None) -> Welcome | None:
+    def unasked(self, state: RoomState, asked: Enqueue, key: str | None) -> Welcome | None:
         """How those join who bring nothing, unless the room asks for something."""
-        if asked.ticket or asked.code or pulse.fields.get("invite_only") == "1":
+        if asked.ticket or asked.code or state.fields.get("invite_only") == "1":
             return None
         return Welcome(Lane.NORMAL, f"cookie|{key}")
 
     async def welcome(
-        self, request: Request, room: Room, pulse: Pulse, asked: Enqueue, key: str | None
+        self, request: Request, room: Room, state: RoomState, asked: Enqueue, key: str | None
     ) -> Welcome:
         """The lane that they may join; a Problem when they may join none."""
         if asked.ticket:
-            invited = await self._invited(request, room, asked.ticket, pulse)
+            invited = await self._invited(request, room, asked.ticket, state)
             return Welcome(invited.lane, f"invite|{invited.key}")
         if asked.code and key is not None:
             return Welcome(await self._lane(request, room, asked.code, key), f"cookie|{key}")
-        raise Problem(403, "INVITE_REQUIRED", "this line is for those who were invited")
+        raise Problem(403, Code.INVITE_REQUIRED, "this line is for those who were invited")
 
     async def _lane(self, request: Request, room: Room, code: str, key: str) -> Lane:
         self._wrong.require_left(request.address, "too many wrong codes came from there")
@@ -55,25 +54,15 @@ class Invitations:
         if lane is None:
             self._wrong.count(request.address)
             # One answer for all: whoever guesses does not learn that a code was there.
-            raise Problem(403, "CODE_INVALID", "the code does not count, or is used up")
+            raise Problem(403, Code.CODE_INVALID, "the code does not count, or is used up")
         return lane
 
     async def _invited(
-        self, request: Request, room: Room, ticket: str, pulse: Pulse
+        self, request: Request, room: Room, ticket: str, state: RoomState
     ) -> EnqueueTicket:
-        try:
-            invited = self._desk.keyring.verify(
-                ticket,
-                EnqueueTicket,
-                audience=name_of(room.queue_id),
-                issuer=self._desk.options.issuer,
-                now_ms=self._desk.clock.now_ms(),
-                epoch=pulse.epoch,
-            )
-        except InvalidToken as error:
-            raise Problem(401, error.code, str(error)) from None
+        invited = self._tokens.read_invitation(ticket, room, state)
         if await room.revoked(invited.jti):
-            raise Problem(401, "INVALID_TOKEN", "the invitation was taken back")
+            raise Problem(401, Code.INVALID_TOKEN, "the invitation was revoked")
         if invited.ip and invited.ip != network_of(request.address):
-            raise Problem(403, "WRONG_NETWORK", "this invitation is for another network")
+            raise Problem(403, Code.WRONG_NETWORK, "this invitation is for another network")
         return invited

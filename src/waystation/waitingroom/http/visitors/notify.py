@@ -7,10 +7,11 @@ webhook hears it with the visitor's `admitted`.
 import re
 
 from waystation.waitingroom.http import bodies
-from waystation.waitingroom.http.context import Desk, require_own_site
+from waystation.waitingroom.http.context import TicketHolders
+from waystation.waitingroom.http.cookies import require_own_site
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
-from waystation.waitingroom.http.framework.problems import Problem
+from waystation.waitingroom.http.framework.problems import Code, Problem
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.visitor import Place
@@ -22,8 +23,8 @@ _FAILS = (400, 401, 403, 404, 410, 413, 415, 503)
 class Notify:
     """Remembers whom to tell."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, holders: TicketHolders) -> None:
+        self._holders = holders
 
     @endpoint(
         "POST /api/v1/queues/{id}/notify",
@@ -37,7 +38,7 @@ class Notify:
         room, place = await self._place(request)
         asked = await request.read(bodies.Handle)
         if not _HANDLE.fullmatch(asked.handle):
-            raise Problem(400, "MALFORMED", "a handle is 1 to 128 of A-Z a-z 0-9 _ . : @ + -")
+            raise Problem(400, Code.MALFORMED, "a handle is 1 to 128 of A-Z a-z 0-9 _ . : @ + -")
         await _remember(room, place, asked.handle)
         return answer(bodies.Done(status="noted"), 201)
 
@@ -49,11 +50,11 @@ class Notify:
 
     async def _place(self, request: Request) -> tuple[Room, Place]:
         require_own_site(request)
-        room, _, place = await self._desk.holder(request)
+        room, _, place = await self._holders.find(request)
         return room, place
 
 
 async def _remember(room: Room, place: Place, handle: str) -> None:
-    keys = room.keys.of(place.id)
-    if not await scripts.notify(await room.client(), keys, handle=handle):
-        raise Problem(410, "PLACE_LOST", "there is no such place in line any more")
+    keys = room.store.keys.of(place.id)
+    if not await scripts.notify(await room.store.client(), keys, handle=handle):
+        raise Problem(410, Code.PLACE_LOST, "there is no such place in line any more")

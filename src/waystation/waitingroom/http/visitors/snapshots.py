@@ -7,23 +7,22 @@ from typing import NamedTuple
 from msgspec.structs import astuple
 
 from waystation.core import codec
+from waystation.core.clock import Clock
 from waystation.core.errors import StoreError
 from waystation.waitingroom.estimates import estimate
-from waystation.waitingroom.http.bodies import EtaModel, PollPolicy, SnapshotBody
-from waystation.waitingroom.http.context import Desk
+from waystation.waitingroom.http.bodies import EtaModel, PollPolicy, SnapshotBody, rfc3339
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import Answer, Message, Request, Scope
 from waystation.waitingroom.http.visitors.status import (
     CEILING_MS,
     DIVISOR,
     FLOOR_MS,
-    instant,
     notice,
     serving_state,
 )
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.rooms import name_of
-from waystation.waitingroom.state import Pulse
+from waystation.waitingroom.rooms import Rooms
+from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import Lane
 
 FRESH_S = 1.0
@@ -35,12 +34,13 @@ CACHED = (b"cache-control", b"public, max-age=1, stale-while-revalidate=5")
 class Snapshots:
     """Keeps the snapshot of each room for a second; while one is made, everybody waits for it."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, rooms: Rooms, clock: Clock) -> None:
+        self._rooms = rooms
+        self._clock = clock
         self._kept: dict[str, _Kept] = {}
         self._making: dict[str, asyncio.Task[_Kept]] = {}
 
-    def at_hand(self, scope: Scope) -> tuple[Message, Message] | None:
+    def fresh_answer(self, scope: Scope) -> tuple[Message, Message] | None:
         """The messages of the answer, if this asks for one that is fresh and knows none yet."""
         kept = self._kept.get(scope["path"])
         if kept is None or scope["method"] != "GET" or self._is_old(kept):
@@ -78,19 +78,19 @@ class Snapshots:
         return self._age_s(kept) > FRESH_S
 
     def _age_s(self, kept: "_Kept") -> float:
-        return self._desk.clock.monotonic() - kept.since
+        return self._clock.monotonic() - kept.since
 
     def _stale(self, kept: "_Kept") -> Answer:
         age = (b"age", b"%d" % int(self._age_s(kept)))
         return Answer(200, kept.answer.body, headers=[*kept.answer.headers, age])
 
     async def _make(self, path: str, name: str) -> "_Kept":
-        room = await self._desk.rooms.find(name)
-        pulse, curve = await asyncio.gather(room.pulse(), room.curve())
-        raw = codec.encode(snapshot_of(room, pulse, curve))
+        room = await self._rooms.find(name)
+        state, curve = await asyncio.gather(room.state(), room.curve())
+        raw = codec.encode(snapshot_of(room, state, curve))
         tag = b'"' + hashlib.sha256(raw).hexdigest()[:16].encode() + b'"'
         made = Answer(200, raw, headers=[CACHED, (b"etag", tag)])
-        self._kept[path] = _Kept(self._desk.clock.monotonic(), made, made.messages())
+        self._kept[path] = _Kept(self._clock.monotonic(), made, made.messages())
         return self._kept[path]
 
 
@@ -100,34 +100,34 @@ class _Kept(NamedTuple):
     messages: tuple[Message, Message]
 
 
-def snapshot_of(room: Room, pulse: Pulse, curve: list[list[tuple[int, int]]]) -> SnapshotBody:
+def snapshot_of(room: Room, state: RoomState, curve: list[list[tuple[int, int]]]) -> SnapshotBody:
     """The room as anybody may see it."""
-    now_us = pulse.now_ms * 1000
+    now_us = state.now_ms * 1000
     return SnapshotBody(
-        queue_id=name_of(room.queue_id),
-        phase=pulse.phase,
-        serving_state=serving_state(pulse),
-        now=instant(pulse.now_ms),
+        queue_id=room.name,
+        phase=state.phase,
+        serving_state=serving_state(state),
+        now=rfc3339(state.now_ms),
         serving=[points[0][0] - 1 if points else now_us for points in curve],
         curve=curve,
-        rate_per_minute=round(pulse.rate * 60, 3),
-        eta_model=eta_model_of(pulse),
-        waiting=pulse.waiting + pulse.early,
-        active=pulse.inside,
-        message=notice(pulse),
+        rate_per_minute=round(state.rate * 60, 3),
+        eta_model=eta_model_of(state),
+        waiting=state.waiting + state.early,
+        active=state.inside,
+        message=notice(state),
         poll_policy=PollPolicy(floor_ms=FLOOR_MS, ceiling_ms=CEILING_MS, divisor=DIVISOR),
         event={
-            "starts_at": instant(pulse.starts_ms) if pulse.starts_ms else None,
-            "ends_at": instant(pulse.ends_ms) if pulse.ends_ms else None,
-            "commit": pulse.fields.get("commitment"),
+            "starts_at": rfc3339(state.starts_ms) if state.starts_ms else None,
+            "ends_at": rfc3339(state.ends_ms) if state.ends_ms else None,
+            "commit": state.fields.get("commitment"),
         },
     )
 
 
-def eta_model_of(pulse: Pulse) -> EtaModel:
+def eta_model_of(state: RoomState) -> EtaModel:
     """What it takes to tell everybody in line the wait that their status would tell them."""
-    model = pulse.model
-    lanes = [estimate.forecast(pulse, lane) for lane in Lane]
+    model = state.model
+    lanes = [estimate.forecast(state, lane) for lane in Lane]
     return EtaModel(
         mu=[_brief(each.spread.rate) if each else 0.0 for each in lanes],
         before=[_brief(each.before) if each else 0.0 for each in lanes],

@@ -1,7 +1,6 @@
-"""How a standing is told to its visitor."""
+"""How a status is told to its visitor."""
 
 from copy import copy
-from datetime import UTC, datetime
 from functools import lru_cache
 
 import msgspec
@@ -9,11 +8,10 @@ import msgspec
 from waystation.core import codec
 from waystation.core.errors import Malformed
 from waystation.waitingroom.estimates import estimate
-from waystation.waitingroom.http.bodies import EstimatedWait, Notice, PlaceBody
+from waystation.waitingroom.http.bodies import EstimatedWait, Notice, PlaceBody, rfc3339
 from waystation.waitingroom.options import Status
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.rooms import name_of
-from waystation.waitingroom.state import Pulse
+from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import (
     Called,
     Gone,
@@ -22,7 +20,7 @@ from waystation.waitingroom.visitor import (
     Place,
     Prequeued,
     Returned,
-    Standing,
+    VisitorStatus,
     Waiting,
 )
 
@@ -31,50 +29,50 @@ CEILING_MS = 60_000
 DIVISOR = 10
 
 
-def standing_body(room: Room, place: Place, standing: Standing, pulse: Pulse) -> PlaceBody:
+def status_body(room: Room, place: Place, status: VisitorStatus, state: RoomState) -> PlaceBody:
     """What a visitor is told."""
-    wait = estimate.wait(pulse, standing)
-    name = name_of(room.queue_id)
-    body = copy(_told_to_all(name, pulse))
+    wait = estimate.wait(state, status)
+    name = room.name
+    body = copy(_told_to_all(name, state))
     body.position_id = place.id
-    body.status = word_of(standing)
+    body.status = word_of(status)
     if wait is not None:
         body.estimated_wait = _told(wait)
         body.poll_after_ms = poll_after_ms(wait)
-    match standing:
+    match status:
         case Waiting(lane=lane, seq=seq, ahead=ahead, length=length):
             body.lane, body.seq, body.people_ahead = int(lane), seq, ahead
             body.position, body.queue_length = ahead + 1, length
         case Prequeued(lane=lane, starts_ms=starts_ms, early=early):
             body.lane, body.queue_length = int(lane), early
-            body.starts_at = instant(starts_ms) if starts_ms else None
+            body.starts_at = rfc3339(starts_ms) if starts_ms else None
         case Returned(ahead=ahead):
             body.people_ahead, body.position = ahead, ahead + 1
         case Called(until_ms=until_ms):
-            body.claim_deadline = instant(until_ms)
+            body.claim_deadline = rfc3339(until_ms)
             body.claim_url = f"/api/v1/queues/{name}/claim"
         case Inside(until_ms=until_ms):
-            body.expires_at = instant(until_ms)
+            body.expires_at = rfc3339(until_ms)
             body.claim_url = f"/api/v1/queues/{name}/claim"
         case Late(until_ms=until_ms):
-            body.recoverable_until = instant(until_ms)
+            body.recoverable_until = rfc3339(until_ms)
         case Gone():
             pass
     return body
 
 
 @lru_cache(maxsize=64)
-def _told_to_all(name: str, pulse: Pulse) -> PlaceBody:
+def _told_to_all(name: str, state: RoomState) -> PlaceBody:
     """What everybody is told who asks at that moment; the rest is filled in."""
     return PlaceBody(
         queue_id=name,
         position_id="",
         status="",
-        serving_state=serving_state(pulse),
+        serving_state=serving_state(state),
         estimated_wait=EstimatedWait(known=False),
         poll_after_ms=poll_after_ms(None),
-        heartbeat_after_ms=pulse.options.idle_s * 400,
-        message=notice(pulse),
+        heartbeat_after_ms=state.options.idle_s * 400,
+        message=notice(state),
         status_url=f"/api/v1/queues/{name}/status",
         snapshot_url=f"/api/v1/queues/{name}/snapshot",
     )
@@ -91,19 +89,19 @@ _WORDS: dict[type, str] = {
 }
 
 
-def word_of(standing: Standing) -> str:
-    """A standing in one word."""
-    return _WORDS[type(standing)]
+def word_of(status: VisitorStatus) -> str:
+    """A status in one word."""
+    return _WORDS[type(status)]
 
 
 @lru_cache(maxsize=64)
-def serving_state(pulse: Pulse) -> str:
+def serving_state(state: RoomState) -> str:
     """What the room does, in one word."""
-    if pulse.fail_open:
+    if state.fail_open:
         return "fail_open"
-    if pulse.phase in ("prequeue", "drawing"):
+    if state.phase in ("prequeue", "drawing"):
         return "prequeue"
-    match pulse.options.status:
+    match state.options.status:
         case Status.ACTIVE:
             return "running"
         case Status.DRAINING:
@@ -115,15 +113,15 @@ def serving_state(pulse: Pulse) -> str:
 
 
 @lru_cache(maxsize=64)
-def notice(pulse: Pulse) -> Notice | None:
+def notice(state: RoomState) -> Notice | None:
     """What the operator says, while it counts."""
-    if not pulse.message:
+    if not state.message:
         return None
     try:
-        found = codec.decode(pulse.message, Notice)
+        found = codec.decode(state.message, Notice)
     except Malformed:
         return None
-    over = found.expires_at_ms and found.expires_at_ms <= pulse.now_ms
+    over = found.expires_at_ms and found.expires_at_ms <= state.now_ms
     return None if over else found
 
 
@@ -134,18 +132,13 @@ def poll_after_ms(wait: estimate.Wait | None) -> int:
     return int(min(CEILING_MS, max(FLOOR_MS, wait.p50 * 1000 / DIVISOR)))
 
 
-def instant(ms: int) -> str:
-    """An instant as RFC 3339 writes it."""
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
-
-
 def _told(wait: estimate.Wait) -> EstimatedWait:
     return EstimatedWait(
         known=True, p10=round(wait.p10, 1), p50=round(wait.p50, 1), p90=round(wait.p90, 1)
     )
 
 
-def cloudflare_shape(body: PlaceBody, pulse: Pulse) -> dict[str, object]:
+def cloudflare_shape(body: PlaceBody, state: RoomState) -> dict[str, object]:
     """The same, and once more in the names that other rooms' clients read."""
     wait = body.estimated_wait
     minutes = -(-int(wait.p50 or 0) // 60)
@@ -156,9 +149,9 @@ def cloudflare_shape(body: PlaceBody, pulse: Pulse) -> dict[str, object]:
             "waitTime": minutes,
             "waitTimeKnown": wait.known,
             "waitTimeFormatted": f"{minutes} minutes" if wait.known else "unavailable",
-            "queueIsFull": 0 < pulse.options.max_queue_size <= pulse.waiting,
-            "queueAll": pulse.options.status is Status.QUEUE_ALL,
-            "lastUpdated": instant(pulse.now_ms),
+            "queueIsFull": 0 < state.options.max_queue_size <= state.waiting,
+            "queueAll": state.options.status is Status.QUEUE_ALL,
+            "lastUpdated": rfc3339(state.now_ms),
             "refreshIntervalSeconds": body.poll_after_ms // 1000,
         },
     }

@@ -8,13 +8,16 @@ from typing import Any
 import msgspec
 
 from waystation.core import codec
+from waystation.core.clock import Clock
 from waystation.core.errors import StoreError
-from waystation.waitingroom.http.context import Desk
+from waystation.waitingroom.http.context import TicketHolders
 from waystation.waitingroom.http.framework.endpoints import endpoint
 from waystation.waitingroom.http.framework.exchange import NO_STORE, Answer, Request, Send
-from waystation.waitingroom.http.visitors.status import standing_body, word_of
+from waystation.waitingroom.http.options import ServerOptions
+from waystation.waitingroom.http.visitors.status import status_body, word_of
+from waystation.waitingroom.redis.store import STATE_S
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.visitor import Called, Place, Returned, Standing, Waiting
+from waystation.waitingroom.visitor import Called, Place, Returned, VisitorStatus, Waiting
 
 EVERY_S = 1.0
 LONGEST_S = 300.0
@@ -58,8 +61,10 @@ class Stream(Answer, frozen=True):
 class Streams:
     """Lets those near the front follow their place."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, holders: TicketHolders, options: ServerOptions, clock: Clock) -> None:
+        self._holders = holders
+        self._options = options
+        self._clock = clock
         self._open = Counter[str]()
         """Streams by the place that they follow."""
 
@@ -68,11 +73,11 @@ class Streams:
     )
     async def answer(self, request: Request) -> Answer:
         """Follow my place live."""
-        room, _, place = await self._desk.holder(request)
-        standing = await room.status(place)
-        options = self._desk.options
+        room, _, place = await self._holders.find(request)
+        status = await room.status(place)
+        options = self._options
         full = self._open.total() >= options.streams
-        if full or self._open[place.id] >= options.streams_each or not self._is_near(standing):
+        if full or self._open[place.id] >= options.streams_each or not self._is_near(status):
             return Answer(204, headers=[(b"retry-after", b"30")])
         # Counted now: many that are asked for at once must not all find room.
         self._open[place.id] += 1
@@ -85,35 +90,35 @@ class Streams:
         if self._open[place.id] <= 0:
             del self._open[place.id]
 
-    def _is_near(self, standing: Standing) -> bool:
-        match standing:
+    def _is_near(self, status: VisitorStatus) -> bool:
+        match status:
             case Waiting(ahead=ahead) | Returned(ahead=ahead):
-                return ahead < self._desk.options.front
+                return ahead < self._options.front
             case Called():
                 return True
             case _:
                 return False
 
     async def _follow(self, room: Room, place: Place) -> AsyncIterator[tuple[str, Any]]:
-        until = self._desk.clock.monotonic() + LONGEST_S
+        until = self._clock.monotonic() + LONGEST_S
         before: object = None
-        while self._desk.clock.monotonic() < until:
+        while self._clock.monotonic() < until:
             try:
-                standing = await room.status(place)
-                pulse = await self._desk.pulse(room)
+                status = await room.status(place)
+                state = await room.state(max_age=STATE_S)
             except StoreError:
                 yield "trouble", {}
                 return
-            body = standing_body(room, place, standing, pulse)
+            body = status_body(room, place, status, state)
             told = (body.status, body.people_ahead, body.serving_state, body.message)
             if told != before:
                 before = told
-                yield _name_of(standing), msgspec.to_builtins(body)
-            if not isinstance(standing, Waiting | Returned):
+                yield _name_of(status), msgspec.to_builtins(body)
+            if not isinstance(status, Waiting | Returned):
                 return
             await asyncio.sleep(EVERY_S)
 
 
-def _name_of(standing: Standing) -> str:
-    word = word_of(standing)
+def _name_of(status: VisitorStatus) -> str:
+    word = word_of(status)
     return "position" if word in ("waiting", "returned") else word

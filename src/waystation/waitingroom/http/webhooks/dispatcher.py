@@ -10,17 +10,16 @@ from waystation.core.backoff import Backoff, Growth
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import InvalidOption
 from waystation.core.identity import worker_name
-from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.core.store.leader import Election, OfficeKeys
 from waystation.core.telemetry.logs import get_logger
-from waystation.waitingroom.http.context import Desk
-from waystation.waitingroom.http.framework.addresses import Network
-from waystation.waitingroom.http.visitors.status import instant
-from waystation.waitingroom.http.webhooks import delivery as outside
-from waystation.waitingroom.http.webhooks.hooks import Hook, Hooks, State, signature
+from waystation.waitingroom.http.bodies import rfc3339
+from waystation.waitingroom.http.context import ServerContext
+from waystation.waitingroom.http.framework.addresses import Network, networks
+from waystation.waitingroom.http.webhooks import delivery
+from waystation.waitingroom.http.webhooks.hooks import State, Webhook, Webhooks, signature
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.rooms import Rooms, name_of
+from waystation.waitingroom.rooms import Rooms
 
 BATCH = 100
 RETRY = Backoff(Growth.EXPONENTIAL, 2000, jitter=0.25, cap_ms=600_000)
@@ -31,14 +30,14 @@ _log = get_logger(__name__)
 Post: TypeAlias = Callable[[str, bytes, Mapping[str, str]], Awaitable[int]]
 
 
-class CourierKeys(OfficeKeys, root="{webhooks}"):
+class DispatcherKeys(OfficeKeys, root="{webhooks}"):
     """The seat of the one process that carries."""
 
     def __init__(self) -> None:
         super().__init__("{webhooks}")
 
 
-class Courier:
+class WebhookDispatcher:
     """Carries the events of all rooms; of several processes one does it at a time."""
 
     def __init__(
@@ -47,14 +46,16 @@ class Courier:
         rooms: Rooms,
         *,
         owner: str,
-        inside: Sequence[Network] = (),
+        private: Sequence[Network] = (),
         post: Post | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._rooms = rooms
         self._clock = clock or SystemClock()
-        self._election = Election(store.redis, CourierKeys(), owner=owner)
-        self._post = post or _through(inside)
+        self._election = Election(store.redis, DispatcherKeys(), owner=owner)
+        self.private = private
+        """Private networks that webhooks may go to."""
+        self._post = post or _through(private)
 
     async def carry(self) -> None:
         """Tell everybody who is due; one bounded pass."""
@@ -62,16 +63,16 @@ class Courier:
             return
         for id in await self._rooms.look():
             room = self._rooms.of(id)
-            hooks = Hooks(room)
+            hooks = Webhooks(room)
             await asyncio.gather(*(self._tell(room, hooks, each) for each in await hooks.every()))
 
-    async def try_out(self, room: Room, hook: Hook) -> str:
+    async def try_out(self, room: Room, hook: Webhook) -> str:
         """Send one event that means nothing; an empty text when it was taken."""
         now_ms = self._clock.now_ms()
-        ping = [{"id": "0-0", "event": "ping", "at": instant(now_ms)}]
+        ping = [{"id": "0-0", "event": "ping", "at": rfc3339(now_ms)}]
         return await self._send(room, hook, ping)
 
-    async def _tell(self, room: Room, hooks: Hooks, hook: Hook) -> None:
+    async def _tell(self, room: Room, hooks: Webhooks, hook: Webhook) -> None:
         state = await hooks.state(hook.id)
         now_ms = self._clock.now_ms()
         if state.next_ms > now_ms:
@@ -97,8 +98,8 @@ class Courier:
             state = State(cursor=read, delivered=delivered)
         await hooks.write(hook.id, state)
 
-    async def _send(self, room: Room, hook: Hook, news: list[dict[str, Any]]) -> str:
-        body = codec.encode({"queue": name_of(room.queue_id), "events": news})
+    async def _send(self, room: Room, hook: Webhook, news: list[dict[str, Any]]) -> str:
+        body = codec.encode({"queue": room.name, "events": news})
         now_s = self._clock.now_ms() // 1000
         headers = {
             "Content-Type": "application/json",
@@ -108,29 +109,35 @@ class Courier:
         }
         try:
             status = await self._post(hook.url, body, headers)
-        except (outside.Unreachable, InvalidOption) as error:
+        except (delivery.Unreachable, InvalidOption) as error:
             return str(error)
         return "" if 200 <= status < 300 else f"the answer was {status}"
 
     async def _entries(self, room: Room, cursor: str) -> list[tuple[str, dict[str, Any]]]:
-        raw = await _ask(room, "XRANGE", room.keys.events, f"({cursor}", "+", "COUNT", BATCH)
+        raw = await room.store.ask(
+            "XRANGE", room.store.keys.events, f"({cursor}", "+", "COUNT", BATCH
+        )
         return [(id.decode(), _told(id.decode(), fields)) for id, fields in raw]
 
     async def _with_handles(self, room: Room, news: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Add the handle of whoever asked to be told that it is their turn."""
         for each in news:
             if each["event"] == "admitted":
-                at = room.keys.of(each["subject"]).position
-                handle = await _ask(room, "HGET", at, "notify")
+                at = room.store.keys.of(each["subject"]).position
+                handle = await room.store.ask("HGET", at, "notify")
                 if handle:
                     each["notify"] = handle.decode()
         return news
 
 
-def courier_of(desk: Desk) -> Courier:
-    """The courier of a process."""
-    return Courier(
-        desk.rooms.store, desk.rooms, owner=worker_name(), inside=desk.inside, clock=desk.clock
+def dispatcher_of(context: ServerContext) -> WebhookDispatcher:
+    """The dispatcher of a server."""
+    return WebhookDispatcher(
+        context.rooms.store,
+        context.rooms,
+        owner=worker_name(),
+        private=networks(context.options.webhook_networks),
+        clock=context.clock,
     )
 
 
@@ -140,20 +147,15 @@ def _told(id: str, fields: Sequence[bytes]) -> dict[str, Any]:
     told: dict[str, Any] = {
         "id": id,
         "event": said.get("event", ""),
-        "at": instant(int(said.get("at", "0"))),
+        "at": rfc3339(int(said.get("at", "0"))),
     }
     if "subject" in said:
         told["subject"] = said["subject"]
     return told | {name: said[name] for name in _OWN if said.get(name)}
 
 
-def _through(inside: Sequence[Network]) -> Post:
+def _through(private: Sequence[Network]) -> Post:
     async def post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
-        return await asyncio.to_thread(outside.post, url, body, headers, inside)
+        return await asyncio.to_thread(delivery.post, url, body, headers, private)
 
     return post
-
-
-async def _ask(room: Room, *command: Any) -> Any:
-    with faults.translated():
-        return await (await room.client()).execute_command(*command)

@@ -4,14 +4,12 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
 from waystation.core import codec
 from waystation.core.errors import InvalidOption, NotFound
-from waystation.core.store import faults
-from waystation.waitingroom.http.keys import DoorKeys
+from waystation.waitingroom.http.keys import HttpKeys
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.visitor import new_id
 
@@ -23,7 +21,7 @@ TOLD = (
 """The events of a room that can be asked for."""
 
 
-class Hook(msgspec.Struct, frozen=True, kw_only=True):
+class Webhook(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody who wants to be told."""
 
     id: str
@@ -46,54 +44,50 @@ class State(msgspec.Struct, kw_only=True):
     last_error: str = ""
 
 
-class Hooks:
+class Webhooks:
     """The webhooks of one room."""
 
     def __init__(self, room: Room) -> None:
-        self._room = room
-        self._keys = DoorKeys(room.queue_id)
+        self._store = room.store
+        self._keys = HttpKeys(room.queue_id)
 
-    async def every(self) -> list[Hook]:
+    async def every(self) -> list[Webhook]:
         """All of them."""
-        raw: Sequence[bytes] = await self._ask("HVALS", self._keys.hooks)
-        return sorted((codec.decode(each, Hook) for each in raw), key=lambda each: each.id)
+        raw: Sequence[bytes] = await self._store.ask("HVALS", self._keys.hooks)
+        return sorted((codec.decode(each, Webhook) for each in raw), key=lambda each: each.id)
 
-    async def add(self, url: str, events: Sequence[str]) -> Hook:
+    async def add(self, url: str, events: Sequence[str]) -> Webhook:
         """Tell whoever listens there from now on."""
         if unknown := sorted(set(events) - set(TOLD)):
             raise InvalidOption(f"a room tells no {', '.join(unknown)}; it tells {', '.join(TOLD)}")
         if len(await self.every()) >= MOST_HOOKS:
             raise InvalidOption(f"a room may have {MOST_HOOKS} webhooks")
-        hook = Hook(
+        hook = Webhook(
             id=new_id(secrets.SystemRandom()),
             url=url,
             events=sorted(set(events) or set(TOLD)),
             secret=f"whs_{secrets.token_urlsafe(32)}",
         )
-        newest = await self._ask("XREVRANGE", self._room.keys.events, "+", "-", "COUNT", 1)
+        newest = await self._store.ask("XREVRANGE", self._store.keys.events, "+", "-", "COUNT", 1)
         await self.write(hook.id, State(cursor=newest[0][0].decode() if newest else "0-0"))
-        await self._ask("HSET", self._keys.hooks, hook.id, codec.encode(hook))
+        await self._store.ask("HSET", self._keys.hooks, hook.id, codec.encode(hook))
         return hook
 
     async def remove(self, id: str) -> None:
         """Tell them nothing any more; NotFound when there is no such hook."""
-        gone = await self._ask("HDEL", self._keys.hooks, id)
-        await self._ask("HDEL", self._keys.hook_states, id)
+        gone = await self._store.ask("HDEL", self._keys.hooks, id)
+        await self._store.ask("HDEL", self._keys.hook_states, id)
         if not gone:
             raise NotFound("there is no such webhook")
 
     async def state(self, id: str) -> State:
         """How far a hook has been told."""
-        raw = await self._ask("HGET", self._keys.hook_states, id)
+        raw = await self._store.ask("HGET", self._keys.hook_states, id)
         return codec.decode(raw, State) if raw else State(cursor="0-0")
 
     async def write(self, id: str, state: State) -> None:
         """Remember how far a hook has been told."""
-        await self._ask("HSET", self._keys.hook_states, id, codec.encode(state))
-
-    async def _ask(self, *command: Any) -> Any:
-        with faults.translated():
-            return await (await self._room.client()).execute_command(*command)
+        await self._store.ask("HSET", self._keys.hook_states, id, codec.encode(state))
 
 
 def signature(secret: str, body: bytes, now_s: int) -> str:

@@ -17,10 +17,10 @@ from waystation.waitingroom.loadtest.simulator.measures import Verdict
 from waystation.waitingroom.loadtest.simulator.people import Crowd, Mood, Person
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.redis.keys import RoomKeys
-from waystation.waitingroom.room import Begun, Joined, Room
-from waystation.waitingroom.state import Pulse
+from waystation.waitingroom.room import Room
+from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.upkeep import Upkeep
-from waystation.waitingroom.visitor import Newcomer, Waiting
+from waystation.waitingroom.visitor import Begun, Joined, JoinRequest, Waiting
 
 START_MS = 1_800_000_000_000
 AT_ONCE = 500
@@ -73,7 +73,7 @@ class Simulation:
         self._progress = progress
         self._clock = VirtualClock()
         self._dice = random.Random(crowd.seed)
-        self.room = Room(store, queue_id, clock=self._clock, bits=random.Random(crowd.seed))
+        self.room = Room(queue_id, store, clock=self._clock, bits=random.Random(crowd.seed))
         self._admission = Admission(self.room)
         self._upkeep = Upkeep(self.room, budget_s=60, clock=self._clock)
         self._due: dict[int, list[tuple[str, Person]]] = defaultdict(list)
@@ -137,8 +137,8 @@ class Simulation:
 
     async def _second(self, coming: Sequence[Person]) -> None:
         now = self._clock.seconds
-        pulse = await self._look()
-        await _in_order(self._join(person, pulse) for person in coming)
+        state = await self._look()
+        await _in_order(self._join(person, state) for person in coming)
         await _in_order(self._act(what, person) for what, person in self._due.pop(int(now), ()))
         # Both leave at once, and reach the store in this order.
         seen, step = await asyncio.gather(self._look(), self._admission.admit())
@@ -152,9 +152,9 @@ class Simulation:
             await self._check()
         self._clock.seconds += 1.0
 
-    async def _join(self, person: Person, pulse: Pulse) -> None:
+    async def _join(self, person: Person, state: RoomState) -> None:
         entry = await self.room.join(
-            Newcomer(
+            JoinRequest(
                 key=person.key,
                 secret=person.secret,
                 lane=person.lane,
@@ -162,16 +162,16 @@ class Simulation:
                 agent="Mozilla/5.0",
             )
         )
-        if not isinstance(entry, Joined) or not isinstance(entry.standing, Waiting):
+        if not isinstance(entry, Joined) or not isinstance(entry.status, Waiting):
             person.mood = Mood.REFUSED
             self._refused += 1
             return
         now = self._clock.seconds
         person.place, person.joined_s = entry.place, now
         person.leaves_s += now
-        person.ahead = entry.standing.ahead
-        person.rate = estimate.lane_pace(pulse, person.lane)
-        told = estimate.wait(pulse, entry.standing)
+        person.ahead = entry.status.ahead
+        person.rate = estimate.lane_pace(state, person.lane)
+        told = estimate.wait(state, entry.status)
         if told is not None:
             person.p10, person.p50, person.p90 = told.p10, told.p50, told.p90
         self._people[entry.place.id] = person
@@ -254,8 +254,8 @@ class Simulation:
         if seen.inside + seen.called > seen.options.max_active:
             self._problems.append(f"{seen.inside} inside and {seen.called} called are too many")
 
-    async def _look(self) -> Pulse:
-        return await self.room.pulse()
+    async def _look(self) -> RoomState:
+        return await self.room.state()
 
     def _later(self, at_s: float, what: str, person: Person) -> None:
         self._due[max(math.ceil(at_s), int(self._clock.seconds) + 1)].append((what, person))

@@ -2,7 +2,7 @@
 --- keys  meta state positions elevated vip premium normal_list elevated_list vip_list premium_list
 --- keys  recovered admitted missed sessions sessions_expiry heartbeat tokens last_update events stats
 --- args  queue now most extra only
---- uses  instant_us whole count sweep_turns sweep_sessions rate_at give_turns
+--- uses  instant_us format_int count sweep_turns sweep_sessions rate_at give_turns
 local set = redis.call('HMGET', meta, 'status', 'admission_rate', 'max_active', 'burst',
   'lane_weights', 'strict_lanes', 'queueing_method', 'phase', 'claim_window_s', 'missed_s',
   'events_cap', 'ramp_from', 'ramp_us', 'ramp_s', 'starts_us')
@@ -57,7 +57,7 @@ local gone = (us - (tonumber(flow[2]) or us)) / 60000000
 local pace = (tonumber(flow[1]) or 0) * math.exp(-gone) + #called / 60
 local waiting = redis.call('ZCARD', positions)
 -- Where nobody waits, the pace says how many arrive and not how many could come in.
-local since = waiting > 0 and (flow[3] or whole(us)) or ''
-if waiting > 0 and flow[3] == '' then since, pace = whole(us), #called / 60 end
-redis.call('HSET', state, 'flow', string.format('%.9g', pace), 'flow_us', whole(us), 'flow_since', since)
+local since = waiting > 0 and (flow[3] or format_int(us)) or ''
+if waiting > 0 and flow[3] == '' then since, pace = format_int(us), #called / 60 end
+redis.call('HSET', state, 'flow', string.format('%.9g', pace), 'flow_us', format_int(us), 'flow_since', since)
 return { called, no_shows, ended, waiting }

@@ -1,7 +1,7 @@
 --- Close the pre-queue for the draw; how many take part in it, the same however often it is asked.
 --- keys  meta state prequeue lottery
 --- args  beacon now
---- uses  instant_us whole
+--- uses  instant_us format_int
 local phase = redis.call('HGET', meta, 'phase')
 if phase == 'drawing' then
   local kept = redis.call('HMGET', lottery, 'seed', 'beacon', 'count', 'opened_us')
@@ -12,8 +12,8 @@ if phase ~= 'prequeue' then
 end
 -- Nobody who joins from here on may come before those who were here.
 local us = math.max(instant_us(now), (tonumber(redis.call('HGET', state, 'last_us')) or 0) + 1)
-redis.call('HSET', state, 'last_us', whole(us))
+redis.call('HSET', state, 'last_us', format_int(us))
 redis.call('HSET', meta, 'phase', 'drawing')
 local people = redis.call('ZCARD', prequeue)
-redis.call('HSET', lottery, 'beacon', beacon, 'count', people, 'opened_us', whole(us))
-return { redis.call('HGET', lottery, 'seed') or '', beacon, whole(people), whole(us) }
+redis.call('HSET', lottery, 'beacon', beacon, 'count', people, 'opened_us', format_int(us))
+return { redis.call('HGET', lottery, 'seed') or '', beacon, format_int(people), format_int(us) }

@@ -2,12 +2,12 @@
 --- keys  meta state position owner positions elevated vip premium prequeue early_elevated early_vip
 --- keys  early_premium recovered admitted missed sessions sessions_expiry session events stats
 --- args  queue id proof user now
---- uses  instant_us whole tell count standing begin_session
+--- uses  instant_us format_int emit_event count visitor_status begin_session
 local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s', 'session_s', 'events_cap',
   'claim_window_s')
 local us = instant_us(now)
 local room = {
-  queue = queue, now = us, phase = set[1], starts = set[2] and whole(set[2] / 1000),
+  queue = queue, now = us, phase = set[1], starts = set[2] and format_int(set[2] / 1000),
   events = events, cap = set[5], missed_s = tonumber(set[3]) or 600, session_s = set[4],
   positions = positions, upper = { elevated, vip, premium }, prequeue = prequeue,
   early = { early_elevated, early_vip, early_premium }, recovered = recovered, admitted = admitted,
@@ -16,7 +16,7 @@ local room = {
 local known = redis.call('HMGET', position, 'proof', 'priority')
 if not known[1] then return { 'gone' } end
 if known[1] ~= proof then return { 'forbidden' } end
-local found = standing(room, id)
+local found = visitor_status(room, id)
 if found[1] ~= 'called' then return found end
 
 local over = redis.call('ZSCORE', admitted, id)
@@ -25,9 +25,9 @@ redis.call('ZREM', admitted, id)
 local ends = begin_session(room, id)
 if user ~= '' then redis.call('HSET', session, 'user_id', user) end
 local length = tonumber(set[4]) or 3600
-redis.call('HSET', position, 'status', 'active', 'session_id', id, 'admitted_at', whole(called))
+redis.call('HSET', position, 'status', 'active', 'session_id', id, 'admitted_at', format_int(called))
 redis.call('EXPIRE', position, length)
 if redis.call('GET', owner) == id then redis.call('EXPIRE', owner, length) end
 count(stats, 'total_claimed', 1)
-tell(room, 'claimed', id, 'lane', known[2] or '0', 'delay', whole(math.max(0, us / 1000 - called * 1000)))
-return { 'begun', whole(ends / 1000) }
+emit_event(room, 'claimed', id, 'lane', known[2] or '0', 'delay', format_int(math.max(0, us / 1000 - called * 1000)))
+return { 'begun', format_int(ends / 1000) }

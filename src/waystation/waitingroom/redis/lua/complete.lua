@@ -1,7 +1,7 @@
 --- End a session and free its seat.
 --- keys  meta sessions sessions_expiry session position owner events stats
 --- args  queue id status reason now
---- uses  instant_us whole tell count
+--- uses  instant_us format_int emit_event count
 if redis.call('ZREM', sessions_expiry, id) == 0 then return 0 end
 redis.call('SREM', sessions, id)
 local us = instant_us(now)
@@ -16,7 +16,7 @@ if redis.call('EXISTS', position) == 1 then
 end
 if redis.call('GET', owner) == id then redis.call('DEL', owner) end
 count(stats, 'total_' .. (status == 'completed' and status or 'terminated'), 1)
-tell({ queue = queue, now = us, events = events, cap = redis.call('HGET', meta, 'events_cap') },
+emit_event({ queue = queue, now = us, events = events, cap = redis.call('HGET', meta, 'events_cap') },
   status == 'completed' and 'completed' or 'cancelled', id, 'reason', reason,
-  'held', whole(known[1] and us / 1000 - known[1] * 1000 or 0), 'views', known[2] or 0)
+  'held', format_int(known[1] and us / 1000 - known[1] * 1000 or 0), 'views', known[2] or 0)
 return 1

@@ -1,14 +1,14 @@
 --- Change how the room is set up, if it is still as the caller knows it.
 --- keys  meta state events
 --- args  queue event version pepper now fields...
---- uses  instant_us whole tell
+--- uses  instant_us format_int emit_event
 local us = instant_us(now)
 local kept = redis.call('HMGET', meta, 'version', 'created_at', 'status', 'events_cap')
 local current = kept[1] or '0'
 if version ~= '' and version ~= current then
   return redis.error_reply('WRONG_STATE the room is at version ' .. current .. ', not ' .. version)
 end
-local seconds = whole(us / 1000000)
+local seconds = format_int(us / 1000000)
 if not kept[2] then redis.call('HSET', meta, 'created_at', seconds, 'phase', 'open', 'epoch', 1) end
 redis.call('HSETNX', state, 'pepper', pepper)
 local told = {}
@@ -23,9 +23,9 @@ for at = fields, #ARGV, 2 do
 end
 local status = redis.call('HGET', meta, 'status')
 if kept[3] ~= status and (status == 'active' or status == 'draining') then
-  redis.call('HSET', state, 'resumed_us', whole(us))
+  redis.call('HSET', state, 'resumed_us', format_int(us))
 end
 redis.call('HSET', meta, 'updated_at', seconds, 'version', current + 1)
 redis.call('XADD', events, 'MAXLEN', '~', kept[4] or 10000, '*', 'v', 1, 'line', 'waitingroom',
-  'queue', queue, 'event', event, 'at', whole(us / 1000), 'changed', string.sub(table.concat(told, ' '), 1, 1000))
+  'queue', queue, 'event', event, 'at', format_int(us / 1000), 'changed', string.sub(table.concat(told, ' '), 1, 1000))
 return current + 1

@@ -1,7 +1,7 @@
 --- Points on the line, lane by lane: a score, and how many of the lane come before it.
 --- keys  positions elevated vip premium
 --- args  points
---- uses  lane_ahead lane_lengths whole
+--- uses  lane_ahead lane_lengths format_int
 -- Whoever knows the own score finds the own place between two points, without asking the store.
 local upper = { elevated, vip, premium }
 local most = tonumber(points)
@@ -18,7 +18,7 @@ for lane = 0, 3 do
       if rank > last then
         last = rank
         local at = redis.call('ZRANGE', set, rank, rank, 'WITHSCORES')
-        found[#found + 1] = whole(at[2])
+        found[#found + 1] = format_int(at[2])
         found[#found + 1] = lane > 0 and rank or lane_ahead(positions, upper, 0, at[1], at[2])
       end
     end

@@ -2,10 +2,10 @@
 --- keys  prequeue early_elevated early_vip early_premium positions elevated vip premium
 --- keys  normal_list elevated_list vip_list premium_list heartbeat drawn
 --- args  now people...
---- uses  instant_us whole lane_of
+--- uses  instant_us format_int lane_of
 local early, upper = { early_elevated, early_vip, early_premium }, { elevated, vip, premium }
 local lists = { [0] = normal_list, elevated_list, vip_list, premium_list }
-local seconds = whole(instant_us(now) / 1000000)
+local seconds = format_int(instant_us(now) / 1000000)
 local placed = 0
 for at = people, #ARGV, 2 do
   local id, score = ARGV[at], ARGV[at + 1]

@@ -1,16 +1,16 @@
 --- Open the room once everybody of the pre-queue stands in line.
 --- keys  meta state prequeue lottery events
 --- args  queue digest now
---- uses  instant_us whole
+--- uses  instant_us format_int
 if redis.call('HGET', meta, 'phase') ~= 'drawing' then return 0 end
 local left = redis.call('ZCARD', prequeue)
 if left > 0 then
   return redis.error_reply('WRONG_STATE ' .. left .. ' of the pre-queue have not been drawn')
 end
-local us = whole(instant_us(now))
+local us = format_int(instant_us(now))
 redis.call('HSET', meta, 'phase', 'open', 'starts_us', redis.call('HGET', lottery, 'opened_us') or us)
 redis.call('HSET', state, 'resumed_us', us)
 redis.call('HSET', lottery, 'digest', digest, 'drawn_us', us)
 redis.call('XADD', events, '*', 'v', 1, 'line', 'waitingroom', 'queue', queue, 'event', 'resumed',
-  'at', whole(us / 1000), 'reason', 'drawn', 'people', redis.call('HGET', lottery, 'count') or 0)
+  'at', format_int(us / 1000), 'reason', 'drawn', 'people', redis.call('HGET', lottery, 'count') or 0)
 return 1

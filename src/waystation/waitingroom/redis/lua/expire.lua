@@ -1,14 +1,14 @@
 --- Take those out of the line who fell silent; the ids of at most so many.
 --- keys  meta state positions elevated vip premium recovered missed heartbeat events stats
 --- args  queue batch now
---- uses  instant_us whole tell count
+--- uses  instant_us format_int emit_event count
 local set = redis.call('HMGET', meta, 'status', 'phase', 'idle_s', 'paused_idle_s', 'events_cap')
 local us = instant_us(now)
 local room = { queue = queue, now = us, events = events, cap = set[5] }
-local lost = redis.call('ZRANGEBYSCORE', missed, '-inf', whole(us), 'LIMIT', 0, batch)
+local lost = redis.call('ZRANGEBYSCORE', missed, '-inf', format_int(us), 'LIMIT', 0, batch)
 for _, id in ipairs(lost) do
   redis.call('ZREM', missed, id)
-  tell(room, 'expired', id, 'reason', 'missed')
+  emit_event(room, 'expired', id, 'reason', 'missed')
 end
 
 -- Whoever cannot come in is given longer, and after a pause everybody gets the usual time again.
@@ -19,13 +19,13 @@ local resumed = tonumber(redis.call('HGET', state, 'resumed_us')) or 0
 if held or (set[2] or 'open') ~= 'open' or us - resumed < idle * 1000000 then
   idle = math.max(idle, tonumber(set[4]) or 1500)
 end
-local silent = redis.call('ZRANGEBYSCORE', heartbeat, '-inf', '(' .. whole(us / 1000000 - idle),
+local silent = redis.call('ZRANGEBYSCORE', heartbeat, '-inf', '(' .. format_int(us / 1000000 - idle),
   'WITHSCORES', 'LIMIT', 0, batch)
 local ids = {}
 for at = 1, #silent, 2 do
   local id = silent[at]
   ids[#ids + 1] = id
-  tell(room, 'expired', id, 'reason', 'silent', 'heard', whole(silent[at + 1] * 1000))
+  emit_event(room, 'expired', id, 'reason', 'silent', 'heard', format_int(silent[at + 1] * 1000))
 end
 if #ids > 0 then
   for _, from in ipairs({ heartbeat, positions, elevated, vip, premium, recovered }) do

@@ -3,20 +3,20 @@
 --- keys  normal_list elevated_list vip_list premium_list recovered admitted missed heartbeat
 --- keys  sessions sessions_expiry events stats theirs...
 --- args  queue now model newcomers...
---- uses  instant_us must_hold whole tell count lane_lengths
---- lazy  standing begin_session
+--- uses  instant_us must_hold format_int emit_event count lane_lengths
+--- lazy  visitor_status begin_session
 local set = redis.call('HMGET', meta, 'status', 'queueing_method', 'max_queue_size', 'phase',
   'starts_us', 'position_ttl_s', 'fail_open_us', 'newcomers_per_minute', 'missed_s', 'session_s',
   'events_cap', 'strict_lanes')
 local us = instant_us(now)
-local seconds = whole(us / 1000000)
+local seconds = format_int(us / 1000000)
 local room = {
   queue = queue, now = us, phase = set[4], events = events, cap = set[11],
   positions = positions, upper = { elevated, vip, premium }, prequeue = prequeue,
   early = { early_elevated, early_vip, early_premium }, recovered = recovered, admitted = admitted,
   missed = missed, sessions = sessions, sessions_expiry = sessions_expiry,
   missed_s = tonumber(set[9]) or 600, session_s = set[10],
-  starts = set[5] and whole(set[5] / 1000),
+  starts = set[5] and format_int(set[5] / 1000),
 }
 local status, method, phase = set[1] or 'active', set[2], set[4]
 local most, per_minute = tonumber(set[3]) or 0, tonumber(set[8]) or 0
@@ -45,7 +45,7 @@ local before = total
 
 local function refuse(one, reason, retry_ms)
   count(stats, 'total_refused', 1)
-  tell(room, 'refused', one.id, 'reason', reason, 'lane', one.lane, 'network', one.network)
+  emit_event(room, 'refused', one.id, 'reason', reason, 'lane', one.lane, 'network', one.network)
   return { 'refused', reason, retry_ms or 0 }
 end
 
@@ -60,12 +60,12 @@ end
 
 -- Milliseconds until another newcomer may come from this network; nothing when one may now.
 local function crowded(one)
-  redis.call('ZREMRANGEBYSCORE', one.recent, '-inf', whole(us / 1000 - 60000))
+  redis.call('ZREMRANGEBYSCORE', one.recent, '-inf', format_int(us / 1000 - 60000))
   if redis.call('ZCARD', one.recent) >= per_minute then
     local oldest = redis.call('ZRANGE', one.recent, 0, 0, 'WITHSCORES')[2]
     return math.max(1, math.floor(oldest + 60000 - us / 1000))
   end
-  redis.call('ZADD', one.recent, whole(us / 1000), one.id)
+  redis.call('ZADD', one.recent, format_int(us / 1000), one.id)
   redis.call('EXPIRE', one.recent, 60)
 end
 
@@ -86,7 +86,7 @@ local function admit_to_line(one)
   local kept = redis.call('GET', one.owner)
   if kept then
     put_in_line()
-    local found = lazy().standing(room, kept)
+    local found = lazy().visitor_status(room, kept)
     if found[1] ~= 'gone' then return { 'kept', kept, unpack(found) } end
   end
   if method == 'reject' then return refuse(one, 'rejected') end
@@ -98,8 +98,8 @@ local function admit_to_line(one)
     room.session = one.session
     local ends = lazy().begin_session(room, one.id)
     count(stats, 'total_passed', 1)
-    tell(room, 'claimed', one.id, 'lane', one.lane, 'reason', 'passed', 'network', one.network)
-    return { 'passed', one.id, whole(ends / 1000) }
+    emit_event(room, 'claimed', one.id, 'lane', one.lane, 'reason', 'passed', 'network', one.network)
+    return { 'passed', one.id, format_int(ends / 1000) }
   end
   if most > 0 and total >= most then return refuse(one, 'full') end
   if per_minute > 0 and one.network ~= '' then
@@ -109,12 +109,12 @@ local function admit_to_line(one)
 
   last = math.max(us, last + 1)
   total = total + 1
-  local score, lane = whole(last), tonumber(one.lane)
+  local score, lane = format_int(last), tonumber(one.lane)
   describe(one, 'waiting', ttl)
   if phase == 'prequeue' then
     redis.call('ZADD', prequeue, score, one.id)
     if lane > 0 then redis.call('ZADD', room.early[lane], score, one.id) end
-    tell(room, 'delayed', one.id, 'lane', lane, 'seq', score, 'network', one.network,
+    emit_event(room, 'delayed', one.id, 'lane', lane, 'seq', score, 'network', one.network,
       'agent', one.agent)
     return { 'joined', one.id, 'prequeued', lane, room.starts or '', total }
   end
@@ -127,7 +127,7 @@ local function admit_to_line(one)
   lengths[lane] = ahead + 1
   local first = ahead
   for other = lane + 1, set[12] == '1' and 3 or 0 do first = first + lengths[other] end
-  tell(room, 'waiting', one.id, 'lane', lane, 'seq', score, 'ahead', first, 'waiting', total,
+  emit_event(room, 'waiting', one.id, 'lane', lane, 'seq', score, 'ahead', first, 'waiting', total,
     'active', inside, 'rate', one.rate, 'model', model, 'network', one.network, 'agent', one.agent)
   if phase == 'drawing' then
     return { 'joined', one.id, 'prequeued', lane, room.starts or '', total }
@@ -147,7 +147,7 @@ for at = newcomers, #ARGV, 8 do
 end
 put_in_line()
 if total > before then
-  redis.call('HSET', state, 'last_us', whole(last))
+  redis.call('HSET', state, 'last_us', format_int(last))
   count(stats, 'total_enqueued', total - before)
   if total > tonumber(redis.call('HGET', stats, 'peak_queue_size') or 0) then
     redis.call('HSET', stats, 'peak_queue_size', total)

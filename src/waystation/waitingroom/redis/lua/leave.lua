@@ -2,7 +2,7 @@
 --- keys  meta state position owner positions elevated vip premium prequeue early_elevated early_vip
 --- keys  early_premium recovered admitted missed sessions_expiry heartbeat events stats
 --- args  queue id proof reason now
---- uses  instant_us whole tell count lane_of standing
+--- uses  instant_us format_int emit_event count lane_of visitor_status
 local known = redis.call('HGET', position, 'proof')
 if proof ~= '' and known ~= proof then return known and 'forbidden' or 'gone' end
 local set = redis.call('HMGET', meta, 'phase', 'missed_s', 'events_cap')
@@ -12,7 +12,7 @@ local room = {
   prequeue = prequeue, early = { early_elevated, early_vip, early_premium },
   recovered = recovered, admitted = admitted, missed = missed, sessions_expiry = sessions_expiry,
 }
-local found = standing(room, id)[1]
+local found = visitor_status(room, id)[1]
 if found == 'gone' or found == 'inside' then return 'gone' end
 -- The lots are drawn among as many as were counted; whoever left now would be missing in the proof.
 if room.phase == 'drawing' and redis.call('ZSCORE', prequeue, id) then
@@ -32,5 +32,5 @@ if known then
   redis.call('EXPIRE', position, 300)
 end
 count(stats, 'total_left', 1)
-tell(room, reason == '' and 'left' or 'removed', id, 'lane', lane, 'reason', reason)
+emit_event(room, reason == '' and 'left' or 'removed', id, 'lane', lane, 'reason', reason)
 return 'left'

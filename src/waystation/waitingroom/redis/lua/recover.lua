@@ -2,11 +2,11 @@
 --- keys  meta state position owner positions elevated vip premium prequeue early_elevated early_vip
 --- keys  early_premium recovered admitted missed sessions_expiry heartbeat events stats
 --- args  queue id proof now
---- uses  instant_us whole tell count standing
+--- uses  instant_us format_int emit_event count visitor_status
 local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s', 'events_cap', 'position_ttl_s')
 local us = instant_us(now)
 local room = {
-  queue = queue, now = us, phase = set[1], starts = set[2] and whole(set[2] / 1000),
+  queue = queue, now = us, phase = set[1], starts = set[2] and format_int(set[2] / 1000),
   events = events, cap = set[4], missed_s = tonumber(set[3]) or 600, positions = positions,
   upper = { elevated, vip, premium }, prequeue = prequeue,
   early = { early_elevated, early_vip, early_premium }, recovered = recovered, admitted = admitted,
@@ -15,7 +15,7 @@ local room = {
 local known = redis.call('HGET', position, 'proof')
 if not known then return { 'gone' } end
 if known ~= proof then return { 'forbidden' } end
-local found = standing(room, id)
+local found = visitor_status(room, id)
 if found[1] ~= 'late' then return found end
 
 -- The turn may be over without anybody having swept it away yet.
@@ -24,16 +24,16 @@ if unswept then
   redis.call('ZREM', admitted, id)
   redis.call('HINCRBY', state, 'owed', 1)
   count(stats, 'total_missed', 1)
-  tell(room, 'missed', id)
+  emit_event(room, 'missed', id)
 end
 local order = redis.call('ZSCORE', missed, id) or (unswept + room.missed_s * 1000000)
 redis.call('ZREM', missed, id)
-redis.call('ZADD', recovered, whole(order), id)
-local seconds = whole(us / 1000000)
+redis.call('ZADD', recovered, format_int(order), id)
+local seconds = format_int(us / 1000000)
 redis.call('ZADD', heartbeat, seconds, id)
 redis.call('HSET', position, 'status', 'waiting', 'last_heartbeat', seconds)
 redis.call('EXPIRE', position, tonumber(set[5]) or 1800)
 if redis.call('GET', owner) == id then redis.call('EXPIRE', owner, tonumber(set[5]) or 1800) end
 count(stats, 'total_recovered', 1)
-tell(room, 'recovered', id)
+emit_event(room, 'recovered', id)
 return { 'returned', redis.call('ZRANK', recovered, id) }

@@ -1,7 +1,7 @@
 --- Note that somebody inside is active, which keeps the session alive up to its limit.
 --- keys  meta sessions_expiry session position owner
 --- args  id views now
---- uses  instant_us whole
+--- uses  instant_us format_int
 local us = instant_us(now)
 local ends = tonumber(redis.call('ZSCORE', sessions_expiry, id))
 local known = redis.call('HMGET', session, 'started_at', 'page_views')
@@ -10,11 +10,11 @@ local set = redis.call('HMGET', meta, 'session_s', 'session_max_s', 'session_ren
 local length = tonumber(set[1]) or 3600
 local limit = (known[1] + math.max(length, tonumber(set[2]) or length)) * 1000000
 if set[3] ~= '0' then ends = math.max(ends, math.min(us + length * 1000000, limit)) end
-redis.call('ZADD', sessions_expiry, whole(ends), id)
-redis.call('HSET', session, 'last_activity', whole(us / 1000000), 'expires_at', whole(ends / 1000000))
+redis.call('ZADD', sessions_expiry, format_int(ends), id)
+redis.call('HSET', session, 'last_activity', format_int(us / 1000000), 'expires_at', format_int(ends / 1000000))
 local seen = redis.call('HINCRBY', session, 'page_views', views)
 local left = math.max(1, math.ceil((ends - us) / 1000000))
 redis.call('EXPIRE', session, left)
 redis.call('EXPIRE', position, left)
 if redis.call('GET', owner) == id then redis.call('EXPIRE', owner, left) end
-return { whole(ends / 1000), whole(limit / 1000), seen }
+return { format_int(ends / 1000), format_int(limit / 1000), seen }

@@ -2,12 +2,12 @@
 --- keys  meta positions elevated vip premium prequeue early_elevated early_vip early_premium
 --- keys  recovered admitted missed sessions_expiry heartbeat theirs...
 --- args  now people...
---- uses  instant_us must_hold whole standing
+--- uses  instant_us must_hold format_int visitor_status
 local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s', 'position_ttl_s', 'idle_s')
 local us = instant_us(now)
 local seconds = math.floor(us / 1000000)
 local room = {
-  now = us, phase = set[1], starts = set[2] and whole(set[2] / 1000),
+  now = us, phase = set[1], starts = set[2] and format_int(set[2] / 1000),
   missed_s = tonumber(set[3]) or 600, positions = positions, upper = { elevated, vip, premium },
   prequeue = prequeue, early = { early_elevated, early_vip, early_premium },
   recovered = recovered, admitted = admitted, missed = missed, sessions_expiry = sessions_expiry,
@@ -20,7 +20,7 @@ end
 
 local heard = {}
 local function hear(id, leaving_s, position, owner)
-  local found = standing(room, id)
+  local found = visitor_status(room, id)
   local waits = found[1] == 'waiting' or found[1] == 'returned' or found[1] == 'prequeued'
   if not waits then return found end
   local ttl = tonumber(set[4]) or 1800
@@ -29,7 +29,7 @@ local function hear(id, leaving_s, position, owner)
   end
   -- A hash that is gone must not come back: what is made now would never be forgotten.
   if redis.call('EXPIRE', position, ttl) == 1 then
-    redis.call('HSET', position, 'last_heartbeat', whole(seconds))
+    redis.call('HSET', position, 'last_heartbeat', format_int(seconds))
   end
   if redis.call('GET', owner) == id then redis.call('EXPIRE', owner, ttl) end
   if found[1] == 'prequeued' then return found end
@@ -38,7 +38,7 @@ local function hear(id, leaving_s, position, owner)
   if leaving_s ~= '' then
     last = seconds - math.max(0, (tonumber(set[5]) or 300) - tonumber(leaving_s))
   end
-  heard[#heard + 1], heard[#heard + 2] = whole(last), id
+  heard[#heard + 1], heard[#heard + 2] = format_int(last), id
   return found
 end
 

@@ -1,3 +1,19 @@
+--- Put what happened into the stream, in the envelope that all lines share.
+--- uses  format_int
+local function emit_event(room, event, id, ...)
+  redis.call('XADD', room.events, 'MAXLEN', '~', room.cap or 10000, '*', 'v', 1,
+    'line', 'waitingroom', 'queue', room.queue, 'event', event, 'at', format_int(room.now / 1000),
+    'subject', id, ...)
+end
+
+--- Add to one of the hour's numbers; the hash forgets itself a day after it began.
+local function count(stats, field, by)
+  if by == 0 then return end
+  if redis.call('HINCRBY', stats, field, by) == by and redis.call('TTL', stats) < 0 then
+    redis.call('EXPIRE', stats, 86400)
+  end
+end
+
 --- Add waits, in seconds, to the hour's sum, mean and buckets.
 --- uses  count
 local function record_waits(stats, waits)
