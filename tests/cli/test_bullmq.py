@@ -123,6 +123,20 @@ def test_queues_of_another_prefix_are_reached(bullmq: Bullmq) -> None:
         (("work", "nowhere:send", "mail"), "'nowhere' cannot be imported"),
         (("work", "json:sent", "mail"), "json has no sent"),
         (("work", "json:__doc__", "mail"), "json:__doc__ must be a function"),
+        (("work", "json:loads", "mail", "-o", "timeout"), "--option wants NAME=VALUE"),
+        (
+            ("work", "json:loads", "mail", "-o", "tiemout=3s"),
+            "bullmq.worker.tiemout (--option) is not a setting; "
+            "did you mean bullmq.worker.timeout?",
+        ),
+        (
+            ("work", "json:loads", "mail", "-o", "timeout=soon"),
+            "bullmq.worker.timeout (--option) wants a duration such as 500ms",
+        ),
+        (
+            ("work", "json:loads", "mail", "--concurrency", "0"),
+            "bullmq.worker.concurrency (--concurrency) must be at least 1, got 0",
+        ),
     ],
 )
 def test_bad_input_is_refused_in_one_line(
@@ -157,6 +171,27 @@ async def test_a_worker_is_seen_works_and_ends_when_asked(redis_url: str, tmp_pa
     finally:
         worker.send_signal(signal.SIGTERM)
         assert await worker.wait() == 0
+
+
+async def test_one_process_works_on_several_queues_with_any_option_of_a_worker(
+    redis_url: str, tmp_path: Path
+) -> None:
+    (tmp_path / "shop.py").write_text("import time\ndef late(job): time.sleep(60)\n")
+    worker = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "waystation", "bullmq", "work", "shop:late", "mail", "sms"),
+        *("-o", "timeout=50ms"),
+        cwd=tmp_path,
+        env=os.environ | {"WAYSTATION_STORE__URL": redis_url},
+    )
+    try:
+        for name in ("mail", "sms"):
+            async with Queue(name, redis_url) as queue:
+                job = await queue.add("send", attempts=1)
+                with pytest.raises(Exception, match=r"0\.05 s|50 ms"):
+                    await job.wait_until_finished()
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        await worker.wait()
 
 
 def test_what_is_listed_stands_in_columns(bullmq: Bullmq) -> None:

@@ -199,7 +199,10 @@ def test_schedules_are_listed_until_they_are_cancelled(routing: Routing, redis_u
         (("purge", "--yes"), "say which dead jobs"),
         (("requeue", "some-id", "--all"), "say which dead jobs"),
         (("work", "json:dumps"), "a single function needs --type"),
-        (("work", "json:dumps", "--type", "t", "--server-id", "a:b"), "must not hold colons"),
+        (
+            ("work", "json:dumps", "--type", "t", "--server-id", "a:b"),
+            "must be a name without spaces, colons",
+        ),
         (("work", "json:absent"), "json has no absent"),
     ],
 )

@@ -1,5 +1,6 @@
 """Every section of the settings: the core's and each product's."""
 
+from waystation.bullmq.settings import BullmqSettings
 from waystation.core.app.settings import CORE
 from waystation.core.settings.section import Section
 from waystation.files.settings import FilesSettings
@@ -9,8 +10,9 @@ from waystation.waitingroom.settings import RoomSettings
 
 SECTIONS: dict[str, type[Section]] = {
     **CORE,
-    "pipeline": PipelineSettings,
+    "bullmq": BullmqSettings,
     "routing": RoutingSettings,
     "files": FilesSettings,
     "room": RoomSettings,
+    "pipeline": PipelineSettings,
 }

@@ -26,7 +26,7 @@ def load_files(file: Path | None = None, *, environ: Mapping[str, str] = os.envi
     """Read the file, or else the section `files` of waystation's own; the environment wins."""
     written = read_file(file) if file else _section(environ)
     found = checked(FilesSettings, [*(written or []), *_plain_variables(environ)])
-    return FilesFile(found.top, found.origins, missing=file if written is None else None)
+    return FilesFile(found.top, found.entries, missing=file if written is None else None)
 
 
 def _section(environ: Mapping[str, str]) -> list[Entry]:

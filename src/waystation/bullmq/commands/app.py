@@ -14,12 +14,13 @@ from waystation.bullmq import Job, Queue
 from waystation.bullmq.administration import Cleanable
 from waystation.bullmq.commands import work as running
 from waystation.bullmq.commands.job_sheet import sheet
-from waystation.bullmq.redis.keys import PREFIX
+from waystation.bullmq.settings import BullmqSettings
 from waystation.bullmq.states import STATES, State, known
 from waystation.core import codec
 from waystation.core.app import compose, working
 from waystation.core.app.listing import list_rows
 from waystation.core.app.loading import loaded
+from waystation.core.app.reload import Reload, supervise
 from waystation.core.app.settings import StoreSettings, TelemetrySettings
 from waystation.core.errors import InvalidOption, Malformed, NotFound
 from waystation.core.settings.load import Settings
@@ -36,7 +37,8 @@ Examples:
   waystation bullmq job mail 17
   waystation bullmq add mail send '{"to": "ada"}' --priority 1
   waystation bullmq retry mail
-  waystation bullmq work shop.mail:send mail
+  waystation bullmq work shop.mail:send mail --reload
+  waystation bullmq work shop:handlers mail sms -o timeout=30s -o concurrency=20
 """
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLES)
@@ -57,10 +59,14 @@ class Given(msgspec.Struct, frozen=True):
 @app.callback()
 def bullmq(
     context: typer.Context,
-    prefix: Annotated[str, typer.Option(help="What every key starts with.")] = PREFIX,
+    prefix: Annotated[
+        str | None,
+        typer.Option(help="The prefix of every key; else the setting bullmq.prefix."),
+    ] = None,
 ) -> None:
     """Look after queues that Node's BullMQ and ours share, and work on them."""
-    context.obj = Given(loaded(context), prefix)
+    settings = loaded(context)
+    context.obj = Given(settings, prefix or settings[BullmqSettings].prefix)
 
 
 @app.command()
@@ -281,11 +287,10 @@ def workers(context: typer.Context, queue: OfQueue) -> None:
 def work(
     context: typer.Context,
     handler: Annotated[str, typer.Argument(metavar="MODULE:HANDLER", help="What runs for a job.")],
-    queue: OfQueue,
-    concurrency: Annotated[
-        int | None, typer.Option(help="Jobs at once; else the setting worker.concurrency.")
-    ] = None,
+    queues: Annotated[list[str], typer.Argument(metavar="QUEUE", help="Names of queues.")],
+    concurrency: working.Concurrency = None,
     process: Annotated[bool, typer.Option("--process", help="Run it in processes.")] = False,
+    options: working.Options = None,
     metrics: Annotated[
         int,
         typer.Option(
@@ -293,20 +298,25 @@ def work(
         ),
     ] = A_WEEK,
     wait: working.Wait = None,
+    reload: Reload = False,
 ) -> None:
-    """Work on a queue until asked to stop.
+    """Run a worker for each queue until asked to stop.
 
     The handler is a function that takes the job, or a dictionary of functions by the job's name.
+    Every option of the worker is a setting under bullmq.worker, and can be given with --option.
     """
+    supervise(reload)
     given = cast(Given, context.obj)
-    compose.log_to_stderr(given.settings[TelemetrySettings])
+    settings = working.with_options(
+        given.settings, ("bullmq", "worker"), wait=wait, options=options, concurrency=concurrency
+    )
+    compose.log_to_stderr(settings[TelemetrySettings])
     asyncio.run(
         running.run(
             working.handler_at(handler),
-            queue,
-            working.waiting(given.settings, wait),
+            queues,
+            settings,
             prefix=given.prefix,
-            concurrency=concurrency,
             process=process,
             metrics_points=metrics or None,
         )

@@ -1,8 +1,9 @@
-"""What a worker process of the bullmq line does until it is told to stop."""
+"""`waystation bullmq work`: a process with a worker for each queue."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from waystation.bullmq import Worker
+from waystation.bullmq.settings import BullmqSettings
 from waystation.bullmq.worker import JobHandler
 from waystation.core.app import compose
 from waystation.core.app.settings import StoreSettings, TelemetrySettings, WorkerSettings
@@ -14,31 +15,35 @@ from waystation.core.settings.load import Settings
 
 async def run(
     handler: JobHandler | Mapping[str, JobHandler],
-    queue: str,
+    queues: Sequence[str],
     settings: Settings,
     *,
     prefix: str,
-    concurrency: int | None = None,
     process: bool = False,
     metrics_points: int | None = None,
 ) -> None:
     """Work until asked to stop."""
+    options, place = settings[BullmqSettings].worker, settings[StoreSettings]
     async with (
-        compose.telemetry(settings[TelemetrySettings], queues=[queue]) as telemetry,
-        compose.store(settings[StoreSettings], wait_s=settings[StoreSettings].wait) as store,
+        compose.telemetry(settings[TelemetrySettings], queues=queues) as telemetry,
+        compose.store(place, wait_s=place.wait) as store,
     ):
-        worker = Worker(
-            queue,
-            handler,
-            store,
-            prefix=prefix,
-            concurrency=settings[WorkerSettings].concurrency
-            if concurrency is None
-            else concurrency,
-            process=process,
-            metrics_points=metrics_points,
-            lock_duration=milliseconds(settings[WorkerSettings].lease),
-            grace=milliseconds(settings[WorkerSettings].grace),
-            listener=Metered(telemetry.metrics, line="bullmq", queue=queue),
-        )
-        await serve([worker], watchdog_s=settings[WorkerSettings].watchdog)
+        workers = [
+            Worker(
+                queue,
+                handler,
+                store,
+                prefix=prefix,
+                process=process,
+                metrics_points=metrics_points,
+                concurrency=options.concurrency,
+                lock_duration=milliseconds(options.lease),
+                lock_renew_time=milliseconds(options.renew) or None,
+                timeout=None if options.timeout is None else milliseconds(options.timeout),
+                grace=milliseconds(options.grace),
+                drain_delay=milliseconds(options.poll),
+                listener=Metered(telemetry.metrics, line="bullmq", queue=queue),
+            )
+            for queue in dict.fromkeys(queues)
+        ]
+        await serve(workers, watchdog_s=settings[WorkerSettings].watchdog)

@@ -1,16 +1,14 @@
-"""What every `work` command shares: the handler it names, and how long it waits for its store."""
+"""What every `work` command shares: its options, and the handler that it names."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeAlias, cast
 
-import msgspec
 import typer
 
 from waystation.core.app.modules import import_module
-from waystation.core.app.settings import StoreSettings
-from waystation.core.durations import parse_duration
 from waystation.core.errors import InvalidOption
 from waystation.core.settings.load import Settings
+from waystation.core.settings.sources import Entry, Key, Value
 
 JobHandler: TypeAlias = Callable[[Any], Any]
 
@@ -21,14 +19,51 @@ Wait: TypeAlias = Annotated[
         help="How long to wait for a store that is away, such as 30s; else the setting store.wait.",
     ),
 ]
+Concurrency: TypeAlias = Annotated[
+    int | None, typer.Option(help="Jobs at once; else the setting concurrency.")
+]
+Options: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        "-o",
+        metavar="NAME=VALUE",
+        help="Any option of the worker, such as timeout=30s, once for each.",
+    ),
+]
 
 
-def waiting(settings: Settings, wait: str | None) -> Settings:
-    """The settings, with what the option `--wait` says."""
-    if wait is None:
-        return settings
-    store = msgspec.structs.replace(settings[StoreSettings], wait=parse_duration(wait))
-    return settings.replaced(store)
+def with_options(
+    settings: Settings,
+    section: Key,
+    *,
+    wait: str | None = None,
+    options: Sequence[str] | None = None,
+    **given: object,
+) -> Settings:
+    """The settings, with what the command's options say about the worker in this section."""
+    return settings.changed(_entries(section, wait, options or (), given))
+
+
+def _entries(
+    section: Key, wait: str | None, options: Sequence[str], given: Mapping[str, object]
+) -> Iterator[Entry]:
+    if wait is not None:
+        yield Entry(("store", "wait"), wait, "--wait")
+    for option in options:
+        name, found, text = option.partition("=")
+        if not found:
+            raise InvalidOption(f"--option wants NAME=VALUE, got {option!r}")
+        yield Entry((*section, *name.strip().split(".")), text.strip(), "--option")
+    for name, value in given.items():
+        if value is not None:
+            yield Entry((*section, name), _written(value), f"--{name.replace('_', '-')}")
+
+
+def _written(value: object) -> Value:
+    if isinstance(value, list | tuple):
+        return [str(each) for each in cast("Sequence[object]", value)]
+    return str(value)
 
 
 def handler_at(place: str) -> JobHandler | Mapping[str, JobHandler]:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -47,23 +47,22 @@ class Settings(msgspec.Struct, frozen=True):
     """The settings in force and where each was written; a section is found by its type."""
 
     top: Section
-    origins: Mapping[Key, str] = {}
+    entries: Sequence[Entry] = ()
+    """What was written, and where."""
     missing: Path | None = None
     """The file that was asked for and does not exist, so that the defaults count."""
 
     def __getitem__(self, kind: type[S]) -> S:
         return next(each for each in self._sections() if type(each) is kind)
 
-    def replaced(self, section: Section) -> Self:
-        """The same settings with another section of that type."""
-        name = next(
-            name
-            for name in self.top.__struct_fields__
-            if type(getattr(self.top, name)) is type(section)
-        )
-        return msgspec.structs.replace(
-            self, top=msgspec.structs.replace(self.top, **{name: section})
-        )
+    def changed(self, entries: Iterable[Entry]) -> "Settings":
+        """The settings with what comes later, such as the options of a command, checked anew."""
+        return checked(type(self.top), [*self.entries, *entries])
+
+    @property
+    def origins(self) -> Mapping[Key, str]:
+        """Where each setting was written."""
+        return {entry.key: entry.origin for entry in self.entries}
 
     def named(self, *key: str) -> str:
         """A setting as an error names it: with the place where it was written."""
@@ -72,8 +71,9 @@ class Settings(msgspec.Struct, frozen=True):
 
     def shown(self) -> Iterator[Shown]:
         """Every setting with its value, as it may be printed, and where that was written."""
+        origins = self.origins
         for row in rows(type(self.top)):
-            yield Shown(row.name, row.shown_in(self.top), self.origins.get(row.key, DEFAULT))
+            yield Shown(row.name, row.shown_in(self.top), origins.get(row.key, DEFAULT))
 
     def _sections(self) -> Iterator[Any]:
         return (getattr(self.top, name) for name in self.top.__struct_fields__)
@@ -105,7 +105,8 @@ def checked(
 ) -> Settings:
     """The settings that these entries make, the later ones first of all."""
     _refuse_single_underscores(rows(top), environ or {})
-    entries = [*_inherited(top, entries), *entries]
+    given = {entry.key for entry in entries}
+    entries = [*(each for each in _inherited(top, entries) if each.key not in given), *entries]
     origins = {entry.key: entry.origin for entry in entries}
     problems: list[Problem] = []
     found = build(top, _tree(entries), (), problems)
@@ -113,7 +114,7 @@ def checked(
         # A section that inherits has the problems of its source once more.
         once = {each.about: each for each in reversed(problems)}
         raise complaint(list(once.values())[::-1], origins, top)
-    return Settings(found, origins)
+    return Settings(found, entries)
 
 
 def together(sections: Sections) -> type[Section]:
@@ -174,6 +175,7 @@ def _tree(entries: Iterable[Entry]) -> dict[str, Value]:
                 break  # the section says what is wrong with it
         else:
             is_section = isinstance(entry.value, dict)
-            if not (is_section and isinstance(branch.get(name), dict)):
+            # A section that is begun, or left empty, keeps what was inherited.
+            if not (isinstance(branch.get(name), dict) and (is_section or entry.value is None)):
                 branch[name] = {} if is_section else entry.value
     return top

@@ -97,6 +97,8 @@ class Row(msgspec.Struct, frozen=True):
         """Its value as it may be printed."""
         value: Any = section
         for part in self.key:
+            if value is None:  # a section that is left out
+                break
             value = getattr(value, _fields(type(value))[part].field)
         return self.setting.text(value)
 

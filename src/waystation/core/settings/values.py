@@ -73,7 +73,10 @@ def build(section: type[Section], written: Value, key: Key, problems: list[Probl
             if setting.default is msgspec.NODEFAULT:
                 problems.append(Wrong(at, None, _wanted(setting.kind)))
         elif setting.section:
-            given[setting.field] = build(setting.section, written[name], at, problems)
+            left_out = setting.optional and written[name] is None
+            given[setting.field] = (
+                None if left_out else build(setting.section, written[name], at, problems)
+            )
         else:
             try:
                 given[setting.field] = _setting(setting, written[name], at)
@@ -166,7 +169,8 @@ def _choice(kind: Any, value: Value, key: Key) -> Any:
 
 def _first_of(kind: Any, value: Value, key: Key) -> Any:
     wanted: list[str] = []
-    for each in get_args(kind):
+    # A number before true and false, which 1 and 0 could mean as well.
+    for each in sorted(get_args(kind), key=lambda each: each is bool):
         try:
             return _convert(each, value, key)
         except Wrong as wrong:

@@ -12,6 +12,7 @@ import typer
 
 from waystation.core.app import working
 from waystation.core.app.loading import loaded
+from waystation.core.app.reload import Reload, supervise
 from waystation.core.errors import InvalidOption, Malformed
 from waystation.core.settings.load import Settings
 from waystation.core.settings.schema import schema as json_schema
@@ -79,9 +80,11 @@ def files(
         bool, typer.Option("--until-done", help="End when nothing is left to do (worker, all).")
     ] = False,
     wait: working.Wait = None,
+    reload: Reload = False,
 ) -> None:
-    """Turn a directory into work: scan it, work on it, look after it."""
-    general = working.waiting(loaded(context), wait)
+    """Turn a directory into jobs: scan it, process its files, administer both."""
+    supervise(reload and role in (Role.WORKER, Role.ALL))
+    general = working.with_options(loaded(context), (), wait=wait)
     found = load_files(config)
     if found.missing:
         typer.echo(f"waystation: no file {found.missing}, the defaults count", err=True)

@@ -9,6 +9,7 @@ import typer
 from waystation.core.app import compose, working
 from waystation.core.app.listing import list_rows
 from waystation.core.app.loading import loaded
+from waystation.core.app.reload import Reload, supervise
 from waystation.core.app.settings import TelemetrySettings
 from waystation.core.codec import decode
 from waystation.core.errors import InvalidOption, Malformed, NotFound
@@ -260,39 +261,36 @@ def work(
     region: Annotated[str | None, typer.Option(help="Where it is.")] = None,
     stack: Annotated[str | None, typer.Option(help="What it runs on.")] = None,
     server_id: Annotated[str | None, typer.Option(help="The name it is known by.")] = None,
-    concurrency: Annotated[
-        int | None, typer.Option(help="Jobs at once; else the setting worker.concurrency.")
-    ] = None,
+    concurrency: working.Concurrency = None,
     process: Annotated[bool, typer.Option("--process", help="Run them in processes.")] = False,
+    options: working.Options = None,
     wait: working.Wait = None,
+    reload: Reload = False,
 ) -> None:
-    """Work until asked to stop.
+    """Run a worker until asked to stop.
 
-    What is not said here comes from the settings under routing. A single function will do, too,
-    when --type says what jobs it is for.
+    What is left out here comes from the settings under routing. One function is enough when --type
+    names the jobs it is for. Every option of the worker is a setting under routing.worker, and can
+    be given with --option.
     """
+    supervise(reload)
     given = cast(Given, context.obj)
-    said = {
-        "namespace": given.namespace,
-        "capabilities": tuple(capability) if capability else None,
-        "region": region,
-        "stack": stack,
-        "server_id": server_id,
-    }
-    offered = msgspec.structs.replace(
-        given.settings[RoutingSettings],
-        **{name: value for name, value in said.items() if value is not None},
+    settings = working.with_options(
+        given.settings,
+        ("routing",),
+        wait=wait,
+        namespace=given.namespace,
+        capabilities=capability,
+        region=region,
+        stack=stack,
+        server_id=server_id,
     )
-    compose.log_to_stderr(given.settings[TelemetrySettings])
+    settings = working.with_options(
+        settings, ("routing", "worker"), options=options, concurrency=concurrency
+    )
+    compose.log_to_stderr(settings[TelemetrySettings])
     asyncio.run(
-        running.run(
-            working.handler_at(handlers),
-            working.waiting(given.settings, wait),
-            offered,
-            types=type or (),
-            concurrency=concurrency,
-            process=process,
-        )
+        running.run(working.handler_at(handlers), settings, types=type or (), process=process)
     )
 
 

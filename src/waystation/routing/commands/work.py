@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-import msgspec
-
 from waystation.core.app import compose
 from waystation.core.app.settings import StoreSettings, TelemetrySettings, WorkerSettings
 from waystation.core.errors import InvalidOption, StoreError
@@ -28,17 +26,12 @@ T = TypeVar("T")
 async def run(
     handlers: JobHandler | Mapping[str, JobHandler],
     settings: Settings,
-    offered: RoutingSettings,
     *,
     types: Sequence[str] = (),
-    concurrency: int | None = None,
     process: bool = False,
 ) -> None:
     """Work until asked to stop."""
-    named = _by_type(handlers, types)
-    options = offered.worker
-    if concurrency is not None:
-        options = msgspec.structs.replace(options, concurrency=concurrency)
+    named, offered = _by_type(handlers, types), settings[RoutingSettings]
     async with (
         compose.telemetry(settings[TelemetrySettings], queues=list(named)) as telemetry,
         compose.store(settings[StoreSettings], wait_s=settings[StoreSettings].wait) as store,
@@ -51,7 +44,7 @@ async def run(
             region=offered.region,
             capabilities=offered.capabilities,
             namespace=offered.namespace,
-            options=options,
+            options=offered.worker,
             process=process,
             scheduler=scheduler_options(offered.scheduler) if offered.scheduler.enabled else None,
             listener=_MeteredByType(telemetry.metrics, list(named)),

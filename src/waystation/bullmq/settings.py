@@ -1,0 +1,16 @@
+"""The settings of bullmq."""
+
+from typing import Annotated
+
+from waystation.bullmq.redis.keys import PREFIX
+from waystation.core.runtime.worker import WorkerOptions
+from waystation.core.settings.section import Inherits, Section
+
+
+class BullmqSettings(Section, frozen=True, kw_only=True):
+    """Queues that Node's BullMQ shares."""
+
+    prefix: str = PREFIX
+    """The prefix of every key, the same as in Node; braces make it a hash tag."""
+    worker: Annotated[WorkerOptions, Inherits("worker")] = WorkerOptions()
+    """The options of a worker; what is left out comes from the section worker."""
