@@ -6,7 +6,7 @@ import inspect
 import textwrap
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, is_typeddict
 
 import msgspec
 
@@ -37,6 +37,8 @@ def offered(line: str) -> list[tuple[str, Any]]:
         (name, thing)
         for name, thing in sorted(things, key=lambda each: each[0].lower())
         if not (inspect.isclass(thing) and issubclass(thing, Exception))
+        # Keywords repeat the fields of an options struct, which is on the page.
+        and not is_typeddict(thing)
         and (inspect.isclass(thing) or inspect.isfunction(thing))
     ]
 

@@ -18,7 +18,7 @@ from waystation.core.runtime.claim import Settled
 from waystation.core.runtime.metered import Metered
 from waystation.core.store.connection import Store, connect
 from waystation.core.telemetry.metrics import Metrics
-from waystation.files import FileWorkerOptions, Handlers, Job, Layout, Producer, Queue
+from waystation.files import Handlers, Job, Layout, Producer, Queue, WorkerOptions
 from waystation.files import Worker as FileWorker
 from waystation.files.claims import FileSource
 from waystation.files.directory.intake import entry
@@ -30,7 +30,7 @@ BATCH = 100
 
 async def scan(store: Store, options: argparse.Namespace) -> dict[str, float]:
     """Walk a tree, put it in line, and walk it again when everything is known."""
-    wanted = ScanOptions(scan_dir=options.root, settle_s=0)
+    wanted = ScanOptions(scan_dir=options.root, settle=0)
     began = time.perf_counter()
     count = sum(1 for _ in Walk(wanted))
     walked = count / (time.perf_counter() - began)
@@ -49,7 +49,7 @@ async def scan(store: Store, options: argparse.Namespace) -> dict[str, float]:
 
 async def arrive(store: Store, options: argparse.Namespace) -> dict[str, float]:
     """The milliseconds of processor time that a watching producer takes for one new file."""
-    async with _watching(store, options.root, rescan_s=3600) as producer:
+    async with _watching(store, options.root, rescan=3600) as producer:
         there, new, times = producer.tally.enqueued, 20, time.process_time()
         root: str = options.root
         folder = os.listdir(root)[0]
@@ -64,7 +64,7 @@ async def arrive(store: Store, options: argparse.Namespace) -> dict[str, float]:
 
 async def rescan(store: Store, options: argparse.Namespace) -> dict[str, float]:
     """The same for one pass over a directory in which nothing has changed."""
-    async with _watching(store, options.root, rescan_s=0.5) as producer:
+    async with _watching(store, options.root, rescan=0.5) as producer:
         there = producer.tally.enqueued
 
         async def passes(count: int) -> float:
@@ -87,9 +87,9 @@ async def ask(store: Store, options: argparse.Namespace) -> dict[str, float]:
 
 
 @contextlib.asynccontextmanager
-async def _watching(store: Store, root: str, rescan_s: float) -> AsyncGenerator[Producer]:
+async def _watching(store: Store, root: str, rescan: float) -> AsyncGenerator[Producer]:
     """A producer that watches a directory, after its first look."""
-    producer = Producer(Queue(store, layout=_layout()), _wanted(root, rescan_s))
+    producer = Producer(Queue(store, layout=_layout()), _wanted(root, rescan))
     count = sum(len(files) for _, _, files in os.walk(root))
     watching = asyncio.create_task(producer.watch())
     while producer.tally.enqueued < count:
@@ -99,8 +99,8 @@ async def _watching(store: Store, root: str, rescan_s: float) -> AsyncGenerator[
     await asyncio.wait([watching])
 
 
-def _wanted(root: str, rescan_s: float = 30.0) -> ProducerOptions:
-    return ProducerOptions(scan=ScanOptions(scan_dir=root, settle_s=0), rescan_s=rescan_s)
+def _wanted(root: str, rescan: float = 30.0) -> ProducerOptions:
+    return ProducerOptions(scan=ScanOptions(scan_dir=root, settle=0), rescan=rescan)
 
 
 async def drain(store: Store, options: argparse.Namespace) -> dict[str, float]:
@@ -116,7 +116,7 @@ async def drain(store: Store, options: argparse.Namespace) -> dict[str, float]:
         if count == options.jobs:
             done.set()
 
-    worker_options = FileWorkerOptions(count=options.concurrency)
+    worker_options = WorkerOptions(concurrency=options.concurrency)
     async with FileWorker(handlers, store, layout=layout, options=worker_options):
         began = time.perf_counter()
         await done.wait()
@@ -177,7 +177,7 @@ async def _busy_us(store: Store) -> float:
 
 
 def _layout() -> Layout:
-    return Layout(namespace=f"bench-{time.time_ns()}")
+    return Layout(prefix=f"bench-{time.time_ns()}")
 
 
 async def _fill(queue: Queue, jobs: int) -> None:

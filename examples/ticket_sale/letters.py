@@ -28,7 +28,7 @@ async def run(stage: Stage) -> Account:
         await asyncio.to_thread(_write, Path(folder))
         async with await connect(server.url) as store:
             queue = files.Queue(store)
-            scan = files.ScanOptions(scan_dir=folder, settle_s=0)
+            scan = files.ScanOptions(scan_dir=folder, settle=0)
             first = await files.Producer(queue, files.ProducerOptions(scan=scan)).scan()
             again = await files.Producer(queue, files.ProducerOptions(scan=scan)).scan()
             stage.say(
@@ -52,8 +52,7 @@ async def _read(stage: Stage, store: Store, queue: files.Queue, url: str) -> Non
 
 async def _until(store: Store, queue: files.Queue, count: int, show: Show) -> None:
     while True:
-        stats = await queue.stats()
-        done = stats[queue.keys.completed] + stats[queue.keys.dead_letter]
+        done = sum((await queue.counts("completed", "failed")).values())
         show(min(done, LETTERS))
         if done >= count:
             return
@@ -64,7 +63,7 @@ async def _account(store: Store, queue: files.Queue) -> Account:
     done: list[bytes] = await store.redis.lrange(queue.keys.completed, 0, -1)  # type: ignore[misc]
     read = Counter(msgspec.json.decode(raw)["filepath"] for raw in done)
     again = sum(msgspec.json.decode(raw)["retries"] > 0 for raw in done)
-    reasons = Counter(letter.reason for letter in await queue.dead_letters())
+    reasons = Counter(letter.reason for letter in await queue.dead_letters.list())
     return Account(
         title=TITLE,
         what="letters",

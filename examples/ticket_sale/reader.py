@@ -11,10 +11,12 @@ from waystation.core.telemetry import logs
 READ_S = 0.004
 
 # Short heartbeats, so that the watching world need not wait long for a dead reader's letters.
-OPTIONS = files.FileWorkerOptions(
-    count=8,
-    work=files.WorkOptions(heartbeat_ttl_s=1.0, wait_s=0.1, backoff_base_ms=50),
-    reaper=files.ReaperOptions(interval_s=0.3),
+OPTIONS = files.WorkerOptions(
+    concurrency=8,
+    lease=1.0,
+    poll=0.1,
+    backoff=0.05,
+    reaper=files.ReaperOptions(interval=0.3),
 )
 
 
@@ -27,7 +29,7 @@ async def read(job: files.Job) -> str:
 
 async def main(url: str) -> None:
     """Read until asked to stop."""
-    async with files.Worker(url=url, options=OPTIONS):
+    async with files.Worker(files.registered, url, options=OPTIONS):
         await until_asked_to_stop()
 
 

@@ -58,17 +58,8 @@ HIDDEN: dict[str, set[str]] = {
         "Told",
         "UpkeepOptions",
     },
-    "waystation.files": {
-        "BreakerOptions",
-        "Claim",
-        "DeadLetter",
-        "Durability",
-        "Forecast",
-        "Metrics",
-        "RunningHandlers",
-        "Tally",
-        "Traces",
-    },
+    # Users get these by way of what they use, and make none.
+    "waystation.files": {"Claim", "Durability", "FileKeys"},
     "waystation.waitingroom": {"Bits", "Clock", "RoomStore"},
     "waystation.testing": {
         "Backoff",

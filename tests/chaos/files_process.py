@@ -18,8 +18,8 @@ from waystation.core.store.connection import Store
 from waystation.files.claims import FileSource
 from waystation.files.handlers import Handlers
 from waystation.files.job import Job
-from waystation.files.options import ReaperOptions, WorkOptions
-from waystation.files.worker import FileWorkerOptions, Worker
+from waystation.files.options import ReaperOptions, WorkerOptions
+from waystation.files.worker import Worker
 
 STEPS = ("before fetch", "after fetch", "mid handler", "after side effect", "completion sent")
 HEARTBEAT_S = 1.0
@@ -28,14 +28,15 @@ SLOW_HEARTBEAT_S = 3.0
 """For work that must not be taken away, however busy the machine is."""
 
 
-def _options(step: str) -> FileWorkerOptions:
+def _options(step: str) -> WorkerOptions:
     heartbeat_s = SLOW_HEARTBEAT_S if step in ("blocked", "watching") else HEARTBEAT_S
-    return FileWorkerOptions(
-        count=4,
-        work=WorkOptions(
-            heartbeat_ttl_s=heartbeat_s, wait_s=0.05, backoff_base_ms=10, max_retries=1000
-        ),
-        reaper=ReaperOptions(interval_s=0.2),
+    return WorkerOptions(
+        concurrency=4,
+        lease=heartbeat_s,
+        poll=0.05,
+        backoff=0.01,
+        max_retries=1000,
+        reaper=ReaperOptions(interval=0.2),
         breaker=None,
     )
 

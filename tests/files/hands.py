@@ -11,9 +11,9 @@ from waystation.core.clock import HandClock
 from waystation.core.store.connection import Store, connect
 from waystation.files import job as jobs
 from waystation.files.claims import FileSource
-from waystation.files.fetch.unmatched import Handles
+from waystation.files.fetch.unmatched import HandledFiles
 from waystation.files.metrics import Meter
-from waystation.files.options import Layout, WorkOptions
+from waystation.files.options import Layout, WorkerOptions
 from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
 from waystation.files.upkeep.reaper import Reaper
@@ -29,7 +29,7 @@ class Hands:
         self.redis: Any = store.redis
         self.keys = FileKeys(layout)
         self.clock = HandClock()
-        self.options = WorkOptions(backoff_base_ms=0)
+        self.options = WorkerOptions(backoff=0)
         self.sources: list[FileSource] = []
 
     def set(self, **options: Any) -> None:
@@ -68,7 +68,7 @@ class Hands:
         ending: str | None = None,
     ) -> FileSource:
         """One worker's source; with an ending it has a handler for those files only."""
-        handles = Handles([f"**/*{ending}"], _with_ending(ending)) if ending else None
+        handles = HandledFiles([f"**/*{ending}"], _with_ending(ending)) if ending else None
         made = FileSource(
             self.store,
             self.keys,

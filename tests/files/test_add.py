@@ -23,7 +23,7 @@ async def test_a_path_and_its_priority_are_put_in_line(hands: Hands, tmp_path: P
     (tmp_path / "a.pdf").write_text("hello")
     job = await Queue(hands.store).add(str(tmp_path / "a.pdf"), priority="high")
     assert job is not None
-    assert (job.path, job.filesize, job.priority) == (tmp_path / "a.pdf", 5, "high")
+    assert (job.path, job.size, job.priority) == (tmp_path / "a.pdf", 5, "high")
     (claim,) = (await hands.source().settle([], claim=1)).claims
     assert claim.work == job
 
@@ -41,15 +41,15 @@ async def test_a_relative_path_is_put_in_line_as_an_absolute_one(
 async def test_a_file_is_put_in_line_once_whoever_names_it(hands: Hands, tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     queue = Queue(hands.store)
-    scan = ScanOptions(scan_dir=str(tmp_path), settle_s=0)
+    scan = ScanOptions(scan_dir=str(tmp_path), settle=0)
     await Producer(queue, ProducerOptions(scan=scan)).scan()
     assert await queue.add(tmp_path / "a") is None
-    again = await queue.add(tmp_path / "a", again=True)
+    again = await queue.add(tmp_path / "a", force=True)
     assert again is not None
-    assert [job.id for job in await queue.peek("low") if isinstance(job, jobs.Job)][1] == again.id
+    assert (await queue.get_jobs("waiting", priority="low"))[1].id == again.id
     # Added again or for the first time, a file is known from then on.
     (tmp_path / "b").touch()
-    assert await queue.add(tmp_path / "b", again=True)
+    assert await queue.add(tmp_path / "b", force=True)
     tally = await Producer(queue, ProducerOptions(scan=scan)).scan()
     assert (tally.enqueued, tally.known) == (0, 2)
     assert await hands.redis.llen(hands.keys.queues[1]) == 3
@@ -85,8 +85,8 @@ async def test_without_a_priority_it_is_the_least_urgent(redis_url: str, tmp_pat
         (None, "a path must be text or a Path, got None"),
         ("", "a path must not be empty"),
         ("no such file", "a file must be there, got 'no such file' (No such file"),
-        (os.devnull, "only files can be put in line, got '/dev/null', which is none"),
-        (".", "only files can be put in line, got '.', which is none"),
+        (os.devnull, "a path must be of a regular file, got '/dev/null'"),
+        (".", "a path must be of a regular file, got '.'"),
         ("a\0b", "a path must be one that a file can have, got 'a\\x00b'"),
         ("\ud800", "a path must be one that a file can have, got '\\ud800'"),
     ],
@@ -116,7 +116,7 @@ async def test_a_priority_without_a_queue_is_refused(hands: Hands) -> None:
 
 async def test_nothing_can_be_put_in_line_that_was_not_made_from_a_file(hands: Hands) -> None:
     raw: Any = (b"", 2, "7", b"{}", "/a", 1)
-    with pytest.raises(InvalidInput, match=r"files are put in line as what entry\(\) makes"):
+    with pytest.raises(InvalidInput, match=r"files are added as what entry\(\) makes"):
         await Queue(hands.store).intake.put([raw])
     assert await hands.redis.keys() == []
 
@@ -133,5 +133,5 @@ def test_what_is_made_from_a_file_can_be_read_by_a_worker(
     found = Found(os.fsdecode(path), size, mtime_ns)
     made = entry(FileKeys(), found, priority=priority, now_ns=0)
     job = jobs.read(made.payload)
-    assert (os.fsencode(job.path), job.filesize) == (os.fsencode(Path(os.fsdecode(path))), size)
+    assert (os.fsencode(job.path), job.size) == (os.fsencode(Path(os.fsdecode(path))), size)
     assert (job.id, job.priority) == (made.id, priority)

@@ -34,7 +34,7 @@ async def end(source: FileSource, claims: list[Claim[Job]], outcome: Outcome) ->
 
 
 def state(source: FileSource) -> State:
-    breaker = source.gates.breakers[1]
+    breaker = source.planner.breakers[1]
     assert breaker
     return breaker.state
 
@@ -63,7 +63,7 @@ async def test_every_transition(hands: Hands, source: FileSource) -> None:
 
 async def test_an_empty_queue_in_half_open_does_not_block_for_ever(hands: Hands) -> None:
     """F-T5: a probe that finds no job gives its permit back."""
-    hands.set(max_retries=100, backoff_base_ms=3_600_000, backoff_max_ms=3_600_000)
+    hands.set(max_retries=100, backoff=3600, backoff_max=3600)
     for _ in range(4):
         await hands.add()
     source = hands.source(breaker=OPTIONS)
@@ -119,9 +119,9 @@ async def test_each_queue_has_its_own_breaker_and_its_own_gauge(
 
 
 async def test_an_open_breaker_waits_instead_of_asking(hands: Hands, source: FileSource) -> None:
-    hands.set(wait_s=0.01)
+    hands.set(poll=0.01)
     lone = hands.source(breaker=OPTIONS)
-    lone.gates.breakers[0] = lone.gates.breakers[1]
+    lone.planner.breakers[0] = lone.planner.breakers[1]
     await end(lone, await fetch(lone, 4), Failed(AWAY))
-    assert lone.gates.shut_for_s() == 30
+    assert lone.planner.closed_for_s() == 30
     await lone.wait(0.01)

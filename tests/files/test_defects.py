@@ -37,7 +37,7 @@ async def test_a_job_longer_than_the_heartbeat_is_not_run_twice(hands: Hands) ->
     assert await hands.redis.llen(COMPLETED) == 2
 
     await hands.redis.flushdb()
-    hands.set(heartbeat_ttl_s=1.5)
+    hands.set(lease=1.5)
     await put(hands)
     source = hands.source()
     (claim,) = (await source.settle([], claim=1)).claims
@@ -194,7 +194,7 @@ async def test_a_restart_finds_what_it_put_in_line(hands: Hands, tmp_path: Path)
     """F-T16: the literal walk gives everything again."""
     (tmp_path / "a").touch()
     assert list(literal_scan(str(tmp_path))) == list(literal_scan(str(tmp_path)))
-    scan = ScanOptions(scan_dir=str(tmp_path), settle_s=0)
+    scan = ScanOptions(scan_dir=str(tmp_path), settle=0)
     enqueued = [
         (await Producer(Queue(hands.store), ProducerOptions(scan=scan)).scan()).enqueued
         for _ in range(2)
@@ -204,7 +204,7 @@ async def test_a_restart_finds_what_it_put_in_line(hands: Hands, tmp_path: Path)
 
 async def test_any_priorities_and_a_hash_tag_will_do(hands: Hands, redis_url: str) -> None:
     """F-T19: the priorities come from the settings, and all keys may share one slot."""
-    layout = Layout(namespace="{jobqueue}", priorities=("now", "soon", "later"))
+    layout = Layout(prefix="{jobqueue}", priorities=("now", "soon", "later"))
     async with hands_on(redis_url, layout) as other:
         ids = [await other.add(priority=name) for name in ("later", "soon", "now")]
         claims = (await other.source().settle([], claim=3)).claims

@@ -18,7 +18,7 @@ from waystation.core.clock import HandClock
 from waystation.core.settings.section import rows
 from waystation.core.telemetry import logs
 from waystation.core.telemetry.metrics import Metrics
-from waystation.files.fetch.plan import Gates
+from waystation.files.fetch.plan import FetchPlanner
 from waystation.files.options import Layout
 from waystation.files.settings import FilesSettings
 
@@ -50,7 +50,7 @@ async def system(
 
 async def test_a_pause_is_not_spent_in_the_hands_of_a_worker(system: System) -> None:
     """F-T7: it sleeps, holds what has failed, and lets everything else wait."""
-    system.hands.set(backoff_base_ms=10_000)
+    system.hands.set(backoff=10)
     await system.put("a")
     await system.put("b")
     await system.fetch()
@@ -113,7 +113,7 @@ async def test_the_completed_jobs_do_not_fill_the_memory(system: System) -> None
 
 async def test_what_was_set_aside_tells_why(system: System) -> None:
     """F-T13: the old text is kept, with a try too few, and nothing besides."""
-    system.hands.set(max_retries=0, backoff_base_ms=0)
+    system.hands.set(max_retries=0, backoff=0)
     await system.put("a")
     await system.fetch()
     await system.fail("a")
@@ -137,15 +137,17 @@ class OneForAll:
 class OneForEach:
     def __init__(self) -> None:
         options = BreakerOptions(failure_threshold=0.5, min_samples=2)
-        self._gates = Gates(("high", "low"), breaker=options, weights=(), clock=HandClock())
+        self._planner = FetchPlanner(
+            ("high", "low"), breaker=options, weights=(), clock=HandClock()
+        )
 
     def fail(self, queue: int) -> None:
-        permit = self._gates.permit(queue + 1, self._gates.plan(1))
+        permit = self._planner.permit(queue + 1, self._planner.plan(1))
         assert permit
         permit.failed()
 
     def allows(self, queue: int) -> bool:
-        breaker = self._gates.breakers[queue]
+        breaker = self._planner.breakers[queue]
         return breaker is not None and not breaker.cooldown_left_s
 
 
@@ -204,7 +206,7 @@ async def test_priorities_may_have_any_names(system: System) -> None:
     assert [await system.fetch() for _ in range(3)] == ["now", "soon", "later"]
 
 
-@pytest.mark.parametrize("layout", [Layout(namespace="{jobqueue}")])
+@pytest.mark.parametrize("layout", [Layout(prefix="{jobqueue}")])
 async def test_one_step_stays_in_one_slot_of_a_cluster(system: System) -> None:
     """F-T19: the queue and the worker's list are under names that a cluster puts apart."""
     assert len(system.slots()) == 1

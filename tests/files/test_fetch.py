@@ -89,7 +89,7 @@ async def test_weights_leave_nothing_idle_when_one_queue_is_empty(hands: Hands) 
 
 async def test_a_worker_blocked_on_nothing_is_woken_by_a_producer(hands: Hands) -> None:
     """T-23: whoever waits hears of new work at once, not after a timeout."""
-    hands.set(wait_s=3600.0)
+    hands.set(poll=3600.0)
     source = hands.source()
     waiting = asyncio.create_task(source.wait(3600))
     await asyncio.sleep(0.05)
@@ -98,7 +98,7 @@ async def test_a_worker_blocked_on_nothing_is_woken_by_a_producer(hands: Hands) 
 
 
 async def test_a_worker_that_leaves_work_behind_wakes_another(hands: Hands) -> None:
-    hands.set(wait_s=3600.0)
+    hands.set(poll=3600.0)
     for _ in range(3):
         await hands.add()
     await hands.redis.delete(hands.keys.wake)
@@ -107,7 +107,7 @@ async def test_a_worker_that_leaves_work_behind_wakes_another(hands: Hands) -> N
 
 
 async def test_a_due_retry_ends_the_wait(hands: Hands) -> None:
-    hands.set(backoff_base_ms=60_000, backoff_max_ms=60_000, wait_s=3600.0)
+    hands.set(backoff=60, backoff_max=60, poll=3600.0)
     await hands.add()
     source = hands.source()
     (claim,) = (await source.settle([], claim=1)).claims
@@ -127,7 +127,7 @@ def endless_block(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("endless_block")
 async def test_a_retry_ends_a_wait_that_began_before_it_was_filed(hands: Hands) -> None:
     """An idle worker's pause is the backoff, not what is left of its own wait."""
-    hands.set(backoff_base_ms=10, wait_s=600)
+    hands.set(backoff=0.01, poll=600)
     for path in ("/a", "/b"):
         await hands.add(path)
     source = hands.source()
@@ -151,7 +151,7 @@ async def test_a_retry_ends_a_wait_that_began_before_it_was_filed(hands: Hands) 
 @pytest.mark.usefixtures("endless_block")
 @pytest.mark.parametrize("room", [0, 1])
 async def test_a_worker_without_room_tells_an_idle_one_of_a_retry(hands: Hands, room: int) -> None:
-    hands.set(backoff_base_ms=10, wait_s=600)
+    hands.set(backoff=0.01, poll=600)
     await hands.add("/a")
     busy, idle = hands.source(), hands.source()
     (claim,) = (await busy.settle([], claim=1)).claims

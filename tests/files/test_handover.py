@@ -17,13 +17,13 @@ from waystation.core.errors import InvalidOption, StoreError, StoreUnreachable
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Claim, Settled
 from waystation.files.claims import FileSource
-from waystation.files.fetch import unmatched as handover
+from waystation.files.fetch import unmatched
 from waystation.files.handlers import Handlers
 from waystation.files.job import Job
-from waystation.files.options import ReaperOptions, WorkOptions
+from waystation.files.options import ReaperOptions, WorkerOptions
 from waystation.files.queue import Queue
 from waystation.files.redis.scripts import Settlement
-from waystation.files.worker import FileWorkerOptions, Worker
+from waystation.files.worker import Worker
 
 
 async def paths(source: FileSource, count: int = 100) -> list[str]:
@@ -35,7 +35,7 @@ async def paths(source: FileSource, count: int = 100) -> list[str]:
 
 
 async def handed_over(hands: Hands) -> list[str]:
-    entries = await handover.read(hands.redis, hands.keys)
+    entries = await unmatched.read(hands.redis, hands.keys)
     return [entry.job.filepath for entry in entries if entry.job]
 
 
@@ -55,9 +55,7 @@ async def fleet(hands: Hands) -> AsyncIterator[Any]:
             async def note(job: Job) -> None:
                 done[endings[0], job.path.suffix] += 1
 
-            options = FileWorkerOptions(
-                work=WorkOptions(wait_s=0.05, **work), reaper=ReaperOptions(interval_s=0.05)
-            )
+            options = WorkerOptions(poll=0.05, reaper=ReaperOptions(interval=0.05), **work)
             worker = Worker(handlers, hands.store, options=options)
             return await running.enter_async_context(worker)
 
@@ -69,7 +67,7 @@ async def ended(hands: Hands, count: int) -> dict[str, int]:
     queue = Queue(hands.store)
     async with asyncio.timeout(LIMIT_S):
         while True:
-            counts = await queue.stats()
+            counts = await queue.lengths()
             ends = {name: counts[name] for name in (hands.keys.completed, hands.keys.dead_letter)}
             if sum(ends.values()) >= count:
                 return ends
@@ -86,7 +84,7 @@ async def test_workers_with_different_handlers_lose_none_of_each_others_files(
         await hands.add(f"/{number}.bb", priority="high")
     assert await ended(hands, 20) == {"jobqueue:completed": 20, "jobqueue:dead_letter": 0}
     assert fleet.done == {(".aa", ".aa"): 10, (".bb", ".bb"): 10}
-    assert await hands.redis.exists(hands.keys.handover) == 0
+    assert await hands.redis.exists(hands.keys.unmatched) == 0
 
 
 async def test_a_file_waits_for_a_worker_that_comes_later(hands: Hands, fleet: Any) -> None:
@@ -104,11 +102,11 @@ async def test_a_file_waits_for_a_worker_that_comes_later(hands: Hands, fleet: A
 async def test_a_file_nobody_has_a_handler_for_is_set_aside_and_names_what_there_is(
     hands: Hands, fleet: Any
 ) -> None:
-    await fleet(".aa", no_handler_s=0)
-    await fleet(".bb", "in/**/*", no_handler_s=0)
+    await fleet(".aa", no_handler_after=0)
+    await fleet(".bb", "in/**/*", no_handler_after=0)
     await hands.add("/scans/1.cc")
     assert await ended(hands, 1) == {"jobqueue:completed": 0, "jobqueue:dead_letter": 1}
-    (letter,) = await Queue(hands.store).dead_letters()
+    (letter,) = await Queue(hands.store).dead_letters.list()
     assert letter.reason == "NO_HANDLER"
     assert letter.error == (
         "NoHandler: no live worker has a handler for '.cc'; "
@@ -125,7 +123,7 @@ async def test_what_is_handed_over_is_untouched_and_costs_no_attempt(hands: Hand
     (raw,) = await hands.redis.lrange(hands.keys.queues[1], 0, -1)
     first, second = hands.source(ending=".aa"), hands.source(ending=".bb")
     assert await paths(first) == []
-    (entry,) = await handover.read(hands.redis, hands.keys)
+    (entry,) = await unmatched.read(hands.redis, hands.keys)
     assert entry.raw == raw
     assert await hands.redis.llen(hands.keys.of(first.worker).processing) == 0
     (claim,) = [claim for _ in range(3) for claim in (await second.settle([], claim=1)).claims]
@@ -144,7 +142,7 @@ async def test_a_worker_reads_the_handover_once_and_then_sleeps(
 ) -> None:
     """Counted in commands: neither what it skipped itself nor what others did is read again."""
     monkeypatch.setattr("waystation.core.line.wake_up.LONGEST_BLOCK_S", 600.0)
-    hands.set(wait_s=600)
+    hands.set(poll=600)
 
     async def reads() -> int:
         return (await hands.redis.info("commandstats")).get("cmdstat_xrange", {"calls": 0})["calls"]
@@ -155,7 +153,7 @@ async def test_a_worker_reads_the_handover_once_and_then_sleeps(
     before = await reads()
     assert await paths(first, 20) == []
     assert await reads() == before
-    assert len(await handover.read(hands.redis, hands.keys)) == handover.PAGE
+    assert len(await unmatched.read(hands.redis, hands.keys)) == unmatched.PAGE
     before = await reads()
     assert await paths(second, 20) == []
     assert await reads() == before + 3
@@ -189,7 +187,7 @@ async def test_several_workers_share_what_is_handed_over(hands: Hands) -> None:
     for path in wanted:
         await hands.add(path)
     await paths(hands.source(ending=".aa"))
-    assert await hands.redis.xlen(hands.keys.handover) == 250
+    assert await hands.redis.xlen(hands.keys.unmatched) == 250
     several = [hands.source(ending=".bb") for _ in range(3)]
     taken: Counter[str] = Counter()
     for _ in range(20):
@@ -238,7 +236,7 @@ async def test_what_was_taken_from_the_handover_comes_back_from_a_silent_worker(
 async def test_an_open_breaker_keeps_what_is_handed_over_and_nobody_asks_in_vain(
     hands: Hands,
 ) -> None:
-    hands.set(wait_s=600, max_retries=0)
+    hands.set(poll=600, max_retries=0)
     for number in range(4):
         await hands.add(f"/{number}.bb")
     breaker = BreakerOptions(failure_threshold=0.5, min_samples=2, window_s=60, cooldown_s=30)
@@ -261,19 +259,19 @@ async def test_an_open_breaker_keeps_what_is_handed_over_and_nobody_asks_in_vain
 async def test_a_worker_reads_all_of_it_again_now_and_then(hands: Hands) -> None:
     """A server whose clock was set back gives new entries ids that a worker has passed."""
     time = 0.0
-    known = handover.Handover(hands.keys, lambda job: True, timer=lambda: time)
+    known = unmatched.UnmatchedFiles(hands.keys, lambda job: True, timer=lambda: time)
     source = hands.source(ending=".aa")
     await hands.add("/1.bb")
     await paths(source)
-    (entry,) = await handover.read(hands.redis, hands.keys)
+    (entry,) = await unmatched.read(hands.redis, hands.keys)
 
     def reply(cursor: str) -> Settlement:
         return Settlement([], [], 0, [], entry.id, cursor)
 
     known.cursor = "99999999999999-0"
     known.settled(reply(known.cursor))
-    assert not known.has_news
-    time = handover.REREAD_S
+    assert not known.has_new
+    time = unmatched.REREAD_S
     known.settled(reply(known.cursor))
     await known.look(hands.redis)
     assert known.reserve(1).text == f"2,{entry.id}"
@@ -282,10 +280,10 @@ async def test_a_worker_reads_all_of_it_again_now_and_then(hands: Hands) -> None
 async def test_a_wrong_type_in_its_place_moves_nothing(hands: Hands) -> None:
     id = await hands.add("/1.bb")
     source = hands.source(ending=".aa")
-    await hands.redis.set(hands.keys.handover, "mine")
+    await hands.redis.set(hands.keys.unmatched, "mine")
     with pytest.raises(StoreError):
         await source.settle([], claim=1)
-    await hands.redis.delete(hands.keys.handover)
+    await hands.redis.delete(hands.keys.unmatched)
     assert await hands.where(id) == ["waiting"]
 
 
@@ -302,16 +300,18 @@ async def test_a_heartbeat_keeps_its_handlers_when_a_call_renews_it(hands: Hands
     }  # fmt: skip
 
 
-async def test_people_see_what_is_handed_over(hands: Hands) -> None:
+async def test_unmatched_files_are_counted_and_listed(hands: Hands) -> None:
     await hands.add("/1.bb")
     await paths(hands.source(ending=".aa"))
     queue = Queue(hands.store)
-    assert (await queue.stats())[hands.keys.handover] == 1
-    (job,) = await queue.peek("handover")
-    assert isinstance(job, Job)
+    assert (await queue.lengths())[hands.keys.unmatched] == 1
+    assert (await queue.counts("unmatched")) == {"unmatched": 1}
+    (job,) = await queue.get_jobs("unmatched")
     assert job.filepath == "/1.bb"
 
 
 def test_how_long_to_wait_is_no_negative_number() -> None:
-    with pytest.raises(InvalidOption, match="no_handler_s must be at least 0, got -1"):
-        WorkOptions(no_handler_s=-1)
+    with pytest.raises(
+        InvalidOption, match="no_handler_after must be a timedelta or seconds, at least 0, got -1"
+    ):
+        WorkerOptions(no_handler_after=-1)

@@ -41,7 +41,7 @@ def test_a_job_of_another_producer_is_read_without_the_fields_it_lacks() -> None
 
 def test_what_a_job_says_besides_survives_a_retry() -> None:
     raw = b'{"id":"7","filepath":"/a","tenant":"x","filesize":9007199254740993}'
-    again = json.loads(jobs.tried_again(raw, 1, "q"))
+    again = json.loads(jobs.with_retries(raw, 1, "q"))
     assert again == {
         "id": "7", "filepath": "/a", "tenant": "x", "filesize": 9007199254740993,
         "retries": 1, "origin_queue": "q",

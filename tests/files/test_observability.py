@@ -23,12 +23,12 @@ from waystation.core.telemetry.traces import Traces
 from waystation.files import job as jobs
 from waystation.files.directory.scan import ScanOptions
 from waystation.files.handlers import Handlers
-from waystation.files.options import ReaperOptions, WorkOptions
+from waystation.files.options import ReaperOptions, WorkerOptions
 from waystation.files.producer import Producer, ProducerOptions
 from waystation.files.queue import Queue
 from waystation.files.reasons import Reason
 from waystation.files.upkeep.reaper import sample_lengths
-from waystation.files.worker import FileWorkerOptions, Worker
+from waystation.files.worker import Worker
 
 LOW = "jobqueue:low_priority"
 
@@ -44,9 +44,12 @@ async def work_off(
         if "bad" in job.filepath:
             raise ValueError(job.filepath)
 
-    options = FileWorkerOptions(
-        work=WorkOptions(max_retries=1, backoff_base_ms=0, wait_s=0.05, no_handler_s=0),
-        reaper=ReaperOptions(interval_s=0.05),
+    options = WorkerOptions(
+        max_retries=1,
+        backoff=0,
+        poll=0.05,
+        no_handler_after=0,
+        reaper=ReaperOptions(interval=0.05),
     )
     keys = hands.keys
     async with (
@@ -208,7 +211,7 @@ async def test_a_file_that_is_put_in_line_begins_the_trace_that_its_work_goes_on
     (tmp_path / "a.pdf").touch()
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    scan = ScanOptions(scan_dir=str(tmp_path), settle_s=0)
+    scan = ScanOptions(scan_dir=str(tmp_path), settle=0)
     queue, options = Queue(hands.store), ProducerOptions(scan=scan)
     await Producer(queue, options, traces=Traces(provider)).scan()
     await work_off(hands, Metrics(), ends=1, traces=Traces(provider))

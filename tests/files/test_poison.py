@@ -16,10 +16,10 @@ from waystation.files import job as jobs
 from waystation.files.directory.scan import ScanOptions, Skip
 from waystation.files.handlers import Handlers
 from waystation.files.metrics import Meter
-from waystation.files.options import WorkOptions
+from waystation.files.options import WorkerOptions
 from waystation.files.producer import Producer, ProducerOptions
 from waystation.files.queue import Queue
-from waystation.files.worker import FileWorkerOptions, Worker
+from waystation.files.worker import Worker
 
 POISON = b'{"id": 7, "filepath": '
 
@@ -34,14 +34,14 @@ async def test_a_poison_payload_ends_as_a_dead_letter_and_others_go_on(hands: Ha
     await source.settle([Settled(claim, Done())], claim=5)
 
     assert await hands.redis.lrange(hands.keys.dead_letter, 0, -1) == [POISON]
-    meta = json.loads(await hands.redis.hget(hands.keys.dead_letter_meta, jobs.name_of(POISON)))
+    meta = json.loads(await hands.redis.hget(hands.keys.dead_letter_meta, jobs.poison_id(POISON)))
     assert meta["reason"] == "MALFORMED"
     assert await hands.redis.llen(hands.keys.of(source.worker).processing) == 0
     assert 'reason="MALFORMED"} 1.0' in metrics.expose().decode()
 
 
 async def test_a_queue_of_nothing_but_poison_does_not_make_the_worker_wait(hands: Hands) -> None:
-    hands.set(wait_s=30.0)
+    hands.set(poll=30.0)
     await hands.redis.lpush(hands.keys.queues[1], *[POISON + b"%d" % n for n in range(5)])
     source = hands.source()
     for _ in range(6):
@@ -90,7 +90,7 @@ async def test_a_directory_full_of_trouble_is_worked_off_to_the_last_file(
         (tmp_path / os.fsdecode(name)).touch()
     os.truncate(tmp_path / "huge", 10 * 2**30)
     (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
-    scan = ScanOptions(scan_dir=str(tmp_path), settle_s=0)
+    scan = ScanOptions(scan_dir=str(tmp_path), settle=0)
     metrics, queue = Metrics(), Queue(hands.store)
     tally = await Producer(queue, ProducerOptions(scan=scan), metrics=metrics).scan()
     assert (tally.enqueued, tally.skipped) == (6, {Skip.VANISHED: 1})
@@ -106,7 +106,7 @@ async def test_a_directory_full_of_trouble_is_worked_off_to_the_last_file(
         with job.path.open("rb") as file:
             sizes[os.fsencode(job.path.name)] = file.seek(0, os.SEEK_END)
 
-    options = FileWorkerOptions(work=WorkOptions(max_retries=1, backoff_base_ms=0, wait_s=0.05))
+    options = WorkerOptions(max_retries=1, backoff=0, poll=0.05)
     async with (
         asyncio.timeout(LIMIT_S),
         Worker(handlers, hands.store, options=options, metrics=metrics),
@@ -123,9 +123,9 @@ async def test_a_directory_full_of_trouble_is_worked_off_to_the_last_file(
             await asyncio.sleep(0.01)
 
     assert sizes == {**dict.fromkeys(odd, 0), b"huge": 10 * 2**30}
-    reasons = sorted(letter.reason for letter in await queue.dead_letters())
+    reasons = sorted(letter.reason for letter in await queue.dead_letters.list())
     assert reasons == ["MALFORMED", "UNREADABLE", "VANISHED"]
-    counts = await queue.stats()
+    counts = await queue.lengths()
     assert counts.pop(hands.keys.completed) == 4
     assert counts.pop(hands.keys.dead_letter) == 3
     assert set(counts.values()) == {0}

@@ -178,9 +178,9 @@ def test_a_missing_file_is_mentioned_and_the_defaults_count(run: Files) -> None:
         (["--role=worker", "--watch"], {}, "--watch wants --role=producer or --role=all"),
         (["--role=all", "--watch", "--until-done"], {}, "cannot go with --until-done"),
         (["--role=worker"], {"WORKER_COMPLETED_LIST": "jobqueue:events"},
-         "completed_list and the line's events must have keys of their own"),
+         "completed_list and the queue's events must have keys of their own"),
         ([], {}, "--role wants producer, worker, all or admin"),
-        (["--role=admin", "peek", "nowhere"], {}, "wanted one of completed, dead_letter, high"),
+        (["--role=admin", "peek", "nowhere"], {}, "a list must be one of high, low, completed"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_one_line_and_a_code(

@@ -17,8 +17,8 @@ from waystation.files.producer import Producer, ProducerOptions
 from waystation.files.queue import Queue
 
 
-def producer(hands: Hands, root: Path, settle_s: float = 0, **options: Any) -> Producer:
-    scan = ScanOptions(scan_dir=str(root), settle_s=settle_s)
+def producer(hands: Hands, root: Path, settle: float = 0, **options: Any) -> Producer:
+    scan = ScanOptions(scan_dir=str(root), settle=settle)
     return Producer(Queue(hands.store), ProducerOptions(scan=scan, **options), metrics=Metrics())
 
 
@@ -29,8 +29,8 @@ def make(root: Path, *names: str) -> None:
 
 
 async def waiting(hands: Hands, priority: str) -> list[str]:
-    found = await Queue(hands.store).peek(priority, 100)
-    return sorted(Path(job.filepath).name for job in found if not isinstance(job, bytes))
+    found = await Queue(hands.store).get_jobs("waiting", priority=priority)
+    return sorted(Path(job.filepath).name for job in found)
 
 
 async def test_the_ending_of_a_file_decides_its_priority(hands: Hands, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ async def test_what_is_still_there_is_remembered_for_longer_than_the_span(
 ) -> None:
     """F-T16: what was seen is kept in two pages, and a file that is seen again moves over."""
     make(tmp_path, "a")
-    queue = Queue(hands.store, options=QueueOptions(remember_s=1000))
+    queue = Queue(hands.store, options=QueueOptions(remember=1000))
     await producer(hands, tmp_path).scan()
     for _ in range(4):
         # The page is older than its span, so the next look turns it.
@@ -89,7 +89,7 @@ async def test_a_single_scan_waits_for_files_that_are_still_written(
     hands: Hands, tmp_path: Path
 ) -> None:
     make(tmp_path, "a")
-    tally = await producer(hands, tmp_path, settle_s=0.2).scan()
+    tally = await producer(hands, tmp_path, settle=0.2).scan()
     assert tally.enqueued == 1
     assert tally.skipped[Skip.FRESH] == 1
 
@@ -112,7 +112,7 @@ async def test_files_that_are_known_cost_no_allowance(hands: Hands, tmp_path: Pa
 
 async def test_a_watched_directory_is_followed(hands: Hands, tmp_path: Path) -> None:
     make(tmp_path, "before")
-    made = producer(hands, tmp_path, settle_s=0.05, rescan_s=3600)
+    made = producer(hands, tmp_path, settle=0.05, rescan=3600)
     watching = asyncio.create_task(made.watch())
     try:
         await _until(made, 1)
@@ -130,7 +130,7 @@ async def test_a_directory_nobody_tells_about_is_walked_now_and_then(
     hands: Hands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("waystation.files.directory.watch.sys.platform", "plan9")
-    made = producer(hands, tmp_path, rescan_s=0.05)
+    made = producer(hands, tmp_path, rescan=0.05)
     watching = asyncio.create_task(made.watch())
     await asyncio.sleep(0.05)
     make(tmp_path, "late")
@@ -151,7 +151,7 @@ async def test_what_is_put_in_line_is_counted(hands: Hands, tmp_path: Path) -> N
     make(tmp_path, "a", "b.pdf", "c.tmp")
     (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
     metrics = Metrics()
-    scan = ScanOptions(scan_dir=str(tmp_path), settle_s=0)
+    scan = ScanOptions(scan_dir=str(tmp_path), settle=0)
     made = Producer(Queue(hands.store), ProducerOptions(scan=scan), metrics=metrics)
     await made.scan()
     await made.scan()

@@ -1,17 +1,22 @@
-"""How people look after what is there."""
+"""The queue as a program and an operator use it."""
 
+import asyncio
 import json
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.files.hands import Hands
-from waystation.core.errors import InvalidOption
+from tests.support.patience import LIMIT_S
+from waystation.core.errors import InvalidOption, JobFailed, NotFound
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Settled
 from waystation.files.directory.intake import entry
 from waystation.files.directory.scan import Found
-from waystation.files.job import Job
+from waystation.files.options import Layout
 from waystation.files.queue import Queue
 from waystation.files.redis import scripts
 
@@ -31,12 +36,12 @@ async def test_the_counts_say_how_much_is_where(hands: Hands) -> None:
     await hands.add(priority="high")
     source = hands.source(worker="w1")
     (claim,) = (await source.settle([], claim=1)).claims
-    counts = await Queue(hands.store).stats()
+    counts = await Queue(hands.store).lengths()
     assert counts["jobqueue:low_priority"] == 1
     assert counts["jobqueue:high_priority"] == 1
     assert counts["jobqueue:worker:w1:processing"] == 1
     await source.settle([Settled(claim, Done())], claim=0)
-    assert (await Queue(hands.store).stats())["jobqueue:completed"] == 1
+    assert (await Queue(hands.store).lengths())["jobqueue:completed"] == 1
 
 
 async def test_prometheus_reads_how_much_is_where_whoever_holds_it(hands: Hands) -> None:
@@ -52,7 +57,7 @@ async def test_prometheus_reads_how_much_is_where_whoever_holds_it(hands: Hands)
         "jobqueue:sched:jobqueue:high_priority": 0,
         "jobqueue:low_priority": 1,
         "jobqueue:sched:jobqueue:low_priority": 0,
-        "jobqueue:handover": 0,
+        "jobqueue:unmatched": 0,
         "jobqueue:completed": 0,
         "jobqueue:dead_letter": 0,
         "processing": 2,
@@ -62,50 +67,52 @@ async def test_prometheus_reads_how_much_is_where_whoever_holds_it(hands: Hands)
 async def test_a_look_at_a_list_shows_the_next_first_and_moves_nothing(hands: Hands) -> None:
     ids = [await hands.add() for _ in range(3)]
     await hands.redis.lpush(hands.keys.queues[1], b"poison")
-    found = await Queue(hands.store).peek("low", 10)
-    assert [each.id if isinstance(each, Job) else each for each in found] == [*ids, b"poison"]
+    queue = Queue(hands.store)
+    assert [job.id for job in await queue.get_jobs("waiting")] == ids
+    assert (await queue.payloads("low", 10))[-1] == b"poison"
     assert await hands.redis.llen(hands.keys.queues[1]) == 4
     with pytest.raises(
-        InvalidOption, match="wanted one of completed, dead_letter, high, low, handover, or its key"
+        InvalidOption,
+        match="a list must be one of high, low, completed, dead_letter, unmatched",
     ):
-        await Queue(hands.store).peek("elsewhere")
+        await queue.payloads("elsewhere")
 
 
 async def test_dead_letters_go_back_in_line_with_their_tries_forgotten(hands: Hands) -> None:
     ids = await bury(hands, 3)
     queue = Queue(hands.store)
-    letters = await queue.dead_letters()
+    letters = await queue.dead_letters.list()
     assert [(letter.id, letter.reason) for letter in letters] == [
         (id, "HANDLER_ERROR") for id in ids
     ]
-    assert await queue.requeue(2) == 2
+    assert await queue.dead_letters.retry_all(2) == 2
     raws = await hands.redis.lrange(hands.keys.queues[1], 0, -1)
     assert [(json.loads(raw)["id"], json.loads(raw)["retries"]) for raw in raws] == [
         (ids[1], 0),
         (ids[0], 0),
     ]
     assert await hands.redis.hkeys(hands.keys.dead_letter_meta) == [ids[2].encode()]
-    assert await queue.requeue() == 1
-    assert await queue.requeue() == 0
+    assert await queue.dead_letters.retry_all() == 1
+    assert await queue.dead_letters.retry_all() == 0
 
 
 async def test_poison_stays_among_the_dead_letters(hands: Hands) -> None:
     ids = await bury(hands, 2)
     await hands.redis.rpush(hands.keys.dead_letter, b"poison")
-    assert await Queue(hands.store).requeue() == 2
+    assert await Queue(hands.store).dead_letters.retry_all() == 2
     assert await hands.redis.lrange(hands.keys.dead_letter, 0, -1) == [b"poison"]
     assert await hands.redis.llen(hands.keys.queues[1]) == len(ids)
 
 
 async def test_a_purge_leaves_no_letter_and_no_reason(hands: Hands) -> None:
     await bury(hands, 250)
-    assert await Queue(hands.store).purge_dead_letters() == 250
+    assert await Queue(hands.store).dead_letters.purge() == 250
     assert await hands.redis.exists(hands.keys.dead_letter, hands.keys.dead_letter_meta) == 0
     assert sum(event["event"] == "removed" for event in await hands.events()) == 250
 
 
 async def test_a_bulk_load_of_the_same_rows_counts_once(hands: Hands) -> None:
-    """The door for loads from outside: a batch that is sent again adds nothing."""
+    """A batch of a bulk load that is sent again adds nothing."""
     queue = Queue(hands.store)
     rows = [
         entry(queue.keys, Found(f"/lake/{n}", n, 1), priority="low", now_ns=0) for n in range(2_500)
@@ -132,3 +139,105 @@ async def test_a_used_up_rate_refuses_and_says_when_to_come_back(hands: Hands) -
     assert added.codes.count(scripts.WAITS) == 25
     assert 0 < added.wait_ms <= 50
     assert await hands.redis.pttl(hands.keys.rate_limit) not in {-1, *range(51, 60_000)}
+
+
+async def test_dead_letters_are_retried_by_id(hands: Hands) -> None:
+    ids = await bury(hands, 3)
+    queue = Queue(hands.store)
+    (letter,) = await queue.dead_letters.list(offset=1, limit=1)
+    assert letter.job is not None
+    assert letter.failed_at is not None
+    assert (letter.job.id, letter.failed_at.tzinfo) == (ids[1], UTC)
+    assert await queue.retry(ids[1], "unknown") == 1
+    assert await queue.dead_letters.count() == 2
+    assert await queue.retry() == 0
+
+
+async def test_jobs_are_counted_and_listed_by_state(hands: Hands) -> None:
+    hands.set(max_retries=1, backoff=60)
+    source = hands.source(worker="w1")
+    failing = await hands.add()
+    (claim,) = (await source.settle([], claim=1)).claims
+    await source.settle([Settled(claim, Failed(ValueError("no")))], claim=0)
+    held = await hands.add()
+    await source.settle([], claim=1)
+    low = [await hands.add() for _ in range(3)]
+    high = await hands.add(priority="high")
+    queue = Queue(hands.store)
+
+    assert await queue.counts() == {
+        "delayed": 1, "waiting": 4, "unmatched": 0, "active": 1, "completed": 0, "failed": 0
+    }  # fmt: skip
+    assert await queue.counts("active") == {"active": 1}
+    assert [job.id for job in await queue.get_jobs()] == [failing, high, *low, held]
+    assert [job.id for job in await queue.get_jobs("waiting", offset=2, limit=1)] == low[1:2]
+    newest = await queue.get_jobs("waiting", priority="low", newest_first=True)
+    assert [job.id for job in newest] == low[::-1]
+    assert [await queue.state(id) for id in (failing, high, held)] == [
+        "delayed", "waiting", "active"
+    ]  # fmt: skip
+    job = await queue.get_job(failing)
+    assert job is not None
+    assert (job.attempt, job.created_at) == (2, datetime.fromtimestamp(0, UTC))
+    assert (await queue.get_job("unknown"), await queue.state("unknown")) == (None, None)
+    with pytest.raises(InvalidOption, match=r"a state must be one of delayed, .*, got 'dead'"):
+        await queue.counts("dead")  # pyright: ignore[reportArgumentType]
+
+
+async def test_wait_returns_when_a_job_is_completed_and_raises_when_it_fails(hands: Hands) -> None:
+    queue, source = Queue(hands.store), hands.source()
+    hands.set(max_retries=0)
+    id = await hands.add()
+    with pytest.raises(TimeoutError):
+        await queue.wait(id, timeout=0.01)
+    waiting = asyncio.create_task(queue.wait(id, timeout=timedelta(seconds=LIMIT_S)))
+    (claim,) = (await source.settle([], claim=1)).claims
+    await source.settle([Settled(claim, Done())], claim=0)
+    await waiting
+    (failed,) = await bury(hands, 1)
+    for _ in range(2):
+        await queue.wait(id)
+        with pytest.raises(JobFailed, match=f"job {failed} failed for good"):
+            await queue.wait(failed)
+        with pytest.raises(NotFound, match="there is no job unknown"):
+            await queue.wait("unknown")
+        # What happened long ago is no longer among the events, but the lists still have it.
+        await hands.redis.delete(hands.keys.events)
+
+
+async def test_events_come_as_they_happen_and_can_be_continued(hands: Hands) -> None:
+    queue = Queue(hands.store)
+    id = await hands.add()
+    async with aclosing(queue.events("0-0")) as events, asyncio.timeout(LIMIT_S):
+        first = await anext(events)
+        assert (first.name, first.job_id, first.fields["path"]) == ("waiting", id, "/inbox/a.pdf")
+        assert first.at == datetime.fromtimestamp(first.at_ms / 1000, UTC)
+        later = await hands.add()
+        assert (await anext(events)).job_id == later
+    async with aclosing(queue.events(first.id)) as events, asyncio.timeout(LIMIT_S):
+        assert (await anext(events)).job_id == later
+
+
+async def test_workers_are_listed_with_their_heartbeat_and_patterns(hands: Hands) -> None:
+    queue = Queue(hands.store)
+    await hands.add("/1.aa")
+    source = hands.source(worker="w1", ending=".aa")
+    await source.open()
+    await source.settle([], claim=1)
+    (worker,) = await queue.workers()
+    assert (worker.name, worker.alive, worker.active) == ("w1", True, 1)
+    assert worker.patterns == ("**/*.aa",)
+    assert worker.seen_at == datetime.fromtimestamp(hands.clock.now_ms() / 1000, UTC)
+    await hands.silence()
+    (worker,) = await queue.workers()
+    assert (worker.alive, worker.seen_at) == (False, None)
+
+
+async def test_a_prefix_keeps_queues_apart(hands: Hands, tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    async with Queue(hands.store, prefix="other") as queue:
+        assert await queue.add(tmp_path / "a")
+        assert await queue.counts("waiting") == {"waiting": 1}
+    assert await Queue(hands.store).counts("waiting") == {"waiting": 0}
+    with pytest.raises(InvalidOption, match="prefix and layout exclude each other"):
+        Queue(hands.store, prefix="other", layout=Layout())

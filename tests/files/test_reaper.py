@@ -81,7 +81,7 @@ async def test_every_worker_is_reached_though_a_pass_is_cut_short(hands: Hands) 
         raw = b'{"id":"%s","filepath":"/a"}' % worker.encode()
         await hands.redis.lpush(hands.keys.of(worker).processing, raw)
     time = iter(range(1_000_000))
-    options = ReaperOptions(count=10, budget_s=25, base_delay_s=0)
+    options = ReaperOptions(count=10, budget=25, page_delay=0)
     # Every look at the timer takes a second, so that a pass reaches some workers only.
     reaper = hands.reaper(options=options, timer=lambda: float(next(time)))
     first = await reaper.reap()
@@ -103,8 +103,8 @@ async def test_pages_are_apart_by_the_delay_give_or_take_a_half(hands: Hands) ->
         asked.append((low, high))
         return low
 
-    options = ReaperOptions(count=50, base_delay_s=0.001, budget_s=30)
-    await hands.reaper(options=options, dice=dice).reap()
+    options = ReaperOptions(count=50, page_delay=0.001, budget=30)
+    await hands.reaper(options=options, uniform=dice).reap()
     assert asked
     assert set(asked) == {(0.5, 1.5)}
 
@@ -157,12 +157,12 @@ async def test_a_list_of_a_worker_nobody_registered_is_found_and_taken_back(hand
     """What workers of another program leave behind: a list, and no entry in the registry."""
     left = hands.keys.of("host-1-0").processing
     await hands.redis.lpush(left, b'{"id":"7","filepath":"/a","priority":"high"}')
-    assert await Queue(hands.store).unregistered() == {left: 1}
+    assert await Queue(hands.store).orphans() == {left: 1}
     reaper = hands.reaper()
     # The first pass registers the worker, and the next one finds it silent.
     assert await reaper.reap() == 0
-    assert (await Queue(hands.store).stats())[left] == 1
-    assert await Queue(hands.store).unregistered() == {}
+    assert (await Queue(hands.store).lengths())[left] == 1
+    assert await Queue(hands.store).orphans() == {}
     assert await reaper.reap() == 1
     (raw,) = await hands.redis.lrange("jobqueue:high_priority", 0, -1)
     assert (json.loads(raw)["id"], json.loads(raw)["retries"]) == ("7", 1)
@@ -192,7 +192,7 @@ async def test_only_what_holds_jobs_is_taken_for_the_list_of_a_worker(redis_url:
         await hands.redis.sadd("jobqueue:basket", job)
         await hands.reaper().reap()
         assert await hands.redis.smembers(hands.keys.workers) == set()
-        assert await Queue(hands.store, layout=layout).unregistered() == {"jobqueue:shopping": 1}
+        assert await Queue(hands.store, layout=layout).orphans() == {"jobqueue:shopping": 1}
 
 
 async def test_one_process_looks_at_the_keys_a_part_at_a_time(

@@ -97,11 +97,11 @@ def test_every_key_of_the_schema_is_read(file: Path) -> None:
     layout, options = composed.layout(found), composed.worker_options(found)
     assert dict(layout.queues) == {"now": "q:now", "later": "q:later"}
     assert layout.processing_list_pattern == "q:%s:held"
-    assert (options.work.max_retries, options.work.pause_ms(2)) == (5, 500)
+    assert (options.max_retries, options.delay_ms(2)) == (5, 500)
     assert options.breaker
     assert (options.breaker.failure_threshold, options.breaker.cooldown_s) == (0.25, 10)
     assert composed.producer_options(found).scan.scan_dir == "/inbox"
-    own = ["q:now", "q:later", "q:done", "q:dead", "jobqueue:handover"]
+    own = ["q:now", "q:later", "q:done", "q:dead", "jobqueue:unmatched"]
     assert composed.named_queues(found) == own
 
 
@@ -177,7 +177,7 @@ def test_a_bad_value_is_named_with_what_was_wanted(file: Path, text: str, senten
     ("options", "sentence"),
     [
         ({"completed_list": "jobqueue:high_priority"}, "queues.high and completed_list must have"),
-        ({"dead_letter_list": "jobqueue:seen"}, "dead_letter_list and the line's seen must have"),
+        ({"dead_letter_list": "jobqueue:seen"}, "dead_letter_list and the queue's seen must have"),
         ({"queues": {"high": "a", "low": "a"}}, "queues.high and queues.low must have keys"),
         ({"rate_limit_key": "jobqueue:dead_letter:meta"}, "both have 'jobqueue:dead_letter:meta'"),
         ({"priorities": ("high", "high")}, "priorities must differ, got high, high"),

@@ -10,7 +10,7 @@ from waystation.core.errors import LeaseLost, TimedOut, Unrecoverable
 from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Reply, Settled
 from waystation.files.claims import FileSource
-from waystation.files.options import WorkOptions
+from waystation.files.options import WorkerOptions
 from waystation.files.upkeep.reaper import promote_due
 
 
@@ -45,7 +45,7 @@ async def test_a_failure_waits_longer_each_time_and_ends_as_a_dead_letter(hands:
     """T-27: retries + 1, `min(base * 2^(n-1), max)`, a dead letter after max_retries.
     F-T7: the pause is spent in the store, not in the worker.
     """
-    hands.set(max_retries=3, backoff_base_ms=500, backoff_max_ms=1_500)
+    hands.set(max_retries=3, backoff=0.5, backoff_max=1.5)
     id = await hands.add()
     source, scheduled = hands.source(), "jobqueue:sched:jobqueue:low_priority"
     for retries, pause in enumerate((500, 1_000, 1_500), 1):
@@ -65,7 +65,7 @@ async def test_a_failure_waits_longer_each_time_and_ends_as_a_dead_letter(hands:
 )
 def test_the_pause_doubles_up_to_its_limit(retries: int, pause: int) -> None:
     """T-27."""
-    assert WorkOptions().pause_ms(retries) == pause
+    assert WorkerOptions().delay_ms(retries) == pause
 
 
 async def test_a_dead_letter_has_its_reason(hands: Hands) -> None:
@@ -142,7 +142,7 @@ async def test_a_late_completion_is_refused_and_changes_nothing(hands: Hands) ->
 
 async def test_retries_come_due_without_a_worker_that_asks(hands: Hands) -> None:
     """F-T7."""
-    hands.set(backoff_base_ms=60_000, backoff_max_ms=60_000)
+    hands.set(backoff=60, backoff_max=60)
     id = await hands.add()
     await settle(hands.source(), Failed(RuntimeError()))
     assert await promote_due(hands.redis, hands.keys, now_ms=hands.clock.now_ms()) == 0

@@ -36,7 +36,7 @@ async def test_nothing_completed_is_kept_when_none_is_wanted(hands: Hands) -> No
 
 async def test_the_same_bytes_put_in_line_twice_are_two_jobs_to_the_end(hands: Hands) -> None:
     """F-T14: twins cannot be told apart, and neither takes the other's place."""
-    hands.set(backoff_base_ms=1_000)
+    hands.set(backoff=1)
     await hands.redis.lpush(hands.keys.queues[1], TWIN, TWIN)
     source = hands.source()
     twins = (await source.settle([], claim=2)).claims
@@ -82,7 +82,7 @@ async def test_what_is_no_job_has_one_name_in_every_event(hands: Hands, raw: byt
     await source.settle([], claim=1)
     await source.settle([], claim=1)
     assert len({event["subject"] for event in await hands.events()}) == 1
-    assert await Queue(hands.store).purge_dead_letters() == 1
+    assert await Queue(hands.store).dead_letters.purge() == 1
     assert not await hands.redis.exists(hands.keys.dead_letter_meta)
 
 
@@ -158,7 +158,7 @@ async def test_a_reaper_that_comes_second_counts_only_what_it_took(hands: Hands)
 
 async def test_retries_come_due_while_every_hand_is_full(hands: Hands) -> None:
     """F-T7: a fetch that found enough leaves them to the duty, which puts them in line."""
-    hands.set(backoff_base_ms=1_000)
+    hands.set(backoff=1)
     first = await hands.add(priority="high")
     source = hands.source()
     (claim,) = (await source.settle([], claim=1)).claims

@@ -12,8 +12,7 @@ import pytest
 from tests.files.hands import Hands
 from tests.support.patience import LIMIT_S
 from waystation.files.directory import intake, scan
-from waystation.files.directory.confirmed import Confirmed
-from waystation.files.directory.scan import Found, Known, ScanOptions, Skip, Walk
+from waystation.files.directory.scan import Found, Known, KnownFiles, ScanOptions, Skip, Walk
 from waystation.files.producer import Producer, ProducerOptions
 from waystation.files.queue import Queue
 
@@ -31,7 +30,7 @@ def tree(tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def watching(hands: Hands, root: Path, **options: Any) -> AsyncGenerator[Producer]:
-    wanted = ScanOptions(scan_dir=str(root), settle_s=0)
+    wanted = ScanOptions(scan_dir=str(root), settle=0)
     producer = Producer(Queue(hands.store), ProducerOptions(scan=wanted, **options))
     task = asyncio.create_task(producer.watch())
     try:
@@ -64,7 +63,7 @@ async def asked(hands: Hands) -> int:
 
 
 async def test_of_a_new_file_only_that_file_is_looked_at(hands: Hands, tree: Path) -> None:
-    async with watching(hands, tree, rescan_s=3600) as producer:
+    async with watching(hands, tree, rescan=3600) as producer:
         await until(lambda: producer.tally.found == THERE)
         before = await asked(hands)
         (tree / "1" / "new.txt").touch()
@@ -75,14 +74,14 @@ async def test_of_a_new_file_only_that_file_is_looked_at(hands: Hands, tree: Pat
 
 
 async def test_a_file_changed_in_place_is_put_in_line_again(hands: Hands, tree: Path) -> None:
-    async with watching(hands, tree, rescan_s=3600) as producer:
+    async with watching(hands, tree, rescan=3600) as producer:
         (tree / "1" / "1.txt").write_text("changed")
         await until(lambda: producer.tally.enqueued == THERE + 1)
         assert producer.tally.found < 2 * THERE
 
 
 async def test_directories_that_come_are_walked_and_followed(hands: Hands, tree: Path) -> None:
-    async with watching(hands, tree, rescan_s=3600) as producer:
+    async with watching(hands, tree, rescan=3600) as producer:
         (tree / "new" / "deep").mkdir(parents=True)
         (tree / "new" / "deep" / "a").touch()
         await until(lambda: producer.tally.enqueued == THERE + 1)
@@ -97,10 +96,10 @@ async def test_directories_that_come_are_walked_and_followed(hands: Hands, tree:
 # --- what a rescan asks --------------------------------------------------------------------------
 
 
-async def test_a_rescan_asks_the_store_for_nothing_that_it_has_confirmed(
+async def test_a_rescan_asks_the_store_for_nothing_that_it_has_known(
     hands: Hands, tree: Path
 ) -> None:
-    async with watching(hands, tree, rescan_s=0.02) as producer:
+    async with watching(hands, tree, rescan=0.02) as producer:
         await rescans(producer)
         before = await asked(hands)
         await rescans(producer, 3)
@@ -113,7 +112,7 @@ async def test_a_rescan_sees_what_nobody_told_of(
     hands: Hands, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("waystation.files.directory.watch.sys.platform", "plan9")
-    async with watching(hands, tree, rescan_s=0.02) as producer:
+    async with watching(hands, tree, rescan=0.02) as producer:
         await rescans(producer)
         (tree / "1" / "1.txt").write_text("changed in place")
         await until(lambda: producer.tally.enqueued == THERE + 1)
@@ -122,7 +121,7 @@ async def test_a_rescan_sees_what_nobody_told_of(
 
 
 async def test_a_store_that_has_forgotten_is_noticed(hands: Hands, tree: Path) -> None:
-    async with watching(hands, tree, rescan_s=0.02) as producer:
+    async with watching(hands, tree, rescan=0.02) as producer:
         await rescans(producer)
         await hands.redis.flushdb()
         await until(lambda: producer.tally.enqueued == 2 * THERE)
@@ -131,7 +130,7 @@ async def test_a_store_that_has_forgotten_is_noticed(hands: Hands, tree: Path) -
 
 async def test_files_that_are_still_there_move_to_the_new_page(hands: Hands, tree: Path) -> None:
     """Else a restart would put everything in line again that was not asked for meanwhile."""
-    async with watching(hands, tree, rescan_s=0.02) as producer:
+    async with watching(hands, tree, rescan=0.02) as producer:
         await rescans(producer)
         # The page is older than its span, so the next look turns it.
         await hands.redis.expire(hands.keys.seen, 10)
@@ -161,7 +160,7 @@ async def test_what_is_known_holds_for_one_page_of_one_server(
 # --- the parts -----------------------------------------------------------------------------------
 
 
-def test_beyond_what_is_confirmed_is_everything_else(tmp_path: Path) -> None:
+def test_beyond_what_is_known_is_everything_else(tmp_path: Path) -> None:
     for name in ("a.txt", "b.tmp", "sub/c.txt", "sub/deep/d.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
@@ -169,35 +168,35 @@ def test_beyond_what_is_confirmed_is_everything_else(tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to("/etc/hostname")
     (tmp_path / "round").symlink_to(tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    walk = Walk(ScanOptions(scan_dir=str(tmp_path), settle_s=0))
-    confirmed = Confirmed()
-    assert sorted(map(str, walk.beyond(confirmed))) == sorted(map(str, walk))
+    walk = Walk(ScanOptions(scan_dir=str(tmp_path), settle=0))
+    known = KnownFiles()
+    assert sorted(map(str, walk.unknown(known))) == sorted(map(str, walk))
     first, *others = [each for each in walk if isinstance(each, Found)]
-    confirmed.add([hash(first)])
-    found = list(walk.beyond(confirmed))
+    known.add([hash(first)])
+    found = list(walk.unknown(known))
     assert [each for each in found if isinstance(each, Found)] == others
     assert [each for each in found if isinstance(each, Known)] == [Known([hash(first)])]
 
 
-def test_what_is_confirmed_is_forgotten_when_it_is_not_seen_again() -> None:
-    confirmed = Confirmed(most=3)
-    confirmed.add([1, 2])
-    confirmed.begin_pass()
-    confirmed.add([1])
-    confirmed.end_pass()
-    assert confirmed.numbers == (set(), {1})
-    confirmed.add([2, 3])
-    confirmed.add([4])
-    assert confirmed.numbers == (set(), {1, 2, 3})
-    confirmed.forget()
-    assert confirmed.numbers == (set(), set())
+def test_known_files_are_forgotten_when_it_is_not_seen_again() -> None:
+    known = KnownFiles(limit=3)
+    known.add([1, 2])
+    known.begin_pass()
+    known.add([1])
+    known.end_pass()
+    assert known.hashes == (set(), {1})
+    known.add([2, 3])
+    known.add([4])
+    assert known.hashes == (set(), {1, 2, 3})
+    known.forget()
+    assert known.hashes == (set(), set())
 
 
 def test_what_is_named_is_looked_at_and_what_is_gone_is_nothing(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "a").touch()
     (tmp_path / "link").symlink_to(tmp_path / "sub" / "a")
-    walk = Walk(ScanOptions(scan_dir=str(tmp_path), settle_s=0))
+    walk = Walk(ScanOptions(scan_dir=str(tmp_path), settle=0))
 
     def seen(*names: str) -> list[str]:
         found = walk.named(str(tmp_path / name) for name in names)
@@ -216,7 +215,7 @@ def test_files_that_may_still_be_written_are_named_unless_there_are_too_many(
 ) -> None:
     for number in range(3):
         (tmp_path / f"{number}").touch()
-    walk = Walk(ScanOptions(scan_dir=str(tmp_path), settle_s=3600))
+    walk = Walk(ScanOptions(scan_dir=str(tmp_path), settle=3600))
     assert list(walk) == [Skip.FRESH] * 3
     assert walk.take_unsettled() == {str(tmp_path / f"{number}") for number in range(3)}
     assert walk.take_unsettled() == set()

@@ -18,7 +18,7 @@ class FilesLine:
         # silent has used up a try, so work that nobody limits has the line's own number of them.
         if attempts:
             self._hands.set(
-                max_retries=attempts - 1, backoff_base_ms=backoff_ms, backoff_max_ms=backoff_ms
+                max_retries=attempts - 1, backoff=backoff_ms / 1000, backoff_max=backoff_ms / 1000
             )
         return await self._hands.add()
 

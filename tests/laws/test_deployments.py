@@ -30,10 +30,10 @@ from waystation.routing import Worker
 worker = Worker({"email": handle}, url, options=WorkerOptions(grace=grace_s))
 """,
     "files": """
-from waystation.files import (FileWorkerOptions, Handlers, Worker)
+from waystation.files import Handlers, Worker
 handlers = Handlers()
 handlers.handler("**/*")(handle)
-worker = Worker(handlers, url, options=FileWorkerOptions(grace_s=grace_s))
+worker = Worker(handlers, url, grace=grace_s)
 """,
 }
 RUN = "asyncio.run(worker.run())"

@@ -47,19 +47,19 @@ async def main():
 """,
     "files": """
 from pathlib import Path
-from waystation.files import (FileWorkerOptions, Handlers, Queue, WorkOptions, Worker)
+from waystation.files import (Handlers, Queue, WorkerOptions, Worker)
 handlers = Handlers()
 handlers.handler("**/*")(charge)
 
 async def main():
     path = Path(place) / "mail.txt"
     path.write_text("mail")
-    work = WorkOptions(max_retries=1, backoff_base_ms=1, backoff_max_ms=1)
+    work = WorkerOptions(max_retries=1, backoff=0.001, backoff_max=0.001)
     async with Queue(url) as queue:
         await queue.add(path)
         async def ended():
-            return (await queue.stats())[queue.keys.dead_letter]
-        await until_ended(Worker(handlers, url, options=FileWorkerOptions(work=work)), ended)
+            return (await queue.lengths())[queue.keys.dead_letter]
+        await until_ended(Worker(handlers, url, options=work), ended)
 """,
 }
 SENTRY = """

@@ -117,4 +117,4 @@ async def test_files(own_server: Ephemeral) -> None:
         async with files.Worker(handlers, own_server.url), asyncio.timeout(LIMIT_S):
             await handled.all.wait()
 
-        assert (await queue.stats())[queue.keys.completed] == MANY
+        assert await queue.counts("completed") == {"completed": MANY}

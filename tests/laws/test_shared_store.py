@@ -65,7 +65,7 @@ async def test_everything_that_works_on_a_store_shares_it_and_leaves_it_open(
             await queue.add("send")
             await flows.add(FlowNode(name="send", queue="mail"))
             await routed.dispatch("send", {})
-            await scanned.stats()
+            await scanned.lengths()
             assert await connections(redis) <= HANDFUL
 
         assert await Queue("mail", store).count() == 2

@@ -68,7 +68,7 @@ async def test_a_file_is_not_asked_for_again_and_again(store: Store) -> None:
     async with files.Queue(store) as queue:
         file = Found("a.pdf", 1, 1)
         await queue.intake.put([entry(queue.keys, file, priority="low", now_ns=1)])
-        options = files.WorkOptions(backoff_base_ms=DELAY, wait_s=10)
+        options = files.WorkerOptions(backoff=DELAY / 1000, poll=10)
         source = FileSource(store, queue.keys, options)
         (claim,) = (await source.settle([], claim=1)).claims
         await source.settle([Settled(claim, Failed(RuntimeError("no")))], claim=0)

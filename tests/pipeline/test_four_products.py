@@ -34,7 +34,7 @@ async def fill(url: str, folder: Path) -> None:
             "render", {}, routing.JobOptions(schedule=routing.Schedule(delay=60_000))
         )
         assert await line.cancel(ids[2])
-        options = files.ScanOptions(scan_dir=str(folder), settle_s=0)
+        options = files.ScanOptions(scan_dir=str(folder), settle=0)
         await files.Producer(files.Queue(store), files.ProducerOptions(scan=options)).scan()
     async with waitingroom.Room("tickets", url) as room:
         await room.open(waitingroom.RoomOptions(admission_rate=1, newcomers_per_minute=0))

@@ -24,7 +24,7 @@ LONG_AGO = 1_700_000_000
 
 
 def rules(url: str, scan_dir: Path, **more: Any) -> ScanRules:
-    options = ScanOptions(scan_dir=str(scan_dir), settle_s=60)
+    options = ScanOptions(scan_dir=str(scan_dir), settle=60)
     return ScanRules(url=url, producer=ProducerOptions(scan=options), **more)
 
 
@@ -144,7 +144,7 @@ def test_a_tree_is_cut_into_parts_that_hold_each_directory_once(tmp_path: Path) 
 
 
 def test_a_line_with_names_of_its_own_gets_its_files_under_them(store: Redis) -> None:
-    layout = Layout(namespace="lake", queues={"high": "lake:now", "low": "lake:later"})
+    layout = Layout(prefix="lake", queues={"high": "lake:now", "low": "lake:later"})
     batch = BatchWriter(
         FilesEncoder(FilesSetup(layout=layout)), "files", "lake", "one", keep_ms=60_000
     )

@@ -18,8 +18,8 @@ from waystation.core.errors import InvalidInput
 async def done(queue: files.Queue, count: int) -> None:
     """Wait until that many files are completed or set aside."""
     while True:
-        stats = await queue.stats()
-        if stats[queue.keys.completed] + stats[queue.keys.dead_letter] >= count:
+        counts = await queue.counts("completed", "failed")
+        if sum(counts.values()) >= count:
             return
         await asyncio.sleep(0.02)
 
@@ -31,21 +31,20 @@ async def test_every_file_is_put_in_line_once(redis_url: str, tmp_path: Path) ->
     """
     (tmp_path / "report.pdf").write_text("urgent")
     (tmp_path / "notes.txt").write_text("not so urgent")
-    options = files.ProducerOptions(scan=files.ScanOptions(scan_dir=str(tmp_path), settle_s=0))
+    options = files.ProducerOptions(scan=files.ScanOptions(scan_dir=str(tmp_path), settle=0))
 
     async with files.Queue(redis_url) as queue:
         first = await files.Producer(queue, options).scan()
         again = await files.Producer(queue, options).scan()
-        (urgent,) = await queue.peek("high")
+        (urgent,) = await queue.get_jobs("waiting", priority="high")
 
     assert (first.enqueued, again.enqueued, again.known) == (2, 0, 2)
-    assert isinstance(urgent, files.Job)
     assert urgent.path.name == "report.pdf"
 
 
 async def test_a_program_puts_files_in_line_by_name(redis_url: str, tmp_path: Path) -> None:
     """`add` takes one path and `add_many` takes several. A file that was put in line before, by a
-    scan or by name, gives None; `again=True` puts it in line all the same. What is no file is
+    scan or by name, gives None; `force=True` puts it in line all the same. What is no file is
     refused before anything is written.
     """
     (tmp_path / "report.pdf").write_text("urgent")
@@ -54,7 +53,7 @@ async def test_a_program_puts_files_in_line_by_name(redis_url: str, tmp_path: Pa
     async with files.Queue(redis_url) as queue:
         job = await queue.add(tmp_path / "report.pdf", priority="high")
         many = await queue.add_many([tmp_path / "report.pdf", tmp_path / "notes.txt"])
-        again = await queue.add(tmp_path / "report.pdf", again=True)
+        again = await queue.add(tmp_path / "report.pdf", force=True)
 
         with pytest.raises(InvalidInput, match="a file must be there"):
             await queue.add(tmp_path / "missing.txt")
@@ -81,7 +80,7 @@ async def test_a_worker_runs_the_function_for_the_kind_of_file(
         read.append(job.path.read_text())
 
     (tmp_path / "notes.txt").write_text("hello")
-    options = files.ProducerOptions(scan=files.ScanOptions(scan_dir=str(tmp_path), settle_s=0))
+    options = files.ProducerOptions(scan=files.ScanOptions(scan_dir=str(tmp_path), settle=0))
     async with files.Queue(redis_url) as queue:
         await files.Producer(queue, options).scan()
         async with files.Worker(handlers, redis_url):
@@ -104,17 +103,17 @@ async def test_what_cannot_be_done_is_set_aside_with_a_reason(
         return job.path.read_text()
 
     (tmp_path / "here today").write_text("gone tomorrow")
-    options = files.ProducerOptions(scan=files.ScanOptions(scan_dir=str(tmp_path), settle_s=0))
+    options = files.ProducerOptions(scan=files.ScanOptions(scan_dir=str(tmp_path), settle=0))
     async with files.Queue(redis_url) as queue:
         await files.Producer(queue, options).scan()
         (tmp_path / "here today").unlink()
         async with files.Worker(handlers, redis_url):
             await done(queue, 1)
-        (letter,) = await queue.dead_letters()
+        (letter,) = await queue.dead_letters.list()
         assert letter.reason == "VANISHED"
 
         (tmp_path / "here today").write_text("back again")
-        await queue.requeue()
+        await queue.dead_letters.retry_all()
         async with files.Worker(handlers, redis_url):
             await done(queue, 1)
-        assert (await queue.stats())[queue.keys.dead_letter] == 0
+        assert await queue.dead_letters.count() == 0

@@ -1,9 +1,14 @@
-"""A directory turned into work.
+"""Files: a directory turned into jobs.
 
 from waystation import files
 
-@files.handler("**/*.pdf")
-def index(job: files.Job) -> None: ...
+async def index(job: files.Job) -> None:
+    print(job.path.read_text())
+
+async with files.Queue() as queue:
+    await queue.add("report.pdf")
+
+await files.Worker(index, concurrency=8).run()
 """
 
 from typing import TYPE_CHECKING
@@ -11,55 +16,125 @@ from typing import TYPE_CHECKING
 from waystation.core.lazy import names_of
 
 if TYPE_CHECKING:
+    from waystation.core.breaker import BreakerOptions
+    from waystation.core.durations import Duration
+    from waystation.core.line.forecasts import (
+        DesiredWorkers,
+        Drain,
+        FailureLabel,
+        FailureLabels,
+        Forecast,
+        Slo,
+    )
     from waystation.core.store.client import open_store
     from waystation.core.store.connection import Store, StoreOptions
-    from waystation.files.directory.scan import ScanOptions
-    from waystation.files.handlers import Handlers, handler, is_cancelled
+    from waystation.core.telemetry.metrics import Metrics
+    from waystation.core.telemetry.traces import Traces, WorkSpan
+    from waystation.files.dead_letters import DeadLetter, DeadLetters
+    from waystation.files.directory.scan import PathLike, ScanOptions, Skip
+    from waystation.files.events import Event
+    from waystation.files.handlers import FileHandler, Handlers, handler, is_cancelled, registered
     from waystation.files.job import Job
-    from waystation.files.options import Layout, QueueOptions, ReaperOptions, WorkOptions
-    from waystation.files.producer import Producer, ProducerOptions
-    from waystation.files.queue import Queue
-    from waystation.files.worker import FileWorkerOptions, Worker
+    from waystation.files.options import (
+        Layout,
+        QueueOptions,
+        ReaperOptions,
+        WorkerKeywords,
+        WorkerOptions,
+    )
+    from waystation.files.producer import Producer, ProducerOptions, Tally
+    from waystation.files.queue import Queue, WorkerInfo
+    from waystation.files.reasons import Reason
+    from waystation.files.redis.lists import State
+    from waystation.files.worker import Worker
 
 __all__ = [
-    "FileWorkerOptions",
+    "BreakerOptions",
+    "DeadLetter",
+    "DeadLetters",
+    "DesiredWorkers",
+    "Drain",
+    "Duration",
+    "Event",
+    "FailureLabel",
+    "FailureLabels",
+    "FileHandler",
+    "Forecast",
     "Handlers",
     "Job",
     "Layout",
+    "Metrics",
+    "PathLike",
     "Producer",
     "ProducerOptions",
     "Queue",
     "QueueOptions",
     "ReaperOptions",
+    "Reason",
     "ScanOptions",
+    "Skip",
+    "Slo",
+    "State",
     "Store",
     "StoreOptions",
-    "WorkOptions",
+    "Tally",
+    "Traces",
+    "WorkSpan",
     "Worker",
+    "WorkerInfo",
+    "WorkerKeywords",
+    "WorkerOptions",
     "handler",
     "is_cancelled",
     "open_store",
+    "registered",
 ]
 
 __getattr__ = names_of(
     __name__,
     {
-        "FileWorkerOptions": "worker",
-        "Handlers": "handlers",
+        # the queue and its jobs
+        "Queue": "queue",
         "Job": "job",
-        "Layout": "options",
+        "State": "waystation.files.redis.lists",
+        "WorkerInfo": "queue",
+        "DeadLetters": "dead_letters",
+        "DeadLetter": "dead_letters",
+        "Reason": "reasons",
+        "Event": "events",
+        "Forecast": "waystation.core.line.forecasts",
+        "Slo": "waystation.core.line.forecasts",
+        "Drain": "waystation.core.line.forecasts",
+        "FailureLabels": "waystation.core.line.forecasts",
+        "FailureLabel": "waystation.core.line.forecasts",
+        "DesiredWorkers": "waystation.core.line.forecasts",
+        # the worker
+        "Worker": "worker",
+        "WorkerOptions": "options",
+        "WorkerKeywords": "options",
+        "Handlers": "handlers",
+        "FileHandler": "handlers",
+        "handler": "handlers",
+        "registered": "handlers",
+        "is_cancelled": "handlers",
+        "ReaperOptions": "options",
+        "BreakerOptions": "waystation.core.breaker",
+        # the producer
         "Producer": "producer",
         "ProducerOptions": "producer",
-        "Queue": "queue",
-        "QueueOptions": "options",
-        "ReaperOptions": "options",
         "ScanOptions": "waystation.files.directory.scan",
+        "Tally": "producer",
+        "Skip": "waystation.files.directory.scan",
+        # options and values
+        "Layout": "options",
+        "QueueOptions": "options",
+        "PathLike": "waystation.files.directory.scan",
+        "Duration": "waystation.core.durations",
         "Store": "waystation.core.store.connection",
         "StoreOptions": "waystation.core.store.connection",
-        "WorkOptions": "options",
-        "Worker": "worker",
-        "handler": "handlers",
-        "is_cancelled": "handlers",
         "open_store": "waystation.core.store.client",
+        "Metrics": "waystation.core.telemetry.metrics",
+        "Traces": "waystation.core.telemetry.traces",
+        "WorkSpan": "waystation.core.telemetry.traces",
     },
 )

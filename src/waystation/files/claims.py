@@ -14,6 +14,7 @@ from typing import Any, cast
 from waystation.core import codec, identity
 from waystation.core.breaker import BreakerOptions
 from waystation.core.clock import Clock, SystemClock
+from waystation.core.durations import milliseconds, seconds
 from waystation.core.errors import LeaseLost, StoreError
 from waystation.core.line.lost_answers import LostAnswers
 from waystation.core.line.server_time import script_time
@@ -25,12 +26,12 @@ from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import describe, get_logger
 from waystation.files.doubts import cleared
-from waystation.files.fetch.plan import Gates, Plan, resolve
+from waystation.files.fetch.plan import FetchPlanner, Plan, resolve
 from waystation.files.fetch.reader import FileClaim, Reader
-from waystation.files.fetch.unmatched import Handles, Handover, Picks
+from waystation.files.fetch.unmatched import HandledFiles, Picks, UnmatchedFiles
 from waystation.files.job import Job
 from waystation.files.metrics import Meter
-from waystation.files.options import WorkOptions
+from waystation.files.options import WorkerOptions
 from waystation.files.reasons import Reason, reason_of
 from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
@@ -47,24 +48,24 @@ class FileSource:
         self,
         store: Store,
         keys: FileKeys,
-        options: WorkOptions | None = None,
+        options: WorkerOptions | None = None,
         *,
         worker: str | None = None,
         breaker: BreakerOptions | None = None,
         meter: Meter | None = None,
         clock: Clock | None = None,
-        handles: Handles | None = None,
+        handles: HandledFiles | None = None,
     ) -> None:
         self.worker = worker or identity.worker_name()
         self._store = store
         self._client: Client = store.hot
         self._keys = keys.of(self.worker)
-        self._options = options = options or WorkOptions()
-        self._ttl_ms = round(options.heartbeat_ttl_s * 1000)
+        self._options = options = options or WorkerOptions()
+        self._ttl_ms = milliseconds(options.lease)
         self._clock = clock
         self._timer = clock or SystemClock()
         self._meter = meter
-        self.gates = Gates(
+        self.planner = FetchPlanner(
             self._keys.queues,
             breaker=breaker,
             weights=self._options.weights,
@@ -75,8 +76,8 @@ class FileSource:
         self._held: set[FileClaim] = set()
         self._found: list[bytes] = []
         self._handlers = codec.encode(list(handles.patterns)).decode() if handles else ""
-        self._handover = Handover(self._keys, handles.wants if handles else None)
-        self._reader = Reader(self._keys, self.worker, self._handover, meter)
+        self._unmatched = UnmatchedFiles(self._keys, handles.wants if handles else None)
+        self._reader = Reader(self._keys, self.worker, self._unmatched, meter)
         self._under_way = 0
         self._quiet = asyncio.Event()
         self._finding = asyncio.Lock()
@@ -120,7 +121,7 @@ class FileSource:
         try:
             with self._lost.settling(sent):
                 if claim:
-                    await self._handover.look(self._client)
+                    await self._unmatched.look(self._client)
                 records = [record for _, record in sent]
                 settlement, claims = await self._call([*aside, *records], claim)
                 codes = settlement.codes[len(aside) :]
@@ -136,12 +137,12 @@ class FileSource:
 
     async def wait(self, at_most: float) -> None:
         """Return when there may be work."""
-        if self._reader.aside or self._handover.has_news:
+        if self._reader.aside or self._unmatched.has_new:
             return
-        if shut := self.gates.shut_for_s():
+        if shut := self.planner.closed_for_s():
             await asyncio.sleep(min(shut, at_most))
             return
-        await self._wake.wait(min(at_most, self._options.wait_s))
+        await self._wake.wait(min(at_most, seconds(self._options.poll)))
 
     @contextlib.asynccontextmanager
     async def keeper(self) -> AsyncGenerator[Extend]:
@@ -164,7 +165,7 @@ class FileSource:
                 # An idle worker is alive too, and nobody else renews for it.
                 with contextlib.suppress(StoreError):
                     await self._renew(store.redis)
-                await asyncio.sleep(self._options.heartbeat_ttl_s / 3)
+                await asyncio.sleep(seconds(self._options.lease) / 3)
 
         beating = asyncio.create_task(beat())
         try:
@@ -178,7 +179,7 @@ class FileSource:
     async def _call(
         self, records: Sequence[Record], want: int
     ) -> tuple[Settlement, list[FileClaim]]:
-        plan, picks = self.gates.plan(want), self._handover.reserve(want)
+        plan, picks = self.planner.plan(want), self._unmatched.reserve(want)
         self._under_way += 1
         try:
             settlement = await self._send(self._keys, self.worker, records, want, plan, picks)
@@ -186,7 +187,7 @@ class FileSource:
             # It may have fetched something that we were never told of.
             self._in_doubt = self._in_doubt or want > 0
             plan.release()
-            self._handover.release(picks)
+            self._unmatched.release(picks)
             raise
         finally:
             self._under_way -= 1
@@ -200,10 +201,10 @@ class FileSource:
         ]
         self._held.update(claims)
         for each in claims:
-            each.permit = self.gates.permit(each.lane, plan)
+            each.permit = self.planner.permit(each.lane, plan)
         plan.release()
-        self._handover.release(picks, settlement.tried)
-        self._handover.settled(settlement)
+        self._unmatched.release(picks, settlement.tried)
+        self._unmatched.settled(settlement)
         if want and settlement.due_in_ms:
             self._wake.expect(settlement.due_in_ms)
         return settlement, claims
@@ -229,7 +230,7 @@ class FileSource:
             want=want,
             plan=plan.text,
             picks=picks.text,
-            cursor=self._handover.cursor,
+            cursor=self._unmatched.cursor,
             outcomes=[part for record in records for part in record],
         )
 
@@ -242,7 +243,7 @@ class FileSource:
         """Settle what another worker fetched; it is still the one that holds it."""
         worker = group[0].claim.token
         sent = self._to_send(group)
-        keys, plan = self._keys.of(worker), self.gates.plan(0)
+        keys, plan = self._keys.of(worker), self.planner.plan(0)
         with self._lost.settling(sent):
             records = [record for _, record in sent]
             settlement = await self._send(keys, worker, records, 0, plan, Picks([]))

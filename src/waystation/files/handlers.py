@@ -1,4 +1,4 @@
-"""What runs for which file: functions by pattern or ending."""
+"""Handlers: functions by the pattern or ending of the files that they process."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
@@ -11,13 +11,13 @@ from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.handlers.calls import is_cancelled as is_cancelled
 from waystation.core.telemetry.traces import Traces, carrier_from_ids
 from waystation.files.directory.globs import Globs, path_in
-from waystation.files.fetch.unmatched import Handles
+from waystation.files.fetch.unmatched import HandledFiles
 from waystation.files.job import Job
 
 FileHandler: TypeAlias = Callable[[Job], Any]
-"""Takes the job; `async def` runs on the loop, plain `def` in a thread.
+"""A function that takes the job: `async def` runs on the event loop, plain `def` in a thread.
 
-A plain one that takes long asks `is_cancelled()` now and then, because no thread can be stopped.
+A long plain function should check `is_cancelled()` now and then, because no thread can be stopped.
 """
 
 F = TypeVar("F", bound=FileHandler)
@@ -27,25 +27,28 @@ EVERY_FILE = frozenset({"**", "**/*"})
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """One function and the files that it is for."""
+    """One function and the files that it processes."""
 
     patterns: Globs
     function: FileHandler
     process: bool
     texts: tuple[str, ...]
-    """The patterns as they are written."""
+    """The patterns as they were written."""
 
 
 class Handlers:
-    """A table of functions; the first rule that fits a file counts."""
+    """A table of handlers; the first whose pattern matches a file processes it."""
 
     def __init__(self) -> None:
         self.rules: list[Rule] = []
 
     def handler(self, *patterns: str, process: bool = False) -> Callable[[F], F]:
-        """Let a function handle the files that match: `**/*.pdf`, or `.pdf` for short."""
+        """Register a function for the files that match: `**/*.pdf`, or `.pdf` for short.
+
+        With `process` it runs in a process of its own.
+        """
         if not patterns:
-            raise InvalidOption("a handler must say for which files it is, such as '**/*'")
+            raise InvalidOption("a handler needs a pattern for its files, such as '**/*', got none")
         for pattern in patterns:
             of_kind("a pattern", pattern, str)
         texts = tuple(_as_glob(pattern) for pattern in patterns)
@@ -57,26 +60,41 @@ class Handlers:
 
         return register
 
-    def running(
-        self, *, concurrency: int, traces: Traces, queue_of: Callable[[Job], str]
-    ) -> "RunningHandlers":
-        """The same table, ready to run."""
-        return RunningHandlers(self.rules, concurrency, traces, queue_of)
+
+def handlers_of(handlers: "Handlers | FileHandler", *, process: bool = False) -> Handlers:
+    """A table of at least one handler; a function becomes the handler of every file."""
+    if not isinstance(handlers, Handlers):
+        if not callable(handlers):  # pyright: ignore[reportUnnecessaryComparison]
+            raise InvalidOption(f"handlers must be a Handlers or a function, got {handlers!r}")
+        table = Handlers()
+        table.handler("**/*", process=process)(handlers)
+        return table
+    if process:
+        raise InvalidOption("process is for one function; a Handlers has it for each handler")
+    if not handlers.rules:
+        raise InvalidOption("a worker needs a handler, such as @files.handler('**/*'), got none")
+    return handlers
 
 
 class RunningHandlers(Handler[Job]):
-    """Finds the function for a job and runs it, in a span that continues the job's trace."""
+    """Runs the handler for a job, in a span that continues the job's trace."""
 
     def __init__(
-        self, rules: list[Rule], concurrency: int, traces: Traces, queue_of: Callable[[Job], str]
+        self,
+        handlers: Handlers,
+        *,
+        concurrency: int,
+        traces: Traces,
+        queue_of: Callable[[Job], str],
     ) -> None:
         super().__init__(self._traced if traces.enabled else self._run)
+        rules = handlers.rules
         self._traces = traces
         self._queue_of = queue_of
         patterns = [text for rule in rules for text in rule.texts]
         is_for_all = bool(EVERY_FILE & set(patterns))
-        self.handles = Handles(patterns, None if is_for_all else self._is_wanted)
-        """What there are handlers for."""
+        self.handles = HandledFiles(patterns, None if is_for_all else self._is_wanted)
+        """The files that there are handlers for."""
         self._rules = [
             (
                 rule.patterns,
@@ -90,7 +108,7 @@ class RunningHandlers(Handler[Job]):
         for patterns, handler in self._rules:
             if path in patterns:
                 return await handler.run(job)
-        raise NoHandler(f"no handler is for files like {job.path.suffix or job.path.name!r}")
+        raise NoHandler(f"there is no handler for {job.path.suffix or job.path.name!r} files")
 
     def _is_wanted(self, job: Job) -> bool:
         path = path_in(job)
@@ -102,7 +120,7 @@ class RunningHandlers(Handler[Job]):
             return await self._run(job)
 
     async def close(self) -> None:
-        """Let go of threads and processes."""
+        """Stop the threads and processes."""
         for _, handler in self._rules:
             await handler.close()
 
@@ -113,6 +131,9 @@ def _as_glob(pattern: str) -> str:
 
 
 registered = Handlers()
-"""The table that `@files.handler(...)` writes into."""
+"""The handlers of `@files.handler(...)`: those that `waystation files` runs.
+
+A program passes them on itself, `Worker(files.registered)`, or keeps a `Handlers` of its own.
+"""
 
 handler = registered.handler

@@ -1,4 +1,4 @@
-"""What waits: one file, as the JSON that every worker of the line reads."""
+"""The job: one file, as the JSON that every worker of the queue reads."""
 
 import base64
 import hashlib
@@ -15,39 +15,49 @@ from waystation.core.errors import Malformed
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One file that is to be worked on."""
+    """One file to process. It carries no data and leaves no result, so it is not generic."""
 
     id: Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
     filepath: Annotated[str, msgspec.Meta(min_length=1)]
-    """As text; where the name is no text, the bytes that are none are written `\\xff`."""
-    filesize: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """The path as text, for display; bytes that are no text are written `\\xff`."""
+    size: Annotated[int, msgspec.Meta(ge=0)] = msgspec.field(default=0, name="filesize")
+    """Bytes of the file when it was added."""
     priority: str = ""
     retries: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """Failed tries so far."""
+    """Failed attempts so far."""
     creation_time: str = ""
-    """RFC 3339 with nanoseconds."""
+    """When it was added, as the wire has it: RFC 3339 with nanoseconds."""
     trace_id: str = ""
     span_id: str = ""
     origin_queue: str | None = None
-    """The queue it was put into, and comes back to."""
+    """The key of the queue that it was added to, and returns to."""
     filepath_bytes: str | None = None
-    """The name in base64 where `filepath` cannot say it."""
+    """The path in base64, where `filepath` cannot represent it."""
 
     @property
     def path(self) -> Path:
-        """The file, whatever its name is made of."""
+        """The file; open this, not `filepath`."""
         if self.filepath_bytes is None:
             return Path(self.filepath)
         return Path(os.fsdecode(base64.b64decode(self.filepath_bytes)))
 
     @property
     def attempt(self) -> int:
-        """The number of this try, the first being 1."""
+        """The number of the current attempt, from 1."""
         return self.retries + 1
+
+    @property
+    def created_at(self) -> datetime | None:
+        """When it was added; None when another producer left it out or wrote it differently."""
+        try:
+            moment = datetime.fromisoformat(self.creation_time)
+        except ValueError:
+            return None
+        return moment if moment.tzinfo else None
 
 
 class _Wire(Job, frozen=True, kw_only=True, omit_defaults=False):
-    """The same with every field of the spec written out, whatever its value."""
+    """A job with every field of the spec written out, whatever its value."""
 
     origin_queue: str | msgspec.UnsetType = msgspec.UNSET  # type: ignore[assignment]
     filepath_bytes: str | msgspec.UnsetType = msgspec.UNSET  # type: ignore[assignment]
@@ -67,12 +77,12 @@ def write(
     trace: tuple[str, str] = ("", ""),
     id: str | None = None,
 ) -> tuple[str, bytes]:
-    """A new job's id and its JSON."""
+    """Make a new job; its id and its JSON."""
     text, exact = readable(path)
     job = _Wire(
         id=id or uuid.uuid4().hex,
         filepath=text,
-        filesize=size,
+        size=size,
         priority=priority,
         retries=0,
         creation_time=rfc3339(now_ns),
@@ -85,28 +95,28 @@ def write(
 
 
 def read(raw: bytes) -> Job:
-    """Read what lies in a queue; what is no job is Malformed."""
+    """Decode a job; Malformed when the bytes are none."""
     try:
         return _decode(raw)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise Malformed(f"this is no job: {error}") from None
 
 
-def tried_again(raw: bytes, retries: int, queue: str) -> bytes:
-    """The same job after one more failure; whatever else it says stays as it is."""
+def with_retries(raw: bytes, retries: int, queue: str) -> bytes:
+    """The job with another number of retries; all other fields stay, known or not."""
     fields = codec.decode(raw, dict[str, Any])
     return _encode(
         {**fields, "retries": retries, "origin_queue": fields.get("origin_queue", queue)}
     )
 
 
-def name_of(raw: bytes) -> str:
-    """What to call bytes that are no job."""
+def poison_id(raw: bytes) -> str:
+    """An id for bytes that are no job."""
     return f"poison-{hashlib.sha1(raw, usedforsecurity=False).hexdigest()[:16]}"
 
 
 def readable(path: str) -> tuple[str, str | None]:
-    """A name as text, and in base64 besides when text cannot say it."""
+    """A path as text, and in base64 when text cannot represent it."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -116,12 +126,12 @@ def readable(path: str) -> tuple[str, str | None]:
 
 
 def rfc3339(now_ns: int) -> str:
-    """An instant as the spec writes it, to the nanosecond."""
+    """An instant in the form of the spec, with nanoseconds."""
     seconds, nanos = divmod(now_ns, 1_000_000_000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanos:09}Z"
 
 
 def digest(path: str, size: int, mtime_ns: int) -> bytes:
-    """What tells one state of a file from every other."""
+    """A digest of path, size and time of change: it changes with the file."""
     text = b"%s\0%d\0%d" % (os.fsencode(path), size, mtime_ns)
     return hashlib.blake2b(text, digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""What a worker of files does, as the numbers that the spec names."""
+"""The metrics of a worker of files, by the names of the spec."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ LINE = "files"
 
 
 class Meter:
-    """Counts for each queue; the counters are looked up once, not for every job."""
+    """Counts per queue; the counters are looked up once, not for every job."""
 
     def __init__(self, metrics: Metrics, queues: Sequence[str]) -> None:
         self.metrics = metrics
@@ -29,12 +29,12 @@ class Meter:
             metrics.circuit_breaker_state.of(queue).set(0)
 
     def claimed(self, claims: Sequence[Claim[Job]]) -> None:
-        """Count what came in."""
+        """Count claimed jobs."""
         for claim in claims:
             self._consumed[_lane(claim) - 1].inc()
 
     def settled(self, settled: Sequence[Settled[Job]]) -> None:
-        """Count what was done, and how long it took."""
+        """Count outcomes and their durations."""
         for each in settled:
             lane = _lane(each.claim) - 1
             if isinstance(each.outcome, Done):
@@ -45,18 +45,18 @@ class Meter:
                 self.metrics.jobs_returned.of(LINE, self._queues[lane]).inc()
 
     def refused(self, refused: Sequence[Refused[Job]]) -> None:
-        """Count the outcomes that came too late."""
+        """Count outcomes that came too late."""
         for each in refused:
             queue = self._queues[_lane(each.claim) - 1]
             self.metrics.settles_refused.of(LINE, queue).inc()
 
     def lost(self, claims: Sequence[Claim[Job]]) -> None:
-        """Count what was taken back while it was being worked on."""
+        """Count jobs whose lease was lost while they ran."""
         for claim in claims:
             self.metrics.leases_lost.of(LINE, self._queues[_lane(claim) - 1]).inc()
 
     def troubled(self, error: StoreError) -> None:
-        """Count the times the store could not be asked."""
+        """Count calls that the store did not answer."""
         self.metrics.store_reconnects.of().inc()
 
     def failed(self, lane: int, reason: Reason, *, again: bool) -> None:
@@ -65,7 +65,7 @@ class Meter:
         (self._retried if again else self._dead)[lane - 1].inc()
 
     def skipped(self, lane: int) -> None:
-        """Count a file that is left to workers with a handler for it."""
+        """Count a file that this worker has no handler for."""
         self.metrics.jobs_returned.of(LINE, self._queues[lane - 1]).inc()
 
     def breaker(self, queue: str, state: Any) -> None:

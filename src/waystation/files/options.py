@@ -1,29 +1,36 @@
-"""What can be set about the files line, apart from where the settings are written."""
+"""Options of the files queue: key names, what is remembered, and how a worker works."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TypedDict
 
 import msgspec
 
 from waystation.core.backoff import Backoff, Growth
+from waystation.core.breaker import BreakerOptions
+from waystation.core.durations import Duration, milliseconds, seconds
 from waystation.core.errors import InvalidOption
+from waystation.core.options import at_least
+from waystation.core.runtime.worker import WorkerOptions as CoreWorkerOptions
 
-NAMESPACE = "jobqueue"
+PREFIX = "jobqueue"
 DAY_S = 86_400.0
 PRIORITIES = ("high", "low")
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """The names of the keys; whatever is left empty is derived from the namespace."""
+    """The names of the keys; every name that is left empty is derived from the prefix."""
 
-    namespace: str = NAMESPACE
+    prefix: str = PREFIX
+    """Start of all other keys; braces, as in `{jobqueue}`, keep them in one cluster slot."""
     priorities: tuple[str, ...] = PRIORITIES
     """The most urgent first."""
     queues: Mapping[str, str] = MappingProxyType({})
     """The key of each priority's queue."""
     processing_list_pattern: str = ""
+    """The key of the jobs that a worker holds, with `%s` for the worker's name."""
     heartbeat_key_pattern: str = ""
-    """With `%s` in the place of the worker's id, as above."""
+    """The key of a worker's heartbeat, with `%s` for the worker's name."""
     completed_list: str = ""
     dead_letter_list: str = ""
     rate_limit_key: str = ""
@@ -33,7 +40,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidOption("priorities must not be empty")
         if len(set(self.priorities)) < len(self.priorities):
             raise InvalidOption(f"priorities must differ, got {', '.join(self.priorities)}")
-        given, space = self.queues, self.namespace
+        given, space = self.queues, self.prefix
         if given and (missing := [name for name in self.priorities if name not in given]):
             raise InvalidOption(f"queues must have an entry for the priority {missing[0]!r}")
         defaults = {
@@ -55,7 +62,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("processing_list_pattern", "heartbeat_key_pattern"):
             if getattr(self, name).count("%s") != 1:
                 raise InvalidOption(
-                    f"{name} must hold %s once, where the worker's id goes, "
+                    f"{name} must hold %s once, in place of the worker's name, "
                     f"got {getattr(self, name)!r}"
                 )
         keys = self._keys()
@@ -68,90 +75,140 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
             owners[key] = name
 
     def _keys(self) -> "list[tuple[str, str]]":
-        """Every key by the name of its setting, or by what it is for."""
-        space = self.namespace
+        """Every key with the name of its setting, or its purpose."""
+        space = self.prefix
         given = ("processing_list_pattern", "heartbeat_key_pattern", "completed_list")
         given += ("dead_letter_list", "rate_limit_key")
-        own = ("workers", "wake", "events", "seen", "seen:before", "orphans", "handover")
+        own = ("workers", "wake", "events", "seen", "seen:before", "orphans", "unmatched")
         return [
             *((f"queues.{name}", key) for name, key in self.queues.items()),
             *((f"the retries of {name}", f"{space}:sched:{k}") for name, k in self.queues.items()),
             *((name, getattr(self, name)) for name in given),
             ("the reasons of dead_letter_list", f"{self.dead_letter_list}:meta"),
-            *((f"the line's {name}", f"{space}:{name}") for name in own),
+            *((f"the queue's {name}", f"{space}:{name}") for name in own),
         ]
 
 
-class QueueOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept about files that were put in line."""
+def layout_of(prefix: str | None, layout: Layout | None) -> Layout:
+    """The layout that was given, by itself or by its prefix."""
+    if prefix is None:
+        return layout or Layout()
+    if layout is not None:
+        raise InvalidOption("prefix and layout exclude each other: a layout has a prefix")
+    return Layout(prefix=prefix)
 
-    remember_s: float = 30 * DAY_S
-    """How long, at least, a file that was put in line is not put in line again unchanged."""
+
+class QueueOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of what a queue remembers."""
+
+    remember: Duration = 30 * DAY_S
+    """How long, at least, an added file is recognized, so that it is not added again unchanged."""
     events_max_len: int = 10_000
+    """About how many events are kept."""
+
+    def __post_init__(self) -> None:
+        seconds(self.remember, "remember")
+        at_least("events_max_len", self.events_max_len, 1)
 
     @property
     def remember_ms(self) -> int:
-        """The same in milliseconds."""
-        return round(self.remember_s * 1000)
-
-
-class WorkOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How jobs are fetched and what becomes of those that fail."""
-
-    heartbeat_ttl_s: float = 30.0
-    """How long a worker that is not heard of keeps what it holds."""
-    max_retries: int = 3
-    """Tries after the first one."""
-    backoff_base_ms: int = 500
-    """The pause after the first failure; it doubles from there. 0 tries again at once."""
-    backoff_max_ms: int = 10_000
-    weights: tuple[int, ...] = ()
-    """The share of each priority while all have work; empty means that the first goes first."""
-    completed_max_len: int = 10_000
-    """How many completed jobs are remembered."""
-    events_max_len: int = 10_000
-    wait_s: float = 1.0
-    """The longest wait for a wake-up before looking again."""
-    no_handler_s: float = 60.0
-    """How long a file that no live worker has a handler for is left to workers that may come."""
-
-    def __post_init__(self) -> None:
-        if not self.heartbeat_ttl_s > 0:
-            raise InvalidOption(f"heartbeat_ttl_s must be above 0, got {self.heartbeat_ttl_s}")
-        for name in ("max_retries", "backoff_base_ms", "completed_max_len", "no_handler_s"):
-            if not getattr(self, name) >= 0:
-                raise InvalidOption(f"{name} must be at least 0, got {getattr(self, name)}")
-        if any(weight < 1 for weight in self.weights):
-            raise InvalidOption(f"weights must be at least 1, got {list(self.weights)}")
-
-    def pause_ms(self, retries: int) -> int:
-        """How long to wait before the try of that number: `min(base * 2^(n-1), max)`."""
-        if not self.backoff_base_ms or not self.backoff_max_ms:
-            return 0
-        rule = Backoff(Growth.EXPONENTIAL, self.backoff_base_ms, cap_ms=self.backoff_max_ms)
-        return rule.pause_ms(retries, _NO_RNG)
+        """`remember` in milliseconds."""
+        return milliseconds(self.remember)
 
 
 class ReaperOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How the work of silent workers is taken back."""
+    """How jobs of dead workers are taken back."""
 
-    interval_s: float = 5.0
-    """Between two passes, give or take a quarter."""
+    interval: Duration = 5.0
+    """Between two passes, ±25 %."""
     count: int = 100
-    """Workers looked at, and jobs taken back, at a time."""
-    budget_s: float = 0.2
-    """A pass stops after this long and goes on from there the next time."""
-    base_delay_s: float = 0.01
-    """Between two pages of a pass, give or take a half."""
+    """Workers examined, and jobs taken back, in one call."""
+    budget: Duration = 0.2
+    """A pass stops after this long; the next one continues there."""
+    page_delay: Duration = 0.01
+    """Between two pages of a pass, ±50 %."""
 
     def __post_init__(self) -> None:
-        if self.count < 1:
-            raise InvalidOption(f"count must be at least 1, got {self.count}")
+        at_least("count", self.count, 1)
+        seconds(self.interval, "interval")
+        seconds(self.budget, "budget")
+        seconds(self.page_delay, "page_delay")
 
 
-class _NoDice:
+class WorkerOptions(CoreWorkerOptions, frozen=True, kw_only=True):
+    """How a worker of files works, and what becomes of files that fail."""
+
+    concurrency: int = 16
+    """Files processed at once."""
+    lease: Duration = 30.0
+    """How long a worker that sends no heartbeat keeps its jobs; renewed at a third of it."""
+    poll: Duration = 1.0
+    """Longest wait for a wake-up before the queues are examined anyway."""
+    max_retries: int = 3
+    """Attempts after the first one; a file that fails after them becomes a dead letter."""
+    backoff: Duration = 0.5
+    """The delay after the first failure; it doubles with each further one. 0 retries at once."""
+    backoff_max: Duration = 10.0
+    """The longest delay."""
+    weights: tuple[int, ...] = ()
+    """Each priority's share while all have jobs; empty means strictly by priority."""
+    completed_max_len: int = 10_000
+    """Completed jobs that are kept."""
+    events_max_len: int = 10_000
+    """About how many events are kept."""
+    no_handler_after: Duration = 60.0
+    """How long a file that no live worker has a handler for waits before it is a dead letter."""
+    reaper: ReaperOptions = ReaperOptions()
+    """How jobs of dead workers are taken back."""
+    breaker: BreakerOptions | None = BreakerOptions()
+    """When a queue's circuit breaker opens; None runs without one."""
+    sample: Duration = 2.0
+    """How often the lengths of the queues are measured for the metrics."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("max_retries", "completed_max_len"):
+            at_least(name, getattr(self, name), 0)
+        for name in ("backoff", "backoff_max", "no_handler_after"):
+            seconds(getattr(self, name), name)
+        seconds(self.sample, "sample", above=0)
+        if any(weight < 1 for weight in self.weights):
+            raise InvalidOption(f"weights must be at least 1, got {list(self.weights)}")
+
+    def delay_ms(self, retries: int) -> int:
+        """The delay before the retry of that number: `min(backoff * 2^(n-1), backoff_max)`."""
+        first, most = milliseconds(self.backoff), milliseconds(self.backoff_max)
+        if not first or not most:
+            return 0
+        return Backoff(Growth.EXPONENTIAL, first, cap_ms=most).pause_ms(retries, _NO_RNG)
+
+
+class WorkerKeywords(TypedDict, total=False):
+    """The fields of `WorkerOptions` as keywords of `Worker`."""
+
+    concurrency: int
+    batch_limit: int
+    calls: int
+    lease: Duration
+    renew: Duration
+    timeout: Duration | None
+    grace: Duration
+    poll: Duration
+    max_retries: int
+    backoff: Duration
+    backoff_max: Duration
+    weights: tuple[int, ...]
+    completed_max_len: int
+    events_max_len: int
+    no_handler_after: Duration
+    reaper: ReaperOptions
+    breaker: BreakerOptions | None
+    sample: Duration
+
+
+class _NoJitter:
     def random(self) -> float:
         return 0.0
 
 
-_NO_RNG = _NoDice()
+_NO_RNG = _NoJitter()

@@ -1,4 +1,4 @@
-"""From a directory into the line: nothing twice, nothing half written, not too fast."""
+"""The producer: adds the files of a directory, once each, complete, and within a rate limit."""
 
 import asyncio
 import os
@@ -12,13 +12,21 @@ from typing import NamedTuple
 
 import msgspec
 
+from waystation.core.durations import Duration, seconds
 from waystation.core.errors import InvalidOption
 from waystation.core.telemetry.logs import get_logger
 from waystation.core.telemetry.metrics import Metrics
 from waystation.core.telemetry.traces import Traces
-from waystation.files.directory.confirmed import Confirmed
 from waystation.files.directory.intake import Entry, burst_of, entry
-from waystation.files.directory.scan import Found, Known, ScanOptions, Skip, Walk, root_of
+from waystation.files.directory.scan import (
+    Found,
+    Known,
+    KnownFiles,
+    ScanOptions,
+    Skip,
+    Walk,
+    root_of,
+)
 from waystation.files.directory.watch import Inotify
 from waystation.files.options import Layout
 from waystation.files.queue import Queue
@@ -28,23 +36,24 @@ _log = get_logger(__name__)
 
 BATCH = 500
 EXTRA_PASSES = 3
-"""Further looks that a single scan takes for files that were still being written."""
+"""Further passes of one scan, for files that were still written to."""
 
 _GATHER_S = 0.05
 
 
 class ProducerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is put in line, where, and how fast."""
+    """Which files are added, with which priority, and how fast."""
 
     scan: ScanOptions = ScanOptions()
     default_priority: str = "low"
     high_priority_exts: tuple[str, ...] = (".pdf", ".docx", ".xlsx", ".zip")
     rate_limit_per_sec: int = 0
-    """For all producers together; 0 means as fast as it goes."""
-    rescan_s: float = 30.0
-    """How often a watched directory is walked as a whole, whatever the kernel tells."""
+    """For all producers together; 0 means no limit."""
+    rescan: Duration = 30.0
+    """How often a watched directory is walked as a whole, in case a change was not reported."""
 
     def __post_init__(self) -> None:
+        seconds(self.rescan, "rescan")
         if self.rate_limit_per_sec < 0:
             raise InvalidOption(
                 f"rate_limit_per_sec must be at least 0, got {self.rate_limit_per_sec}"
@@ -52,7 +61,7 @@ class ProducerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Priorities:
-    """Which priority a file gets; the same for a producer and for a bulk load."""
+    """The priorities of files by their endings; the same for a producer and for a bulk load."""
 
     def __init__(self, options: ProducerOptions, layout: Layout) -> None:
         if options.default_priority not in layout.priorities:
@@ -65,23 +74,23 @@ class Priorities:
         self._default = options.default_priority
 
     def of(self, path: str) -> str:
-        """The priority that a file's ending gives it."""
+        """The priority of a file."""
         is_urgent = os.path.splitext(path)[1].lower() in self._urgent
         return self._first if is_urgent else self._default
 
 
 class Tally(msgspec.Struct):
-    """What a scan came to."""
+    """The counts of a scan."""
 
     found: int = 0
     enqueued: int = 0
     known: int = 0
-    """Put in line before, and unchanged since."""
+    """Added before, and unchanged since."""
     skipped: Counter[Skip] = msgspec.field(default_factory=Counter[Skip])
 
 
 class Producer:
-    """Turns one directory into jobs."""
+    """Adds the files of one directory to a queue."""
 
     def __init__(
         self,
@@ -97,24 +106,24 @@ class Producer:
         self._metrics = metrics
         self._traces = traces or Traces()
         self._on_progress = on_progress
-        self._dice = random.Random()
+        self._rng = random.Random()
         self._priorities = Priorities(self._options, queue.keys.layout)
         self.tally = Tally()
-        self._confirmed = Confirmed()
+        self._known = KnownFiles()
         self._mark = f"producer:{secrets.token_hex(8)}"
 
     async def scan(self) -> Tally:
-        """Put every file in line that is not there yet; waits for those still being written."""
+        """Add every file that was not added before; waits for files that are still written to."""
         for _ in range(1 + EXTRA_PASSES):
             before = self.tally.skipped[Skip.FRESH]
             await self._pass(iter(Walk(self._options.scan)))
             if self.tally.skipped[Skip.FRESH] == before:
                 break
-            await asyncio.sleep(self._options.scan.settle_s)
+            await asyncio.sleep(seconds(self._options.scan.settle))
         return self.tally
 
     async def watch(self) -> None:
-        """Go on for ever: at once where the kernel tells of changes, and by walking in between."""
+        """Add files for ever: at once where the kernel reports changes, else at the next rescan."""
         options, loop = self._options, asyncio.get_running_loop()
         with Inotify.over(root_of(options.scan)) as changes:
             walk = Walk(options.scan, entering=changes.add)
@@ -123,41 +132,42 @@ class Producer:
                 if loop.time() >= due:
                     changes.try_again()
                     unsettled = await self._rescan(walk)
-                    due = loop.time() + options.rescan_s * self._dice.uniform(0.75, 1.25)
+                    due = loop.time() + seconds(options.rescan) * self._rng.uniform(0.75, 1.25)
                 pause = max(0.0, due - loop.time())
                 if unsettled:
-                    pause = min(pause, max(options.scan.settle_s, _GATHER_S))
+                    pause = min(pause, max(seconds(options.scan.settle), _GATHER_S))
                 if changed := await changes.wait(pause):
                     # One change seldom comes alone.
                     await asyncio.sleep(_GATHER_S)
                     changed |= await changes.wait(0)
-                await self._pass(walk.named(unsettled | changed), self._confirmed)
+                await self._pass(walk.named(unsettled | changed), self._known)
                 unsettled = walk.take_unsettled()
 
     async def _rescan(self, walk: Walk) -> set[str]:
-        """Look at every file, and ask the store for those that it was not asked for before.
+        """Look at every file, and ask the store for those that it is not known to have.
 
-        A file may change without its directory, so each is looked at; only the asking is saved.
+        A file may change without its directory, so each is examined; only the questions to the
+        store are saved.
         """
-        confirmed = self._confirmed
+        known = self._known
         if not await self._queue.intake.still_holds(self._mark):
-            confirmed.forget()
-        confirmed.begin_pass()
-        await self._pass(walk.beyond(confirmed), confirmed)
-        confirmed.end_pass()
+            known.forget()
+        known.begin_pass()
+        await self._pass(walk.unknown(known), known)
+        known.end_pass()
         return walk.take_unsettled()
 
     async def _pass(
-        self, walk: Iterator[Found | Skip | Known], confirmed: Confirmed | None = None
+        self, walk: Iterator[Found | Skip | Known], known: KnownFiles | None = None
     ) -> None:
         chunk = await asyncio.to_thread(_chunk, walk)
         while chunk:
-            # The next files are looked for while these are put in line.
+            # The next files are read while these are added.
             following = asyncio.create_task(asyncio.to_thread(_chunk, walk))
             try:
                 await self._enqueue(chunk)
-                if confirmed is not None:
-                    confirmed.add([*chunk.known, *map(hash, chunk.files)])
+                if known is not None:
+                    known.add([*chunk.known, *map(hash, chunk.files)])
             finally:
                 chunk = await following
         self._on_progress(self.tally)
@@ -187,7 +197,7 @@ class Producer:
 
     async def _send(self, left: list[Entry]) -> None:
         rate = self._options.rate_limit_per_sec
-        # More than the allowance ever holds would only travel to be refused.
+        # More than the bucket ever holds would only be sent to be refused.
         most = burst_of(rate) if rate else len(left)
         while left:
             asked, later = left[:most], left[most:]
@@ -196,7 +206,7 @@ class Producer:
             left = [each for each, code in zip(asked, added.codes, strict=True) if code == WAITS]
             if left:
                 # Not all producers at the same instant.
-                await asyncio.sleep(added.wait_ms / 1000 * self._dice.uniform(1.0, 1.1))
+                await asyncio.sleep(added.wait_ms / 1000 * self._rng.uniform(1.0, 1.1))
             left += later
 
     def _count_skipped(self, skipped: Counter[Skip]) -> None:
@@ -218,11 +228,11 @@ def _ending(ext: str) -> str:
 
 
 class _Chunk(NamedTuple):
-    """A part of what a walk came across."""
+    """A part of a walk."""
 
     files: list[Found]
     known: list[int]
-    """The hashes of files that the store need not be asked for."""
+    """Hashes of files that the store is known to have."""
     skipped: Counter[Skip]
 
 
@@ -232,8 +242,8 @@ def _chunk(walk: Iterator[Found | Skip | Known]) -> _Chunk | None:
         match each:
             case Skip():
                 skipped[each] += 1
-            case Known(numbers):
-                known += numbers
+            case Known(hashes):
+                known += hashes
             case _:
                 files.append(each)
     return _Chunk(files, known, skipped) if files or known or skipped else None

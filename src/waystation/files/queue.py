@@ -1,130 +1,262 @@
-"""How files get in, and how people look after what is there."""
+"""The queue of files: add files, look at jobs, retry what failed."""
 
 import asyncio
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from waystation.core import codec
-from waystation.core.errors import InvalidInput, InvalidOption, Malformed
+from waystation.core.durations import Duration, seconds
+from waystation.core.errors import InvalidInput, InvalidOption, JobFailed, NotFound
 from waystation.core.events import Line
 from waystation.core.line import forecasts, prometheus
 from waystation.core.line.forecasts import Forecast
-from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.options import at_least
 from waystation.core.store import faults
 from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
+from waystation.files import events
 from waystation.files import job as jobs
+from waystation.files.dead_letters import DeadLetters
 from waystation.files.directory.intake import Entry, Intake, entry
-from waystation.files.directory.scan import Found, PathLike, looked_at
-from waystation.files.fetch import unmatched as handover
+from waystation.files.directory.scan import Found, PathLike, examine
+from waystation.files.events import Event
 from waystation.files.job import Job
-from waystation.files.options import Layout, QueueOptions
-from waystation.files.redis import scripts
+from waystation.files.options import Layout, QueueOptions, layout_of
+from waystation.files.redis import lists
 from waystation.files.redis.keys import FileKeys
+from waystation.files.redis.lists import Place, State
 from waystation.files.redis.scripts import NEW
 from waystation.files.upkeep import orphans
 
-PER_CALL = 500
-"""Files put in line in one step."""
+_PER_CALL = 500
+"""Files added in one step."""
 
 
-class DeadLetter(msgspec.Struct, frozen=True):
-    """A job that was set aside, and why."""
+class WorkerInfo(msgspec.Struct, frozen=True):
+    """A worker that is registered with a queue."""
 
-    id: str
-    reason: str
-    error: str
-    worker: str
-    at_ms: int
-    payload: bytes
+    name: str
+    alive: bool
+    """False once its heartbeat has lapsed; its jobs are then taken back."""
+    seen_at: datetime | None
+    """Its latest heartbeat."""
+    patterns: tuple[str, ...]
+    """The files that it has handlers for."""
+    active: int
+    """Jobs that it holds."""
+
+
+class _Heartbeat(msgspec.Struct):
+    ts: float = 0
+    handlers: tuple[str, ...] = ()
 
 
 class Queue(StoreClient):
-    """The queues of one line of files, one for each priority."""
+    """A queue of files, with one list for each priority.
+
+    `prefix` starts all its keys, `layout` names them one by one. Jobs of this queue are known to
+    Redis by their bytes only, so `get_job` and `state` read every list.
+    """
 
     def __init__(
         self,
         url: str | Store | None = None,
         *,
+        prefix: str | None = None,
         layout: Layout | None = None,
         options: QueueOptions | None = None,
     ) -> None:
         super().__init__(url)
-        self.keys = FileKeys(layout)
-        self._options = options = options or QueueOptions()
+        self.keys = FileKeys(layout_of(prefix, layout))
+        """The names of its keys in Redis."""
+        options = options or QueueOptions()
+        self.dead_letters = DeadLetters(self._connected, self.keys, options)
+        """Jobs that failed for good."""
         self.intake = Intake(self._connected, self.keys, options)
-        """The way in for producers, which look at the files themselves."""
+        """Internal: the way in for producers, which examine files themselves."""
+
+    # --- add -------------------------------------------------------------------------------------
 
     async def add(
-        self, path: PathLike, *, priority: str | None = None, again: bool = False
+        self, path: PathLike, *, priority: str | None = None, force: bool = False
     ) -> Job | None:
-        """Put one file in line; None when it was put there before and has not changed since.
+        """Add one file; None when it was added before and has not changed since.
 
-        Without a priority it gets the least urgent one; `again` puts it in line in any case.
+        Without a priority it gets the least urgent one. `force` adds it in any case.
         """
         if isinstance(path, list | tuple | set):
             raise InvalidInput(f"add takes one path, and add_many takes several, got {path!r}")
-        (job,) = await self.add_many([path], priority=priority, again=again)
+        (job,) = await self.add_many([path], priority=priority, force=force)
         return job
 
     async def add_many(
-        self, paths: Iterable[PathLike], *, priority: str | None = None, again: bool = False
+        self, paths: Iterable[PathLike], *, priority: str | None = None, force: bool = False
     ) -> list[Job | None]:
-        """Put files in line; for each its job, or None when it was there before, unchanged.
+        """Add files; each one's job, or None when it was added before and has not changed since.
 
-        All of them are looked at before the first is put in line.
+        All of them are examined before the first is added.
         """
         many: Any = paths
         if not isinstance(many, Iterable) or isinstance(many, str | bytes | os.PathLike):
             raise InvalidInput(f"add_many takes a list of paths, and add takes one, got {paths!r}")
-        known = self.keys.layout.priorities
-        chosen = known[-1] if priority is None else priority
-        if chosen not in known:
-            raise InvalidOption(f"priority must be one of {', '.join(known)}, got {priority!r}")
-        files = await asyncio.to_thread(_looked_at, list(paths))
+        chosen = self.keys.layout.priorities[-1] if priority is None else priority
+        lists.require_priority(self.keys, chosen)
+        found = await asyncio.to_thread(_examined, list(paths))
         now_ns = time.time_ns()
-        entries = [entry(self.keys, file, priority=chosen, now_ns=now_ns) for file in files]
+        entries = [entry(self.keys, file, priority=chosen, now_ns=now_ns) for file in found]
         added: list[Job | None] = []
-        for first in range(0, len(entries), PER_CALL):
-            added += await self._add(entries[first : first + PER_CALL], again=again)
+        for first in range(0, len(entries), _PER_CALL):
+            added += await self._add(entries[first : first + _PER_CALL], force=force)
         return added
 
-    async def _add(self, entries: Sequence[Entry], *, again: bool) -> list[Job | None]:
+    async def _add(self, entries: Sequence[Entry], *, force: bool) -> list[Job | None]:
         codes = (await self.intake.put(entries)).codes
-        if again:
-            # Without a digest nobody asks whether it is known; the digest is known by now.
+        if force:
+            # An entry without a digest counts as new; the digest itself is stored by now.
             known = zip(entries, codes, strict=True)
             await self.intake.put([each._replace(digest=b"") for each, code in known if not code])
         return [
-            jobs.read(each.payload) if again or code == NEW else None
+            jobs.read(each.payload) if force or code == NEW else None
             for each, code in zip(entries, codes, strict=True)
         ]
 
-    async def stats(self) -> dict[str, int]:
-        """How much is where, by the name of the list."""
-        keys, counts = self.keys, dict[str, int]()
+    # --- jobs ------------------------------------------------------------------------------------
+
+    async def get_job(self, id: str) -> Job | None:
+        """The job of that id; None when it is in none of the lists. Reads every list."""
+        found = await lists.find((await self._connected()).redis, self.keys, id)
+        return found[1] if found else None
+
+    async def get_jobs(
+        self,
+        *states: State,
+        priority: str | None = None,
+        offset: int = 0,
+        limit: int = 100,
+        newest_first: bool = False,
+    ) -> list[Job]:
+        """Jobs in these states, or in any: state by state, the most urgent priority first.
+
+        `priority` restricts waiting and delayed jobs. What is no job is left out; `payloads` has
+        it.
+        """
+        at_least("offset", offset, 0)
+        left = at_least("limit", limit, 1)
         redis: Any = (await self._connected()).redis
-        with faults.translated():
-            for queue, scheduled in zip(keys.lanes[::2], keys.lanes[1::2], strict=True):
-                counts[queue] = await redis.llen(queue)
-                counts[scheduled] = await redis.zcard(scheduled)
-            for worker in sorted(await redis.smembers(keys.workers)):
-                processing = keys.of(worker.decode()).processing
-                counts[processing] = await redis.llen(processing)
-            counts[keys.handover] = await redis.xlen(keys.handover)
-            counts[keys.completed] = await redis.llen(keys.completed)
-            counts[keys.dead_letter] = await redis.llen(keys.dead_letter)
+        found: list[Job] = []
+        for place in await lists.places(redis, self.keys, *states, priority=priority):
+            raws = await lists.page(redis, place, offset, left, newest_first=newest_first)
+            found += [job for raw in raws if (job := lists.read(raw))]
+            offset = 0 if raws else max(0, offset - await lists.length(redis, place))
+            left -= len(raws)
+            if not left:
+                break
+        return found
+
+    async def state(self, id: str) -> State | None:
+        """The state of a job; None when it is in none of the lists. Reads every list."""
+        found = await lists.find((await self._connected()).redis, self.keys, id)
+        return found[0] if found else None
+
+    async def counts(self, *states: State) -> dict[State, int]:
+        """The number of jobs in these states, or in each."""
+        redis: Any = (await self._connected()).redis
+        places = await lists.places(redis, self.keys, *states)
+        counts: dict[State, int] = dict.fromkeys(states or lists.STATES, 0)
+        for place in places:
+            counts[place.state] += await lists.length(redis, place)
         return counts
 
-    async def unregistered(self) -> dict[str, int]:
-        """What is in lists of workers that nobody registered; looks at all keys of the database.
+    async def retry(self, *ids: str) -> int:
+        """Put failed jobs back into their queues; the same as `dead_letters.retry`."""
+        return await self.dead_letters.retry(*ids)
 
-        The reaper of a running worker finds them, too, and takes back what is in them.
+    async def wait(self, id: str, timeout: Duration | None = None) -> None:
+        """Return when a job is completed; a handler's result is not stored, so there is none.
+
+        JobFailed when it becomes a dead letter, NotFound when the queue knows no such job,
+        TimeoutError when it takes longer than `timeout`.
+        """
+        async with asyncio.timeout(None if timeout is None else seconds(timeout, "timeout")):
+            store = await self._connected()
+            newest = await events.newest_id(store, self.keys)
+            last = await events.last_event_of(store, self.keys, id)
+            if last:
+                name, reason = last[b"event"].decode(), last.get(b"reason", b"").decode()
+            else:
+                name, reason = _EVENT_OF.get(await self.state(id), ""), ""
+            if _has_ended(id, name, reason):
+                return
+            async with aclosing(events.follow(store, self.keys, newest)) as found:
+                async for event in found:
+                    reason = event.fields.get("reason", "")
+                    if event.job_id == id and _has_ended(id, event.name, reason):
+                        return
+
+    async def events(self, after: str | None = None) -> AsyncGenerator[Event]:
+        """Events as they come; with `after`, also those behind the event of that id.
+
+        `after="0-0"` begins with the oldest event that is kept.
+        """
+        store = await self._connected()
+        if after is None:
+            after = await events.newest_id(store, self.keys)
+        async with aclosing(events.follow(store, self.keys, after)) as found:
+            async for event in found:
+                yield event
+
+    # --- the queue as a whole --------------------------------------------------------------------
+
+    async def workers(self) -> list[WorkerInfo]:
+        """The registered workers, by name."""
+        redis: Any = (await self._connected()).redis
+        found: list[WorkerInfo] = []
+        with faults.translated():
+            for name in sorted(each.decode() for each in await redis.smembers(self.keys.workers)):
+                keys = self.keys.of(name)
+                beat: bytes | None = await redis.get(keys.heartbeat)
+                found.append(_worker(name, beat, active=await redis.llen(keys.processing)))
+        return found
+
+    async def forecast(self, priority: str) -> Forecast:
+        """Throughput, remaining time and recommended workers of a priority, from its history.
+
+        `waystation pipeline run` computes it; values that are not fresh are None.
+        """
+        lists.require_priority(self.keys, priority)
+        client = (await self._connected()).hot
+        queue = self.keys.layout.queues[priority]
+        return await forecasts.forecast(client, queue, line=Line.FILES)
+
+    async def prometheus_text(self) -> str:
+        """The lengths of the queue and its forecasts in Prometheus' text format."""
+        queues = self.keys.layout.queues
+        each_forecast = {queues[priority]: await self.forecast(priority) for priority in queues}
+        lengths = await self.lengths()
+        keys = self.keys
+        shared = (*keys.lanes, keys.unmatched, keys.completed, keys.dead_letter)
+        places = {name: lengths.pop(name) for name in shared}
+        # Workers come and go, and each would leave a series behind.
+        places["processing"] = sum(lengths.values())
+        return prometheus.as_text(Line.FILES, places, each_forecast)
+
+    async def lengths(self) -> dict[str, int]:
+        """The number of jobs in each list, by the name of its key."""
+        redis: Any = (await self._connected()).redis
+        places = await lists.places(redis, self.keys)
+        found = {place.key: await lists.length(redis, place) for place in places}
+        # Each priority with its retries, then the rest.
+        return {**{key: found[key] for key in self.keys.lanes}, **found}
+
+    async def orphans(self) -> dict[str, int]:
+        """The number of jobs in lists of workers that never registered; scans the whole database.
+
+        The reaper of a running worker finds them, too, and takes their jobs back.
         """
         redis: Any = (await self._connected()).redis
         counts: dict[str, int] = {}
@@ -135,141 +267,55 @@ class Queue(StoreClient):
                     counts[processing] = await redis.llen(processing)
         return counts
 
-    async def forecast(self, priority: str) -> Forecast:
-        """What history says of a priority: how it did, when it is done, how many it asks for.
+    async def payloads(self, name: str, count: int = 10) -> list[bytes]:
+        """The next jobs of one list as they are in Redis, the next to run first.
 
-        `waystation pipeline run` works it out; what is not fresh is None.
+        The list is a priority, `unmatched`, `completed` or `dead_letter`, or the key of one.
         """
-        queues = self.keys.layout.queues
-        if priority not in queues:
-            raise InvalidOption(f"wanted one of {', '.join(queues)}, got {priority!r}")
-        client = (await self._connected()).hot
-        return await forecasts.forecast(client, queues[priority], line=Line.FILES)
-
-    async def prometheus_text(self) -> str:
-        """The line in numbers, as Prometheus reads them, and what history advises beside them."""
-        queues = self.keys.layout.queues
-        each_forecast = {queues[priority]: await self.forecast(priority) for priority in queues}
-        counts = await self.stats()
-        shared = (*self.keys.lanes, self.keys.handover, self.keys.completed, self.keys.dead_letter)
-        places = {name: counts.pop(name) for name in shared}
-        # Workers come and go, and each would leave a series behind.
-        places["processing"] = sum(counts.values())
-        return prometheus.as_text(Line.FILES, places, each_forecast)
-
-    async def peek(self, queue: str, count: int = 10) -> list[Job | bytes]:
-        """The next jobs of a list, the next to run first; bytes where something is no job."""
-        return [_job_or_bytes(raw) for raw in await self.payloads(queue, count)]
-
-    async def payloads(self, queue: str, count: int = 10) -> list[bytes]:
-        """The same as they are in Redis, byte for byte."""
         at_least("count", count, 1)
-        if queue in ("handover", self.keys.handover):
-            page = await handover.read((await self._connected()).redis, self.keys)
-            return [entry.raw for entry in page[:count]]
-        lists = self._lists()
-        key = lists.get(queue, queue)
-        if key not in lists.values():
-            wanted = ", ".join((*lists, "handover"))
-            raise InvalidOption(f"wanted one of {wanted}, or its key, got {queue!r}")
-        redis: Any = (await self._connected()).redis
-        with faults.translated():
-            raws: list[bytes] = await redis.lrange(key, -count, -1)
-        return raws[::-1]
-
-    async def dead_letters(self, count: int = 100) -> list[DeadLetter]:
-        """What is set aside, the oldest first."""
-        redis: Any = (await self._connected()).redis
-        with faults.translated():
-            raws: list[bytes] = await redis.lrange(self.keys.dead_letter, -count, -1)
-            if not raws:
-                return []
-            ids = [_id_of(raw) for raw in raws]
-            known: list[bytes | None] = await redis.hmget(self.keys.dead_letter_meta, ids)
-        letters = zip(ids, known, raws, strict=True)
-        return [_letter(*letter) for letter in reversed(list(letters))]
-
-    async def requeue(self, most: int | None = None) -> int:
-        """Put dead letters back in line, the oldest first; how many."""
-        if most is not None:
-            at_least("most", most, 0)
-        moved, skipped = 0, 0
-        store = await self._connected()
-        redis: Any = store.redis
-        while most is None or moved < most:
-            want = 100 if most is None else min(100, most - moved)
-            with faults.translated():
-                last = -1 - skipped
-                raws: list[bytes] = await redis.lrange(self.keys.dead_letter, last - want + 1, last)
-            if not raws:
-                return moved
-            letters = [self._fresh(raw) for raw in reversed(raws)]
-            good = [letter for letter in letters if letter]
-            # What is no job would only come back; it stays where it is.
-            skipped += len(raws) - len(good)
-            moved += await scripts.requeue(
-                store.hot,
-                self.keys,
-                now=SERVER_TIME,
-                events_cap=self._options.events_max_len,
-                letters=[part for letter in good for part in letter],
-            )
-        return moved
-
-    async def purge_dead_letters(self) -> int:
-        """Throw everything away that is set aside; how many."""
-        thrown = 0
-        store = await self._connected()
-        while True:
-            count = await scripts.purge(
-                store.hot,
-                self.keys,
-                now=SERVER_TIME,
-                events_cap=self._options.events_max_len,
-                most=100,
-                queue=self.keys.dead_letter,
-            )
-            thrown += count
-            if not count:
-                return thrown
-
-    def _fresh(self, raw: bytes) -> tuple[bytes, str, int, bytes] | None:
-        try:
-            job = jobs.read(raw)
-        except Malformed:
-            return None
-        lane = self.keys.lane_of(job.origin_queue, job.priority)
-        return raw, job.id, lane, jobs.tried_again(raw, 0, self.keys.queues[lane - 1])
-
-    def _lists(self) -> dict[str, str]:
         keys = self.keys
-        ends = {"completed": keys.completed, "dead_letter": keys.dead_letter}
-        return {**ends, **keys.layout.queues}
+        known = {
+            **{priority: Place("waiting", key) for priority, key in keys.layout.queues.items()},
+            "completed": Place("completed", keys.completed),
+            "dead_letter": Place("failed", keys.dead_letter),
+            "unmatched": Place("unmatched", keys.unmatched, "stream"),
+        }
+        by_key = {place.key: place for place in known.values()}
+        place = known.get(name) or by_key.get(name)
+        if place is None:
+            wanted = ", ".join(known)
+            raise InvalidOption(f"a list must be one of {wanted}, or its key, got {name!r}")
+        return await lists.page((await self._connected()).redis, place, 0, count)
 
 
-def _looked_at(paths: Sequence[PathLike]) -> list[Found]:
-    return [looked_at(path) for path in paths]
+_EVENT_OF: Mapping[State | None, str] = {
+    "completed": "completed",
+    "failed": "dead",
+    None: "removed",
+}
+"""The event that a state follows from, for jobs whose events are no longer kept."""
 
 
-def _job_or_bytes(raw: bytes) -> Job | bytes:
+def _has_ended(id: str, event: str, reason: str) -> bool:
+    match event:
+        case "completed":
+            return True
+        case "dead":
+            raise JobFailed(f"job {id} failed for good{reason and f' ({reason})'}")
+        case "removed":
+            raise NotFound(f"there is no job {id}")
+        case _:
+            return False
+
+
+def _examined(paths: Sequence[PathLike]) -> list[Found]:
+    return [examine(path) for path in paths]
+
+
+def _worker(name: str, beat: bytes | None, *, active: int) -> WorkerInfo:
     try:
-        return jobs.read(raw)
-    except Malformed:
-        return raw
-
-
-def _id_of(raw: bytes) -> str:
-    found = _job_or_bytes(raw)
-    return found.id if isinstance(found, Job) else jobs.name_of(raw)
-
-
-def _letter(id: str, meta: bytes | None, raw: bytes) -> DeadLetter:
-    known: Mapping[str, Any] = codec.decode(meta) if meta else {}
-    return DeadLetter(
-        id=id,
-        reason=str(known.get("reason", "")),
-        error=str(known.get("error", "")),
-        worker=str(known.get("worker", "")),
-        at_ms=int(known.get("at", 0)),
-        payload=raw,
-    )
+        read = msgspec.json.decode(beat or b"{}", type=_Heartbeat)
+    except (msgspec.DecodeError, UnicodeError):
+        read = _Heartbeat()
+    seen_at = datetime.fromtimestamp(read.ts / 1000, UTC) if read.ts else None
+    return WorkerInfo(name, beat is not None, seen_at, read.handlers, active)

@@ -1,4 +1,4 @@
-"""Why an attempt failed: one of a few reasons, and whether the machine is to blame."""
+"""The reasons of failed attempts."""
 
 import errno
 from enum import StrEnum
@@ -7,7 +7,7 @@ from waystation.core.errors import Cancelled, Malformed, NoHandler, TimedOut, Un
 
 
 class Reason(StrEnum):
-    """Every reason that is counted and kept with a dead letter."""
+    """Why an attempt failed; counted in the metrics and stored with a dead letter."""
 
     MALFORMED = "MALFORMED"
     VANISHED = "VANISHED"
@@ -22,7 +22,7 @@ class Reason(StrEnum):
 
 
 FINAL = frozenset({Reason.MALFORMED, Reason.VANISHED, Reason.NO_HANDLER, Reason.UNRECOVERABLE})
-"""What another try would not change."""
+"""Reasons that a retry would not change."""
 
 _OF_THE_FILE = frozenset(
     {
@@ -41,7 +41,7 @@ _OF_THE_FILE = frozenset(
 
 
 def reason_of(error: BaseException) -> Reason:
-    """Tell why an attempt failed."""
+    """The reason of a failure, from its error."""
     match error:
         case NoHandler():
             return Reason.NO_HANDLER
@@ -65,6 +65,6 @@ def reason_of(error: BaseException) -> Reason:
             return Reason.HANDLER_ERROR
 
 
-def blames_the_machine(reason: Reason) -> bool:
-    """Whether a breaker should count it; a bad file says nothing about the disk it lies on."""
+def counts_for_breaker(reason: Reason) -> bool:
+    """True when a breaker counts it; a bad file says nothing about the disk it is on."""
     return reason in (Reason.INFRASTRUCTURE, Reason.TIMED_OUT)

@@ -1,92 +1,85 @@
-"""The worker: handlers over the queues of one line, with its reaper and its duties beside it."""
+"""The worker: runs handlers for the files of a queue, with a reaper and other upkeep."""
 
 from collections.abc import Sequence
+from typing import Unpack
 
 import msgspec
 
 from waystation.core import identity
-from waystation.core.breaker import BreakerOptions, State
-from waystation.core.errors import InvalidOption, StoreError
+from waystation.core.breaker import State
+from waystation.core.durations import seconds
+from waystation.core.errors import StoreError
 from waystation.core.line.background import BackgroundWorker, WorkerRuntime
 from waystation.core.options import of_kind
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.worker import Worker as CoreWorker
-from waystation.core.runtime.worker import WorkerOptions
 from waystation.core.runtime.worklog import WorkLog
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.metrics import Metrics
 from waystation.core.telemetry.traces import Traces
 from waystation.files.claims import FileSource
-from waystation.files.fetch.plan import Gates
-from waystation.files.handlers import Handlers, registered
+from waystation.files.fetch.plan import FetchPlanner
+from waystation.files.handlers import FileHandler, Handlers, RunningHandlers, handlers_of
 from waystation.files.job import Job
 from waystation.files.metrics import Meter
-from waystation.files.options import Layout, ReaperOptions, WorkOptions
+from waystation.files.options import Layout, WorkerKeywords, WorkerOptions, layout_of
 from waystation.files.redis.keys import FileKeys
 from waystation.files.upkeep import reaper as upkeep
 from waystation.files.upkeep.reaper import Reaper
-from waystation.files.upkeep.unmatched import Unhandled
+from waystation.files.upkeep.unmatched import UnmatchedSweep
 
-PROMOTE_S = 1.0
-
-
-class FileWorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything about one worker process."""
-
-    count: int = 16
-    """Files worked on at a time."""
-    work: WorkOptions = WorkOptions()
-    reaper: ReaperOptions = ReaperOptions()
-    breaker: BreakerOptions | None = BreakerOptions()
-    timeout_s: float | None = None
-    """How long one file may take."""
-    grace_s: float = 30.0
-    sample_s: float = 2.0
-    """How often the lengths of the queues are looked at."""
+_PROMOTE_S = 1.0
 
 
 class Worker(BackgroundWorker[Job]):
-    """Works on files; entering starts it, leaving lets it finish what it has begun."""
+    """Processes the files of a queue; entering starts it, leaving finishes what runs.
+
+    `handlers` is a `Handlers` table, or one function for every file, which `process` runs in a
+    process of its own. `name` is the worker's name in Redis, in logs and events. Further keywords
+    are the fields of `WorkerOptions`; they count before `options`.
+    """
 
     def __init__(
         self,
-        handlers: Handlers = registered,
+        handlers: Handlers | FileHandler,
         url: str | Store | None = None,
         *,
+        prefix: str | None = None,
         layout: Layout | None = None,
-        options: FileWorkerOptions | None = None,
+        name: str | None = None,
+        process: bool = False,
+        options: WorkerOptions | None = None,
         metrics: Metrics | None = None,
         traces: Traces | None = None,
-        worker_id: str | None = None,
+        **given: Unpack[WorkerKeywords],
     ) -> None:
         super().__init__(url)
-        of_kind("handlers", handlers, Handlers)
-        if not handlers.rules:
-            raise InvalidOption(
-                "a worker needs a handler, such as @files.handler('**/*'), got none"
-            )
-        self.id = worker_id or identity.worker_name()
-        """The worker's name, as its list and its heartbeat have it."""
-        self.keys = FileKeys(layout)
-        self._options = options = options or FileWorkerOptions()
-        of_kind("options", options, FileWorkerOptions)
+        options = WorkerOptions() if options is None else options
+        of_kind("options", options, WorkerOptions)
+        self._options = options = msgspec.structs.replace(options, **given)
+        self.name = name or identity.worker_name()
+        self.keys = FileKeys(layout_of(prefix, layout))
+        """The names of the queue's keys in Redis."""
         self._metrics = metrics or Metrics()
-        self._gates: Gates | None = None
-        self._handler = handlers.running(
-            concurrency=options.count, traces=traces or Traces(), queue_of=self._queue_of
+        self._planner: FetchPlanner | None = None
+        self._handler = RunningHandlers(
+            handlers_of(handlers, process=process),
+            concurrency=options.concurrency,
+            traces=traces or Traces(),
+            queue_of=self._queue_of,
         )
 
     async def readiness(self) -> dict[str, bool]:
-        """What has to be well before work should be sent here."""
+        """Conditions of sending work here: the store, the heartbeat and the circuit breakers."""
         try:
             with faults.translated():
                 redis = (await self._connected()).redis
-                beats = await redis.exists(self.keys.of(self.id).heartbeat)
+                beats = await redis.exists(self.keys.of(self.name).heartbeat)
             reachable = True
         except StoreError:
             beats, reachable = 0, False
-        breakers = (each for each in self._gates.breakers if each) if self._gates else ()
+        breakers = (each for each in self._planner.breakers if each) if self._planner else ()
         return {
             "store": reachable,
             "heartbeat": bool(beats),
@@ -94,53 +87,42 @@ class Worker(BackgroundWorker[Job]):
         }
 
     def _runtime_at(self, store: Store) -> WorkerRuntime[Job]:
-        options = self._options
         meter = Meter(self._metrics, self.keys.queues)
         source = FileSource(
             store,
             self.keys,
-            options.work,
-            worker=self.id,
-            breaker=options.breaker,
+            self._options,
+            worker=self.name,
+            breaker=self._options.breaker,
             meter=meter,
             handles=self._handler.handles,
         )
-        self._gates = source.gates
-        worker = CoreWorker(
-            source,
-            self._handler,
-            WorkerOptions(
-                concurrency=options.count,
-                lease=options.work.heartbeat_ttl_s,
-                timeout=options.timeout_s,
-                grace=options.grace_s,
-                poll=options.work.wait_s,
-            ),
-            listener=meter,
-            log=WorkLog(source.about, server=str(store.address), line="files", worker_id=self.id),
-        )
+        self._planner = source.planner
+        log = WorkLog(source.about, server=str(store.address), line="files", worker_id=self.name)
+        worker = CoreWorker(source, self._handler, self._options, listener=meter, log=log)
         return WorkerRuntime(worker, source, beside=[duty.run for duty in self._duties(store)])
 
     def _duties(self, store: Store) -> Sequence[Loop]:
         client, keys, options = store.redis, self.keys, self._options
-        reaper = Reaper(client, keys, options.work, options.reaper, metrics=self._metrics)
-        unhandled = Unhandled(client, keys, options.work, worker=self.id, metrics=self._metrics)
+        reaper = Reaper(client, keys, options, options.reaper, metrics=self._metrics)
+        unmatched = UnmatchedSweep(client, keys, options, worker=self.name, metrics=self._metrics)
 
         async def promote_due() -> None:
-            await upkeep.promote_due(client, keys, options.work)
+            await upkeep.promote_due(client, keys, options)
 
         async def sample_lengths() -> None:
             await upkeep.sample_lengths(client, keys, self._metrics)
 
+        every_s = seconds(options.reaper.interval)
         return [
-            Loop(reaper.reap, every_s=options.reaper.interval_s, jitter=0.25),
-            Loop(unhandled.give_up, every_s=options.reaper.interval_s, jitter=0.25),
-            Loop(promote_due, every_s=PROMOTE_S),
-            Loop(sample_lengths, every_s=options.sample_s),
+            Loop(reaper.reap, every_s=every_s, jitter=0.25),
+            Loop(unmatched.sweep, every_s=every_s, jitter=0.25),
+            Loop(promote_due, every_s=_PROMOTE_S),
+            Loop(sample_lengths, every_s=seconds(options.sample)),
         ]
 
     def _queue_of(self, job: Job) -> str:
         return self.keys.queues[self.keys.lane_of(job.origin_queue, job.priority) - 1]
 
     def __repr__(self) -> str:
-        return f"Worker({self.id!r})"
+        return f"Worker({self.name!r})"

@@ -71,7 +71,7 @@ class Literal:
         """`min(base*2^(n-1), max)`, and then requeue: the worker waits, and time goes by."""
         payload = self._held.pop(id)
         await self.hands.clock.advance(
-            self.hands.options.pause_ms(json.loads(payload)["retries"] + 1) / 1000
+            self.hands.options.delay_ms(json.loads(payload)["retries"] + 1) / 1000
         )
         await self.worker.fail(payload)
 

@@ -70,7 +70,7 @@ async def settle(hands: Hands) -> None:
         await hands.add(priority="high")
     await end(source, Done(), fails(), Returned(), want=0)
     await end(source, Done(), want=1)
-    hands.set(backoff_base_ms=500)
+    hands.set(backoff=0.5)
     later = hands.source(worker="w2")
     await end(later, fails(), fails(), want=0)
     await later.settle([], claim=20)
@@ -102,7 +102,7 @@ async def hand_over(hands: Hands) -> None:
     assert left
     letter = [left[0].id, "d", left[0].lane, 1, left[0].raw, Reason.NO_HANDLER.value, "nobody"]
     for _ in range(2):
-        await scripts.give_up(
+        await scripts.dead_letter_unmatched(
             hands.redis,
             hands.keys,
             now=hands.clock.now_ms(),
@@ -130,7 +130,7 @@ async def reap(hands: Hands) -> None:
 
 
 async def tend(hands: Hands) -> None:
-    hands.set(backoff_base_ms=500)
+    hands.set(backoff=0.5)
     await hands.add()
     await hands.add(priority="high")
     await end(hands.source(), fails(), fails())
@@ -139,6 +139,6 @@ async def tend(hands: Hands) -> None:
     hands.set(max_retries=0)
     await end(hands.source(), fails(), fails())
     queue = Queue(hands.store)
-    await queue.requeue(1)
+    await queue.dead_letters.retry_all(1)
     await end(hands.source(), fails())
-    await queue.purge_dead_letters()
+    await queue.dead_letters.purge()

@@ -20,8 +20,9 @@ from waystation.core.store.connection import Store
 from waystation.files.commands import roles
 from waystation.files.commands import wiring as composed
 from waystation.files.commands.roles import counted
-from waystation.files.job import read, rfc3339
-from waystation.files.queue import DeadLetter, Queue
+from waystation.files.dead_letters import DeadLetter
+from waystation.files.job import read
+from waystation.files.queue import Queue
 from waystation.files.settings import FilesSettings
 from waystation.files.settings_file import FilesFile, load_files
 
@@ -128,7 +129,7 @@ def stats(
     """Print how much is where."""
 
     async def count(queue: Queue) -> dict[str, int]:
-        return {**await queue.stats(), **await queue.unregistered()}
+        return {**await queue.lengths(), **await queue.orphans()}
 
     counts = _on_the_queue(context, count)
     if as_json:
@@ -151,7 +152,7 @@ def peek(
 
     async def look(line: Queue) -> list[str]:
         if queue in ("dead_letter", line.keys.dead_letter):
-            return [_letter(letter) for letter in await line.dead_letters(count)]
+            return [_letter(letter) for letter in await line.dead_letters.list(limit=count)]
         return [_job(payload) for payload in await line.payloads(queue, count)]
 
     lines = _on_the_queue(context, look)
@@ -175,7 +176,7 @@ def _letter(letter: DeadLetter) -> str:
         "reason": letter.reason,
         "error": letter.error,
         "worker": letter.worker,
-        "at": rfc3339(letter.at_ms * 1_000_000),
+        "at": letter.failed_at.isoformat() if letter.failed_at else "",
         "payload": letter.payload.decode(errors="backslashreplace"),
     }
     return json.dumps(told)
@@ -189,7 +190,7 @@ def requeue(
     """Put dead letters back in line, the oldest first."""
 
     async def move(queue: Queue) -> int:
-        return await queue.requeue(count)
+        return await queue.dead_letters.retry_all(count)
 
     typer.echo(f"{_on_the_queue(context, move):,} back in line")
 
@@ -202,14 +203,14 @@ def purge_dlq(
     """Throw all dead letters away."""
 
     async def count(queue: Queue) -> int:
-        return (await queue.stats())[queue.keys.dead_letter]
+        return await queue.dead_letters.count()
 
     if not yes:
         letters = counted(_on_the_queue(context, count), "dead letter")
         typer.confirm(f"Throw {letters} away, for good?", abort=True)
 
     async def throw(queue: Queue) -> int:
-        return await queue.purge_dead_letters()
+        return await queue.dead_letters.purge()
 
     typer.echo(f"{_on_the_queue(context, throw):,} thrown away")
 

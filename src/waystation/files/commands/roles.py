@@ -26,7 +26,7 @@ from waystation.core.telemetry.logs import describe, get_logger
 from waystation.files.commands import wiring as composed
 from waystation.files.directory.intake import burst_of, entry
 from waystation.files.directory.scan import Found
-from waystation.files.handlers import Handlers
+from waystation.files.handlers import Handlers, registered
 from waystation.files.job import Job
 from waystation.files.options import Layout
 from waystation.files.producer import Producer, Tally
@@ -97,7 +97,7 @@ async def _stop_when_done(scan: "_Scan | None", worker: Worker | None, queue: Qu
     while True:
         # While the store is away, nobody can say that nothing is left.
         with contextlib.suppress(StoreError):
-            counts = await queue.stats()
+            counts = await queue.lengths()
             if not worker.held and not sum(n for name, n in counts.items() if name not in ends):
                 worker.stop()
                 return
@@ -115,7 +115,8 @@ async def _worker(
         yield None
         return
     worker = Worker(
-        url=store,
+        registered,
+        store,
         layout=composed.layout(settings),
         options=composed.worker_options(settings),
         metrics=telemetry.metrics,
@@ -232,7 +233,7 @@ async def bench(
     store: Store, settings: FilesSettings, *, count: int, rate: int, payload_size: int
 ) -> Measured:
     """Make files, put them in line and work on them with a worker of our own."""
-    layout = Layout(namespace=f"{settings.namespace}-bench-{secrets.token_hex(4)}")
+    layout = Layout(prefix=f"{settings.namespace}-bench-{secrets.token_hex(4)}")
     handlers, waits, done = Handlers(), list[float](), asyncio.Event()
     put_at: dict[str, float] = {}
 
@@ -256,7 +257,7 @@ async def bench(
                 return Measured(count, put_s, time.perf_counter() - began, waits)
     finally:
         redis: Any = store.redis
-        async for key in redis.scan_iter(match=f"{layout.namespace}:*", count=1000):
+        async for key in redis.scan_iter(match=f"{layout.prefix}:*", count=1000):
             await redis.unlink(key)
 
 

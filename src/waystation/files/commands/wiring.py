@@ -17,11 +17,10 @@ from waystation.core.store.connection import Store, StoreOptions, connect
 from waystation.core.store.reconnect import Reconnect
 from waystation.files.directory.scan import ScanOptions
 from waystation.files.handlers import registered
-from waystation.files.options import Layout, QueueOptions, ReaperOptions, WorkOptions
+from waystation.files.options import Layout, QueueOptions, ReaperOptions, WorkerOptions
 from waystation.files.producer import ProducerOptions
 from waystation.files.settings import FilesSettings, RedisSettings
 from waystation.files.settings_file import FilesFile
-from waystation.files.worker import FileWorkerOptions
 
 
 @asynccontextmanager
@@ -69,7 +68,7 @@ def layout(settings: FilesSettings) -> Layout:
     """The names of the keys."""
     worker = settings.worker
     return Layout(
-        namespace=settings.namespace,
+        prefix=settings.namespace,
         priorities=worker.priorities,
         queues={name: worker.queues[name] for name in worker.priorities},
         processing_list_pattern=worker.processing_list_pattern,
@@ -82,9 +81,7 @@ def layout(settings: FilesSettings) -> Layout:
 
 def queue_options(settings: FilesSettings) -> QueueOptions:
     """What is remembered of files that were put in line."""
-    return QueueOptions(
-        remember_s=settings.producer.remember, events_max_len=settings.events_max_len
-    )
+    return QueueOptions(remember=settings.producer.remember, events_max_len=settings.events_max_len)
 
 
 def producer_options(settings: FilesSettings) -> ProducerOptions:
@@ -95,12 +92,12 @@ def producer_options(settings: FilesSettings) -> ProducerOptions:
             scan_dir=producer.scan_dir,
             include_globs=producer.include_globs,
             exclude_globs=producer.exclude_globs,
-            settle_s=producer.settle,
+            settle=producer.settle,
         ),
         default_priority=producer.default_priority,
         high_priority_exts=producer.high_priority_exts,
         rate_limit_per_sec=producer.rate_limit_per_sec,
-        rescan_s=producer.rescan,
+        rescan=producer.rescan,
     )
 
 
@@ -112,27 +109,25 @@ def require_scan_dir(loaded: FilesFile) -> None:
         raise InvalidSetting(f"{setting} wants a directory, got {directory!r}")
 
 
-def worker_options(settings: FilesSettings) -> FileWorkerOptions:
+def worker_options(settings: FilesSettings) -> WorkerOptions:
     """How files are worked on."""
     worker, reaper, breaker = settings.worker, settings.reaper, settings.circuit_breaker
-    return FileWorkerOptions(
-        count=worker.count,
-        work=WorkOptions(
-            heartbeat_ttl_s=worker.heartbeat_ttl,
-            max_retries=worker.max_retries,
-            backoff_base_ms=round(worker.backoff.base * 1000),
-            backoff_max_ms=round(worker.backoff.max * 1000),
-            weights=worker.weights,
-            completed_max_len=worker.completed_max_len,
-            events_max_len=settings.events_max_len,
-            wait_s=worker.brpoplpush_timeout,
-            no_handler_s=worker.no_handler_after,
-        ),
+    return WorkerOptions(
+        concurrency=worker.count,
+        lease=worker.heartbeat_ttl,
+        max_retries=worker.max_retries,
+        backoff=worker.backoff.base,
+        backoff_max=worker.backoff.max,
+        weights=worker.weights,
+        completed_max_len=worker.completed_max_len,
+        events_max_len=settings.events_max_len,
+        poll=worker.brpoplpush_timeout,
+        no_handler_after=worker.no_handler_after,
         reaper=ReaperOptions(
-            interval_s=reaper.interval,
+            interval=reaper.interval,
             count=reaper.scan_count,
-            budget_s=reaper.budget,
-            base_delay_s=reaper.base_delay,
+            budget=reaper.budget,
+            page_delay=reaper.base_delay,
         ),
         breaker=BreakerOptions(
             failure_threshold=breaker.failure_threshold,
@@ -140,9 +135,9 @@ def worker_options(settings: FilesSettings) -> FileWorkerOptions:
             cooldown_s=breaker.cooldown_period,
             min_samples=breaker.min_samples,
         ),
-        timeout_s=worker.timeout,
-        grace_s=worker.grace,
-        sample_s=settings.observability.queue_sample_interval,
+        timeout=worker.timeout,
+        grace=worker.grace,
+        sample=settings.observability.queue_sample_interval,
     )
 
 
@@ -173,7 +168,7 @@ def named_queues(settings: FilesSettings) -> Sequence[str]:
     """The queues that the numbers may name."""
     worker = settings.worker
     own = [worker.queues[name] for name in worker.priorities]
-    own += [worker.completed_list, worker.dead_letter_list, f"{settings.namespace}:handover"]
+    own += [worker.completed_list, worker.dead_letter_list, f"{settings.namespace}:unmatched"]
     return settings.metrics.allowed_queues or own
 
 

@@ -1,4 +1,4 @@
-"""The way into the queues for files by the thousand: checked before, written in one step."""
+"""The intake: adds files by the thousand, checked first and written in one step."""
 
 import os
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,7 +20,7 @@ from waystation.files.redis.scripts import Added
 
 
 class Entry(NamedTuple):
-    """A file as the script that puts it in line takes it; `entry` makes one."""
+    """A file in the form of the script that adds it; `entry` makes one."""
 
     digest: bytes
     lane: int
@@ -33,9 +33,9 @@ class Entry(NamedTuple):
 def entry(
     keys: FileKeys, file: Found, *, priority: str, now_ns: int, trace: Ids | None = None
 ) -> Entry:
-    """Make a file ready for the script; the same for a producer and for a bulk load.
+    """Make the entry of a file; the same for a producer and for a bulk load.
 
-    Without a trace to go on with, the file begins one of its own.
+    Without a trace to continue, the file begins one of its own.
     """
     lane = keys.lane_of(None, priority)
     fresh = "" if trace else os.urandom(24).hex()
@@ -52,12 +52,12 @@ def entry(
 
 
 def burst_of(rate: int) -> int:
-    """What may be put in line at once: a twentieth of a second's worth, so that a second holds."""
+    """Files that may be added at once: a twentieth of the rate, so that it holds over a second."""
     return max(1, rate // 20)
 
 
 class Intake:
-    """Puts entries in line; for producers, which have looked at the files themselves."""
+    """Adds entries; for producers, which examine the files themselves."""
 
     def __init__(
         self, connected: Callable[[], Awaitable[Store]], keys: FileKeys, options: QueueOptions
@@ -67,12 +67,12 @@ class Intake:
         self._options = options
 
     async def put(self, entries: Sequence[Entry], *, rate: int = 0) -> Added:
-        """Put files in line that were not there before, as far as the rate a second allows."""
+        """Add files that were not added before, within the rate a second."""
         if not entries:
             return Added([], 0)
         for each in entries:
             if type(each) is not Entry:
-                raise InvalidInput(f"files are put in line as what entry() makes, got {each!r}")
+                raise InvalidInput(f"files are added as what entry() makes, got {each!r}")
         return await scripts.add(
             (await self._connected()).durable,
             self._keys,
@@ -85,10 +85,10 @@ class Intake:
         )
 
     async def still_holds(self, mark: str) -> bool:
-        """Whether what was known when this was last asked under that name is still known.
+        """True when the store still remembers all that it did at the last call with that mark.
 
-        Not after the memory was thrown away or turned to a new page, nor at another server, which
-        may lack what the last one had.
+        False after its memory was deleted or rotated, and on another server, which may lack what
+        the last one had.
         """
         store = await self._connected()
         with faults.translated():
@@ -101,7 +101,7 @@ class Intake:
         )
 
     async def known(self, files: Sequence[Found]) -> list[bool]:
-        """Tell which of these files were put in line before."""
+        """True for each file that was added before."""
         if not files:
             return []
         digests = [jobs.digest(*file) for file in files]
@@ -115,9 +115,9 @@ class Intake:
 
 
 async def _run_id(redis: Any) -> str:
-    """What a server calls itself until it is started again."""
+    """The id of a server's run; a new one after each start."""
     try:
         return str((await redis.info("server")).get("run_id", ""))
     except ResponseError:
-        # Not everybody may ask.
+        # The user may lack the permission.
         return ""

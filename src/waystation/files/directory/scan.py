@@ -1,37 +1,42 @@
-"""A directory as a stream of files: walked in constant memory, and never left."""
+"""Scanning: a directory as a stream of files, in constant memory, never leaving the tree."""
 
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
+from waystation.core.durations import Duration, seconds
 from waystation.core.errors import InvalidInput, InvalidOption
-from waystation.files.directory.confirmed import Confirmed
 from waystation.files.directory.globs import Globs
 
+KNOWN_LIMIT = 1_000_000
+"""Files remembered, about 70 bytes each; the store is asked for all beyond."""
 KNOWN_AT_A_TIME = 1_000
 _NO_HASH = -1
-"""What `hash` never gives."""
+"""A value that `hash` never returns."""
 MOST_UNSETTLED = 10_000
-"""Files kept in mind that may still be being written."""
+"""Files remembered that may still be written to."""
 
 
 class ScanOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which files of a directory are wanted."""
+    """The directory to scan, and which of its files are added."""
 
     scan_dir: str = "./data"
     include_globs: tuple[str, ...] = ("**/*",)
     exclude_globs: tuple[str, ...] = ("**/*.tmp", "**/.DS_Store")
-    settle_s: float = 2.0
-    """A file that changed less than this long ago may still be being written."""
+    settle: Duration = 2.0
+    """A file that changed less than this long ago may still be written to, and has to wait."""
+
+    def __post_init__(self) -> None:
+        seconds(self.settle, "settle")
 
 
 class Skip(StrEnum):
-    """Why something in the directory is not put in line."""
+    """Why an entry of the directory is not added."""
 
     EXCLUDED = "excluded"
     FRESH = "fresh"
@@ -42,7 +47,7 @@ class Skip(StrEnum):
 
 
 class Entries(Protocol):
-    """What `os.scandir` gives: entries one by one, until it is closed."""
+    """The iterator of `os.scandir`."""
 
     def __next__(self) -> "os.DirEntry[str]":
         """The next entry."""
@@ -53,12 +58,12 @@ class Entries(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the directory."""
+        """Close the directory."""
         ...
 
 
 class Found(NamedTuple):
-    """One file as it was seen."""
+    """One file, as the scan saw it."""
 
     path: str
     size: int
@@ -66,13 +71,13 @@ class Found(NamedTuple):
 
 
 class Known(NamedTuple):
-    """Files that are confirmed, by their numbers."""
+    """Files that the store is known to have."""
 
-    numbers: list[int]
+    hashes: list[int]
 
 
 def root_of(options: ScanOptions) -> str:
-    """The directory to walk, without links in its name."""
+    """The directory to walk, with links in its path resolved."""
     root = os.path.realpath(options.scan_dir)
     if not os.path.isdir(root):
         raise InvalidOption(f"scan_dir must be a directory, got {options.scan_dir!r}")
@@ -80,11 +85,11 @@ def root_of(options: ScanOptions) -> str:
 
 
 PathLike: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
-"""How a path may be given."""
+"""A path, in any form that `open` takes."""
 
 
-def looked_at(path: PathLike) -> Found:
-    """One file that somebody names, by its absolute path; InvalidInput when it is none."""
+def examine(path: PathLike) -> Found:
+    """Look at one file that a program names; InvalidInput when it is no regular file."""
     if not isinstance(path, str | bytes | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidInput(f"a path must be text or a Path, got {path!r}")
     if not (name := os.fsdecode(path)):
@@ -97,12 +102,44 @@ def looked_at(path: PathLike) -> Found:
     except ValueError as error:
         raise InvalidInput(f"a path must be one that a file can have, got {name!r}") from error
     if not stat.S_ISREG(facts.st_mode):
-        raise InvalidInput(f"only files can be put in line, got {name!r}, which is none")
+        raise InvalidInput(f"a path must be of a regular file, got {name!r}")
     return Found(absolute, facts.st_size, facts.st_mtime_ns)
 
 
+class KnownFiles:
+    """Hashes of files that the store is known to have, so that it is not asked for each again."""
+
+    def __init__(self, limit: int = KNOWN_LIMIT) -> None:
+        self._limit = limit
+        self._before: set[int] = set()
+        self._now: set[int] = set()
+
+    @property
+    def hashes(self) -> tuple[set[int], set[int]]:
+        """Those of earlier passes, and of this one; both stay the same sets until its end."""
+        return self._before, self._now
+
+    def add(self, files: Collection[int]) -> None:
+        """Remember these, while there is room."""
+        if len(self._now) + len(files) <= self._limit:
+            self._now.update(files)
+
+    def begin_pass(self) -> None:
+        """Begin to look at every file."""
+        self._before |= self._now
+        self._now = set()
+
+    def end_pass(self) -> None:
+        """Forget files that this pass has not seen: they are gone, or have changed."""
+        self._before = set()
+
+    def forget(self) -> None:
+        """Forget all, because the store may have forgotten, too."""
+        self._before, self._now = set(), set()
+
+
 class Walk:
-    """Walks one directory; iterating gives files and, for what is left out, the reason."""
+    """Walks one directory; yields files and, for what is left out, the reason."""
 
     def __init__(
         self,
@@ -115,7 +152,7 @@ class Walk:
         self._above = self.root.rstrip("/") + "/"
         self._include = Globs(options.include_globs)
         self._exclude = Globs(options.exclude_globs)
-        self._settle_ns = round(options.settle_s * 1e9)
+        self._settle_ns = round(seconds(options.settle) * 1e9)
         self._now_ns = now_ns
         self._entering = entering
         self._unsettled: set[str] = set()
@@ -124,18 +161,15 @@ class Walk:
         return self.under(self.root)
 
     def under(self, directory: str) -> Iterator[Found | Skip]:
-        """Walk one directory of the tree, and what is in it."""
+        """Walk one directory of the tree and its subdirectories."""
         return self._walk(directory, deep=True)
 
     def directly_in(self, directory: str) -> Iterator[Found | Skip]:
-        """Look at the files of one directory, and leave its own directories to others."""
+        """Walk one directory of the tree without its subdirectories."""
         return self._walk(directory, deep=False)
 
     def named(self, paths: Iterable[str]) -> Iterator[Found | Skip]:
-        """Look at what somebody names: a file, or a directory and what is in it.
-
-        What is gone by now is nothing.
-        """
+        """Look at files by their paths, and at what is in directories; what is gone is left out."""
         for path in paths:
             try:
                 facts = os.lstat(path)
@@ -149,12 +183,12 @@ class Walk:
             elif is_directory:
                 yield from self.under(path)
             else:
-                yield self._judged(_Named(path, facts))
+                yield self._classified(_Named(path, facts))
 
     def take_unsettled(self) -> set[str]:
-        """What has to be looked at again, because it may still be being written."""
+        """Take the paths to look at again, because they may still be written to."""
         unsettled, self._unsettled = self._unsettled, set()
-        # To walk it all again needs less memory than to name so many.
+        # Walking the whole tree again needs less memory than so many paths.
         return unsettled if len(unsettled) <= MOST_UNSETTLED else {self.root}
 
     def _walk(self, directory: str, *, deep: bool) -> Iterator[Found | Skip]:
@@ -171,19 +205,19 @@ class Walk:
                     if deep:
                         yield from self._enter(entry.path, entered)
                 else:
-                    yield self._judged(entry)
+                    yield self._classified(entry)
         finally:
             for entries in entered:
                 entries.close()
 
-    def beyond(self, confirmed: Confirmed) -> Iterator[Found | Skip | Known]:
-        """Walk everything; what is confirmed comes as numbers, many at a time.
+    def unknown(self, known_files: KnownFiles) -> Iterator[Found | Skip | Known]:
+        """Walk the whole tree; files that the store is known to have come as hashes, in batches.
 
-        Most of a watched tree is confirmed, so the way to that answer is short: neither patterns
-        nor links are looked at, because they were when it was confirmed. No calls either, because
-        two of them cost as much as the rest of what Python does here.
+        Most files of a watched tree are known, so their path through here is short: patterns and
+        links were checked when they became known. It makes no calls, because two of them cost as
+        much as the rest of the loop.
         """
-        before, now = confirmed.numbers
+        before, now = known_files.hashes
         entered: list[Entries] = []
         known: list[int] = []
         try:
@@ -206,7 +240,7 @@ class Walk:
                                 yield Known(known)
                                 known = []
                         else:
-                            yield self._judged(entry)
+                            yield self._classified(entry)
                     else:
                         entered.pop().close()
                 except OSError:
@@ -228,7 +262,7 @@ class Walk:
         except OSError:
             yield Skip.UNREADABLE
 
-    def _judged(self, entry: "os.DirEntry[str] | _Named") -> Found | Skip:
+    def _classified(self, entry: "os.DirEntry[str] | _Named") -> Found | Skip:
         path = entry.path
         inner = path[len(self._above) :]
         if inner not in self._include or inner in self._exclude:
@@ -260,7 +294,7 @@ class Walk:
 
 
 class _Named:
-    """A file that somebody named, as a directory's own entry would tell of it."""
+    """A path with the interface of a directory entry."""
 
     def __init__(self, path: str, facts: os.stat_result) -> None:
         self.path = path
@@ -281,7 +315,7 @@ def _next(entries: Entries) -> "os.DirEntry[str] | Skip | None":
 
 
 def is_directory(entry: "os.DirEntry[str]") -> bool:
-    """Whether a walk goes into it."""
+    """True when a walk enters it."""
     # A link to a directory is not followed: it may lead out of the tree, or round in it.
     try:
         return entry.is_dir(follow_symlinks=False)

@@ -1,4 +1,4 @@
-"""How much may be fetched from which queue: the breakers' permits and the priorities' shares."""
+"""The fetch plan: how much may be fetched from which queue, by priority and circuit breaker."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,13 +7,13 @@ from waystation.core.clock import Clock
 from waystation.core.errors import CircuitOpen
 from waystation.core.telemetry.logs import get_logger
 from waystation.files.metrics import Meter
-from waystation.files.reasons import Reason, blames_the_machine
+from waystation.files.reasons import Reason, counts_for_breaker
 
 _log = get_logger(__name__)
 
 
-class Gates:
-    """One breaker for each queue, and the order in which they are asked."""
+class FetchPlanner:
+    """One circuit breaker for each queue, and the shares of the priorities."""
 
     def __init__(
         self,
@@ -30,12 +30,12 @@ class Gates:
         self._carried = [0.0] * len(queues)
         self._unhindered: dict[int, Plan] = {}
         self.breakers = [
-            Breaker(breaker, clock, on_change=self._teller(queue)) if breaker else None
+            Breaker(breaker, clock, on_change=self._listener(queue)) if breaker else None
             for queue in queues
         ]
 
     def plan(self, want: int) -> "Plan":
-        """Say for each queue what its share is and how much it may give."""
+        """Each queue's share, and the most that may be fetched from it."""
         probes = {
             place: _probes(breaker, want)
             for place, breaker in enumerate(self.breakers)
@@ -53,7 +53,7 @@ class Gates:
         return plan
 
     def permit(self, lane: int, plan: "Plan") -> Permit | None:
-        """The permit for a job that was fetched."""
+        """The breaker's permit for a job that was fetched."""
         if probes := plan.probes.get(lane - 1):
             return probes.pop()
         breaker = self.breakers[lane - 1]
@@ -65,8 +65,8 @@ class Gates:
             # It opened while the job was on its way; the job is here, so it runs all the same.
             return None
 
-    def shut_for_s(self) -> float:
-        """How long nothing at all can be fetched; 0 when something may."""
+    def closed_for_s(self) -> float:
+        """How long every breaker stays open; 0 when one is not."""
         return min(0.0 if each is None else each.cooldown_left_s for each in self.breakers)
 
     def _shares(self, want: int) -> list[int]:
@@ -85,17 +85,17 @@ class Gates:
             self._carried[most] -= 1
         return shares
 
-    def _teller(self, queue: str) -> Callable[[State, State], None]:
-        def tell(before: State, after: State) -> None:
+    def _listener(self, queue: str) -> Callable[[State, State], None]:
+        def changed(before: State, after: State) -> None:
             _log.warning("breaker_changed", queue=queue, state=after.value)
             if self._meter:
                 self._meter.breaker(queue, after)
 
-        return tell
+        return changed
 
 
 class Plan:
-    """What one call may fetch."""
+    """The limits of one call."""
 
     def __init__(
         self, shares: list[int], limits: list[int], probes: dict[int, list[Permit]]
@@ -104,19 +104,19 @@ class Plan:
         self.text = ";".join(f"{share},{most}" for share, most in zip(shares, limits, strict=True))
 
     def release(self) -> None:
-        """Give back the permits that no job came for."""
+        """Release the permits that no job came for."""
         while self.probes:
             for permit in self.probes.popitem()[1]:
                 permit.release()
 
 
 def resolve(permit: Permit | None, reason: Reason | None) -> None:
-    """Tell a breaker how the attempt ended that a permit was for; no reason means well."""
+    """Report an attempt's outcome to its breaker; no reason means success."""
     if permit is None:
         return
     if reason is None:
         permit.succeeded()
-    elif blames_the_machine(reason):
+    elif counts_for_breaker(reason):
         permit.failed()
     else:
         permit.release()

@@ -1,4 +1,4 @@
-"""Bytes that were fetched, made into claims; what cannot be done here is put aside."""
+"""Fetched payloads as claims; what this worker cannot process is set aside."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from waystation.core.errors import Malformed
 from waystation.core.runtime.claim import Claim
 from waystation.core.telemetry.logs import describe, get_logger
 from waystation.files import job as jobs
-from waystation.files.fetch.unmatched import Handover
+from waystation.files.fetch.unmatched import UnmatchedFiles
 from waystation.files.job import Job
 from waystation.files.metrics import Meter
 from waystation.files.reasons import Reason
@@ -18,7 +18,7 @@ _log = get_logger(__name__)
 
 
 class FileClaim(Claim[Job]):
-    """A file that is ours while its bytes are in our list."""
+    """A job that is ours while its bytes are in our list."""
 
     __slots__ = ("lane", "permit", "raw")
 
@@ -30,20 +30,20 @@ class FileClaim(Claim[Job]):
 
 
 class Reader:
-    """Reads what one worker fetched."""
+    """Decodes the payloads that one worker fetched."""
 
     def __init__(
-        self, keys: FileKeys, worker: str, handover: Handover, meter: Meter | None
+        self, keys: FileKeys, worker: str, unmatched: UnmatchedFiles, meter: Meter | None
     ) -> None:
         self._keys = keys
         self._worker = worker
-        self._handover = handover
+        self._unmatched = unmatched
         self._meter = meter
         self.aside: list[Record] = []
-        """What the next call files away: what is no job, and what others have handlers for."""
+        """Records for the next call: what is no job, and what other workers have handlers for."""
 
     def claims(self, raws: Iterable[bytes], lane: int = 0) -> list[FileClaim]:
-        """The files among the bytes that this worker can do."""
+        """Claims of those payloads that this worker can process."""
         claims: list[FileClaim] = []
         for raw in raws:
             try:
@@ -52,7 +52,7 @@ class Reader:
                 self._set_poison_aside(raw, lane or len(self._keys.queues), error)
                 continue
             at = lane or self._keys.lane_of(job.origin_queue, job.priority)
-            if self._handover.is_wanted(job):
+            if self._unmatched.is_wanted(job):
                 claims.append(FileClaim(job, raw, at, worker=self._worker))
             else:
                 self.aside.append(skipped(raw, job.id, at, job.attempt))
@@ -62,7 +62,7 @@ class Reader:
 
     def _set_poison_aside(self, raw: bytes, lane: int, error: Malformed) -> None:
         # It ends with the next call: a list with something unreadable in it must move on.
-        name = jobs.name_of(raw)
+        name = jobs.poison_id(raw)
         queue = self._keys.queues[lane - 1]
         _log.error("job_unreadable", job_id=name, queue=queue, **describe(error))
         self.aside.append(dead(raw, name, lane, 1, raw, Reason.MALFORMED, error))

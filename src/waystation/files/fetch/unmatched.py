@@ -1,6 +1,6 @@
-"""The handover: files that a worker had no handler for, until one that has takes them.
+"""Unmatched files: those that a worker fetched without having a handler for them.
 
-A worker cannot choose what it fetches from a queue. What it has no handler for it moves to a
+A worker cannot choose what it fetches from a queue. It moves what it has no handler for to a
 stream; every worker reads the stream, each entry once, and takes what it has a handler for.
 """
 
@@ -18,22 +18,22 @@ from waystation.files.redis.scripts import Settlement
 
 START = "0-0"
 PAGE = 100
-"""Entries read in one call, and the most that a worker keeps in mind."""
+"""Entries read in one call, and the most that a worker remembers."""
 REREAD_S = 60.0
-"""How often a worker reads it all again: a server's clock that was set back hides new entries."""
+"""How often a worker reads it from the start: a clock that was set back hides new entries."""
 
 
-class Handles(NamedTuple):
-    """What a worker has handlers for."""
+class HandledFiles(NamedTuple):
+    """The files that a worker has handlers for."""
 
     patterns: Sequence[str]
-    """As it tells others."""
+    """The patterns, as its heartbeat publishes them."""
     wants: Callable[[Job], bool] | None
-    """Whether there is one for a file; None when there is one for every file."""
+    """True for a file that has a handler; None when every file has one."""
 
 
 class Entry(NamedTuple):
-    """One file in the handover."""
+    """One unmatched file."""
 
     id: str
     lane: int
@@ -42,8 +42,8 @@ class Entry(NamedTuple):
     """None when the bytes are no job."""
 
 
-class Handover:
-    """What one worker knows of the handover: how far it has read, and what is for it."""
+class UnmatchedFiles:
+    """The unmatched files from one worker's view: how far it has read, and which it can take."""
 
     def __init__(
         self,
@@ -61,18 +61,18 @@ class Handover:
         self.cursor = START
 
     def is_wanted(self, job: Job) -> bool:
-        """Whether this worker has a handler for a file."""
+        """True when this worker has a handler for the file."""
         return self._wants is None or self._wants(job)
 
     @property
-    def has_news(self) -> bool:
-        """Whether there is something to read, and room to keep it in mind."""
+    def has_new(self) -> bool:
+        """True when there are new entries, and room to remember them."""
         is_behind = _order(self.cursor) < _order(self._newest)
         return is_behind and sum(map(len, self._ours)) < PAGE
 
     async def look(self, client: Client) -> None:
-        """Read a page of what is new, and keep in mind what is for this worker."""
-        if not self.has_news:
+        """Read a page of new entries, and remember those for this worker."""
+        if not self.has_new:
             return
         newest = self._newest
         page = await read(client, self._keys, after=self.cursor)
@@ -84,20 +84,20 @@ class Handover:
         self._pass(page[-1].id if page else newest)
 
     def reserve(self, most: int) -> "Picks":
-        """What this worker takes with its next call, out of the way of other calls."""
+        """Entries for the next call to take; no other call takes them."""
         picks = Picks([ids[:most] for ids in self._ours])
         for ids in self._ours:
             del ids[:most]
         return picks
 
     def release(self, picks: "Picks", tried: Sequence[int] = ()) -> None:
-        """Keep in mind what a call did not try to take."""
+        """Remember the entries that a call did not try to take."""
         counts = tried or [0] * len(self._ours)
         for ids, picked, count in zip(self._ours, picks.by_lane, counts, strict=True):
             ids[:0] = picked[count:]
 
     def settled(self, settlement: Settlement) -> None:
-        """Take note of how far the stream goes, and how far this worker has read."""
+        """Note the end of the stream, and how far this worker has read."""
         self._newest = settlement.newest
         if settlement.newest == START or self._timer() >= self._reread_at:
             self._reread_at = self._timer() + REREAD_S
@@ -121,10 +121,10 @@ class Picks:
 async def read(
     client: Client, keys: FileKeys, *, after: str = START, until: str = "+"
 ) -> list[Entry]:
-    """The next entries behind one, the oldest first."""
+    """A page of entries behind one, the oldest first."""
     with faults.translated():
         page: list[Any] = await client.execute_command(
-            "XRANGE", keys.handover, f"({after}", until, "COUNT", PAGE
+            "XRANGE", keys.unmatched, f"({after}", until, "COUNT", PAGE
         )
     return [_entry(keys, id.decode(), fields) for id, fields in page]
 

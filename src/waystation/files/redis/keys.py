@@ -1,4 +1,4 @@
-"""Where the files line keeps everything."""
+"""The keys of the files queue."""
 
 from functools import cached_property
 
@@ -7,35 +7,37 @@ from waystation.files.options import Layout
 
 
 class FileKeys(Keyspace, root="<prefix>"):
-    """The keys of one line of files; the names shown are the defaults, and most may be set."""
+    """The keys of one queue of files; the names shown are defaults, a `Layout` sets others."""
 
     queue = List("<priority>_priority", "jobs of one priority; the oldest at the right end")
     scheduled = SortedSet(
-        "sched:<prefix>:<priority>_priority", "jobs that wait to be tried again, by when it is due"
+        "sched:<prefix>:<priority>_priority", "retries by the instant they are due"
     )
-    processing = List("worker:<worker>:processing", "what a worker holds, byte for byte")
-    heartbeat = String("processing:worker:<worker>", "when a worker was alive", ttl="heartbeat_ttl")
-    workers = Set("workers", "every worker that may hold something")
-    completed = List("completed", "what ended well, the newest at the left end; capped")
-    dead_letter = List("dead_letter", "what is set aside; the newest at the left end")
-    dead_letter_meta = Hash("dead_letter:meta", "why it was set aside, by job")
-    rate_limit = Hash("rate_limit:producer", "the producers' shared allowance", ttl="until full")
-    seen = Set("seen", "files put in line of late, as digests", ttl="twice producer.remember")
-    seen_before = Set("seen:before", "those of the time before", ttl="producer.remember")
-    orphans = String(
-        "orphans", "held by whoever looks for lists of workers that nobody registered", ttl="30 s"
+    processing = List("worker:<worker>:processing", "jobs that a worker holds, byte for byte")
+    heartbeat = String(
+        "processing:worker:<worker>",
+        "a worker's heartbeat and the patterns of its handlers",
+        ttl="heartbeat_ttl",
     )
-    handover = Stream(
-        "handover", "files that a worker had no handler for, until one that has takes them"
+    workers = Set("workers", "every worker that may hold jobs")
+    completed = List("completed", "completed jobs, the newest at the left end; capped")
+    dead_letter = List("dead_letter", "jobs that failed for good; the newest at the left end")
+    dead_letter_meta = Hash("dead_letter:meta", "why each of them failed, by job")
+    rate_limit = Hash("rate_limit:producer", "the token bucket of all producers", ttl="until full")
+    seen = Set("seen", "digests of files added lately", ttl="twice producer.remember")
+    seen_before = Set("seen:before", "digests of the time before", ttl="producer.remember")
+    orphans = String("orphans", "lock of the search for lists of unregistered workers", ttl="30 s")
+    unmatched = Stream(
+        "unmatched", "files that their worker had no handler for, until one that has takes them"
     )
-    wake = List("wake", "what idle workers block on: one entry when there is work")
+    wake = List("wake", "idle workers block on it; one entry when there is work")
     events = Stream("events", "what happened to which file")
 
     def __init__(self, layout: Layout | None = None, *, worker: str = "") -> None:
         layout = layout or Layout()
-        super().__init__("files", prefix=layout.namespace, worker=worker)
+        super().__init__("files", prefix=layout.prefix, worker=worker)
         self.layout = layout
-        # What the settings name hides the declaration, so that using it costs one look-up.
+        # Attributes hide the declarations, so that a key costs one look-up.
         self.__dict__.update(
             processing=layout.processing_list_pattern.replace("%s", worker),
             heartbeat=layout.heartbeat_key_pattern.replace("%s", worker),
@@ -46,7 +48,7 @@ class FileKeys(Keyspace, root="<prefix>"):
         )
 
     def of(self, worker: str) -> "FileKeys":
-        """The same line as one worker sees it."""
+        """The same keys for one worker."""
         return FileKeys(self.layout, worker=worker)
 
     @cached_property
@@ -56,18 +58,18 @@ class FileKeys(Keyspace, root="<prefix>"):
 
     @cached_property
     def lists(self) -> frozenset[str]:
-        """Every list of the line that is no worker's."""
+        """Every list that belongs to no worker."""
         return frozenset((*self.queues, self.completed, self.dead_letter, self.wake))
 
     @cached_property
     def lanes(self) -> tuple[str, ...]:
-        """Each queue and what waits to get into it, the most urgent first."""
+        """Each queue and its retries, the most urgent first."""
         return tuple(
             key for queue in self.queues for key in (queue, f"{self.prefix}:sched:{queue}")
         )
 
     def lane_of(self, origin: str | None, priority: str) -> int:
-        """The number, from 1, of the queue that a job belongs in; the last when none is named."""
+        """The number, from 1, of the queue that a job belongs in; the last when it names none."""
         if origin in self.queues:
             return self.queues.index(origin) + 1
         if priority in self.layout.priorities:

@@ -1,4 +1,4 @@
-"""What is written down about an attempt that has ended: the form that the scripts read."""
+"""Records: the outcomes of attempts in the form that the scripts read."""
 
 from typing import TypeAlias, cast
 
@@ -6,7 +6,7 @@ from waystation.core.failure import message_of
 from waystation.core.outcome import Failed, Retried
 from waystation.files import job as jobs
 from waystation.files.job import Job
-from waystation.files.options import WorkOptions
+from waystation.files.options import WorkerOptions
 from waystation.files.reasons import FINAL, Reason, reason_of
 
 Record: TypeAlias = tuple[str | bytes | int, ...]
@@ -16,30 +16,30 @@ LONGEST_ERROR = 500
 
 
 def success(raw: bytes, id: str, lane: int, attempt: int, took_s: float) -> Record:
-    """It ended well."""
+    """Completed."""
     return ("completed", raw, id, lane, attempt, int(took_s * 1000))
 
 
 def handed_back(raw: bytes, id: str, lane: int, attempt: int) -> Record:
-    """It goes back to the head of its queue, as if nobody had touched it."""
+    """Returned to the head of its queue, without using up an attempt."""
     return ("returned", raw, id, lane, attempt)
 
 
 def skipped(raw: bytes, id: str, lane: int, attempt: int) -> Record:
-    """It is left to a worker that has a handler for it."""
+    """Left to a worker that has a handler for it."""
     return ("skipped", raw, id, lane, attempt)
 
 
 def failure(
-    raw: bytes, job: Job, lane: int, queue: str, error: BaseException, options: WorkOptions
+    raw: bytes, job: Job, lane: int, queue: str, error: BaseException, options: WorkerOptions
 ) -> Record:
-    """It failed: another try after a pause, or the end."""
+    """Failed: a retry after a delay, or a dead letter."""
     reason = reason_of(error)
-    payload = jobs.tried_again(raw, job.retries + 1, queue)
+    payload = jobs.with_retries(raw, job.retries + 1, queue)
     if reason in FINAL or job.retries >= options.max_retries:
         return dead(raw, job.id, lane, job.attempt, payload, reason, error)
-    pause = options.pause_ms(job.retries + 1)
-    return ("retry", raw, job.id, lane, job.attempt, payload, pause, reason.value)
+    delay_ms = options.delay_ms(job.retries + 1)
+    return ("retry", raw, job.id, lane, job.attempt, payload, delay_ms, reason.value)
 
 
 def dead(
@@ -51,22 +51,22 @@ def dead(
     reason: Reason,
     error: BaseException | str,
 ) -> Record:
-    """It is set aside with the reason."""
+    """A dead letter with its reason."""
     text = error if isinstance(error, str) else f"{type(error).__name__}: {message_of(error)}"
     return ("dead", raw, id, lane, attempt, payload, reason.value, text[:LONGEST_ERROR])
 
 
 def abandoned(raw: bytes, job: Job, lane: int, queue: str, max_retries: int) -> Record:
-    """Its worker fell silent, which counts as a failure."""
-    payload = jobs.tried_again(raw, job.retries + 1, queue)
+    """Its worker died, which counts as a failed attempt."""
+    payload = jobs.with_retries(raw, job.retries + 1, queue)
     if job.retries >= max_retries:
-        why = "its worker fell silent too often"
+        why = "its workers died too often"
         return dead(raw, job.id, lane, job.attempt, payload, Reason.ABANDONED, why)
     return ("retry", raw, job.id, lane, job.attempt, payload, 0, Reason.ABANDONED.value)
 
 
 def as_stored(error: BaseException, attempt: int, record: Record) -> Failed:
-    """What the record of a failure makes of it when it is accepted."""
+    """The outcome that listeners get for a failure that was stored."""
     if record[0] == "retry":
         return Retried(error, attempt, cast(int, record[6]))
     return Failed(error, attempt)

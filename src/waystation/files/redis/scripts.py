@@ -1,4 +1,4 @@
-"""The atomic steps of the files line, one door each."""
+"""The scripts of the files queue, one function each."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,21 +8,20 @@ from waystation.files.redis.keys import FileKeys
 
 
 class Settlement(NamedTuple):
-    """What came of filing outcomes away and fetching."""
+    """The reply of `settle`."""
 
     codes: Sequence[int]
-    """0 for each outcome that counts, 1 for one whose job was no longer ours."""
+    """0 for each outcome that was stored, 1 for one whose job the worker no longer held."""
     fetched: Sequence[Sequence[bytes]]
     """The jobs' bytes for each lane, in order."""
     due_in_ms: int
-    """How long until the next retry is due; asked for only when there was room for more, 0 when
-    there is none."""
+    """Time until the next retry is due; 0 without one, or when the worker has no room for it."""
     tried: Sequence[int]
-    """How many picks of each lane were tried; the others are still there."""
+    """How many of each lane's unmatched entries were tried."""
     newest: str
-    """The newest entry of the handover."""
+    """The newest entry of the unmatched files."""
     cursor: str
-    """The entry of the handover up to which the worker knows what is there."""
+    """The entry of the unmatched files up to which the worker has read."""
 
 
 def _settlement(answer: Any) -> Settlement:
@@ -46,7 +45,7 @@ async def settle(
     cursor: str,
     outcomes: Sequence[str | bytes | int],
 ) -> Settlement:
-    """File outcomes away and fetch the next jobs, in one step."""
+    """Store outcomes and fetch the next jobs, in one step."""
     ...
 
 
@@ -60,7 +59,7 @@ async def reap(
     events_cap: int,
     taken: Sequence[str | bytes | int],
 ) -> list[int] | None:
-    """Take jobs back from a silent worker: 1 for each still there; None when it is alive."""
+    """Take jobs back from a dead worker: 1 for each still there; None when it is alive."""
     ...
 
 
@@ -68,18 +67,18 @@ async def reap(
 async def renew(
     redis: Client, keys: FileKeys, *, now: str | int, worker: str, ttl_ms: int, handlers: str
 ) -> list[bytes]:
-    """Show that a worker is alive and what it has handlers for, and tell what it holds."""
+    """Renew a worker's heartbeat with the patterns of its handlers; the jobs that it holds."""
     ...
 
 
 @script(reply=raw)
 async def leave(redis: Client, keys: FileKeys, *, worker: str) -> int:
-    """Let a worker go; how much it leaves to be taken back."""
+    """Unregister a worker; how many jobs it leaves to be taken back."""
     ...
 
 
 @script(reply=raw)
-async def give_up(
+async def dead_letter_unmatched(
     redis: Client,
     keys: FileKeys,
     *,
@@ -88,23 +87,23 @@ async def give_up(
     events_cap: int,
     entries: Sequence[str | bytes | int],
 ) -> list[int]:
-    """Set files aside that nobody has a handler for: 1 for each that was still there."""
+    """Make dead letters of files without a handler: 1 for each that was still there."""
     ...
 
 
 @script(reply=bool)
 async def register(redis: Client, keys: FileKeys, *, worker: str) -> bool:
-    """Register a worker by the list that it holds; whether it was not registered before."""
+    """Register a worker whose list holds jobs; True when it was not registered before."""
     ...
 
 
 class Added(NamedTuple):
-    """What came of putting files in line."""
+    """The reply of `add`."""
 
     codes: Sequence[int]
     """NEW, KNOWN or WAITS for each file."""
     wait_ms: int
-    """After how long it is worth asking again for those that have to wait."""
+    """How long to wait before adding those again that exceeded the rate."""
 
 
 KNOWN, NEW, WAITS = 0, 1, 2
@@ -126,7 +125,7 @@ async def add(
     burst: int,
     jobs: Sequence[str | bytes | int],
 ) -> Added:
-    """Put files into their queues; `rate` is for all producers together, 0 for none."""
+    """Add files to their queues; `rate` a second holds for all producers together, 0 for none."""
     ...
 
 
@@ -134,13 +133,13 @@ async def add(
 async def recall(
     redis: Client, keys: FileKeys, *, remember_ms: int, digests: Sequence[bytes]
 ) -> list[int]:
-    """Tell which files were put in line before: 1 for each that was."""
+    """Look up which files were added before: 1 for each that was."""
     ...
 
 
 @script(reply=bool)
 async def mark(redis: Client, keys: FileKeys, *, remember_ms: int, name: str) -> bool:
-    """Leave a mark among the files that are remembered; whether it was there."""
+    """Add a mark to the remembered files; True when it was there."""
     ...
 
 
@@ -148,7 +147,7 @@ async def mark(redis: Client, keys: FileKeys, *, remember_ms: int, name: str) ->
 async def promote(
     redis: Client, keys: FileKeys, *, now: str | int, events_cap: int, most: int
 ) -> int:
-    """Put jobs whose pause is over back into their queues; how many there were."""
+    """Move retries that are due into their queues; how many there were."""
     ...
 
 
@@ -161,7 +160,7 @@ async def requeue(
     events_cap: int,
     letters: Sequence[str | bytes | int],
 ) -> int:
-    """Put dead letters back into their queues; how many were still there."""
+    """Move dead letters back into their queues; how many were still there."""
     ...
 
 
@@ -169,5 +168,5 @@ async def requeue(
 async def purge(
     redis: Client, keys: FileKeys, *, now: str | int, events_cap: int, most: int, queue: str
 ) -> int:
-    """Throw the oldest dead letters away; how many."""
+    """Delete the oldest dead letters; how many."""
     ...

@@ -1,7 +1,7 @@
-"""Orphans: lists of workers that nobody registered, such as another program left behind.
+"""Orphans: lists of workers that never registered, such as another program left behind.
 
-They can only be found among all keys of the database, so one process of a fleet looks at a part of
-them at a time. What is found is registered, and the reaper treats it like every other worker.
+They can only be found among all keys of the database, so one process of a fleet scans a part of
+them at a time. Their workers are registered, and the reaper treats them like every other.
 """
 
 from collections.abc import AsyncGenerator, Mapping
@@ -18,13 +18,13 @@ from waystation.files.redis.keys import FileKeys
 _log = get_logger(__name__)
 
 ROUND_S = 30
-"""Between two rounds over all keys, whichever process makes them."""
+"""Between two scans of all keys, by any process."""
 KEYS_A_STEP = 1000
 STEPS_A_PASS = 10
 
 
 class Orphans:
-    """Looks for lists of workers that are in no registry, and registers their workers."""
+    """Finds lists of unregistered workers, and registers those workers."""
 
     def __init__(self, client: Client, keys: FileKeys) -> None:
         self._client = client
@@ -32,7 +32,7 @@ class Orphans:
         self._cursor = 0
 
     async def register(self) -> list[str]:
-        """Look at a bounded part of the keys; the workers that are registered now."""
+        """Scan a bounded part of the keys; the workers that were registered."""
         if not await self._is_our_turn():
             return []
         registered: list[str] = []
@@ -44,7 +44,7 @@ class Orphans:
         return registered
 
     async def _is_our_turn(self) -> bool:
-        # Whoever has begun a round goes on with it; the others wait until its mark lapses.
+        # The process that began a scan continues it; others wait until its lock lapses.
         begins = () if self._cursor else ("NX",)
         with faults.translated():
             return bool(
@@ -59,7 +59,7 @@ class Orphans:
             oldest: list[bytes] = await self._client.execute_command(
                 "LRANGE", keys.processing, -1, -1
             )
-        # A wide pattern may fit lists of others; only what holds jobs is a worker's.
+        # A wide pattern may match other lists; only one that holds jobs is a worker's.
         if not oldest or not _is_job(oldest[0]):
             return False
         if not await scripts.register(self._client, keys, worker=worker):
@@ -69,7 +69,7 @@ class Orphans:
 
 
 async def everywhere(client: Client, keys: FileKeys) -> AsyncGenerator[str]:
-    """Every worker that has a list, registered or not; looks at all keys."""
+    """Every worker that has a list, registered or not; scans all keys."""
     cursor = None
     while cursor != 0:
         cursor, workers = await _step(client, keys, cursor or 0)

@@ -1,4 +1,4 @@
-"""What if nobody comes back: the work of silent workers is taken back, retries come due."""
+"""The reaper: takes jobs back from dead workers; and retries that are due."""
 
 import asyncio
 import random
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from waystation.core.clock import Clock
+from waystation.core.durations import seconds
 from waystation.core.errors import Malformed
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store import faults
@@ -14,7 +15,7 @@ from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import get_logger
 from waystation.core.telemetry.metrics import Metrics
 from waystation.files import job as jobs
-from waystation.files.options import ReaperOptions, WorkOptions
+from waystation.files.options import ReaperOptions, WorkerOptions
 from waystation.files.reasons import Reason
 from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
@@ -25,34 +26,34 @@ _log = get_logger(__name__)
 
 
 class Reaper:
-    """Goes round the registered workers, a few at a time, and remembers how far it came."""
+    """Examines the registered workers, a page at a time, and remembers where it stopped."""
 
     def __init__(
         self,
         client: Client,
         keys: FileKeys,
-        work: WorkOptions | None = None,
+        work: WorkerOptions | None = None,
         options: ReaperOptions | None = None,
         *,
         metrics: Metrics | None = None,
         clock: Clock | None = None,
         timer: Callable[[], float] = time.monotonic,
-        dice: Callable[[float, float], float] = random.uniform,
+        uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
         self._client = client
         self._keys = keys
-        self._work = work or WorkOptions()
+        self._work = work or WorkerOptions()
         self._options = options or ReaperOptions()
         self._metrics = metrics
         self._clock = clock
         self._timer = timer
-        self._dice = dice
+        self._uniform = uniform
         self._cursor = "0"
         self._orphans = Orphans(client, keys)
 
     async def reap(self) -> int:
-        """Make one pass, within its budget; how many jobs were taken back."""
-        deadline = self._timer() + self._options.budget_s
+        """Make one pass within its budget; how many jobs were taken back."""
+        deadline = self._timer() + seconds(self._options.budget)
         moved = 0
         while True:
             workers = await self._page()
@@ -60,9 +61,9 @@ class Reaper:
                 moved += await self._reap_one(worker, deadline)
             if self._cursor == "0" or self._timer() >= deadline:
                 break
-            # Not together with other reapers: give or take a half.
-            await asyncio.sleep(self._options.base_delay_s * self._dice(0.5, 1.5))
-        # Behind the pass: whoever is registered only now has until the next one to show up.
+            # ±50 %, so that reapers that started together do not stay together.
+            await asyncio.sleep(seconds(self._options.page_delay) * self._uniform(0.5, 1.5))
+        # After the pass, so that a worker registered only now has until the next one to appear.
         await self._orphans.register()
         return moved
 
@@ -108,7 +109,7 @@ class Reaper:
         try:
             job = jobs.read(raw)
         except Malformed as error:
-            return dead(raw, jobs.name_of(raw), len(keys.queues), 1, raw, Reason.MALFORMED, error)
+            return dead(raw, jobs.poison_id(raw), len(keys.queues), 1, raw, Reason.MALFORMED, error)
         lane = keys.lane_of(job.origin_queue, job.priority)
         return abandoned(raw, job, lane, keys.queues[lane - 1], self._work.max_retries)
 
@@ -136,11 +137,11 @@ class Reaper:
 
 
 async def promote_due(
-    client: Client, keys: FileKeys, work: WorkOptions | None = None, *, now_ms: int | None = None
+    client: Client, keys: FileKeys, work: WorkerOptions | None = None, *, now_ms: int | None = None
 ) -> int:
-    """Put retries whose pause is over back into their queues, however busy the workers are."""
+    """Move retries that are due into their queues, however busy the workers are."""
     now = SERVER_TIME if now_ms is None else now_ms
-    cap = (work or WorkOptions()).events_max_len
+    cap = (work or WorkerOptions()).events_max_len
     promoted = 0
     while True:
         moved = await scripts.promote(client, keys, now=now, events_cap=cap, most=100)
@@ -150,13 +151,13 @@ async def promote_due(
 
 
 async def sample_lengths(client: Client, keys: FileKeys, metrics: Metrics) -> None:
-    """Show how long the queues are."""
+    """Set the metrics of the queues' lengths."""
     lists = (*keys.queues, keys.completed, keys.dead_letter)
     with faults.translated():
         for key in lists:
             metrics.queue_length.of(key).set(await client.execute_command("LLEN", key))
-        handed_over = await client.execute_command("XLEN", keys.handover)
-        metrics.queue_length.of(keys.handover).set(handed_over)
+        unmatched = await client.execute_command("XLEN", keys.unmatched)
+        metrics.queue_length.of(keys.unmatched).set(unmatched)
 
 
 def _scanned(answer: Any) -> tuple[str, list[str]]:

@@ -1,4 +1,4 @@
-"""Files that nobody has a handler for: left to workers that may come, then set aside."""
+"""Files without a handler: kept for workers that may start, then made dead letters."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from waystation.core.clock import Clock
+from waystation.core.durations import milliseconds, seconds
 from waystation.core.errors import InvalidOption, NoHandler
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store import faults
@@ -15,9 +16,8 @@ from waystation.core.telemetry.logs import get_logger
 from waystation.core.telemetry.metrics import Metrics
 from waystation.files import job as jobs
 from waystation.files.directory.globs import Globs, path_in
-from waystation.files.fetch import unmatched as handover
-from waystation.files.fetch.unmatched import START, Entry
-from waystation.files.options import WorkOptions
+from waystation.files.fetch.unmatched import PAGE, START, Entry, read
+from waystation.files.options import WorkerOptions
 from waystation.files.reasons import Reason
 from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
@@ -30,14 +30,14 @@ class _Heartbeat(msgspec.Struct):
     handlers: tuple[str, ...] = ()
 
 
-class Unhandled:
-    """Sets files in the handover aside when no live worker has had a handler for them for long."""
+class UnmatchedSweep:
+    """Makes dead letters of unmatched files once no live worker has had a handler for long."""
 
     def __init__(
         self,
         client: Client,
         keys: FileKeys,
-        work: WorkOptions | None = None,
+        work: WorkerOptions | None = None,
         *,
         worker: str = "",
         metrics: Metrics | None = None,
@@ -46,7 +46,7 @@ class Unhandled:
     ) -> None:
         self._client = client
         self._keys = keys
-        self._options = work or WorkOptions()
+        self._options = work or WorkerOptions()
         self._worker = worker
         self._metrics = metrics
         self._clock = clock
@@ -55,31 +55,31 @@ class Unhandled:
         self._patterns: frozenset[str] = frozenset()
         self._since: float | None = None
 
-    async def give_up(self) -> int:
-        """Make one pass over a page of the handover; how many files were set aside."""
+    async def sweep(self) -> int:
+        """Examine one page of unmatched files; how many became dead letters."""
         if not await self._exists():
             self._since, self._cursor = None, START
             return 0
-        await self._ask_who_handles_what()
-        if not self._is_settled():
+        await self._read_patterns()
+        if not self._is_stable():
             return 0
-        page = await handover.read(
-            self._client, self._keys, after=self._cursor, until=await self._oldest_to_leave()
+        page = await read(
+            self._client, self._keys, after=self._cursor, until=await self._newest_to_end()
         )
-        self._cursor = page[-1].id if len(page) == handover.PAGE else START
-        return await self._bury(self._hopeless(page))
+        self._cursor = page[-1].id if len(page) == PAGE else START
+        return await self._end(self._without_handler(page))
 
     async def _exists(self) -> bool:
         with faults.translated():
-            return bool(await self._client.execute_command("EXISTS", self._keys.handover))
+            return bool(await self._client.execute_command("EXISTS", self._keys.unmatched))
 
-    async def _ask_who_handles_what(self) -> None:
-        """Learn what live workers have handlers for; whoever is missed may come back."""
+    async def _read_patterns(self) -> None:
+        """Read what live workers have handlers for; one that is missing may come back."""
         with faults.translated():
             workers = list(await self._client.execute_command("SMEMBERS", self._keys.workers))
             patterns: set[str] = set()
-            for first in range(0, len(workers), handover.PAGE):
-                some = workers[first : first + handover.PAGE]
+            for first in range(0, len(workers), PAGE):
+                some = workers[first : first + PAGE]
                 keys = [self._keys.of(each.decode(errors="replace")).heartbeat for each in some]
                 for beat in await self._client.execute_command("MGET", *keys):
                     patterns.update(_handlers(beat))
@@ -87,18 +87,18 @@ class Unhandled:
             self._since = self._timer()
         self._patterns = frozenset(patterns)
 
-    def _is_settled(self) -> bool:
-        """Whether nobody with handlers of its own has left for as long as files are left to it."""
+    def _is_stable(self) -> bool:
+        """True when no pattern has disappeared for `no_handler_after`."""
         since = self._timer() if self._since is None else self._since
-        return self._timer() - since >= self._options.no_handler_s
+        return self._timer() - since >= seconds(self._options.no_handler_after)
 
-    async def _oldest_to_leave(self) -> str:
+    async def _newest_to_end(self) -> str:
         with faults.translated():
-            seconds, micros = await self._client.execute_command("TIME")
-        now_ms = int(seconds) * 1000 + int(micros) // 1000
-        return str(max(0, now_ms - round(self._options.no_handler_s * 1000)))
+            whole, micros = await self._client.execute_command("TIME")
+        now_ms = int(whole) * 1000 + int(micros) // 1000
+        return str(max(0, now_ms - milliseconds(self._options.no_handler_after)))
 
-    def _hopeless(self, page: Sequence[Entry]) -> list[tuple[str, Record]]:
+    def _without_handler(self, page: Sequence[Entry]) -> list[tuple[str, Record]]:
         globs = [found for pattern in sorted(self._patterns) if (found := _globs(pattern))]
         return [
             (entry.id, self._record(entry))
@@ -109,24 +109,24 @@ class Unhandled:
     def _record(self, entry: Entry) -> Record:
         job, raw, lane = entry.job, entry.raw, entry.lane
         if job is None:
-            return dead(raw, jobs.name_of(raw), lane, 1, raw, Reason.MALFORMED, "this is no job")
+            return dead(raw, jobs.poison_id(raw), lane, 1, raw, Reason.MALFORMED, "this is no job")
         kind = job.path.suffix or job.path.name
         known = ", ".join(sorted(self._patterns)) or "nothing"
         error = NoHandler(f"no live worker has a handler for {kind!r}; there are some for {known}")
         return dead(raw, job.id, lane, job.attempt, raw, Reason.NO_HANDLER, error)
 
-    async def _bury(self, hopeless: Sequence[tuple[str, Record]]) -> int:
-        if not hopeless:
+    async def _end(self, ended: Sequence[tuple[str, Record]]) -> int:
+        if not ended:
             return 0
-        there = await scripts.give_up(
+        there = await scripts.dead_letter_unmatched(
             self._client,
             self._keys,
             now=self._clock.now_ms() if self._clock else SERVER_TIME,
             worker=self._worker,
             events_cap=self._options.events_max_len,
-            entries=[part for id, record in hopeless for part in (id, *record[2:])],
+            entries=[part for id, record in ended for part in (id, *record[2:])],
         )
-        ours = [record for (_, record), was in zip(hopeless, there, strict=True) if was]
+        ours = [record for (_, record), was in zip(ended, there, strict=True) if was]
         for _, _, id, lane, _, _, reason, _ in ours:
             queue = self._keys.queues[int(lane) - 1]
             error = "no live worker has a handler for it"

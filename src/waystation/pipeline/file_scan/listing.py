@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from waystation.core.durations import seconds
 from waystation.files import job as jobs
 from waystation.files.directory.globs import Globs
 from waystation.files.directory.scan import Found, Skip, Walk, is_directory
@@ -96,7 +97,7 @@ def in_listing(rules: ScanRules, rows: Iterable[Any]) -> Iterator[ScanRow]:
 def _listed(rules: ScanRules, rows: Iterable[Any]) -> Iterator[Found | Skip]:
     scan = rules.producer.scan
     include, exclude = Globs(scan.include_globs), Globs(scan.exclude_globs)
-    settle_ns, now_ns = round(scan.settle_s * 1e9), time.time_ns()
+    settle_ns, now_ns = round(seconds(scan.settle) * 1e9), time.time_ns()
     for path, size, mtime_ns in rows:
         if not path or size is None or size < 0 or mtime_ns is None:
             yield Skip.UNREADABLE

@@ -16,7 +16,7 @@ from waystation.core.line.server_time import SERVER_TIME
 from waystation.files import job as jobs
 from waystation.files.directory.intake import entry
 from waystation.files.directory.scan import Found
-from waystation.files.options import NAMESPACE, Layout, QueueOptions
+from waystation.files.options import PREFIX, Layout, QueueOptions
 from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
 from waystation.pipeline.products.facts import (
@@ -86,7 +86,7 @@ class FilesEncoder:
 
     def keys(self, queue: str, prefix: str) -> FileKeys:
         """The keys of all priorities; each row's priority chooses the queue."""
-        return FileKeys(self._setup.layout if self._setup else Layout(namespace=prefix))
+        return FileKeys(self._setup.layout if self._setup else Layout(prefix=prefix))
 
     def leading(self, keys: FileKeys) -> Sequence[str]:
         """The server's time, the limits, and no rate limit: Spark sets the pace."""
@@ -166,7 +166,7 @@ def _rows(history: HistoryFrames) -> DataFrame:
 
 def _open_ids(client: Any, prefix: str, _queue: str) -> Iterator[str]:
     """Ids of files that are queued, wait for a retry, or are held by a worker."""
-    keys = FileKeys(Layout(namespace=prefix))
+    keys = FileKeys(Layout(prefix=prefix))
     for queue, scheduled in zip(keys.lanes[::2], keys.lanes[1::2], strict=True):
         yield from map(_id_of, list_elements(client, queue))
         yield from (_id_of(raw) for raw, _ in client.zscan_iter(scheduled, count=1000))
@@ -178,12 +178,12 @@ def _id_of(raw: bytes) -> str:
     try:
         return jobs.read(raw).id
     except Malformed:
-        return jobs.name_of(raw)
+        return jobs.poison_id(raw)
 
 
 FACTS = ProductFacts(
     line=Line.FILES,
-    prefix=NAMESPACE,
+    prefix=PREFIX,
     stream=lambda prefix, queue: f"{prefix}:events",
     encoder=FilesEncoder(),
     open_ids=_open_ids,

@@ -5,11 +5,11 @@
 --- keys  seen seen_before rate_limit events wake lanes...
 --- args  now events_cap remember_ms rate burst jobs...
 --- unchecked  rate_limit
---- uses  instant_ms check_lanes tell rouse turn_page
+--- uses  instant_ms check_lanes emit_event wake_worker rotate_seen
 check_lanes(lanes)
 now, remember_ms, rate = instant_ms(now), tonumber(remember_ms), tonumber(rate)
-turn_page(seen, seen_before, remember_ms)
-local scene = { events = events, events_cap = events_cap, at = string.format('%.0f', now) }
+rotate_seen(seen, seen_before, remember_ms)
+local context = { events = events, events_cap = events_cap, at = string.format('%.0f', now) }
 
 -- A token is counted as a thousand parts, so that a millisecond brings whole ones.
 local full, level = burst * 1000, 0
@@ -56,10 +56,10 @@ end
 -- Only now: what is remembered must be in line.
 for _, at in ipairs(new) do
   if ARGV[at] ~= '' then redis.call('SADD', seen, ARGV[at]) end
-  tell(scene, KEYS[lanes + 2 * (ARGV[at + 1] - 1)], 'waiting', ARGV[at + 2], 1, '',
+  emit_event(context, KEYS[lanes + 2 * (ARGV[at + 1] - 1)], 'waiting', ARGV[at + 2], 1, '',
     'path', ARGV[at + 4], 'size', ARGV[at + 5])
 end
-turn_page(seen, seen_before, remember_ms)
+rotate_seen(seen, seen_before, remember_ms)
 
 local wait_ms = 0
 if rate > 0 then
@@ -73,5 +73,5 @@ if rate > 0 then
   local wanted = math.min(refused * 1000, math.max(1000, full / 2))
   if refused > 0 then wait_ms = math.max(1, math.ceil((wanted - level) / rate)) end
 end
-if #new > 0 then rouse(wake) end
+if #new > 0 then wake_worker(wake) end
 return { codes, wait_ms }

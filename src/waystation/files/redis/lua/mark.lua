@@ -2,8 +2,8 @@
 --- knows of them still holds: the page was not turned since, nor thrown away.
 --- keys  seen seen_before
 --- args  remember_ms name
---- uses  turn_page
-turn_page(seen, seen_before, tonumber(remember_ms))
+--- uses  rotate_seen
+rotate_seen(seen, seen_before, tonumber(remember_ms))
 local is_new = redis.call('SADD', seen, name)
-turn_page(seen, seen_before, tonumber(remember_ms))
+rotate_seen(seen, seen_before, tonumber(remember_ms))
 return 1 - is_new

@@ -1,13 +1,13 @@
 --- Put jobs whose pause is over back into their queues.
 --- keys  events wake lanes...
 --- args  now events_cap most
---- uses  instant_ms check_lanes promote_due rouse
+--- uses  instant_ms check_lanes promote_due wake_worker
 check_lanes(lanes)
 now = instant_ms(now)
-local scene = { events = events, events_cap = events_cap, at = string.format('%.0f', now) }
+local context = { events = events, events_cap = events_cap, at = string.format('%.0f', now) }
 local promoted = 0
 for lane = lanes, #KEYS, 2 do
-  promoted = promoted + promote_due(scene, lane, now, tonumber(most))
+  promoted = promoted + promote_due(context, lane, now, tonumber(most))
 end
-if promoted > 0 then rouse(wake) end
+if promoted > 0 then wake_worker(wake) end
 return promoted

@@ -1,8 +1,8 @@
 --- Tell which files were put in line before, and go on remembering those.
 --- keys  seen seen_before
 --- args  remember_ms digests...
---- uses  turn_page
-turn_page(seen, seen_before, tonumber(remember_ms))
+--- uses  rotate_seen
+rotate_seen(seen, seen_before, tonumber(remember_ms))
 local known = {}
 for at = digests, #ARGV do
   local is_known = redis.call('SISMEMBER', seen, ARGV[at])
@@ -12,5 +12,5 @@ for at = digests, #ARGV do
   end
   known[#known + 1] = is_known
 end
-turn_page(seen, seen_before, tonumber(remember_ms))
+rotate_seen(seen, seen_before, tonumber(remember_ms))
 return known

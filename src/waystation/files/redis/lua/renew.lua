@@ -1,4 +1,4 @@
---- Show that a worker is alive and for which files it has handlers, and tell what it holds.
+--- Show that a worker is alive and for which files it has handlers, and emit_event what it holds.
 --- keys  heartbeat workers processing
 --- args  now worker ttl_ms handlers
 --- uses  instant_ms makes_room

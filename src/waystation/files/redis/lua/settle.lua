@@ -2,22 +2,22 @@
 --- Each outcome is its kind and the job's bytes as fetched, its id, lane and attempt, then:
 --- completed took; returned and skipped nothing; retry payload delay reason; dead payload reason
 --- error. The plan has a pair for each lane: its share of what is wanted, and the most it may give.
---- Picks are entries of the handover that the worker has a handler for, each a lane and an id; it
+--- Picks are entries of the unmatched that the worker has a handler for, each a lane and an id; it
 --- has looked at the entries up to the cursor.
---- keys  processing heartbeat workers completed dead_letter dead_letter_meta events wake handover
+--- keys  processing heartbeat workers completed dead_letter dead_letter_meta events wake unmatched
 --- keys  lanes...
 --- args  now worker ttl_ms completed_cap events_cap want plan picks cursor outcomes...
---- uses  instant_ms check_lanes tell name_and_tries newest_id
---- lazy  rouse promote_due try_again bury makes_room pick
+--- uses  instant_ms check_lanes emit_event id_and_attempt newest_id
+--- lazy  wake_worker promote_due retry_later add_dead_letter makes_room take_unmatched
 check_lanes(lanes)
 now, want, completed_cap = instant_ms(now), tonumber(want), tonumber(completed_cap)
-local scene = {
+local context = {
   lanes = lanes, events = events, events_cap = events_cap, wake = wake,
   at = string.format('%.0f', now),
   dead_letter = dead_letter, dead_letter_meta = dead_letter_meta,
 }
 
-local newest = newest_id(handover)
+local newest = newest_id(unmatched)
 local done, codes, at, is_retried = {}, {}, outcomes, false
 while at <= #ARGV do
   local kind, raw = ARGV[at], ARGV[at + 1]
@@ -28,30 +28,30 @@ while at <= #ARGV do
   if kind == 'completed' then
     if ours then
       done[#done + 1] = raw
-      tell(scene, queue, 'completed', id, attempt, worker, 'took_ms', ARGV[at + 5])
+      emit_event(context, queue, 'completed', id, attempt, worker, 'took_ms', ARGV[at + 5])
     end
     at = at + 6
   elseif kind == 'skipped' then
     if ours then
-      local id_there = redis.call('XADD', handover, '*', 'job', raw, 'lane', ARGV[at + 3])
+      local id_there = redis.call('XADD', unmatched, '*', 'job', raw, 'lane', ARGV[at + 3])
       -- Whoever had seen everything has seen what it put there itself.
       if cursor == newest then cursor = id_there end
       newest = id_there
-      tell(scene, queue, 'returned', id, attempt, worker)
-      lazy().rouse(wake)
+      emit_event(context, queue, 'returned', id, attempt, worker)
+      lazy().wake_worker(wake)
     end
     at = at + 5
   elseif kind == 'returned' then
     if ours then
       redis.call('RPUSH', queue, raw)
-      tell(scene, queue, 'returned', id, attempt, worker)
-      lazy().rouse(wake)
+      emit_event(context, queue, 'returned', id, attempt, worker)
+      lazy().wake_worker(wake)
     end
     at = at + 5
   else
-    local step = kind == 'retry' and 'try_again' or 'bury'
+    local step = kind == 'retry' and 'retry_later' or 'add_dead_letter'
     if ours then
-      lazy()[step](scene, now, worker, at + 2)
+      lazy()[step](context, now, worker, at + 2)
       is_retried = is_retried or kind == 'retry'
     end
     at = at + 8
@@ -63,7 +63,7 @@ if #done > 0 and completed_cap > 0
 end
 if want == 0 then
   -- We have no room for a retry, so somebody idle has to know when it is due.
-  if is_retried then lazy().rouse(wake) end
+  if is_retried then lazy().wake_worker(wake) end
   return { codes, {}, '0', {}, newest, cursor }
 end
 
@@ -73,7 +73,7 @@ if redis.call('PTTL', heartbeat) < ttl_ms / 2 then
   -- What the worker has handlers for is told when it renews the heartbeat itself.
   local known = redis.pcall('GET', heartbeat)
   local handlers = type(known) == 'string' and string.match(known, ',"handlers":.*') or '}'
-  redis.call('SET', heartbeat, '{"ts":' .. scene.at .. handlers, 'PX', ttl_ms)
+  redis.call('SET', heartbeat, '{"ts":' .. context.at .. handlers, 'PX', ttl_ms)
   redis.call('SADD', workers, worker)
 end
 
@@ -94,7 +94,7 @@ local function fetch(lane, most)
   local jobs, handed = {}, 0
   while tried[lane] < #picked[lane] and handed < most do
     tried[lane] = tried[lane] + 1
-    jobs[#jobs + 1] = lazy().pick(handover, picked[lane][tried[lane]])
+    jobs[#jobs + 1] = lazy().take_unmatched(unmatched, picked[lane][tried[lane]])
     handed = #jobs
   end
   if handed < most then
@@ -104,8 +104,8 @@ local function fetch(lane, most)
   if #jobs == 0 then return end
   redis.call('LPUSH', processing, unpack(jobs))
   for _, raw in ipairs(jobs) do
-    local id, try = name_and_tries(raw)
-    tell(scene, queue, 'active', id, try, worker)
+    local id, try = id_and_attempt(raw)
+    emit_event(context, queue, 'active', id, try, worker)
     into[#into + 1] = raw
   end
   left = left - #jobs
@@ -119,7 +119,7 @@ fetch_the_rest()
 if left > 0 then
   -- A duty sees to the retries; who has room for them need not wait for it.
   for lane = 1, #shares do
-    if limits[lane] > 0 and lazy().promote_due(scene, lanes + 2 * (lane - 1), now, 100) > 0 then
+    if limits[lane] > 0 and lazy().promote_due(context, lanes + 2 * (lane - 1), now, 100) > 0 then
       drained[lane] = false
     end
   end
@@ -138,6 +138,6 @@ elseif redis.call('LLEN', wake) == 0 then
   for lane = 1, #shares do
     is_more = is_more or redis.call('LLEN', KEYS[lanes + 2 * (lane - 1)]) > 0
   end
-  if is_more then lazy().rouse(wake) end
+  if is_more then lazy().wake_worker(wake) end
 end
 return { codes, fetched, string.format('%.0f', due_in), tried, newest, cursor }

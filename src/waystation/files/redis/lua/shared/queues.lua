@@ -1,3 +1,8 @@
+--- Wake one idle worker; one entry is enough, because whoever takes it looks at every queue.
+local function wake_worker(wake)
+  if redis.call('LLEN', wake) == 0 then redis.call('LPUSH', wake, '1') end
+end
+
 --- Stop before anything is written when a queue, or what waits to get into it, is of another type.
 --- uses  must_hold
 local function check_lanes(lanes)

@@ -1,18 +1,18 @@
 --- Set files aside that nobody has a handler for.
---- Each is its entry in the handover, then its id, lane and attempt, payload, reason and error; the
+--- Each is its entry in the unmatched, then its id, lane and attempt, payload, reason and error; the
 --- reply has 1 for each that was still there.
---- keys  handover dead_letter dead_letter_meta events lanes...
+--- keys  unmatched dead_letter dead_letter_meta events lanes...
 --- args  now worker events_cap entries...
---- uses  instant_ms tell bury pick
+--- uses  instant_ms emit_event add_dead_letter take_unmatched
 now = instant_ms(now)
-local scene = {
+local context = {
   lanes = lanes, events = events, events_cap = events_cap, at = string.format('%.0f', now),
   dead_letter = dead_letter, dead_letter_meta = dead_letter_meta,
 }
 local moved = {}
 for at = entries, #ARGV, 7 do
-  local was_there = pick(handover, ARGV[at])
-  if was_there then bury(scene, now, worker, at + 1) end
+  local was_there = take_unmatched(unmatched, ARGV[at])
+  if was_there then add_dead_letter(context, now, worker, at + 1) end
   moved[#moved + 1] = was_there and 1 or 0
 end
 return moved

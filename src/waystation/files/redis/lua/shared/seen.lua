@@ -1,5 +1,5 @@
 --- Keep what was seen for one span at least and two at most, without looking at each.
-local function turn_page(seen, seen_before, remember_ms)
+local function rotate_seen(seen, seen_before, remember_ms)
   local left = redis.call('PTTL', seen)
   if left == -1 then
     redis.call('PEXPIRE', seen, 2 * remember_ms)

@@ -1,0 +1,80 @@
+"""Events: what happens to the files of a queue, as it happens."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import msgspec
+
+from waystation.core import events as envelope
+from waystation.core.line.event_trail import newest_first
+from waystation.core.store import faults
+from waystation.core.store.connection import Store
+from waystation.files.redis.keys import FileKeys
+
+_BLOCK_S = 5.0
+"""A longer block would hide a connection that has died."""
+_PAGE = 100
+
+
+class Event(envelope.Event, frozen=True, kw_only=True):
+    """One thing that happened to one file, or to a worker."""
+
+    id: str
+    """Its place in the stream; `events(after=event.id)` continues behind it."""
+
+    @property
+    def job_id(self) -> str | None:
+        """The job it happened to; None when it happened to a worker."""
+        return self.subject
+
+    @property
+    def at(self) -> datetime:
+        """When it happened, by the server's clock."""
+        return datetime.fromtimestamp(self.at_ms / 1000, UTC)
+
+
+async def follow(store: Store, keys: FileKeys, after: str) -> AsyncGenerator[Event]:
+    """Events behind one, as they come; `0-0` begins with the oldest that is kept."""
+    # A call that blocks needs a connection of its own.
+    async with store.clone(max_connections=1) as own:
+        redis: Any = own.blocking(_BLOCK_S)
+        while True:
+            with faults.translated():
+                reply: Any = await redis.xread(
+                    {keys.events: after}, count=_PAGE, block=round(_BLOCK_S * 1000)
+                )
+            for id, fields in _entries(reply):
+                after = id.decode()
+                event = envelope.from_entry(after, fields)
+                yield Event(id=after, **msgspec.structs.asdict(event))
+
+
+async def newest_id(store: Store, keys: FileKeys) -> str:
+    """The id of the newest event; `0-0` when there is none."""
+    redis: Any = store.redis
+    with faults.translated():
+        newest: list[Any] = await redis.xrevrange(keys.events, count=1)
+    return newest[0][0].decode() if newest else "0-0"
+
+
+async def last_event_of(store: Store, keys: FileKeys, id: str) -> dict[bytes, bytes]:
+    """The fields of a job's newest event; empty when none is kept."""
+    subject = id.encode()
+    async with aclosing(newest_first(store.hot, keys.events)) as found:
+        async for _, fields in found:
+            if fields.get(b"subject") == subject:
+                return fields
+    return {}
+
+
+def _entries(reply: Any) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    # RESP3 answers with a mapping, RESP2 with pairs; there is one stream in either.
+    if not reply:
+        return []
+    if isinstance(reply, dict):
+        ((entries,),) = cast(dict[bytes, Any], reply).values()
+    else:
+        ((_, entries),) = reply
+    return entries

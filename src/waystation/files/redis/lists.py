@@ -1,0 +1,122 @@
+"""The places of a job: the lists, sorted sets and the stream that hold jobs, by state."""
+
+from collections.abc import AsyncGenerator
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+from waystation.core.errors import InvalidOption, Malformed
+from waystation.core.store import faults
+from waystation.files import job as jobs
+from waystation.files.job import Job
+from waystation.files.redis.keys import FileKeys
+
+State: TypeAlias = Literal["delayed", "waiting", "unmatched", "active", "completed", "failed"]
+"""Where a job is: `delayed` waits for its retry, `unmatched` for a worker with a handler for it,
+`failed` is a dead letter."""
+
+STATES: tuple[State, ...] = get_args(State)
+_PAGE = 500
+
+
+class Place(NamedTuple):
+    """One key that holds jobs."""
+
+    state: State
+    key: str
+    type: Literal["list", "zset", "stream"] = "list"
+
+
+async def places(
+    redis: Any, keys: FileKeys, *states: str, priority: str | None = None
+) -> list[Place]:
+    """The keys of these states, or of all, the most urgent priority first."""
+    if unknown := [state for state in states if state not in STATES]:
+        raise InvalidOption(f"a state must be one of {', '.join(STATES)}, got {unknown[0]!r}")
+    lanes = range(len(keys.queues))
+    if priority is not None:
+        lanes = [require_priority(keys, priority) - 1]
+    found: list[Place] = []
+    for state in STATES:
+        if states and state not in states:
+            continue
+        match state:
+            case "delayed":
+                found += [Place(state, keys.lanes[2 * lane + 1], "zset") for lane in lanes]
+            case "waiting":
+                found += [Place(state, keys.queues[lane]) for lane in lanes]
+            case "unmatched":
+                found.append(Place(state, keys.unmatched, "stream"))
+            case "active":
+                found += [
+                    Place(state, keys.of(name).processing) for name in await _workers(redis, keys)
+                ]
+            case "completed":
+                found.append(Place(state, keys.completed))
+            case "failed":
+                found.append(Place(state, keys.dead_letter))
+    return found
+
+
+def require_priority(keys: FileKeys, priority: str) -> int:
+    """The number, from 1, of a priority; an unknown one is refused."""
+    known = keys.layout.priorities
+    if priority not in known:
+        raise InvalidOption(f"priority must be one of {', '.join(known)}, got {priority!r}")
+    return known.index(priority) + 1
+
+
+async def length(redis: Any, place: Place) -> int:
+    """The number of jobs in one place."""
+    command = {"list": "LLEN", "zset": "ZCARD", "stream": "XLEN"}[place.type]
+    with faults.translated():
+        return await redis.execute_command(command, place.key)
+
+
+async def page(
+    redis: Any, place: Place, offset: int, count: int, *, newest_first: bool = False
+) -> list[bytes]:
+    """Some payloads of one place, the oldest first; retries by the instant they are due."""
+    last = offset + count - 1
+    with faults.translated():
+        match place.type:
+            case "list" if newest_first:
+                return await redis.lrange(place.key, offset, last)
+            case "list":
+                return (await redis.lrange(place.key, -last - 1, -offset - 1))[::-1]
+            case "zset":
+                return await redis.zrange(place.key, offset, last, desc=newest_first)
+            case "stream":
+                read = redis.xrevrange if newest_first else redis.xrange
+                entries: list[Any] = await read(place.key, count=last + 1)
+                return [fields.get(b"job", b"") for _, fields in entries[offset:]]
+
+
+async def find(redis: Any, keys: FileKeys, id: str) -> tuple[State, Job] | None:
+    """A job by its id; every place is read, because Redis knows jobs by their bytes only."""
+    # Most payloads are of other jobs, and need not be decoded to see that.
+    needle = id.encode() if id.isascii() and id.isalnum() else b""
+    for place in await places(redis, keys):
+        async for raw in _each(redis, place):
+            if needle in raw and (job := read(raw)) and job.id == id:
+                return place.state, job
+    return None
+
+
+def read(raw: bytes) -> Job | None:
+    """The job, or None for bytes that are none."""
+    try:
+        return jobs.read(raw)
+    except Malformed:
+        return None
+
+
+async def _each(redis: Any, place: Place) -> AsyncGenerator[bytes]:
+    offset = 0
+    while raws := await page(redis, place, offset, _PAGE):
+        for raw in raws:
+            yield raw
+        offset += len(raws)
+
+
+async def _workers(redis: Any, keys: FileKeys) -> list[str]:
+    with faults.translated():
+        return sorted(name.decode() for name in await redis.smembers(keys.workers))
