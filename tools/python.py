@@ -15,6 +15,7 @@ LINES = {
     "routing": "Jobs that ask for a kind of worker.",
     "files": "A directory turned into work.",
     "waitingroom": "People instead of jobs.",
+    "testing": "Tests of your own handlers and producers.",
 }
 LONGEST = 40
 """A default that takes more than that is not shown."""

@@ -161,8 +161,8 @@ def python_interface() -> str:
     ]
     return _page(
         "Python",
-        "What programs import, line by line. Durations are milliseconds unless a name ends in "
-        "`_s`. The [tours](../tour) show it at work; [errors](errors.md) have a page of their own.",
+        "What programs import, product by product. The [tours](../tour) show it at work; "
+        "[errors](errors.md) have a page of their own.",
         *parts,
     )
 

@@ -61,14 +61,6 @@ HIDDEN: dict[str, set[str]] = {
     # Users get these by way of what they use, and make none.
     "waystation.files": {"Claim", "Durability", "FileKeys"},
     "waystation.waitingroom": {"Bits", "Clock", "RoomStore"},
-    "waystation.testing": {
-        "Backoff",
-        "Claim",
-        "Clock",
-        "Dice",
-        "Reply",
-        "Settled",
-    },
 }
 """Types that public names show although users cannot import them; each is a defect to repair."""
 

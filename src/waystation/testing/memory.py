@@ -1,4 +1,4 @@
-"""A source of work in this process's memory: for trying handlers out, and for the laws."""
+"""A source of jobs in memory, for the runtime's own tests and for `run_jobs`. Internal."""
 
 import asyncio
 import contextlib
