@@ -50,7 +50,7 @@ def test_a_heap_that_is_too_small_is_told_with_what_to_do(spark: SparkSession) -
     [
         (
             -9,
-            r"was killed by signal 9; that is what a machine or a container does that has run out",
+            r"was killed by signal 9; a machine or container that runs out of memory does that",
         ),
         (-11, r"was killed by signal 11\. Its heap is set by pipeline\.driver_memory"),
         (52, r"ended with exit code 52\. Its heap is set by pipeline\.driver_memory"),

@@ -80,9 +80,9 @@ class FilesEncoder:
         try:
             return FilesEncoder(msgspec.json.decode(setup, type=FilesSetup))
         except msgspec.MsgspecError as error:
-            raise InvalidOption(
-                f"wanted layout and options of a files queue as JSON, got {setup}: {error}"
-            ) from (error)
+            raise InvalidOption(f"setup must be JSON of a files queue, got {setup}: {error}") from (
+                error
+            )
 
     def keys(self, queue: str, prefix: str) -> FileKeys:
         """The keys of all priorities; each row's priority chooses the queue."""
