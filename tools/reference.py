@@ -79,57 +79,55 @@ def keys() -> str:
 
 
 def history_tables() -> str:
-    """Every table of the history, by how far it is from what was told."""
+    """Every table of the history, by layer."""
     known = (*tables.every(), STEPS, *product_tables())
     order = list(tables.Layer)
     parts = [
-        f"## {table.layer} {table.name}\n\nHolds {table.meaning}. "
-        f"A row is told from others by {', '.join(f'`{name}`' for name in table.key)}"
-        + (f"; cut by `{', '.join(table.partitions)}`.\n\n" if table.partitions else ".\n\n")
+        f"## {table.layer} {table.name}\n\n{table.meaning[0].upper()}{table.meaning[1:]}. "
+        f"Key: {', '.join(f'`{name}`' for name in table.key)}"
+        + (f"; partitions: `{', '.join(table.partitions)}`.\n\n" if table.partitions else ".\n\n")
         + _table(
-            ("column", "type", "holds"),
+            ("column", "type", "description"),
             [(f"`{c.name}`", c.type.simpleString(), c.meaning) for c in table.columns],
         )
         for table in sorted(known, key=lambda table: order.index(table.layer))
     ]
     return _page(
         "Tables",
-        "What the pipeline keeps, as Delta tables under `pipeline.history`. Bronze is what was "
-        "told and never changes; silver and gold can always be made again from it.",
+        "The Delta tables of the history, in the directory `pipeline.history`. Bronze holds the "
+        "events and never changes; silver and gold can always be rebuilt from it.",
         *parts,
     )
 
 
 def data_sources() -> str:
     """Every option of the data sources that Spark programs can use."""
-    line_columns = [
+    columns = [
         (f"`{name}`", ", ".join(f"`{each}`" for each in facts.encoder.columns))
         for name, facts in PRODUCTS.items()
         if facts.encoder is not None
     ]
     return _page(
         "Data sources",
-        "What `waystation.pipeline.register(spark)` makes known to a Spark session. Names of "
-        "options are read without case. [How to use them](../how-to/spark-data-sources.md).",
+        "What `waystation.pipeline.register(spark)` registers with a Spark session. Names of "
+        "options are not case-sensitive. [How to use them](../how-to/spark-data-sources.md).",
         "## waystation.events",
-        "To read: the event streams, once (`spark.read`) or for as long as the query runs "
-        "(`spark.readStream`).",
+        "Reads the event streams, once (`spark.read`) or as a stream (`spark.readStream`).",
         _options(EventOptions),
         _table(
             ("column", "type"), [(f"`{f.name}`", f.dataType.simpleString()) for f in EVENT_ROWS]
         ),
         "## waystation.jobs, read",
-        "To read: the jobs that are in queues now, in whatever state.",
+        "Reads the jobs that are in queues now, in any state.",
         _options(ReadOptions),
         _table(("column", "type"), [(f"`{f.name}`", f.dataType.simpleString()) for f in JOB_ROWS]),
-        "## waystation.jobs, written to",
-        "To write: rows become jobs, each `key` of a batch once; with `mode('append')` or "
-        "`writeStream`.",
+        "## waystation.jobs, write",
+        "Adds rows as jobs, each `key` of a batch once; with `mode('append')` or `writeStream`.",
         _options(WriteOptions),
-        "Every row needs the column `key`, which is text. What else a row may have:",
-        _table(("line", "columns"), line_columns),
+        "Every row needs the column `key`, which is text. Other columns:",
+        _table(("product", "columns"), columns),
         "## waystation.delta",
-        "To write: rows into a Delta table on a disk, once for each application and batch.",
+        "Writes rows to a Delta table on a disk, once for each application and batch.",
         _options(SinkOptions),
     )
 

@@ -119,7 +119,7 @@ def deaths(line: str, url: str, *, keys: int, chunk: int) -> int:
             found = receipt(url, QUEUE, BATCH, line=line)
             assert many == keys, f"killed at word {word}: wanted {keys} jobs, got {many}"
             assert found is not None
-            assert found.closed_ms is not None
+            assert found.closed_at is not None
             assert found.jobs == keys, f"killed at word {word}: the receipt says {found}"
             if survived:
                 return word - 1

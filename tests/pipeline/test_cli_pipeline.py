@@ -112,7 +112,7 @@ def test_a_history_is_kept_asked_made_smaller_reported_and_forgets_whom_it_must(
     for subject in reasons:
         add(store, subject)
     assert called("run", "--once") == 0
-    assert "4 rows read" in capsys.readouterr().err
+    assert "4 events stored" in capsys.readouterr().err
     for subject, reason in reasons.items():
         store.xadd(stream, {"event": "active", "jobId": subject})
         store.xadd(stream, {"event": "failed", "jobId": subject, "failedReason": reason})
@@ -163,8 +163,8 @@ def test_a_folder_is_scanned_and_a_receipt_given(
         os.utime(file, (1, 1))
     assert called("scan", "in", "--queue", "low", "--exclude", "*.log") == 0
     told = capsys.readouterr().out
-    assert "2 files found: 2 put in line, 0 were there before" in told
-    assert "1 left out: excluded" in told
+    assert "2 files found: 2 added, 0 were added before" in told
+    assert "1 skipped: excluded" in told
     assert "receipt scan-" in told
     assert store.llen("jobqueue:high_priority") == store.llen("jobqueue:low_priority") == 1
 
@@ -172,7 +172,7 @@ def test_a_folder_is_scanned_and_a_receipt_given(
 @pytest.mark.timeout(600)
 def test_ctrl_c_ends_a_run_after_its_batch(store: Redis, redis_url: str, tmp_path: Path) -> None:
     tell(store, 10)
-    given = command("run", "--every", "1", "--answer-every", "1", url=redis_url, home=tmp_path)
+    given = command("run", "--every", "1", "--refresh-every", "1", url=redis_url, home=tmp_path)
     told: list[str] = []
     with subprocess.Popen(**given, stderr=subprocess.PIPE) as running:
         assert running.stderr is not None
@@ -181,7 +181,7 @@ def test_ctrl_c_ends_a_run_after_its_batch(store: Redis, redis_url: str, tmp_pat
             if line.startswith("reading events"):
                 running.send_signal(signal.SIGINT)
         assert running.wait(PATIENCE_S) == 0, "".join(told)
-    assert "stopped; everything that was read is kept" in told[-1]
+    assert "stopped; all events that were read are stored" in told[-1]
     assert not any("Traceback" in line for line in told)
 
 
@@ -191,7 +191,7 @@ def test_a_run_whose_java_is_killed_says_so_and_what_to_do(
     store: Redis, redis_url: str, tmp_path: Path
 ) -> None:
     tell(store, 10)
-    given = command("run", "--every", "1", "--answer-every", "1", url=redis_url, home=tmp_path)
+    given = command("run", "--every", "1", "--refresh-every", "1", url=redis_url, home=tmp_path)
     told: list[str] = []
     with subprocess.Popen(**given, stderr=subprocess.PIPE) as running:
         assert running.stderr is not None

@@ -59,7 +59,7 @@ def test_a_tree_is_put_in_line_by_the_producers_rules_and_again_only_what_is_new
     first = scan.scan_tree(spark, rules(redis_url, tree))
     assert (first.found, first.queued, first.known) == (4, 4, 0)
     assert first.skipped == {"excluded": 1, "fresh": 1, "outside": 2}
-    assert (first.receipt.jobs, first.receipt.closed_ms is None) == (4, False)
+    assert (first.receipt.jobs, first.receipt.closed_at is None) == (4, False)
     root = os.path.realpath(tree)
     assert paths(store) == {f"{root}/{n}" for n in ("a.txt", "deep/line\nbreak", "deep/\\xff.bin")}
     assert paths(store, "jobqueue:high_priority") == {f"{root}/deep/er/b.PDF"}

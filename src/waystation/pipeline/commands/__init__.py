@@ -1,1 +1,1 @@
-"""`waystation pipeline`: everything that happened, kept and asked."""
+"""`waystation pipeline`: the history on Spark."""

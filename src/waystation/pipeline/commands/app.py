@@ -1,4 +1,4 @@
-"""`waystation pipeline`: everything that happened, kept and asked about."""
+"""`waystation pipeline`: the history of all queues, on Spark."""
 
 import datetime as dt
 import logging
@@ -48,35 +48,41 @@ app = typer.Typer(
 QUEUES = Annotated[str, typer.Option(help="Names and patterns, separated by commas.")]
 FIRST = Annotated[
     dt.datetime | None,
-    typer.Option(formats=["%Y-%m-%d"], help="In UTC; else yesterday.", show_default=False),
+    typer.Option(formats=["%Y-%m-%d"], help="In UTC; default yesterday.", show_default=False),
 ]
 LAST = Annotated[
     dt.datetime | None,
-    typer.Option(formats=["%Y-%m-%d"], help="In UTC; else today.", show_default=False),
+    typer.Option(formats=["%Y-%m-%d"], help="In UTC; default today.", show_default=False),
 ]
 
 
 @app.callback()
 def pipeline() -> None:
-    """Keep everything that happened, and ask about it."""
+    """Keep the history of all queues, and ask about it."""
 
 
 @app.command()
 def run(
     context: typer.Context,
-    once: Annotated[bool, typer.Option("--once", help="Take what is there, then end.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Store the present events, then end.")
+    ] = False,
     queues: QUEUES = "*",
-    trim: Annotated[bool, typer.Option("--trim", help="Trim streams behind what is kept.")] = False,
-    target: Annotated[int, typer.Option(help="The wait to plan for, in ms.", min=1)] = 1_000,
-    every: Annotated[float, typer.Option(help="Seconds between batches.", min=0.1)] = 5.0,
-    answer_every: Annotated[float, typer.Option(help="Seconds between answers.", min=1)] = 30.0,
+    trim: Annotated[
+        bool, typer.Option("--trim", help="Trim streams behind stored events.")
+    ] = False,
+    target: Annotated[int, typer.Option(help="Target wait in ms.", min=1)] = 1_000,
+    every: Annotated[float, typer.Option(help="Seconds between batches of events.", min=0.1)] = 5.0,
+    refresh_every: Annotated[
+        float, typer.Option(help="Seconds between refreshes of the tables.", min=1)
+    ] = 30.0,
     master: MASTER = None,
     history: HISTORY = None,
     conf: CONF = None,
 ) -> None:
-    """Keep what the streams tell, and answer.
+    """Store events and refresh the tables.
 
-    Goes on until Ctrl-C, or takes what is there with --once.
+    Runs until Ctrl-C, or stores the events there are with --once.
     """
     with (
         store_url(loaded(context)) as url,
@@ -84,24 +90,24 @@ def run(
     ):
         events = EventOptions(url=url, queues=queues, trim=trim)
         options = runner.RunOptions(
-            events=events, target_wait=target / 1000, batch_every=every, refresh_every=answer_every
+            events=events, target_wait=target / 1000, batch_every=every, refresh_every=refresh_every
         )
         with watching() as watch:
             if once:
                 ran = runner.run(kept, options, watch)
-                _tell_round(ran)
+                _print_round(ran)
                 require_consistent(ran.failed_checks)
                 return
             with _until_interrupted() as stop:
-                runner.follow(kept, options, stop, watch, _tell_round)
-        typer.echo("stopped; everything that was read is kept", err=True)
+                runner.follow(kept, options, stop, watch, _print_round)
+        typer.echo("stopped; all events that were read are stored", err=True)
 
 
 @app.command()
 def rebuild(
     context: typer.Context, master: MASTER = None, history: HISTORY = None, conf: CONF = None
 ) -> None:
-    """Make every table anew from the events that are kept."""
+    """Build silver and gold again from bronze."""
     with kept_history(context, master, history, conf) as kept, watching() as watch:
         rebuilding.rebuild(kept, watch)
 
@@ -115,7 +121,7 @@ def backfill(
     history: HISTORY = None,
     conf: CONF = None,
 ) -> None:
-    """Make the answers of some days anew."""
+    """Compute the gold tables of some days again."""
     today = dt.datetime.now(dt.UTC).date()
     begin = first.date() if first else today - dt.timedelta(days=1)
     with kept_history(context, master, history, conf) as kept, watching() as watch:
@@ -125,18 +131,20 @@ def backfill(
 @app.command()
 def report(
     context: typer.Context,
-    to: Annotated[Path | None, typer.Option(help="Write a page.", show_default=False)] = None,
+    to: Annotated[
+        Path | None, typer.Option(help="File for an HTML page.", show_default=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     master: MASTER = None,
     history: HISTORY = None,
     conf: CONF = None,
 ) -> None:
-    """Say what happened, also as a page."""
+    """Print a report, or write it as an HTML page."""
     if to is not None and not (to.parent.is_dir() and os.access(to.parent, os.W_OK)):
         raise InvalidInput(f"wanted a file in a folder that can be written to, got {to}")
     with kept_history(context, master, history, conf) as kept:
         with watching() as watch:
-            watch.begin("reading the answers")
+            watch.begin("reading gold tables")
             found = facts.report(kept)
         if as_json:
             typer.echo(msgspec.json.encode(found).decode())
@@ -151,9 +159,9 @@ def report(
 def status(
     context: typer.Context, master: MASTER = None, history: HISTORY = None, conf: CONF = None
 ) -> None:
-    """Say how far the history has come.
+    """Show lag, consistency checks and lost jobs.
 
-    Ends with 1 when the tables do not add up, or work is lost.
+    Exits with 1 when a check fails or jobs are lost.
     """
     with (
         store_url(loaded(context)) as url,
@@ -164,10 +172,10 @@ def status(
         many = "?" if each.events is None else f"{each.events:,}"
         typer.echo(f"{each.stream:<40} {many:>10} events to be read")
     if found.last_at is None:
-        typer.echo("nothing is kept yet: `waystation pipeline run` keeps what the queues tell")
+        typer.echo("the history is empty: `waystation pipeline run` stores events")
     else:
         last = f"{found.last_at:%Y-%m-%d %H:%M:%S} UTC"
-        typer.echo(f"{found.events:,} events kept; the last one happened {last}")
+        typer.echo(f"{found.events:,} events stored; the last one happened {last}")
     for check in found.checks:
         typer.echo(f"{'ok    ' if check.passed else 'FAILED'}  {check}")
     for each in found.lost:
@@ -181,16 +189,16 @@ def status(
 def sql(
     context: typer.Context,
     query: Annotated[str, typer.Argument(help="Over events, attempts, items, hourly, jobs, …")],
-    live: Annotated[bool, typer.Option(help="Whether the queues are looked at too.")] = True,
+    live: Annotated[bool, typer.Option(help="Whether the queues can be queried as `jobs`.")] = True,
     most: Annotated[int, typer.Option(help="Rows to show.", min=1)] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
     master: MASTER = None,
     history: HISTORY = None,
     conf: CONF = None,
 ) -> None:
-    """Ask in SQL.
+    """Run a SQL query.
 
-    Over what is kept, table by table, and over what is in the queues now, as `jobs`.
+    Over the tables of the history, and over the jobs that are in the queues now, as `jobs`.
     """
     with (
         store_url(loaded(context)) as url,
@@ -201,7 +209,7 @@ def sql(
             events = EventOptions(url=url)
             current_jobs(kept.spark, events).createOrReplaceTempView("jobs")
             tables.append("jobs")
-        names, rows = _asked(kept, query, most, tables)
+        names, rows = _query(kept, query, most, tables)
     if as_json:
         for row in rows:
             typer.echo(msgspec.json.encode(dict(zip(names, row, strict=True)), enc_hook=str))
@@ -219,11 +227,11 @@ def sql(
 def compact(
     context: typer.Context, master: MASTER = None, history: HISTORY = None, conf: CONF = None
 ) -> None:
-    """Make few large files of many small ones."""
+    """Compact small files and delete old versions."""
     with kept_history(context, master, history, conf) as kept:
         with watching() as watch:
-            freed = compaction.compact(kept, watch)
-        for each in freed:
+            compacted = compaction.compact(kept, watch)
+        for each in compacted:
             typer.echo(f"{each.table:<12} {each.before:>6} files → {each.after}")
 
 
@@ -235,12 +243,12 @@ def retain(
     history: HISTORY = None,
     conf: CONF = None,
 ) -> None:
-    """Delete what is older than some days."""
+    """Delete rows older than some days."""
     since = erasure.first_day_kept(days, dt.datetime.now(dt.UTC).date())
     with kept_history(context, master, history, conf) as kept, watching() as watch:
         watch.begin("deleting")
         gone = erasure.retain(kept, since)
-    _tell_gone(gone)
+    _print_deleted(gone)
 
 
 @app.command()
@@ -250,21 +258,21 @@ def forget(
     mentioned: Annotated[
         bool,
         typer.Option(
-            "--mentioned", help="Every subject that was told of with KEY in it: a name, an address."
+            "--mentioned", help="KEY is a name or address: every subject with it in an event."
         ),
     ] = False,
     master: MASTER = None,
     history: HISTORY = None,
     conf: CONF = None,
 ) -> None:
-    """Delete every row about somebody.
+    """Delete every trace of a job, file or visitor.
 
-    Also the files that held them; numbers that were counted before stay as they are.
+    Also the files that held the rows; totals that were counted before stay as they are.
     """
     with kept_history(context, master, history, conf) as kept, watching() as watch:
-        watch.begin("forgetting")
+        watch.begin("erasing")
         gone = erasure.forget(kept, key, mentioned=mentioned)
-    _tell_gone(gone)
+    _print_deleted(gone)
 
 
 app.command()(scan)
@@ -277,7 +285,7 @@ def _until_interrupted() -> Generator[threading.Event]:
     def interrupted(number: int, frame: object) -> None:
         stop.set()
 
-    # Spark has put its own there, which would cut the batch under way short.
+    # Spark's own handlers would interrupt the present batch.
     before = {each: signal.signal(each, interrupted) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
@@ -286,30 +294,30 @@ def _until_interrupted() -> Generator[threading.Event]:
             signal.signal(each, handler)
 
 
-def _asked(kept: History, query: str, most: int, tables: list[str]) -> tuple[list[str], list[Any]]:
-    # Spark would tell of a mistake on the console, too, as JSON.
+def _query(kept: History, query: str, most: int, tables: list[str]) -> tuple[list[str], list[Any]]:
+    # Spark would also print an error of the query as JSON.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     try:
         frame = kept.spark.sql(query)
         return frame.columns, frame.limit(most).collect()
     except Exception as error:
-        # Spark explains itself in its first line; the plan that follows helps nobody here.
-        said = str(error).strip().splitlines()[0]
-        if "[TABLE_OR_VIEW_NOT_FOUND]" in said:
-            said = f"{said.split('Verify')[0]}There are {', '.join(tables)}."
-        raise InvalidInput(said.partition("] ")[2] or said) from error
+        # The first line is the error; the query plan follows.
+        message = str(error).strip().splitlines()[0]
+        if "[TABLE_OR_VIEW_NOT_FOUND]" in message:
+            message = f"{message.split('Verify')[0]}There are {', '.join(tables)}."
+        raise InvalidInput(message.partition("] ")[2] or message) from error
 
 
-def _tell_round(ran: runner.RunResult) -> None:
+def _print_round(ran: runner.RunResult) -> None:
     typer.echo(
-        f"{ran.events:,} rows read, {ran.recommendations} recommendations written, "
+        f"{ran.events:,} events stored, {ran.recommendations} recommendations written, "
         f"{ran.seconds:.0f} s",
         err=True,
     )
     for each in ran.failed_checks:
-        typer.echo(f"the tables do not add up: {each}", err=True)
+        typer.echo(f"the tables do not agree: {each}", err=True)
 
 
-def _tell_gone(gone: dict[str, int]) -> None:
+def _print_deleted(gone: dict[str, int]) -> None:
     for table, rows in gone.items():
         typer.echo(f"{table:<12} {rows:>8,} rows")

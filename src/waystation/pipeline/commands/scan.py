@@ -1,6 +1,5 @@
-"""`waystation pipeline scan`: a huge tree, or a listing of one, put in line by Spark."""
+"""`waystation pipeline scan`: the files of a huge tree, added to the files queue by Spark."""
 
-import datetime as dt
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +23,9 @@ from waystation.pipeline.products.files import FilesSetup
 GLOBS = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="GLOB", help="Once for each; else as the producer is set up.", show_default=False
+        metavar="GLOB",
+        help="May be repeated; default: the settings of the producer.",
+        show_default=False,
     ),
 ]
 
@@ -37,28 +38,29 @@ def scan(
     queue: Annotated[
         str | None,
         typer.Option(
-            help="The priority of what no ending makes urgent; else producer.default_priority.",
+            help="Priority of files without a rule; default producer.default_priority.",
             show_default=False,
         ),
     ] = None,
     include: GLOBS = None,
     exclude: GLOBS = None,
     root: Annotated[
-        str, typer.Option(help="What a listing's paths must lie under.", show_default=False)
+        str,
+        typer.Option(help="Directory that the paths of a listing must be in.", show_default=False),
     ] = "",
     listing: Annotated[
         bool, typer.Option("--listing", help="The directory holds a listing in parts.")
     ] = False,
     config: Annotated[
         Path | None,
-        typer.Option(help="The files line's YAML file; else the section `files`."),
+        typer.Option(help="YAML file of the files queue; default: the section `files`."),
     ] = None,
     master: MASTER = None,
     conf: CONF = None,
 ) -> None:
-    """Put a huge tree in line.
+    """Add the files of a huge tree to the queue.
 
-    By the rules of `waystation files`, but with Spark; again it adds only what is new.
+    By the rules of `waystation files`, with Spark; another scan adds only new files.
     """
     found = load_files(config)
     if found.missing:
@@ -74,7 +76,7 @@ def scan(
                 if is_tree
                 else scans.scan_listing(spark, place, rules, watch)
             )
-    _tell(scanned)
+    _print(scanned)
 
 
 def _rules(
@@ -112,17 +114,16 @@ def _url(context: typer.Context, settings: FilesSettings) -> Generator[str]:
         yield url
 
 
-def _tell(scanned: scans.ScanResult) -> None:
+def _print(scanned: scans.ScanResult) -> None:
     typer.echo(
-        f"{scanned.found:,} files found: {scanned.queued:,} put in line, "
-        f"{scanned.known:,} were there before"
+        f"{scanned.found:,} files found: {scanned.queued:,} added, "
+        f"{scanned.known:,} were added before"
     )
     for reason, many in sorted(scanned.skipped.items()):
         hint = "; run again when they have settled" if reason == Skip.FRESH else ""
-        typer.echo(f"{many:,} left out: {reason}{hint}")
+        typer.echo(f"{many:,} skipped: {reason}{hint}")
     receipt = scanned.receipt
-    closed = dt.datetime.fromtimestamp((receipt.closed_ms or 0) / 1000, dt.UTC)
+    closed = "-" if receipt.closed_at is None else f"{receipt.closed_at:%Y-%m-%d %H:%M:%S} UTC"
     typer.echo(
-        f"receipt {receipt.batch}: {receipt.jobs:,} jobs, closed {closed:%Y-%m-%d %H:%M:%S} UTC, "
-        f"{scanned.seconds:.0f} s"
+        f"receipt {receipt.batch}: {receipt.jobs:,} jobs, closed {closed}, {scanned.seconds:.0f} s"
     )

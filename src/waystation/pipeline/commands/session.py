@@ -1,4 +1,4 @@
-"""What the pipeline's commands need before they can begin: a store, and Spark."""
+"""The store and the Spark session of a command."""
 
 import tempfile
 from collections.abc import Generator, Sequence
@@ -19,25 +19,25 @@ from waystation.pipeline.spark import session, startup
 from waystation.pipeline.spark.errors import translated
 
 MASTER = Annotated[
-    str | None, typer.Option(help="The Spark master; else pipeline.master.", show_default=False)
+    str | None, typer.Option(help="Spark master; default pipeline.master.", show_default=False)
 ]
 HISTORY = Annotated[
     str | None,
-    typer.Option(help="Where the tables lie; else pipeline.history.", show_default=False),
+    typer.Option(help="Directory of the tables; default pipeline.history.", show_default=False),
 ]
 
 CONF = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=VALUE",
-        help="A setting of Spark's own, once for each; else pipeline.spark.",
+        help="A Spark setting; may be repeated.",
         show_default=False,
     ),
 ]
 
 QUIET = {
     "spark.log.level": "ERROR",
-    # Spark makes this folder when it is asked in SQL, and would make it where the command runs.
+    # Spark creates this folder for SQL, by default in the current directory.
     "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "waystation-warehouse"),
 }
 
@@ -46,7 +46,7 @@ QUIET = {
 def spark_session(
     context: typer.Context, master: str | None, conf: Sequence[str] | None, url: str | None = None
 ) -> Generator[session.SparkSession]:
-    """Spark for as long as the command takes; our data sources find the store's URL in it."""
+    """The session of a command; our data sources find the store's URL in its environment."""
     settings = loaded(context)[PipelineSettings]
     options = session.SessionOptions(
         master=master or settings.master,
@@ -54,7 +54,7 @@ def spark_session(
         conf={**QUIET, **settings.spark, **dict(map(_setting, conf or ()))},
     )
     if not startup.is_running():
-        typer.echo("Spark starts, which takes a few seconds", err=True)
+        typer.echo("starting Spark …", err=True)
     with startup.open_session(options) as spark, translated():
         if url is not None:
             session.share_url(spark, url)
@@ -69,7 +69,7 @@ def kept_history(
     conf: Sequence[str] | None,
     url: str | None = None,
 ) -> Generator[History]:
-    """The history that the command is about."""
+    """The history of a command."""
     root = checked_root(place or str(loaded(context)[PipelineSettings].history))
     with spark_session(context, master, conf, url) as spark:
         yield History(spark, root)
@@ -84,7 +84,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 @contextmanager
 def store_url(settings: Settings) -> Generator[str]:
-    """Where the store is: as it is set, or one of our own."""
+    """The URL of the store: from the settings, or of the embedded server."""
     if (url := settings[StoreSettings].url) is not None:
         yield url
         return

@@ -48,7 +48,7 @@ def _times(report: Report) -> Table:
         table.add_column(head, justify="right", no_wrap=True)
     for each in report.queues:
         counts = (each.started, each.retried, each.failed)
-        times = (*each.wait[:2], *each.run[:2])
+        times = (*each.wait_ms[:2], *each.run_ms[:2])
         table.add_row(
             Text(f"{each.line}/{each.queue}"),
             *(number(n) for n in counts),

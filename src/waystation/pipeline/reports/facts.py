@@ -34,9 +34,9 @@ class QueueReport(msgspec.Struct, frozen=True, kw_only=True):
     failed: int
     retried: int
     stalled: int
-    wait: tuple[float | None, ...]
+    wait_ms: tuple[float | None, ...]
     """Percentiles 50, 95 and 99 of the wait, in milliseconds."""
-    run: tuple[float | None, ...]
+    run_ms: tuple[float | None, ...]
     """The same of the run time."""
     acknowledged: int
     terminal: int
@@ -148,8 +148,8 @@ def _facts(
         line=row["line"],
         queue=row["queue"],
         **{name: row[name] for name in _COUNTS},
-        wait=tuple(row[f"wait_p{part}"] for part in (50, 95, 99)),
-        run=tuple(row[f"run_p{part}"] for part in (50, 95, 99)),
+        wait_ms=tuple(row[f"wait_p{part}"] for part in (50, 95, 99)),
+        run_ms=tuple(row[f"run_p{part}"] for part in (50, 95, 99)),
         acknowledged=account.get("acknowledged", 0),
         terminal=account.get("terminal", 0),
         removed=account.get("removed", 0),

@@ -57,8 +57,8 @@ def _in_all(queue: QueueReport) -> list[tuple[str, str]]:
     last = queue.needed[-1:]
     return [
         ("Outcomes of attempts", levels(_summed(queue.hours, _ENDS))),
-        ("Wait", levels(_spread(queue.wait))),
-        ("Run time", levels(_spread(queue.run))),
+        ("Wait", levels(_spread(queue.wait_ms))),
+        ("Run time", levels(_spread(queue.run_ms))),
         (_staff_title(queue), levels(_summed(last, _STAFF))),
     ]
 
@@ -103,8 +103,8 @@ def _every_hour(
 
 def _times(queue: QueueReport) -> str:
     return (
-        f"Wait: median {duration(queue.wait[0])}, 95 % below {duration(queue.wait[1])}. "
-        f"Run time: median {duration(queue.run[0])}, 95 % below {duration(queue.run[1])}."
+        f"Wait: median {duration(queue.wait_ms[0])}, 95 % below {duration(queue.wait_ms[1])}. "
+        f"Run time: median {duration(queue.run_ms[0])}, 95 % below {duration(queue.run_ms[1])}."
     )
 
 

@@ -1,5 +1,6 @@
 """Bulk adding: rows into a queue, each key once however often it is sent."""
 
+import datetime as dt
 import hashlib
 import time
 from collections import deque
@@ -40,7 +41,7 @@ class Receipt(NamedTuple):
     batch: str
     rows: int
     jobs: int
-    closed_ms: int | None
+    closed_at: dt.datetime | None
     """When the batch was complete; None before that."""
 
 
@@ -141,7 +142,13 @@ def receipt_of(client: Redis, queue: str, prefix: str, batch: str) -> Receipt | 
     if not found:
         return None
     numbers = {name.decode(): int(value) for name, value in found.items()}
-    return Receipt(batch, numbers.get("rows", 0), numbers["jobs"], numbers.get("closed_ms"))
+    return Receipt(
+        batch, numbers.get("rows", 0), numbers["jobs"], _instant(numbers.get("closed_ms"))
+    )
+
+
+def _instant(millis: int | None) -> dt.datetime | None:
+    return None if millis is None else dt.datetime.fromtimestamp(millis / 1000, dt.UTC)
 
 
 def _key(value: Any) -> str:
