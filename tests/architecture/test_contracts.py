@@ -1,4 +1,4 @@
-"""Import contracts of the pipeline, each seen to fail when it is broken."""
+"""Import contracts, each seen to fail when it is broken."""
 
 import os
 import shutil
@@ -13,17 +13,25 @@ from tests.support.project import ROOT
 LINT = Path(sys.executable).with_name("lint-imports")
 CIRCLES = "Inside the pipeline imports point down"
 DECLARATIONS = "The pipeline takes declarations from a product, nothing that runs"
+COMMANDS = "Commands are for the command line"
+SHARED = "What commands share is for commands and settings"
+LOADER = "The loader of settings knows no section"
 
 MUTATIONS = [
-    (CIRCLES, "products/facts.py", "waystation.pipeline.history"),
-    (CIRCLES, "silver/steps.py", "waystation.pipeline.history"),
-    (CIRCLES, "storage/delta_sink.py", "waystation.pipeline.sources.streams"),
-    (CIRCLES, "history.py", "waystation.pipeline.refresh.fold"),
-    (CIRCLES, "runner.py", "waystation.pipeline.health"),
-    (DECLARATIONS, "products/bullmq.py", "waystation.bullmq.worker"),
-    (DECLARATIONS, "products/files.py", "waystation.files.queue"),
-    (DECLARATIONS, "sources/streams.py", "waystation.routing.claims"),
-    (DECLARATIONS, "feedback/wait_models.py", "waystation.waitingroom.room"),
+    (CIRCLES, "pipeline/products/facts.py", "waystation.pipeline.history"),
+    (CIRCLES, "pipeline/silver/steps.py", "waystation.pipeline.history"),
+    (CIRCLES, "pipeline/storage/delta_sink.py", "waystation.pipeline.sources.streams"),
+    (CIRCLES, "pipeline/history.py", "waystation.pipeline.refresh.fold"),
+    (CIRCLES, "pipeline/runner.py", "waystation.pipeline.health"),
+    (DECLARATIONS, "pipeline/products/bullmq.py", "waystation.bullmq.worker"),
+    (DECLARATIONS, "pipeline/products/files.py", "waystation.files.queue"),
+    (DECLARATIONS, "pipeline/sources/streams.py", "waystation.routing.claims"),
+    (DECLARATIONS, "pipeline/feedback/wait_models.py", "waystation.waitingroom.room"),
+    (COMMANDS, "bullmq/queue.py", "waystation.bullmq.commands.app"),
+    (COMMANDS, "files/worker.py", "waystation.files.commands.wiring"),
+    (SHARED, "routing/queue.py", "waystation.core.app.compose"),
+    (SHARED, "core/telemetry/logs.py", "waystation.core.app.failures"),
+    (LOADER, "core/settings/load.py", "waystation.core.telemetry.logs"),
 ]
 
 
@@ -36,7 +44,7 @@ def test_a_forbidden_import_breaks_its_contract(
     package = tmp_path / "src" / "waystation"
     shutil.copytree(ROOT / "src" / "waystation", package, ignore=shutil.ignore_patterns("*.pyc"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    with (package / "pipeline" / file).open("a") as source:
+    with (package / file).open("a") as source:
         source.write(f"\nimport {imported}\n")
 
     environment = os.environ | {"NO_COLOR": "1", "PYTHONPATH": str(tmp_path / "src")}
