@@ -87,8 +87,8 @@ def test_a_failed_job_says_why_and_can_run_again(bullmq: Bullmq, redis_url: str)
     assert lines[trace + 1] == "  Traceback (most recent call last):"
     assert lines[trace + 2].endswith("in refuse")
     assert lines[-1] == "  LookupError: no such address"
-    assert bullmq("retry", "mail", id).out == "1 back in line\n"
-    assert bullmq("retry", "mail").out == "0 back in line\n"
+    assert bullmq("retry", "mail", id).out == "1 retried\n"
+    assert bullmq("retry", "mail").out == "0 retried\n"
     assert counted(bullmq, "mail", "waiting") == 1
 
 
@@ -204,7 +204,7 @@ def test_what_is_listed_stands_in_columns(bullmq: Bullmq) -> None:
 def test_a_list_of_nothing_says_so_where_no_program_reads_it(bullmq: Bullmq) -> None:
     bullmq("add", "mail", "send")
     assert bullmq("jobs", "mail", "failed")[:2] == ("", "mail has no jobs that are failed\n")
-    assert bullmq("workers", "mail")[:2] == ("", "nobody works on mail\n")
+    assert bullmq("workers", "mail")[:2] == ("", "mail has no workers\n")
 
 
 def test_code_and_command_in_one_directory_meet_on_one_store(

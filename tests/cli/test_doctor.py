@@ -89,7 +89,7 @@ def test_a_bad_url_is_refused_without_being_repeated(
     waystation: Waystation, url: str, came: str
 ) -> None:
     line = refused(waystation("doctor", WAYSTATION_STORE__URL=url))
-    assert "store.url (WAYSTATION_STORE__URL) wants redis://host:port/db" in line
+    assert "store.url (WAYSTATION_STORE__URL) must be redis://host:port/db" in line
     assert line.endswith(f"got {came}")
 
 

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cli.conftest import Waystation
 from waystation.bullmq import Queue
-from waystation.cli.exporter import Line, Numbers, merged
+from waystation.cli.exporter import Exported, Numbers, merged
 from waystation.core.errors import StoreUnreachable
 from waystation.routing import Queue as RoutingQueue
 
@@ -52,14 +52,14 @@ async def test_prometheus_reads_what_waits_in_several_queues(redis_url: str) -> 
     assert len(names) == len(set(names))
 
 
-async def test_a_store_that_is_away_is_told_of_instead_of_old_numbers(redis_url: str) -> None:
+async def test_a_store_that_is_away_is_exported_instead_of_old_metrics(redis_url: str) -> None:
     async with Queue("mail", redis_url) as mail:
-        lines: list[Line] = [mail]
+        lines: list[Exported] = [mail]
         numbers = Numbers(lines)
-        await numbers.look()
+        await numbers.update()
         assert b"bullmq_job_count" in numbers.expose()
         lines.append(Away())
-        await numbers.look()
+        await numbers.update()
         assert b"bullmq_job_count" not in numbers.expose()
         assert numbers.expose().endswith(b"waystation_store_up 0\n")
 

@@ -1,6 +1,6 @@
 import pytest
 
-from waystation.core.app.failures import told_in_one_line
+from waystation.core.app.failures import in_one_line
 from waystation.core.app.invocation import Invocation
 from waystation.core.errors import (
     InvalidSetting,
@@ -23,7 +23,7 @@ from waystation.core.errors import (
 def test_an_error_of_ours_is_its_sentence_and_a_code(
     capsys: pytest.CaptureFixture[str], error: Exception, code: int
 ) -> None:
-    with pytest.raises(SystemExit) as ended, told_in_one_line(Invocation()):
+    with pytest.raises(SystemExit) as ended, in_one_line(Invocation()):
         raise error
     assert ended.value.code == code
     assert capsys.readouterr().err == f"waystation: {error}\n"
@@ -32,7 +32,7 @@ def test_an_error_of_ours_is_its_sentence_and_a_code(
 def test_a_store_that_does_not_answer_comes_with_what_to_do(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with pytest.raises(SystemExit) as ended, told_in_one_line(Invocation()):
+    with pytest.raises(SystemExit) as ended, in_one_line(Invocation()):
         raise StoreUnreachable("nobody answers.")
     assert ended.value.code == 69
     told = capsys.readouterr().err
@@ -42,7 +42,7 @@ def test_a_store_that_does_not_answer_comes_with_what_to_do(
 
 
 def test_an_error_of_nobody_is_one_line_too(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended, told_in_one_line(Invocation()):
+    with pytest.raises(SystemExit) as ended, in_one_line(Invocation()):
         raise KeyError("a\nb")
     assert ended.value.code == 1
     told = capsys.readouterr().err
@@ -51,5 +51,5 @@ def test_an_error_of_nobody_is_one_line_too(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_debug_lets_the_error_through() -> None:
-    with pytest.raises(LeaseLost), told_in_one_line(Invocation(debug=True)):
+    with pytest.raises(LeaseLost), in_one_line(Invocation(debug=True)):
         raise LeaseLost("job 7")

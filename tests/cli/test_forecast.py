@@ -73,7 +73,7 @@ def test_stale_advice_and_that_of_another_line_is_not_told(
     put(store, DesiredWorkers(workers=12, target_wait_ms=1000, **life(-1)))
     put(store, DesiredWorkers(workers=3, target_wait_ms=1000, **life(60)), line="routing")
     assert called("mail") == 0
-    assert "nothing fresh to say about bullmq/mail" in capsys.readouterr().out
+    assert "no recent history of bullmq/mail" in capsys.readouterr().out
     put(
         store, DesiredWorkers(workers=5, target_wait_ms=1000, **life(60)), queue="a:b", line="files"
     )

@@ -132,7 +132,7 @@ def test_webhooks_are_added_listed_and_removed(room: Command) -> None:
     told = room("webhooks", "list", "{sale}").out
     assert told == f"{lines['id']}  https://shop.example/room  0 delivered\n"
     assert lines["secret"] not in room("webhooks", "list", "{sale}", "--json").out
-    assert room("webhooks", "remove", "{sale}", lines["id"]).out == "told nothing any more\n"
+    assert room("webhooks", "remove", "{sale}", lines["id"]).out == "removed\n"
     assert room("webhooks", "list", "{sale}").out == ""
 
 

@@ -14,7 +14,7 @@ def test_the_version_is_told(waystation: Waystation) -> None:
 def test_help_says_what_there_is_and_how_to_begin(waystation: Waystation) -> None:
     told = waystation("--help")
     assert told.returncode == 0
-    assert "Lines of jobs, files and people" in told.stdout
+    assert "Queues for jobs, files and people" in told.stdout
     assert "doctor" in told.stdout
     assert "Examples:" in told.stdout
     assert told.stderr == ""

@@ -1,4 +1,4 @@
-"""`waystation config`: what is set, where, and what may be."""
+"""`waystation config`: the settings in force and their schema."""
 
 import json
 from typing import Annotated
@@ -16,7 +16,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=N
 
 @app.callback()
 def config() -> None:
-    """See the settings in force, and those that may be set."""
+    """Show the settings in force, and those that exist."""
 
 
 @app.command()
@@ -24,7 +24,7 @@ def show(
     context: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Print every setting in force and where it comes from; secrets are masked."""
+    """Print every setting with its value and where that was set; secrets are masked."""
     rows = list(loaded(context).shown())
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(rows)).decode())

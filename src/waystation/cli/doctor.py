@@ -1,4 +1,4 @@
-"""`waystation doctor`: whether the server and this machine are fit for work, and what to do."""
+"""`waystation doctor`: checks of the server and of this machine."""
 
 import asyncio
 import sys
@@ -25,7 +25,7 @@ def doctor(
     context: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Look whether the server and this machine are fit for work, and say what to do.
+    """Check the server and this machine, and say what to do.
 
     Ends with 0 when all is well or only worth a warning, with 1 when something failed, with 2 when
     the store must not be used, and with 69 when it is away.

@@ -1,4 +1,4 @@
-"""`waystation exporter`: how full the queues are, for Prometheus to read."""
+"""`waystation exporter`: metrics of the queues for Prometheus."""
 
 import asyncio
 import contextlib
@@ -31,17 +31,17 @@ def exporter(
         list[str] | None, typer.Argument(metavar="QUEUE", help="Queues of BullMQ.")
     ] = None,
     of_routing: Annotated[
-        bool, typer.Option("--routing", help="The line of routing, too.")
+        bool, typer.Option("--routing", help="The queue of routing, too.")
     ] = False,
-    prefix: Annotated[str, typer.Option(help="What every key of BullMQ starts with.")] = PREFIX,
+    prefix: Annotated[str, typer.Option(help="The prefix of BullMQ's keys.")] = PREFIX,
     host: Annotated[str, typer.Option(help="The interface to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65_535)] = 9464,
-    every: Annotated[float, typer.Option(help="Seconds between looks.", min=0.1)] = 5.0,
+    every: Annotated[float, typer.Option(help="Seconds between updates.", min=0.1)] = 5.0,
 ) -> None:
-    """Serve the numbers of queues at /metrics until asked to stop.
+    """Serve the metrics of queues at /metrics until asked to stop.
 
-    Workers tell what they do; this tells what waits, also while no worker runs, and what history
-    advises. One process for each store is enough.
+    Workers export what they do; this exports what waits, also while no worker runs, and the
+    recommendations of the history. One process per store is enough.
     """
     settings = loaded(context)
     if not queues and not of_routing:
@@ -52,45 +52,47 @@ def exporter(
         async with compose.store(
             settings[StoreSettings], wait_s=settings[StoreSettings].wait
         ) as store:
-            lines: list[Line] = [bullmq.Queue(name, store, prefix=prefix) for name in queues or ()]
+            exported: list[Exported] = [
+                bullmq.Queue(name, store, prefix=prefix) for name in queues or ()
+            ]
             if of_routing:
-                lines.append(routing.Queue(store, namespace=settings[RoutingSettings].namespace))
-            await _export(lines, host=host, port=port, every=every)
+                exported.append(routing.Queue(store, namespace=settings[RoutingSettings].namespace))
+            await _export(exported, host=host, port=port, every=every)
 
     asyncio.run(run())
 
 
-class Line(Protocol):
-    """Whatever can tell its numbers."""
+class Exported(Protocol):
+    """A queue with metrics."""
 
     async def prometheus_text(self) -> str:
-        """What Prometheus reads."""
+        """The metrics in Prometheus' text format."""
         ...
 
 
 class Numbers(Metrics):
-    """What the lines told when they were last asked."""
+    """The metrics of several queues, as of the last update."""
 
-    def __init__(self, lines: Sequence[Line]) -> None:
+    def __init__(self, queues: Sequence[Exported]) -> None:
         super().__init__()
-        self._lines = lines
-        self._told = b""
+        self._queues = queues
+        self._page = b""
 
-    async def look(self) -> None:
-        """Ask every line; a store that does not answer is told of, not the numbers of before."""
+    async def update(self) -> None:
+        """Read all metrics; while the store does not answer, only that is exported."""
         try:
-            told = [await line.prometheus_text() for line in self._lines]
-            self._told = f"{merged(told)}{UP}waystation_store_up 1\n".encode()
+            pages = [await queue.prometheus_text() for queue in self._queues]
+            self._page = f"{merged(pages)}{UP}waystation_store_up 1\n".encode()
         except WaystationError:
-            self._told = f"{UP}waystation_store_up 0\n".encode()
+            self._page = f"{UP}waystation_store_up 0\n".encode()
 
     def expose(self) -> bytes:
-        """The last numbers, in Prometheus' text format."""
-        return self._told
+        """The metrics, in Prometheus' text format."""
+        return self._page
 
 
 def merged(pages: Iterable[str]) -> str:
-    """One page of several: what has one name must stand together."""
+    """Several pages as one; all samples of a metric must follow each other."""
     families: dict[str, dict[str, None]] = {}
     for line in (line for page in pages for line in page.splitlines()):
         name = line.split()[2] if line.startswith("#") else line.partition("{")[0]
@@ -98,9 +100,9 @@ def merged(pages: Iterable[str]) -> str:
     return "".join(f"{line}\n" for lines in families.values() for line in lines)
 
 
-async def _export(lines: Sequence[Line], *, host: str, port: int, every: float) -> None:
-    numbers = Numbers(lines)
-    await numbers.look()
+async def _export(queues: Sequence[Exported], *, host: str, port: int, every: float) -> None:
+    numbers = Numbers(queues)
+    await numbers.update()
     try:
         server = await endpoint.serve(numbers, host=host, port=port)
     except OSError as error:
@@ -109,9 +111,9 @@ async def _export(lines: Sequence[Line], *, host: str, port: int, every: float) 
         ) from error
     async with server:
         at = server.sockets[0].getsockname()[1]
-        typer.echo(f"the numbers are at http://{host}:{at}/metrics", err=True)
-        looking = asyncio.create_task(Loop(numbers.look, every_s=every).run())
+        typer.echo(f"metrics at http://{host}:{at}/metrics", err=True)
+        updating = asyncio.create_task(Loop(numbers.update, every_s=every).run())
         await until_asked_to_stop()
-        looking.cancel()
+        updating.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await looking
+            await updating

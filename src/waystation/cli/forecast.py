@@ -1,4 +1,4 @@
-"""`waystation forecast`: what history says about a queue, without asking Spark."""
+"""`waystation forecast`: a queue's forecast from its history; needs no Spark."""
 
 import asyncio
 from collections.abc import Iterator
@@ -22,10 +22,10 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def forecast(
     context: typer.Context,
     queue: Annotated[str, typer.Argument(help="The queue; for routing, the type of job.")],
-    line: Annotated[str, typer.Option(help="Which line it belongs to.")] = Line.BULLMQ.value,
+    line: Annotated[str, typer.Option(help="bullmq, routing or files.")] = Line.BULLMQ.value,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Print how a queue did lately, when it will be empty, and how many workers it asks for."""
+    """Print a queue's recent waits, when it will be empty, and how many workers it needs."""
     if line not in set(Line):
         raise InvalidOption(f"line must be one of {', '.join(Line)}, got {line!r}")
     settings = loaded(context)
@@ -38,18 +38,17 @@ def forecast(
     if as_json:
         typer.echo(msgspec.json.encode(found).decode())
         return
-    sentences = list(said(found))
+    sentences = list(sentences_of(found))
     for sentence in sentences:
         typer.echo(sentence)
     if not sentences:
         typer.echo(
-            f"history has nothing fresh to say about {line}/{queue}: "
-            "`waystation pipeline run` makes it"
+            f"there is no recent history of {line}/{queue}: `waystation pipeline run` makes it"
         )
 
 
-def said(forecast: Forecast) -> Iterator[str]:
-    """The same in sentences; none where nothing fresh is known."""
+def sentences_of(forecast: Forecast) -> Iterator[str]:
+    """The forecast in sentences; none without recent history."""
     if slo := forecast.slo:
         yield (
             f"in {slo.hours} h: half waited {_ms(slo.wait_p50_ms)}, "

@@ -23,44 +23,49 @@ class Mount(msgspec.Struct, frozen=True):
 
 
 MOUNTS = (
-    Mount("doctor", "waystation.cli.doctor", "Look whether all is well.", "Setting up"),
-    Mount("config", "waystation.cli.config", "See the settings.", "Setting up"),
+    Mount("doctor", "waystation.cli.doctor", "Check the server and this machine.", "Setup"),
+    Mount("config", "waystation.cli.config", "Show the settings.", "Setup"),
     Mount(
         "bullmq",
         "waystation.bullmq.commands.app",
-        "Share queues with Node's BullMQ.",
-        "Lines",
+        "Queues shared with Node's BullMQ.",
+        "Products",
     ),
     Mount(
         "routing",
         "waystation.routing.commands.app",
-        "Send jobs to the workers that can do them.",
-        "Lines",
+        "Jobs for workers with matching capabilities.",
+        "Products",
     ),
-    Mount("files", "waystation.files.commands.app", "Turn a directory into work.", "Lines"),
+    Mount(
+        "files",
+        "waystation.files.commands.app",
+        "Files of a directory as jobs.",
+        "Products",
+    ),
     Mount(
         "room",
         "waystation.waitingroom.commands.app",
-        "Let people wait in a fair line.",
-        "Lines",
+        "Virtual waiting rooms for websites.",
+        "Products",
         extra="api",
     ),
     Mount(
         "exporter",
         "waystation.cli.exporter",
-        "Tell Prometheus how full queues are.",
-        "Watching",
+        "Serve queue metrics for Prometheus.",
+        "Monitoring",
     ),
     Mount(
         "forecast",
         "waystation.cli.forecast",
-        "Hear what history says about a queue.",
+        "Print the forecast of a queue.",
         "History",
     ),
     Mount(
         "pipeline",
         "waystation.pipeline.commands.app",
-        "Keep everything that happened, and ask about it.",
+        "Keep the history of all jobs, and query it.",
         "History",
         extra="spark",
     ),
@@ -68,7 +73,7 @@ MOUNTS = (
 
 
 class Mounted(TyperCommand):
-    """Stands in for a command until it is called."""
+    """A command that is imported when it is called."""
 
     def __init__(self, mount: Mount) -> None:
         super().__init__(mount.name, help=mount.help)
@@ -82,7 +87,7 @@ class Mounted(TyperCommand):
 
 
 def load(mount: Mount) -> Any:
-    """Import a command, or say what has to be installed for it."""
+    """Import a command, or say what must be installed for it."""
     module = extras.load(mount.module, extra=mount.extra, purpose=f"waystation {mount.name}")
     command = get_command(module.app)
     command.name = mount.name

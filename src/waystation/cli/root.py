@@ -12,7 +12,7 @@ from typer.main import get_group
 from waystation import __version__
 from waystation.cli.mounts import MOUNTS, Mounted
 from waystation.core.app import invocation
-from waystation.core.app.failures import told_in_one_line
+from waystation.core.app.failures import in_one_line
 from waystation.core.app.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ Examples:
 
 
 class Root(TyperGroup):
-    """The command itself, which lists its commands by what they are for."""
+    """The root command, which lists its commands in groups."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write one list for each group of commands."""
@@ -48,9 +48,9 @@ app = typer.Typer(
 
 
 def run(args: Sequence[str] | None = None) -> None:
-    """Run one command and end the process with what came of it."""
+    """Run one command and end the process with its exit code."""
     current = Invocation(_sections)
-    with told_in_one_line(current):
+    with in_one_line(current):
         root = get_group(app)
         for mount in MOUNTS:
             root.add_command(Mounted(mount))
@@ -87,7 +87,7 @@ def waystation(
         ),
     ] = False,
 ) -> None:
-    """Lines of jobs, files and people, kept in Redis, remembered by Spark."""
+    """Queues for jobs, files and people in Redis, with their history in Spark."""
     current = invocation.of(context)
     current.config = config
     current.debug = debug

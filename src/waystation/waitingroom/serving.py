@@ -1,4 +1,4 @@
-"""The settings of the waiting room's doors made into running things."""
+"""The HTTP server of the waiting rooms, as its settings say."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -24,14 +24,14 @@ from waystation.waitingroom.signing.keyfile import KeyFile
 from waystation.waitingroom.signing.tokens import Keyring
 
 KEYS_EVERY_S = 5.0
-"""How often a process looks whether another has changed the signing keys."""
+"""How often a process checks whether another has changed the signing keys."""
 
 
 @asynccontextmanager
 async def doors(
     settings: RoomSettings, store: Store, *, metrics: Metrics | None = None
 ) -> AsyncGenerator[App]:
-    """Answer requests and look after all rooms for as long as the block runs."""
+    """Serve requests and maintain all rooms for as long as the block runs."""
     numbers = RoomMetrics(metrics)
     rooms = Rooms(store)
     file = KeyFile(settings.keys_file)

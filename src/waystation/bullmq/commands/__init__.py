@@ -1,1 +1,1 @@
-"""`waystation bullmq`: queues that Node's BullMQ and ours share."""
+"""`waystation bullmq`: queues that Node's BullMQ shares."""

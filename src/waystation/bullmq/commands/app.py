@@ -1,4 +1,4 @@
-"""`waystation bullmq`: look after queues that Node's BullMQ and ours share, and work on them."""
+"""`waystation bullmq`: administer queues that Node's BullMQ shares, and run workers."""
 
 import asyncio
 import contextlib
@@ -50,7 +50,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 class Given(msgspec.Struct, frozen=True):
-    """What the options before a verb say."""
+    """The options before the subcommand."""
 
     settings: Settings
     prefix: str
@@ -64,7 +64,7 @@ def bullmq(
         typer.Option(help="The prefix of every key; else the setting bullmq.prefix."),
     ] = None,
 ) -> None:
-    """Look after queues that Node's BullMQ and ours share, and work on them."""
+    """Administer queues that Node's BullMQ shares, and run workers."""
     settings = loaded(context)
     context.obj = Given(settings, prefix or settings[BullmqSettings].prefix)
 
@@ -162,14 +162,12 @@ def job(
 def add(
     context: typer.Context,
     queue: OfQueue,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What kind of job it is.")],
-    data: Annotated[
-        str, typer.Argument(metavar="DATA", help="What its handler gets, as JSON.")
-    ] = "{}",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The job's name.")],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="The job's data, as JSON.")] = "{}",
     priority: Annotated[int, typer.Option(help="0 runs first, then 1, 2, …")] = 0,
     delay: Annotated[int, typer.Option(help="Milliseconds from now.")] = 0,
     attempts: Annotated[int, typer.Option(help="Tries in all.")] = 3,
-    job_id: Annotated[str | None, typer.Option(help="A name of its own.")] = None,
+    job_id: Annotated[str | None, typer.Option(help="A custom id.")] = None,
 ) -> None:
     """Add a job, and print its id."""
     try:
@@ -193,7 +191,7 @@ def retry(
         list[str] | None, typer.Argument(metavar="ID", help="Ids of failed jobs.")
     ] = None,
 ) -> None:
-    """Let failed jobs run again: those named, or all."""
+    """Retry failed jobs: those named, or all."""
 
     async def again(queue: Queue) -> int:
         if not job_ids:
@@ -205,7 +203,7 @@ def retry(
             await found.retry()
         return len(job_ids)
 
-    typer.echo(f"{_on_known(context, queue, again):,} back in line")
+    typer.echo(f"{_on_known(context, queue, again):,} retried")
 
 
 @app.command()
@@ -237,8 +235,8 @@ def drain(
     delayed: Annotated[bool, typer.Option("--delayed", help="Delayed jobs, too.")] = False,
     yes: Yes = False,
 ) -> None:
-    """Remove all jobs that wait, for good; schedulers go on."""
-    _agreed(f"Remove all jobs that wait in {queue} for good?", yes)
+    """Remove all waiting jobs for good; schedulers go on."""
+    _agreed(f"Remove all waiting jobs of {queue} for good?", yes)
 
     async def remove(queue: Queue) -> int:
         return await queue.drain(delayed)
@@ -248,7 +246,7 @@ def drain(
 
 @app.command()
 def pause(context: typer.Context, queue: OfQueue) -> None:
-    """Hand out nothing until the queue is resumed."""
+    """Pause the queue: workers get no jobs until it is resumed."""
 
     async def stop(queue: Queue) -> None:
         await queue.pause()
@@ -259,7 +257,7 @@ def pause(context: typer.Context, queue: OfQueue) -> None:
 
 @app.command()
 def resume(context: typer.Context, queue: OfQueue) -> None:
-    """Hand out jobs again."""
+    """Resume the queue."""
 
     async def go_on(queue: Queue) -> None:
         await queue.resume()
@@ -270,7 +268,7 @@ def resume(context: typer.Context, queue: OfQueue) -> None:
 
 @app.command()
 def workers(context: typer.Context, queue: OfQueue) -> None:
-    """Print who works on the queue, Node's workers included."""
+    """Print the workers of the queue, Node's included."""
 
     async def ask(queue: Queue) -> list[dict[str, str]]:
         return await queue.workers()
@@ -280,13 +278,13 @@ def workers(context: typer.Context, queue: OfQueue) -> None:
         for each in _on(context, queue, ask)
         for named in [re.search(r":w:(.+)$", each["rawname"])]
     ]
-    list_rows(rows, none=f"nobody works on {queue}")
+    list_rows(rows, none=f"{queue} has no workers")
 
 
 @app.command()
 def work(
     context: typer.Context,
-    handler: Annotated[str, typer.Argument(metavar="MODULE:HANDLER", help="What runs for a job.")],
+    handler: Annotated[str, typer.Argument(metavar="MODULE:HANDLER", help="The handler.")],
     queues: Annotated[list[str], typer.Argument(metavar="QUEUE", help="Names of queues.")],
     concurrency: working.Concurrency = None,
     process: Annotated[bool, typer.Option("--process", help="Run it in processes.")] = False,
@@ -331,7 +329,7 @@ def _agreed(question: str, yes: bool) -> None:
 def _on_known(
     context: typer.Context, name: str, step: Callable[[Queue], Coroutine[Any, Any, T]]
 ) -> T:
-    """Take a step on a queue that has seen a job; a name that is mistyped has not."""
+    """Use a queue that has had a job; a mistyped name has not."""
 
     async def checked(store: Store, queue: Queue) -> T:
         with faults.translated():

@@ -1,4 +1,4 @@
-"""One job as a person reads it: a line for each field, and its tracebacks as Python prints them."""
+"""One job as text: a line for each field, and its tracebacks as Python prints them."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ _NAMES = 16
 
 
 def sheet(known: Mapping[str, Any]) -> str:
-    """What is known about a job; what is not is left out."""
+    """The fields of a job; those without a value are left out."""
     return "\n".join(_lines(known))
 
 

@@ -1,1 +1,1 @@
-"""What `doctor` looks at."""
+"""The checks of `waystation doctor`."""

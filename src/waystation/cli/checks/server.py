@@ -1,4 +1,4 @@
-"""What the server's own facts mean for the work that is kept on it."""
+"""Checks of the server."""
 
 from waystation.cli.checks.finding import Finding, fail, ok, warn
 from waystation.core.store.server import SAFE_POLICY, Facts, unsuitable
@@ -42,7 +42,7 @@ def _persistence(found: Facts) -> Finding:
 def _clock(found: Facts) -> Finding:
     skew = f"the server's clock is {abs(found.clock_skew_ms)} ms "
     skew += "ahead of ours" if found.clock_skew_ms >= 0 else "behind ours"
-    # What a slow answer hides cannot be told from skew.
+    # Part of what seems to be skew may be the time that the answer took.
     if abs(found.clock_skew_ms) <= MOST_SKEW_MS + found.round_trip_ms / 2:
         return ok("clock", skew)
     return warn("clock", f"{skew}; let both machines set their clocks by NTP")

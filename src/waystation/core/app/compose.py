@@ -1,4 +1,4 @@
-"""Settings made into running things; the only file that wires."""
+"""The store and telemetry of a command, opened as its settings say."""
 
 import asyncio
 import errno
@@ -23,16 +23,16 @@ _log = logs.get_logger(__name__)
 
 
 class TelemetryNames(msgspec.Struct, frozen=True):
-    """What the telemetry settings are called where the user wrote them."""
+    """The names of the telemetry settings in the file that the user wrote."""
 
     section: str = "telemetry"
     port: str = "telemetry.metrics_port"
     port_is_default: bool = False
-    """Nobody asked for the port, so the process runs without it when it is taken."""
+    """The port is only the default, so the process runs without it when it is taken."""
 
 
 class Telemetry(msgspec.Struct, frozen=True):
-    """What a running process is seen by."""
+    """Metrics and traces of a running process."""
 
     metrics: Metrics
     traces: Traces
@@ -40,9 +40,9 @@ class Telemetry(msgspec.Struct, frozen=True):
 
 @asynccontextmanager
 async def store(settings: StoreSettings, *, wait_s: float = 0.0) -> AsyncGenerator[Store]:
-    """Open the store that the settings name, or this directory's own, if it may be used.
+    """Open the store that the settings name, or this directory's own, if it is suitable.
 
-    One that is away or loading is waited for, for so long.
+    A store that is away or loading is waited for, `wait_s` seconds at most.
     """
     # A server of our own that does not start will not do so later.
     wait_s = wait_s if settings.url else 0.0
@@ -51,7 +51,7 @@ async def store(settings: StoreSettings, *, wait_s: float = 0.0) -> AsyncGenerat
 
 
 async def suitable(open: Callable[[], Awaitable[Store]], *, wait_s: float) -> Store:
-    """Open a store that may be used; SIGTERM or SIGINT while waiting for it ends the process."""
+    """Open a store and check it; SIGTERM or SIGINT while waiting for it ends the process."""
 
     async def step() -> Store:
         store = await open()
@@ -102,8 +102,8 @@ async def telemetry(
 ) -> AsyncGenerator[Telemetry]:
     """Set up metrics and traces for as long as the process runs.
 
-    `queues` are the only ones that the numbers name; `ready` adds pages that tell how it is;
-    `names` are the settings' own, for those who wrote them under others.
+    `queues` are the only values of the label queue; `ready` adds health pages; `names` are the
+    names of the settings in errors.
     """
     names = names or TelemetryNames()
     metrics = Metrics(allow=None if queues is None else {"queue": queues})

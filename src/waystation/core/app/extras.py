@@ -1,4 +1,4 @@
-"""Parts of waystation that are installed only when asked for."""
+"""Optional dependencies."""
 
 from importlib import import_module
 from types import ModuleType
@@ -7,7 +7,7 @@ from waystation.core.errors import InvalidInput
 
 
 def load(module: str, *, extra: str | None, purpose: str) -> ModuleType:
-    """Import a module of ours, or say what has to be installed for its purpose."""
+    """Import a module of ours, or say which extra must be installed for its purpose."""
     try:
         return import_module(module)
     except ModuleNotFoundError as missing:

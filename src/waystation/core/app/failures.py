@@ -1,4 +1,4 @@
-"""How a failed command ends: one line that says why, and a number that says what kind."""
+"""Failures of commands: one line on stderr, and an exit code."""
 
 import sys
 from collections.abc import Generator
@@ -23,7 +23,7 @@ UNAVAILABLE = 69
 
 
 @contextmanager
-def told_in_one_line(invocation: Invocation) -> Generator[None]:
+def in_one_line(invocation: Invocation) -> Generator[None]:
     """End the process with one line instead of a traceback, unless that was asked for."""
     try:
         yield
@@ -35,7 +35,7 @@ def told_in_one_line(invocation: Invocation) -> Generator[None]:
 
 
 def exit_code(error: Exception) -> int:
-    """Give the number that the process ends with."""
+    """The exit code that stands for an error."""
     match error:
         case StoreUnreachable() | StoreBusy():
             return UNAVAILABLE

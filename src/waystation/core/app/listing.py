@@ -1,4 +1,4 @@
-"""What a command lists: columns that stand under each other, and a word when there is nothing."""
+"""Lists as columns of text."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import typer
 
 
 def list_rows(rows: Sequence[Sequence[str]], *, none: str) -> None:
-    """Print a line for each row; when there is none, say so where no program reads it."""
+    """Print a line for each row; when there is none, `none` goes to stderr."""
     if not rows:
         typer.echo(none, err=True)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -1,4 +1,4 @@
-"""Importing the user's module, and saying where it is wrong when it is."""
+"""Imports of the user's modules, with errors that name file and line."""
 
 import importlib
 import sys
@@ -30,7 +30,7 @@ def _broken(name: str, error: Exception) -> BrokenModule:
 
 
 def _place(error: Exception) -> str:
-    """The last line of the user's own code, and the file that cannot be read otherwise."""
+    """The last line of the user's own code, or the file with the syntax error."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)

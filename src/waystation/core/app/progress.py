@@ -1,4 +1,4 @@
-"""Shows how far something long is: a bar on a terminal, a line for each part anywhere else."""
+"""Progress: a bar on a terminal, a line for each step anywhere else."""
 
 import sys
 from collections.abc import Generator
@@ -20,10 +20,10 @@ from rich.text import Text
 
 
 class Count(ProgressColumn):
-    """How many of how many, with their thousands apart; nothing where that is not known."""
+    """The column `1,000 of 20,000`; empty while the total is not known."""
 
     def render(self, task: Task) -> Text:
-        """Write it."""
+        """The text."""
         if task.total is None or task.total <= 1:
             return Text()
         total = f"{task.total:,.0f}"
@@ -31,25 +31,25 @@ class Count(ProgressColumn):
 
 
 class Plain:
-    """Says in a line what begins."""
+    """Prints a line for each step."""
 
     def begin(self, what: str, total: int | None = None) -> None:
-        """Say it."""
+        """Print it."""
         typer.echo(f"{what} …", err=True)
 
     def reach(self, done: int) -> None:
-        """Say nothing: lines that tell each step would bury the others."""
+        """Print nothing."""
 
 
 class Bars:
-    """Shows a bar for what is under way."""
+    """Shows a bar for the current step."""
 
     def __init__(self, bars: Progress) -> None:
         self._bars = bars
         self._task: TaskID | None = None
 
     def begin(self, what: str, total: int | None = None) -> None:
-        """Put the last bar to rest and start another."""
+        """Finish the last bar and start another."""
         if self._task is not None:
             task = self._bars.tasks[self._task]
             self._bars.update(self._task, total=task.completed or 1, completed=task.completed or 1)
@@ -63,7 +63,7 @@ class Bars:
 
 @contextmanager
 def watching() -> Generator[Plain | Bars]:
-    """Watch something for as long as it takes."""
+    """Show progress for as long as the block runs."""
     if not sys.stderr.isatty():
         yield Plain()
         return

@@ -1,1 +1,1 @@
-"""Settings as they are written: one reader for the commands and the library."""
+"""Settings: one loader for commands and code."""

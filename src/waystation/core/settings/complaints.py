@@ -1,4 +1,4 @@
-"""What is wrong with the settings, in one line that says what was wanted and what came."""
+"""Errors in the settings: one line with the place, what was wanted and what came."""
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches

@@ -1,4 +1,4 @@
-"""Where settings are written: a YAML file and the environment.
+"""Sources of settings: a YAML file and the environment.
 
 Scalars stay the text they were written as and the model decides what they mean, so `no` is a word
 where a word is wanted and false where a yes or no is, and both sources follow the same rules.
@@ -74,17 +74,17 @@ def printable(text: str) -> str:
 
 
 def variable_of(key: Key) -> str:
-    """Name the environment variable that sets this key."""
+    """The environment variable that sets this key."""
     return PREFIX + NESTING.join(key).upper()
 
 
 def key_of(variable: str) -> Key:
-    """Tell which key an environment variable sets."""
+    """The key that an environment variable sets."""
     return tuple(variable.removeprefix(PREFIX).lower().split(NESTING))
 
 
 class _Page:
-    """One YAML text under reading, which knows where everything stands."""
+    """One YAML text with the line of each value."""
 
     def __init__(self, name: str) -> None:
         self._name = printable(name)

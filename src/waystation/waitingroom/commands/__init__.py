@@ -1,1 +1,1 @@
-"""`waystation room`: a waiting room and its doors."""
+"""`waystation room`: waiting rooms and their HTTP server."""

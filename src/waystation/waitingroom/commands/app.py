@@ -1,4 +1,4 @@
-"""`waystation room`: open a waiting room, look after it, and try it with a crowd of numbers."""
+"""`waystation room`: open waiting rooms, control them, and simulate crowds."""
 
 from datetime import datetime
 from pathlib import Path
@@ -50,16 +50,16 @@ app.add_typer(people.app, name="second-factor")
 
 @app.callback()
 def room(context: typer.Context) -> None:
-    """Open a waiting room, look after it, and try it with a crowd of numbers."""
+    """Open waiting rooms, control them, and simulate crowds."""
 
 
 @app.command("open")
 def open_room(
     context: typer.Context,
     id: Id,
-    rate: Annotated[float, typer.Option(help="People who come in per second.")] = 10,
-    seats: Annotated[int, typer.Option(help="People inside, at most.")] = 1000,
-    line: Annotated[int, typer.Option(help="People in line, at most; 0 for any.")] = 50_000,
+    rate: Annotated[float, typer.Option(help="Visitors admitted per second.")] = 10,
+    seats: Annotated[int, typer.Option(help="Visitors inside, at most.")] = 1000,
+    line: Annotated[int, typer.Option(help="Waiting visitors, at most; 0 for any.")] = 50_000,
     name: Annotated[str, typer.Option(help="What visitors see.")] = "",
 ) -> None:
     """Open a room, or set one up anew."""
@@ -76,7 +76,7 @@ def open_room(
 
 @app.command()
 def status(context: typer.Context, id: Id, as_json: AsJson = False) -> None:
-    """Print how a room does."""
+    """Print the status of a room."""
 
     async def ask(room: Room) -> tuple[RoomState, dict[str, int]]:
         return await room.state(), await room.statistics()
@@ -110,7 +110,7 @@ def rate(
     per_second: Annotated[float, typer.Argument(min=0)],
     ramp: Annotated[int, typer.Option(help="Seconds until it is reached.", min=0)] = 0,
 ) -> None:
-    """Set how many come in per second."""
+    """Set how many visitors are admitted per second."""
 
     async def put(room: Room) -> int:
         return await Control(room).set_rate(per_second, ramp_s=ramp)
@@ -121,7 +121,7 @@ def rate(
 
 @app.command()
 def admit(context: typer.Context, id: Id, count: int) -> None:
-    """Call people in at once, whatever the rate says."""
+    """Admit visitors at once, whatever the rate."""
 
     async def call(room: Room) -> Noted[int]:
         seen = await Admission(room).admit_now(count)
@@ -138,13 +138,13 @@ def tell(
     text: Annotated[str, typer.Argument(help="Empty to take the message away.")] = "",
     language: Annotated[str, typer.Option()] = "en",
 ) -> None:
-    """Show everybody in line a message."""
+    """Show all waiting visitors a message."""
 
     async def put(room: Room) -> int:
         return await Control(room).tell({language: text} if text else {})
 
     change_the_room(context, id, "message", put)
-    typer.echo("everybody in line reads it" if text else "no message")
+    typer.echo("all waiting visitors see it" if text else "no message")
 
 
 @app.command()
@@ -154,7 +154,7 @@ def schedule(
     start: Annotated[datetime, typer.Argument(help="When it opens, for example 2030-01-01T10:00")],
     by_lot: Annotated[bool, typer.Option(help="Draw lots instead of first come.")] = False,
 ) -> None:
-    """Let people gather before the room opens."""
+    """Let visitors gather before the room opens."""
 
     async def put(room: Room) -> str | None:
         await Control(room).schedule(round(start.timestamp() * 1000))
@@ -172,7 +172,7 @@ def draw(
     id: Id,
     beacon: Annotated[str, typer.Option(help="Something public that nobody knew before.")] = "",
 ) -> None:
-    """Put those who gathered in line, and open the room."""
+    """Order those who gathered, and open the room."""
 
     async def put(room: Room) -> int:
         return await Lottery(room).draw(beacon=beacon)
@@ -186,7 +186,7 @@ def proof(
     id: Id,
     file: Annotated[Path, typer.Argument(help="Where to write it.")],
 ) -> None:
-    """Write down what anybody needs to check the draw."""
+    """Write the proof of the draw to a file."""
 
     async def ask(room: Room) -> tuple[Proof, list[str]]:
         draws = Lottery(room)
@@ -219,11 +219,11 @@ def _steering(word: str, help: str, done: str, *, action: str = "") -> None:
     app.command(word, help=help)(command)
 
 
-_steering("pause", "Call nobody in; everybody keeps their place.", "paused")
-_steering("resume", "Call people in again.", "resumed")
-_steering("queue-all", "Put everybody in line, as an emergency.", "everybody waits")
-_steering("drain", "Let the line in, and nobody join it.", "draining")
-_steering("shut", "End it.", "closed", action="close")
+_steering("pause", "Admit nobody; everybody keeps their place.", "paused")
+_steering("resume", "Admit visitors again.", "resumed")
+_steering("queue-all", "Make everybody wait, as an emergency.", "everybody waits")
+_steering("drain", "Admit those who wait; nobody else can join.", "draining")
+_steering("shut", "Close the room.", "closed", action="close")
 
 
 async def _settings(room: Room) -> dict[str, str] | None:

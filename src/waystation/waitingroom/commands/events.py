@@ -67,10 +67,10 @@ def list_events(context: typer.Context, id: Id, as_json: AsJson = False) -> None
 
     found, current = in_the_room(context, id, ask)
     if as_json:
-        told: list[dict[str, Any]] = [
+        shown: list[dict[str, Any]] = [
             {**msgspec.to_builtins(each), "on": each.id == current} for each in found
         ]
-        typer.echo(msgspec.json.encode(told).decode())
+        typer.echo(msgspec.json.encode(shown).decode())
         return
     for each in found:
         gathers = "" if each.gathers_ms is None else f", gathers from {rfc3339(each.gathers_ms)}"

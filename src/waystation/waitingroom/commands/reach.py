@@ -1,4 +1,4 @@
-"""How the commands of `waystation room` reach their room, and how it is written down who did."""
+"""Access of `waystation room` to its room, with an entry in the audit log."""
 
 import asyncio
 import getpass
@@ -29,7 +29,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 class Noted(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """What came of a step, and what the audit says about it."""
+    """The result of a step, and its entry in the audit log."""
 
     result: T
     before: Any = None
@@ -37,7 +37,7 @@ class Noted(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
 
 def in_the_store(context: typer.Context, step: Callable[[Store], Coroutine[Any, Any, T]]) -> T:
-    """Connect, take the step, and give back what came of it."""
+    """Connect, take the step, and return its result."""
     settings = loaded(context)
 
     async def run() -> T:
@@ -50,7 +50,7 @@ def in_the_store(context: typer.Context, step: Callable[[Store], Coroutine[Any, 
 def in_the_room(
     context: typer.Context, id: str, step: Callable[[Room], Coroutine[Any, Any, T]]
 ) -> T:
-    """Look into a room."""
+    """Read from a room."""
     _require_name(id)
     return in_the_store(context, lambda store: step(Room(id, store)))
 
@@ -61,7 +61,7 @@ def noted_in_the_room(
     action: str,
     step: Callable[[Room], Coroutine[Any, Any, Noted[T]]],
 ) -> T:
-    """Do something to a room, and write down that it was done from a shell."""
+    """Do something to a room, and note in the audit log that a shell did it."""
     _require_name(id)
 
     async def take(store: Store) -> T:
@@ -75,7 +75,7 @@ def noted_in_the_room(
 def change_the_room(
     context: typer.Context, id: str, action: str, step: Callable[[Room], Coroutine[Any, Any, T]]
 ) -> T:
-    """Change how a room is set up, and write down what was there before."""
+    """Change a room's options, and note the old ones in the audit log."""
 
     async def take(room: Room) -> Noted[T]:
         before = await room.state()
@@ -89,7 +89,7 @@ def change_the_room(
 async def note(
     store: Store, action: str, id: str = "", *, before: Any = None, after: Any = None
 ) -> None:
-    """Write down what somebody did who needs no key, because they reach the store itself."""
+    """Note in the audit log what somebody with access to the store did without a key."""
     name = f"{_user()} in a shell on {socket.gethostname()}"
     who = Operator(name=name, role=Role.ADMIN)
     operators = Operators(store, SystemClock())

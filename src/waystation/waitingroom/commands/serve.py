@@ -1,4 +1,4 @@
-"""`waystation room serve`: the doors of all rooms as one process."""
+"""`waystation room serve`: the HTTP server of all rooms."""
 
 from typing import Annotated
 
@@ -29,22 +29,22 @@ def serve(
         list[str] | None, typer.Option(help="A room that has to be open before anybody comes.")
     ] = None,
 ) -> None:
-    """Answer visitors, proxies and operators, and look after all rooms."""
+    """Serve visitors, proxies and operators, and maintain all rooms."""
     settings = loaded(context)
     given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
-    doors = msgspec.structs.replace(settings[RoomSettings], **given)
+    chosen = msgspec.structs.replace(settings[RoomSettings], **given)
     compose.log_to_stderr(settings[TelemetrySettings])
-    server.run(_serve(settings, doors, room or []))
+    server.run(_serve(settings, chosen, room or []))
 
 
-async def _serve(settings: Settings, doors: RoomSettings, names: list[str]) -> None:
+async def _serve(settings: Settings, chosen: RoomSettings, names: list[str]) -> None:
     async with (
         compose.telemetry(settings[TelemetrySettings]) as seen,
         compose.store(settings[StoreSettings], wait_s=settings[StoreSettings].wait) as store,
     ):
         for name in names:
             await Rooms(store).of(name).state()
-        async with composed.doors(doors, store, metrics=seen.metrics):
-            _log.info("the doors are open", port=doors.port, line="waitingroom")
+        async with composed.doors(chosen, store, metrics=seen.metrics):
+            _log.info("server_started", port=chosen.port, line="waitingroom")
             await until_asked_to_stop()
-            _log.info("the doors close", line="waitingroom")
+            _log.info("server_stopped", line="waitingroom")

@@ -1,4 +1,4 @@
-"""`waystation room simulate`: a crowd of numbers in front of a room."""
+"""`waystation room simulate`: a simulated crowd in front of a room."""
 
 import asyncio
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def simulate(
         str, typer.Option(help="Come to this room over HTTP instead, in real time.")
     ] = "",
 ) -> None:
-    """Let a crowd of numbers stand in line, faster than time, and judge the room.
+    """Simulate a crowd, faster than real time, and check the room.
 
     Runs the production scripts on a server of its own; with --url, such as
     http://127.0.0.1:8080/api/v1/queues/shop, the crowd asks a room that is open. Ends with 1 when

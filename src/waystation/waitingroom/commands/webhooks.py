@@ -1,4 +1,4 @@
-"""`waystation room webhooks`: who is told what happens in a room."""
+"""`waystation room webhooks`: programs that receive the events of a room."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=T
 
 @app.callback()
 def webhooks() -> None:
-    """Tell other programs what happens in a room."""
+    """Send the events of a room to other programs."""
 
 
 @app.command()
@@ -48,7 +48,7 @@ def add(
 
 @app.command("list")
 def list_hooks(context: typer.Context, id: Id, as_json: AsJson = False) -> None:
-    """Print who is told, and how that goes; secrets are not shown again."""
+    """Print the webhooks and their state; secrets are not shown again."""
 
     async def ask(room: Room) -> list[tuple[Webhook, State]]:
         await room.state()
@@ -57,7 +57,7 @@ def list_hooks(context: typer.Context, id: Id, as_json: AsJson = False) -> None:
 
     found = in_the_room(context, id, ask)
     if as_json:
-        told = [
+        shown = [
             {
                 "id": hook.id,
                 "url": hook.url,
@@ -68,7 +68,7 @@ def list_hooks(context: typer.Context, id: Id, as_json: AsJson = False) -> None:
             }
             for hook, state in found
         ]
-        typer.echo(msgspec.json.encode(told).decode())
+        typer.echo(msgspec.json.encode(shown).decode())
         return
     for hook, state in found:
         wrong = f", {state.failures:,} failures: {state.last_error}" if state.failures else ""
@@ -88,4 +88,4 @@ def remove(
         return Noted(result=None, before=hook)
 
     noted_in_the_room(context, id, "remove-webhook", put)
-    typer.echo("told nothing any more")
+    typer.echo("removed")
