@@ -62,7 +62,7 @@ async def _drain(store: Store, url: str) -> Report:
         await _fill(store)
         rate = await asyncio.to_thread(ceiling_rate, url)
         # The calls that were packed beforehand must have been the right ones.
-        assert (await Queue(store).stats()).waiting == 0
+        assert (await Queue(store).counts("waiting")) == {"waiting": 0}
         assert await store.redis.exists("bridge:jobs:claims") == 0
         return rate
 
@@ -87,10 +87,10 @@ async def claim_cost(store: Store, in_front: int, *, behind: int = 0, alike: boo
             NewJob("t", None, PICKY if alike else JobOptions(target=Target(server=f"s{number}")))
             for number in range(count)
         ]
-        await queue.dispatch_many(jobs)
+        await queue.add_many(jobs)
 
     await backlog(in_front)
-    await queue.dispatch_many([NewJob("t")] * (CLAIMS + WARM))
+    await queue.add_many([NewJob("t")] * (CLAIMS + WARM))
     await backlog(behind)
     source = _source(store)
     # The first look holds every signature against the worker, once; the others warm up.
@@ -165,7 +165,7 @@ def _settling() -> list[bytes]:
 async def _fill(store: Store) -> None:
     await store.redis.execute_command("FLUSHDB", "SYNC")
     jobs = [NewJob("t", {"n": 1}, JobOptions(job_id=f"job-{n}")) for n in range(JOBS)]
-    await Queue(store).dispatch_many(jobs)
+    await Queue(store).add_many(jobs)
 
 
 def _source(store: Store) -> RoutingSource:

@@ -77,7 +77,7 @@ async def measured(url: str, size: int) -> Figures:
         store = await stack.enter_async_context(await connect(url, onlooker))
         queue = Queue(store)
         began = time.perf_counter()
-        workers = [Worker({"t": handle}, url, server_id=name) for name in names]
+        workers = [Worker({"t": handle}, url, name=name) for name in names]
         await asyncio.gather(*(worker.start() for worker in workers))
         started_s = time.perf_counter() - began
         for worker in workers:
@@ -90,7 +90,7 @@ async def measured(url: str, size: int) -> Figures:
 
         async def took_ms(options: JobOptions) -> float:
             at = time.perf_counter()
-            await queue.dispatch("t", None, options)
+            await queue.add("t", None, options)
             spent = 1000 * (await ran.get() - at)
             await asyncio.sleep(0.05)
             return spent

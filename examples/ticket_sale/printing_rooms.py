@@ -9,10 +9,18 @@ from typing import Any
 
 from examples.ticket_sale.account import Account
 from examples.ticket_sale.stage import Show, Stage
-from waystation.core.runtime.worker import WorkerOptions
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, connect
-from waystation.routing import Job, JobOptions, NewJob, Queue, SchedulerOptions, Target, Worker
+from waystation.routing import (
+    Job,
+    JobOptions,
+    NewJob,
+    Queue,
+    SchedulerOptions,
+    Target,
+    Worker,
+    WorkerOptions,
+)
 
 TITLE: str = "The printing rooms"
 PART: str = "queues.routing: jobs that ask for a kind of worker"
@@ -20,7 +28,7 @@ PART: str = "queues.routing: jobs that ask for a kind of worker"
 TICKETS = 6_000
 NEEDS = ("paper", "foil", "braille")
 OPTIONS = WorkerOptions(concurrency=40, lease=5.0)
-UPKEEP = SchedulerOptions(tick_s=0.2, recover_s=0.5)
+UPKEEP = SchedulerOptions(tick=0.2, recover=0.5)
 
 Print = Callable[[Job], Coroutine[Any, Any, str]]
 
@@ -37,7 +45,7 @@ class Rooms:
 
         async def print_ticket(job: Job) -> str:
             await asyncio.sleep(random.uniform(0, 0.01))
-            self.printed[job.payload["ticket"]] += 1
+            self.printed[job.data["ticket"]] += 1
             self.by_room[name] += 1
             return f"printed in {name}"
 
@@ -50,7 +58,7 @@ async def run(stage: Stage) -> Account:
     with embedded.ephemeral() as server:
         async with await connect(server.url) as store:
             queue = Queue(store)
-            await queue.dispatch_many(_tickets())
+            await queue.add_many(_tickets())
             stage.say(
                 f"{TICKETS:,} tickets ask for paper, foil or braille; "
                 "the ones in braille came first and stand in front of all others."
@@ -69,14 +77,14 @@ async def run(stage: Stage) -> Account:
                     stage.say("A room with a braille printer opens.")
                     async with _room(store, rooms, "annex", "braille"):
                         await _until(rooms, TICKETS, show)
-            stats = await queue.stats()
+            counts = await queue.counts()
     return Account(
         title=TITLE,
         what="tickets",
         came_in=TICKETS,
         ends={
             "were printed in the room that could": len(rooms.printed),
-            "are still in the line": stats.waiting,
+            "are still in the line": counts["waiting"],
         },
         twice=sum(count > 1 for count in rooms.printed.values()),
         remarks=(
@@ -102,7 +110,7 @@ async def _room(store: Store, rooms: Rooms, name: str, offers: str) -> AsyncGene
     async with Worker(
         {"print": rooms.room(name)},
         store,
-        server_id=name,
+        name=name,
         capabilities=[offers],
         options=OPTIONS,
         scheduler=UPKEEP,

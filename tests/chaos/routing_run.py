@@ -22,7 +22,7 @@ from waystation.routing import BackoffRule, JobOptions, Limit, NewJob, Queue, Re
 
 ROOT = Path(__file__).parents[2]
 KINDS = ("cpu", "gpu")
-RETRY = Retry(attempts=10, backoff=BackoffRule(type="fixed", delay=20))
+RETRY = Retry(attempts=10, backoff=BackoffRule(type="fixed", delay=0.02))
 _NAMES = itertools.count(1)
 
 
@@ -66,8 +66,8 @@ async def run(url: str, *, workers: int, count: int, kills: int) -> Account:
         redis: Redis = store.redis
         # The judge reads the whole stream.
         await redis.set("bridge:events:cap", 100 * count)
-        await queue.limit("limited", Limit(max_concurrent=3 * workers))
-        for id in await queue.dispatch_many(jobs(count)):
+        await queue.limits.set("limited", Limit(max_concurrent=3 * workers))
+        for id in [job.id for job in await queue.add_many(jobs(count))]:
             history.acknowledge(id)
         fleet = [await start(url, KINDS[number % 2]) for number in range(workers)]
         killed = 0

@@ -14,7 +14,7 @@ from typing import Any
 from waystation.core.store.connection.pipe import Pipe
 from waystation.routing import Scheduler, SchedulerOptions
 
-OPTIONS = SchedulerOptions(tick_s=0.05, recover_s=0.2, mend_s=0.5, term_ms=600)
+OPTIONS = SchedulerOptions(tick=0.05, recover=0.2, mend=0.5, term=0.6)
 
 
 def die_at(step: int) -> None:

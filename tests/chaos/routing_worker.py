@@ -7,19 +7,17 @@ import signal
 import sys
 
 from waystation.core.errors import StoreError
-from waystation.core.runtime.worker import WorkerOptions
-from waystation.routing import Job, SchedulerOptions, Worker
-from waystation.routing.upkeep import UpkeepOptions
+from waystation.routing import Job, SchedulerOptions, Worker, WorkerOptions
 
 OPTIONS = WorkerOptions(concurrency=20, lease=1.5, poll=0.2, grace=2.0)
 
 
 async def handle(job: Job) -> str:
     """Take a while; fail now and then, or take the whole process along."""
-    if job.payload.get("poison"):
+    if job.data.get("poison"):
         os.kill(os.getpid(), signal.SIGKILL)
     await asyncio.sleep(random.uniform(0, 0.01))
-    if job.payload.get("moody") and job.attempts == 0:
+    if job.data.get("moody") and job.attempts == 0:
         raise ConnectionError("not the first time")
     return job.id
 
@@ -28,15 +26,19 @@ async def main(url: str, name: str, kind: str, max_stalls: str) -> None:
     """Work until asked to stop."""
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
-    patience = UpkeepOptions(max_stalls=int(max_stalls), silent_ms=1_000)
     worker = Worker(
         {"plain": handle, "limited": handle},
         url,
-        server_id=name,
+        name=name,
         capabilities=[kind],
         options=OPTIONS,
         scheduler=SchedulerOptions(
-            tick_s=0.1, recover_s=0.3, mend_s=1.0, term_ms=1_000, upkeep=patience
+            tick=0.1,
+            recover=0.3,
+            mend=1.0,
+            term=1,
+            max_stalls=int(max_stalls),
+            forget_workers=1,
         ),
     )
     while True:

@@ -8,7 +8,7 @@ from tests.chaos.routing_run import run, start
 from tests.support.patience import LIMIT_S
 from waystation.core.store.connection import connect
 from waystation.core.store.embedded import Ephemeral
-from waystation.routing import JobOptions, Queue, Retry
+from waystation.routing import Queue, Retry
 
 
 @pytest.mark.slow
@@ -26,22 +26,20 @@ async def test_a_job_that_kills_its_worker_ends_with_a_reason_and_harms_no_other
 ) -> None:
     """F-B8"""
     async with await connect(own_server.url) as store, Queue(store) as queue:
-        poison = await queue.dispatch(
-            "plain", {"poison": True}, JobOptions(retry=Retry(attempts=9))
-        )
+        poison = (await queue.add("plain", {"poison": True}, retry=Retry(attempts=9))).id
         worker = await start(own_server.url, "cpu", max_stalls=1)
         try:
             async with asyncio.timeout(LIMIT_S):
-                while await queue.status(poison) != "dead":
+                while await queue.state(poison) != "dead":
                     await asyncio.sleep(0.05)
                     if worker.returncode is not None:
                         worker = await start(own_server.url, "cpu", max_stalls=1)
-                other = await queue.dispatch("plain", {})
-                while await queue.status(other) != "completed":
+                other = (await queue.add("plain", {})).id
+                while await queue.state(other) != "completed":
                     await asyncio.sleep(0.05)
         finally:
             worker.kill()
             await worker.wait()
-        (letter,) = [each async for each in await queue.dead_letters()]
+        (letter,) = [each async for each in queue.dead_letters]
 
     assert (letter.id, letter.reason) == (poison, "STALLED")

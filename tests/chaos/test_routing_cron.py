@@ -30,7 +30,7 @@ async def test_every_slot_makes_one_job_whoever_is_killed_at_whatever_step(
     """B-25 B-31 B-52 F-B3 F-B4 F-B15"""
     async with await connect(own_server.url) as store, Queue(store) as queue:
         every_second = JobOptions(schedule=Schedule(cron="* * * * * *", missed="all"))
-        schedules = [await queue.dispatch("tick", None, every_second) for _ in range(SCHEDULES)]
+        schedules = [(await queue.add("tick", None, every_second)).id for _ in range(SCHEDULES)]
         crashes = await _crash_until(own_server.url, store, schedules)
         fired = await _fired(store)
         waiting: Any = await store.redis.lrange("bridge:jobs:waiting", 0, -1)

@@ -41,7 +41,7 @@ async def serving(redis_url: str, *args: str) -> AsyncGenerator[str]:
 async def test_prometheus_reads_what_waits_in_several_queues(redis_url: str) -> None:
     async with Queue("mail", redis_url) as mail, RoutingQueue(redis_url) as routed:
         await mail.add_many([("send", {}), ("send", {})])
-        await routed.dispatch("render")
+        await routed.add("render")
     async with serving(redis_url, "mail", "reports", "--routing") as address:
         page = await asyncio.to_thread(lambda: urlopen(address).read().decode())
     assert 'bullmq_job_count{queue="mail",state="waiting"} 2' in page

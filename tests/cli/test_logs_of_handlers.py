@@ -41,7 +41,7 @@ async def bullmq_worker(
 async def routing_worker(url: str, place: Path, **environ: str) -> AsyncGenerator[Process]:
     command = ("-m", "waystation", "routing", "work", "shop:send", "--type", "send")
     async with routing.Queue(url) as queue:
-        await queue.dispatch("send", {}, routing.JobOptions(retry=routing.Retry(attempts=1)))
+        await queue.add("send", {}, routing.JobOptions(retry=routing.Retry(attempts=1)))
         with running(place, *command, WAYSTATION_STORE__URL=url, **environ) as process:
             yield process
 

@@ -14,7 +14,7 @@ from redis import Redis
 
 from tests.support.patience import LIMIT_S
 from waystation.cli.root import run
-from waystation.routing import JobOptions, Queue, Target
+from waystation.routing import Queue, Target
 from waystation.routing.registry import Profile
 
 
@@ -252,7 +252,7 @@ def test_the_namespace_of_the_settings_counts_unless_another_is_said(
 
 
 async def test_a_worker_is_seen_works_and_ends_when_asked(redis_url: str, tmp_path: Path) -> None:
-    (tmp_path / "shop.py").write_text("handlers = {'cut': lambda job: job.payload['n'] + 1}")
+    (tmp_path / "shop.py").write_text("handlers = {'cut': lambda job: job.data['n'] + 1}")
     (tmp_path / "waystation.yaml").write_text("routing: {server_id: w1, capabilities: [gpu]}")
     worker = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "waystation", "routing", "work", "shop:handlers", "--region", "eu"),
@@ -263,15 +263,15 @@ async def test_a_worker_is_seen_works_and_ends_when_asked(redis_url: str, tmp_pa
     target = Target(capabilities=("gpu",), region=("eu",), mode="all")
     try:
         async with Queue(redis_url) as queue:
-            id = await queue.dispatch("cut", {"n": 1}, JobOptions(target=target))
+            id = (await queue.add("cut", {"n": 1}, target=target)).id
             async with asyncio.timeout(LIMIT_S):
                 while (result := await queue.result(id)) is None:
                     await asyncio.sleep(0.05)
             assert result.data == 2
-            assert (await queue.stats()).workers == {"w1": True}
+            assert [each.name for each in await queue.workers() if each.alive] == ["w1"]
             worker.send_signal(signal.SIGTERM)
             assert await worker.wait() == 0
-            assert (await queue.stats()).workers == {}
+            assert await queue.workers() == []
     finally:
         if worker.returncode is None:
             worker.kill()

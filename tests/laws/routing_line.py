@@ -24,7 +24,7 @@ class RoutingLine:
         self._workers = 0
 
     async def add(self, *, attempts: int = 1, backoff_ms: int = 0) -> str:
-        backoff = BackoffRule(type="fixed", delay=backoff_ms)
+        backoff = BackoffRule(type="fixed", delay=backoff_ms / 1000)
         return await self._hands.add(retry=Retry(attempts=attempts, backoff=backoff))
 
     def source(self) -> Source[Any]:
@@ -32,7 +32,7 @@ class RoutingLine:
         return self._hands.source(f"w{self._workers}")
 
     async def state(self, id: str) -> State:
-        return _STATES[await self._hands.queue.status(id)]
+        return _STATES[await self._hands.queue.state(id)]
 
     async def pass_time(self, ms: int) -> None:
         await self._hands.clock.advance(ms / 1000)

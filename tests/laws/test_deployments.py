@@ -25,9 +25,8 @@ from waystation.bullmq import Worker
 worker = Worker("laws", handle, url, grace=round(grace_s * 1000))
 """,
     "routing": """
-from waystation.core.runtime.worker import WorkerOptions
 from waystation.routing import Worker
-worker = Worker({"email": handle}, url, options=WorkerOptions(grace=grace_s))
+worker = Worker({"email": handle}, url, grace=grace_s)
 """,
     "files": """
 from waystation.files import Handlers, Worker

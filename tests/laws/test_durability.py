@@ -70,7 +70,7 @@ async def add_a_flow(store: Store) -> list[str]:
 
 async def dispatch(store: Store) -> list[str]:
     async with routing.Queue(store) as queue:
-        return [queue.keys.of(await queue.dispatch("render", {"scene": 7})).status]
+        return [queue.keys.of((await queue.add("render", {"scene": 7})).id).status]
 
 
 async def put_a_file_in_line(store: Store) -> list[str]:

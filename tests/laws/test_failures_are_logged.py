@@ -34,15 +34,14 @@ async def main():
         await until_ended(Worker("mail", charge, url), ended)
 """,
     "routing": """
-from waystation.routing import (JobOptions, Queue, Retry, Worker)
-from waystation.routing.options import BackoffRule
+from waystation.routing import BackoffRule, Queue, Retry, Worker
 
 async def main():
     async with Queue(url) as queue:
-        retry = Retry(attempts=2, backoff=BackoffRule(type="fixed", delay=1))
-        id = await queue.dispatch("mail", {}, JobOptions(retry=retry))
+        retry = Retry(attempts=2, backoff=BackoffRule(type="fixed", delay=0.001))
+        job = await queue.add("mail", {}, retry=retry)
         async def ended():
-            return await queue.status(id) == "dead"
+            return await queue.state(job.id) == "dead"
         await until_ended(Worker({"mail": charge}, url), ended)
 """,
     "files": """

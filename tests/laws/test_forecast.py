@@ -41,7 +41,7 @@ async def in_bullmq(store: Store) -> Asked:
 
 async def in_routing(store: Store) -> Asked:
     queue = routing.Queue(store)
-    await queue.dispatch("mail")
+    await queue.add("mail")
     return Asked("routing", "mail", lambda: queue.forecast("mail"), queue.prometheus_text)
 
 

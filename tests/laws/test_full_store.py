@@ -92,15 +92,15 @@ async def test_stalled_jobs_of_bullmq_are_recovered(own_server: Ephemeral) -> No
 async def test_routing(own_server: Ephemeral) -> None:
     handled = Handled()
     async with routing.Queue(own_server.url) as queue:
-        await queue.dispatch_many([routing.NewJob("mail")] * MANY)
+        await queue.add_many([routing.NewJob("mail")] * MANY)
         await fill(own_server)
         with pytest.raises(StoreBusy, match="OOM"):
-            await queue.dispatch("mail")
+            await queue.add("mail")
 
         async with routing.Worker({"mail": handled}, own_server.url), asyncio.timeout(LIMIT_S):
             await handled.all.wait()
 
-        assert (await queue.stats()).waiting == 0
+        assert (await queue.counts())["waiting"] == 0
 
 
 async def test_files(own_server: Ephemeral) -> None:

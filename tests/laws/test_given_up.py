@@ -30,7 +30,7 @@ async def listen(url: str) -> None:
 
 async def dispatch(url: str) -> None:
     async with routing.Queue(url) as queue:
-        await queue.dispatch("mail")
+        await queue.add("mail")
 
 
 async def work_on_jobs(url: str) -> None:

@@ -64,7 +64,7 @@ async def test_everything_that_works_on_a_store_shares_it_and_leaves_it_open(
         ):
             await queue.add("send")
             await flows.add(FlowNode(name="send", queue="mail"))
-            await routed.dispatch("send", {})
+            await routed.add("send", {})
             await scanned.lengths()
             assert await connections(redis) <= HANDFUL
 

@@ -57,8 +57,8 @@ async def test_a_delayed_job_is_not_asked_for_again_and_again(store: Store) -> N
 
 async def test_a_routed_job_is_not_asked_for_again_and_again(store: Store) -> None:
     async with routing.Queue(store) as queue:
-        schedule = routing.Schedule(delay=DELAY)
-        await queue.dispatch("mail", {}, routing.JobOptions(schedule=schedule))
+        schedule = routing.Schedule(delay=DELAY / 1000)
+        await queue.add("mail", {}, routing.JobOptions(schedule=schedule))
         source = RoutingSource(store, queue.keys, Profile(server_id="w"))
         assert await looks_until_claimed(source) <= 2
         await source.close()

@@ -28,11 +28,9 @@ async def fill(url: str, folder: Path) -> None:
         assert await mail.remove("4")
     async with await connect(url) as store:
         line = routing.Queue(store)
-        ids = [await line.dispatch("render", {"scene": n}) for n in range(3)]
-        await line.dispatch("render", {}, routing.JobOptions(depends_on=(ids[0],)))
-        await line.dispatch(
-            "render", {}, routing.JobOptions(schedule=routing.Schedule(delay=60_000))
-        )
+        ids = [(await line.add("render", {"scene": n})).id for n in range(3)]
+        await line.add("render", {}, routing.JobOptions(depends_on=(ids[0],)))
+        await line.add("render", {}, routing.JobOptions(schedule=routing.Schedule(delay=60)))
         assert await line.cancel(ids[2])
         options = files.ScanOptions(scan_dir=str(folder), settle=0)
         await files.Producer(files.Queue(store), files.ProducerOptions(scan=options)).scan()

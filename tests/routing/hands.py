@@ -13,11 +13,10 @@ from waystation.core.store.connection import Store, connect
 from waystation.core.store.leader import Election
 from waystation.routing.claims import ClaimOptions, RoutingSource
 from waystation.routing.job import Job
-from waystation.routing.options import JobOptions
 from waystation.routing.queue import Queue
 from waystation.routing.redis.keys import RoutingKeys, SchedulerKeys
 from waystation.routing.registry import Profile
-from waystation.routing.upkeep import Upkeep, UpkeepOptions
+from waystation.routing.upkeep import SchedulerOptions, Upkeep
 
 LEASE_MS = 30_000
 
@@ -27,7 +26,7 @@ class Hands:
         self.store = store
         self.redis: Redis = store.redis
         self.clock = HandClock()
-        self.queue = Queue(store, namespace=namespace, clock=self.clock)
+        self.queue = Queue(store, prefix=namespace, clock=self.clock)
         self.keys: RoutingKeys = self.queue.keys
         self._sources: list[RoutingSource] = []
 
@@ -54,7 +53,7 @@ class Hands:
         return source
 
     async def add(self, type: str = "email", payload: object = None, **options: Any) -> str:
-        return await self.queue.dispatch(type, payload, JobOptions(**options))
+        return (await self.queue.add(type, payload, **options)).id
 
     async def claim(self, source: RoutingSource, limit: int = 1) -> Sequence[Claim[Job]]:
         return (await source.settle([], claim=limit)).claims
@@ -72,7 +71,7 @@ class Hands:
         assert not await self.settle(source, claim, Failed(error or RuntimeError("no")))
         return claim.id
 
-    async def upkeep(self, options: UpkeepOptions | None = None, owner: str = "us") -> Upkeep:
+    async def upkeep(self, options: SchedulerOptions | None = None, owner: str = "us") -> Upkeep:
         """The duties, with the lead taken from whoever had it."""
         await self.redis.delete(self.keys.name + ":scheduler:lock")
         election = Election(self.redis, SchedulerKeys(self.keys.namespace), owner=owner)

@@ -11,7 +11,7 @@ from waystation.core.store.connection import Store
 from waystation.routing import Job, SchedulerOptions, Worker, WorkerOptions
 from waystation.routing.redis import bridge_scripts, scripts
 
-QUICK = SchedulerOptions(tick_s=0.05, recover_s=0.1, mend_s=0.2, term_ms=60_000)
+QUICK = SchedulerOptions(tick=0.05, recover=0.1, mend=0.2, term=60)
 PATIENT = WorkerOptions(poll=3_600)
 WATCHED = (
     (scripts, "settle"),
@@ -53,7 +53,7 @@ async def mesh(
 ) -> AsyncGenerator[list[Worker]]:
     """So many workers of one type, each with a name of its own."""
     workers = [
-        Worker({"t": handler}, where, server_id=f"w{number}", **options) for number in range(count)
+        Worker({"t": handler}, where, name=f"w{number}", **options) for number in range(count)
     ]
     async with AsyncExitStack() as stack:
         await asyncio.gather(*map(stack.enter_async_context, workers))

@@ -32,10 +32,10 @@ async def test_job_json_that_cannot_be_read_ends_in_the_dead_letter_list(
 
     assert await hands.claim_ids(hands.source(), 9) == [good]
 
-    (letter,) = [each async for each in await hands.queue.dead_letters()]
+    (letter,) = [each async for each in hands.queue.dead_letters]
     assert (letter.id, letter.reason) == ("bad", "MALFORMED")
     assert await hands.text("bridge:jobs:data:bad") == data
-    assert await (await hands.queue.dead_letters()).requeue_all() == 0
+    assert await hands.queue.dead_letters.retry_all() == 0
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ async def test_job_json_that_makes_no_sense_ends_in_the_dead_letter_list_when_cl
 
     assert await hands.claim_ids(hands.source(), 9) == [good]
 
-    (letter,) = [each async for each in await hands.queue.dead_letters()]
+    (letter,) = [each async for each in hands.queue.dead_letters]
     assert (letter.id, letter.reason) == ("bad", "MALFORMED")
     assert letter.error.message
     assert await hands.redis.sismember("bridge:jobs:active", "bad") == 0
@@ -71,16 +71,16 @@ async def test_an_id_without_data_ends_in_the_dead_letter_list(hands: Hands) -> 
 
     assert await hands.claim_ids(hands.source(), 9) == [good]
 
-    letters = {each.id: each async for each in await hands.queue.dead_letters()}
+    letters = {each.id: each async for each in hands.queue.dead_letters}
     assert {id: letter.reason for id, letter in letters.items()} == {
         "ghost": "NO_DATA",
         lost: "NO_DATA",
     }
     assert letters["ghost"].error.message == "there is nothing under bridge:jobs:data:ghost"
-    assert [await hands.queue.status(id) for id in ("ghost", lost)] == ["dead", "dead"]
+    assert [await hands.queue.state(id) for id in ("ghost", lost)] == ["dead", "dead"]
     assert await hands.redis.llen("bridge:jobs:waiting") == 0
-    assert await (await hands.queue.dead_letters()).requeue_all() == 0
-    assert await (await hands.queue.dead_letters()).purge_all() == 2
+    assert await hands.queue.dead_letters.retry_all() == 0
+    assert await hands.queue.dead_letters.purge() == 2
     assert await hands.keys_like("*ghost*") == []
 
 
@@ -90,7 +90,7 @@ async def test_an_id_whose_data_comes_late_can_be_tried_again(hands: Hands) -> N
     assert await hands.claim_ids(source) == []
 
     await hands.redis.set("bridge:jobs:data:late", '{"jobId":"late","type":"email"}')
-    assert await (await hands.queue.dead_letters()).requeue("late") == 1
+    assert await hands.queue.dead_letters.retry("late") == 1
 
     assert await hands.claim_ids(source) == ["late"]
 
@@ -108,8 +108,8 @@ async def test_a_job_that_another_client_completed_and_did_not_release_is_not_de
 
     await hands.lapse()
 
-    assert await hands.queue.status(id) == "completed"
-    assert [each async for each in await hands.queue.dead_letters()] == []
+    assert await hands.queue.state(id) == "completed"
+    assert [each async for each in hands.queue.dead_letters] == []
     assert await hands.redis.exists(hands.keys.active, hands.keys.claims, hands.keys.waiting) == 0
 
 
@@ -123,7 +123,7 @@ async def test_a_job_whose_data_is_lost_while_it_runs_elsewhere_is_a_dead_letter
 
     await hands.lapse()
 
-    (letter,) = [each async for each in await hands.queue.dead_letters()]
+    (letter,) = [each async for each in hands.queue.dead_letters]
     assert (letter.id, letter.reason) == (id, "NO_DATA")
 
 
@@ -205,7 +205,7 @@ async def test_a_result_that_is_no_json_counts_as_a_failure(hands: Hands) -> Non
 
     assert not await hands.settle(source, claim, Done(object()))
 
-    assert await hands.queue.status(id) == "dead"
+    assert await hands.queue.state(id) == "dead"
 
 
 async def test_every_event_can_be_read_and_none_is_corrupt(hands: Hands) -> None:

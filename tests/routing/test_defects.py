@@ -12,7 +12,7 @@ from tests.routing.hands import Hands, hands_on
 from waystation.core.outcome import Done
 from waystation.routing import JobOptions, Limit, NewJob, Schedule, Target, registry
 from waystation.routing.registry import Profile
-from waystation.routing.upkeep import UpkeepOptions
+from waystation.routing.upkeep import SchedulerOptions
 
 MINUTE = 60_000
 
@@ -24,7 +24,7 @@ async def test_a_job_behind_a_hundred_others_is_found(hands: Hands, literal: Bri
     await literal.dispatch("fits")
     assert await literal.claim() is None
 
-    await hands.queue.dispatch_many(
+    await hands.queue.add_many(
         [NewJob("email", None, JobOptions(target=Target(server="absent")))] * 10_000
     )
     fits = await hands.add()
@@ -36,7 +36,7 @@ async def test_a_job_behind_a_hundred_others_is_found(hands: Hands, literal: Bri
 
 async def test_ten_thousand_different_targets_do_not_hide_a_job(hands: Hands) -> None:
     """F-B1"""
-    await hands.queue.dispatch_many(
+    await hands.queue.add_many(
         [
             NewJob("email", None, JobOptions(target=Target(server=f"absent-{number}")))
             for number in range(10_000)
@@ -58,7 +58,7 @@ async def test_a_lapsed_lock_does_not_leak_a_place(hands: Hands, literal: Bridge
     await literal.dispatch("b", **limited)
     assert await literal.claim() is None
 
-    await hands.queue.limit("email", Limit(max_concurrent=1))
+    await hands.queue.limits.set("email", Limit(max_concurrent=1))
     a, b = await hands.add(), await hands.add()
     source = hands.source()
     await hands.claim(source)
@@ -88,7 +88,7 @@ async def test_each_firing_is_a_job_of_its_own(hands: Hands, literal: Bridge) ->
 
     assert len(set(made)) == 2
     assert all(instance.startswith(f"{id}:") for instance in made)
-    assert await hands.queue.status(id) == "cron"
+    assert await hands.queue.state(id) == "cron"
     claims = await hands.claim(hands.source(), 9)
     assert [json.loads(claim.work.raw)["jobId"] for claim in claims] == made
 
@@ -141,7 +141,7 @@ async def test_the_limit_per_minute_binds(hands: Hands, literal: Bridge) -> None
     await literal.dispatch("a")
     assert await literal.claim() is not None
 
-    await hands.queue.limit("email", Limit(max_per_minute=1))
+    await hands.queue.limits.set("email", Limit(max_per_minute=1))
     for _ in range(2):
         await hands.add()
     assert len(await hands.claim(hands.source(), 9)) == 1
@@ -178,13 +178,13 @@ async def test_a_job_that_kills_its_workers_is_given_up(
 
     id = await hands.add()
     source = hands.source("victim")
-    upkeep = await hands.upkeep(UpkeepOptions(max_stalls=2))
+    upkeep = await hands.upkeep(SchedulerOptions(max_stalls=2))
     for _ in range(3):
         assert await hands.claim_ids(source) == [id]
         await hands.clock.advance(31)
         await upkeep.recover()
 
-    (letter,) = [each async for each in await hands.queue.dead_letters()]
+    (letter,) = [each async for each in hands.queue.dead_letters]
     assert (letter.id, letter.reason, letter.worker) == (id, "STALLED", "victim")
     assert not await hands.claim(source)
     told = [(each.levelname, each.getMessage().split()[0]) for each in caplog.records]
@@ -211,11 +211,11 @@ async def test_the_status_follows_the_job_and_nothing_leaks(hands: Hands, litera
     await literal.claim()
     assert await hands.text("literal:jobs:status:a") == "delayed"
 
-    id = await hands.add(schedule=Schedule(delay=1))
+    id = await hands.add(schedule=Schedule(delay=0.001))
     await hands.clock.advance(1)
     source = hands.source()
     (claim,) = await hands.claim(source)
-    assert await hands.queue.status(id) == "active"
+    assert await hands.queue.state(id) == "active"
     await hands.settle(source, claim)
     left = await hands.keys_like(f"bridge:*{id}*")
     assert left

@@ -68,7 +68,7 @@ async def test_why_a_job_is_dead_is_known_after_a_day(hands: Hands) -> None:
     await hands.fail(hands.source(), ValueError("bad"))
     for key in await hands.keys_like("bridge:jobs:result:*"):
         await hands.redis.delete(key)
-    (letter,) = [each async for each in await hands.queue.dead_letters()]
+    (letter,) = [each async for each in hands.queue.dead_letters]
     assert letter.error.name == "ValueError"
 
 
@@ -89,7 +89,7 @@ async def test_dispatching_is_one_step_and_dependencies_are_kept(
 
     assert await hands.calls("evalsha") == calls + 1
     assert await hands.claim_ids(hands.source(), 2) == [first]
-    assert await hands.queue.status(second) == "delayed"
+    assert await hands.queue.state(second) == "held"
 
 
 async def test_a_paused_type_at_the_head_hides_nothing(hands: Hands, literal: Bridge) -> None:
@@ -101,7 +101,7 @@ async def test_a_paused_type_at_the_head_hides_nothing(hands: Hands, literal: Br
     assert await literal.claim() is None
 
     await hands.queue.pause("sms")
-    await hands.queue.dispatch_many([NewJob("sms")] * 500)
+    await hands.queue.add_many([NewJob("sms")] * 500)
     fits = await hands.add()
     assert await hands.claim_ids(hands.source()) == [fits]
 
@@ -122,7 +122,7 @@ async def test_a_long_job_keeps_its_lease(hands: Hands, literal: Bridge) -> None
             assert not await extend(claims)
             assert await upkeep.recover() == []
     assert not await hands.settle(source, claims[0])
-    assert await hands.queue.status(id) == "completed"
+    assert await hands.queue.state(id) == "completed"
 
 
 async def test_json_is_never_written_anew(hands: Hands) -> None:
@@ -138,4 +138,4 @@ async def test_json_is_never_written_anew(hands: Hands) -> None:
     (claim,) = await hands.claim(source)
     await hands.settle(source, claim, Failed(RuntimeError("again")))
     (claim,) = await hands.claim(source)
-    assert claim.work.payload == payload
+    assert claim.work.data == payload

@@ -25,12 +25,12 @@ async def test_a_job_may_be_called_anything(hands: Hands, id: str) -> None:
 
     for _ in range(2):
         assert await hands.fail(source) == id
-    assert await (await hands.queue.dead_letters()).requeue(id) == 1
+    assert await hands.queue.dead_letters.retry(id) == 1
     (claim,) = await hands.claim(source)
     assert not await hands.settle(source, claim)
 
-    assert claim.work.payload == {"n": PAST_EXACT}
-    assert await hands.queue.status(id) == "completed"
+    assert claim.work.data == {"n": PAST_EXACT}
+    assert await hands.queue.state(id) == "completed"
 
 
 @pytest.mark.parametrize("id", ODD_IDS)
@@ -47,7 +47,7 @@ async def test_a_schedule_may_be_called_anything(hands: Hands, id: str, ours: bo
 
     assert claim.id.startswith(f"{id}:")
     assert json.loads(claim.work.raw)["jobId"] == claim.id
-    assert claim.work.payload == {"id": id}
+    assert claim.work.data == {"id": id}
 
 
 @pytest.mark.parametrize("ours", [True, False], ids=["our scheduler", "another one"])
@@ -153,7 +153,7 @@ async def test_an_id_pushed_twice_runs_once_and_the_list_becomes_true_again(hand
     # Again, while it is held.
     await hands.redis.rpush(hands.keys.waiting, twice)
     assert not await hands.claim(source, 9)
-    assert await hands.queue.status(twice) == "active"
+    assert await hands.queue.state(twice) == "active"
     await source.settle([Settled(claim, Done()) for claim in claims], claim=0)
     assert await hands.redis.llen(hands.keys.waiting) == 0
 
@@ -186,11 +186,11 @@ async def test_dead_letters_that_others_wrote_can_be_tried_again_and_removed(han
     for name in ("a", "b"):
         await hands.redis.set(hands.keys.of(name).data, json.dumps({"jobId": name, "type": "t"}))
         await hands.redis.lpush(hands.keys.deadletter, name)
-    letters = await hands.queue.dead_letters()
+    letters = hands.queue.dead_letters
 
     assert [letter.id async for letter in letters] == ["b", "a"]
-    assert await letters.requeue("a", "a") == 1
-    assert await letters.purge("b", "b") == 1
+    assert await letters.retry("a", "a") == 1
+    assert await letters.remove("b", "b") == 1
     assert await hands.redis.llen(hands.keys.deadletter) == 0
     assert await hands.claim_ids(hands.source(), 9) == ["a"]
 
@@ -226,7 +226,7 @@ async def test_thousands_of_needs_that_one_worker_can_meet_keep_their_turns(hand
         for number in (0, 7, 1)
     ]
     jobs[::100] = [NewJob("t", None, JobOptions(target=other))] * len(jobs[::100])
-    ids = await hands.queue.dispatch_many(jobs)
+    ids = [job.id for job in await hands.queue.add_many(jobs)]
     source = hands.source(capabilities=["customer:*"])
 
     claimed: list[str] = []
@@ -242,7 +242,7 @@ async def test_thousands_of_needs_that_one_worker_can_meet_keep_their_turns(hand
 async def test_thousands_of_jobs_may_be_asked_for_held_renewed_and_settled_at_once(
     hands: Hands,
 ) -> None:
-    await hands.queue.dispatch_many([NewJob("t")] * 9_000)
+    await hands.queue.add_many([NewJob("t")] * 9_000)
     source = hands.source()
     held: list[Claim[Job]] = []
     while page := await hands.claim(source, 100_000):
@@ -286,7 +286,7 @@ async def test_numbers_past_what_is_exact_do_no_harm(hands: Hands) -> None:
     claims = await hands.claim(source, 9)
 
     assert [claim.id for claim in claims] == ["a", "b", "c", "d"]
-    assert claims[0].work.payload == {"n": PAST_EXACT}
+    assert claims[0].work.data == {"n": PAST_EXACT}
     await source.settle([Settled(claim, Failed(OSError("no"))) for claim in claims], claim=0)
     assert await hands.redis.scard(hands.keys.active) == 0
 
@@ -299,7 +299,7 @@ async def test_an_id_that_is_no_text_ends_dead_and_harms_no_other(hands: Hands) 
 
     assert await hands.claim_ids(hands.source(), 2) == [good]
     assert await hands.redis.lrange(hands.keys.deadletter, 0, -1) == [b"\xff"]
-    [letter] = [each async for each in await hands.queue.dead_letters()]
+    [letter] = [each async for each in hands.queue.dead_letters]
     assert "UTF-8" in letter.error.message
 
 

@@ -74,7 +74,7 @@ async def test_the_list_holds_exactly_what_waits_and_claims_keep_the_turns(
             case "add" | "many":
                 options = JobOptions(target=target, priority=count)
                 jobs = [NewJob("t", None, options)] * (1 if step == "add" else 105)
-                for id in await hands.queue.dispatch_many(jobs):
+                for id in [job.id for job in await hands.queue.add_many(jobs)]:
                     model.add(id, kind, count)
             case "plain":
                 wanted = {"capabilities": [kind]}
@@ -105,9 +105,9 @@ async def test_a_job_deep_in_a_long_list_leaves_it_without_anybody_falling_back(
 ) -> None:
     """F-B1"""
     absent = JobOptions(target=Target(server="absent"))
-    before = await hands.queue.dispatch_many([NewJob("t", None, absent)] * 300)
+    before = [job.id for job in await hands.queue.add_many([NewJob("t", None, absent)] * 300)]
     fits = await hands.add("t")
-    after = await hands.queue.dispatch_many([NewJob("t", None, absent)] * 300)
+    after = [job.id for job in await hands.queue.add_many([NewJob("t", None, absent)] * 300)]
 
     assert await hands.claim_ids(hands.source()) == [fits]
 
@@ -130,7 +130,7 @@ async def test_returned_jobs_stand_where_the_index_says_however_many_came_in_bet
         del model.jobs[claim.id]
     # So many that new ones are put at the head of the list, down to the turns that were given out.
     many = JobOptions(target=Target(capabilities=("b",)), priority=9)
-    for id in await hands.queue.dispatch_many([NewJob("t", None, many)] * 110):
+    for id in [job.id for job in await hands.queue.add_many([NewJob("t", None, many)] * 110)]:
         model.add(id, "b", 9)
 
     await source.settle([Settled(claim, Returned()) for claim in held], claim=0)
@@ -143,9 +143,9 @@ async def test_returned_jobs_stand_where_the_index_says_however_many_came_in_bet
 
 async def test_near_either_end_the_order_of_the_list_is_kept(hands: Hands) -> None:
     absent = JobOptions(target=Target(server="absent"))
-    ids = await hands.queue.dispatch_many([NewJob("t", None, absent)] * 50)
+    ids = [job.id for job in await hands.queue.add_many([NewJob("t", None, absent)] * 50)]
     fits = await hands.add("t")
-    ids += await hands.queue.dispatch_many([NewJob("t", None, absent)] * 50)
+    ids += [job.id for job in await hands.queue.add_many([NewJob("t", None, absent)] * 50)]
 
     assert await hands.claim_ids(hands.source()) == [fits]
 

@@ -12,7 +12,7 @@ from waystation.routing import BackoffRule, Limit, Retry
 
 async def test_no_more_run_at_once_than_the_limit_says(hands: Hands) -> None:
     """B-28 B-45"""
-    await hands.queue.limit("email", Limit(max_concurrent=2))
+    await hands.queue.limits.set("email", Limit(max_concurrent=2))
     ids = [await hands.add() for _ in range(4)]
     other = await hands.add("sms")
     source = hands.source()
@@ -28,7 +28,7 @@ async def test_no_more_run_at_once_than_the_limit_says(hands: Hands) -> None:
 @pytest.mark.parametrize("end", ["done", "retry", "dead", "returned", "lapsed", "cancelled"])
 async def test_every_end_of_a_claim_gives_its_place_back(hands: Hands, end: str) -> None:
     """B-28 F-B2"""
-    await hands.queue.limit("email", Limit(max_concurrent=1))
+    await hands.queue.limits.set("email", Limit(max_concurrent=1))
     retry = Retry(attempts=1 if end == "dead" else 5, backoff=BackoffRule(delay=0))
     id = await hands.add(retry=retry)
     source = hands.source()
@@ -60,7 +60,7 @@ async def test_a_type_without_a_limit_is_not_counted(hands: Hands) -> None:
 
 async def test_a_count_that_is_wrong_is_put_right(hands: Hands) -> None:
     """F-B2"""
-    await hands.queue.limit("email", Limit(max_concurrent=2))
+    await hands.queue.limits.set("email", Limit(max_concurrent=2))
     for _ in range(3):
         await hands.add()
     source = hands.source()
@@ -90,7 +90,7 @@ async def test_a_wrong_count_is_put_right_for_jobs_that_bring_their_limit(hands:
 
 
 async def test_counts_are_found_without_walking_through_the_database(hands: Hands) -> None:
-    await hands.queue.limit("email", Limit(max_concurrent=2))
+    await hands.queue.limits.set("email", Limit(max_concurrent=2))
     await hands.add("sms", limit=Limit(max_concurrent=1))
     upkeep = await hands.upkeep()
     before = await hands.calls("scan", "keys")
@@ -102,7 +102,7 @@ async def test_counts_are_found_without_walking_through_the_database(hands: Hand
 
 async def test_no_more_start_in_a_minute_than_the_limit_says(hands: Hands) -> None:
     """B-29 B-45 F-B6"""
-    await hands.queue.limit("email", Limit(max_per_minute=3))
+    await hands.queue.limits.set("email", Limit(max_per_minute=3))
     for _ in range(5):
         await hands.add()
     source = hands.source()
@@ -118,12 +118,12 @@ async def test_no_more_start_in_a_minute_than_the_limit_says(hands: Hands) -> No
 
 async def test_one_limit_counts_for_every_job_of_the_type(hands: Hands) -> None:
     """F-B6"""
-    await hands.queue.limit("email", Limit(max_concurrent=1))
+    await hands.queue.limits.set("email", Limit(max_concurrent=1))
     await hands.add(priority=9)
     await hands.add(priority=1)
 
     assert len(await hands.claim(hands.source(), 9)) == 1
-    await hands.queue.limit("email", None)
+    await hands.queue.limits.remove("email")
     assert len(await hands.claim(hands.source(), 9)) == 1
 
 
@@ -146,7 +146,7 @@ async def test_where_the_type_has_no_limit_the_job_brings_one(hands: Hands) -> N
 
 async def test_the_limit_of_the_type_counts_before_that_of_the_job(hands: Hands) -> None:
     """F-B6"""
-    await hands.queue.limit("email", Limit(max_concurrent=2))
+    await hands.queue.limits.set("email", Limit(max_concurrent=2))
     for _ in range(3):
         await hands.add(limit=Limit(max_concurrent=1))
 
@@ -173,7 +173,7 @@ async def test_a_foreign_job_brings_its_limit_in_its_json(hands: Hands) -> None:
     await bridge.dispatch("odd", type="odd", rateLimit={"maxConcurrent": 0})
 
     assert await hands.claim_ids(hands.source(), 9) == ["a0"]
-    (letter,) = [each async for each in await hands.queue.dead_letters()]
+    (letter,) = [each async for each in hands.queue.dead_letters]
     assert (letter.id, letter.reason) == ("odd", "MALFORMED")
     assert "max_concurrent must be at least 1, got 0" in letter.error.message
 

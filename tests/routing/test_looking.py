@@ -20,15 +20,15 @@ async def test_a_delayed_job_wakes_somebody_when_it_is_due(
 ) -> None:
     async with mesh(hands.store, 3, scheduler=None, options=PATIENT):
         await seen.until_idle(3)
-        options = JobOptions(schedule=Schedule(delay=100), target=Target(server="w1"))
-        await until(ended(queue, await queue.dispatch("t", None, options)))
+        options = JobOptions(schedule=Schedule(delay=0.1), target=Target(server="w1"))
+        await until(ended(queue, (await queue.add("t", None, options)).id))
 
 
 @pytest.mark.usefixtures("no_polls")
 async def test_a_job_that_was_delayed_before_anybody_worked_runs_when_it_is_due(
     hands: Hands, queue: Queue
 ) -> None:
-    id = await queue.dispatch("t", None, JobOptions(schedule=Schedule(delay=300)))
+    id = (await queue.add("t", None, schedule=Schedule(delay=0.3))).id
     async with mesh(hands.store, 2, scheduler=None, options=PATIENT):
         await until(ended(queue, id))
 
@@ -38,10 +38,16 @@ async def test_a_place_under_a_limit_wakes_somebody_when_it_is_free(
     hands: Hands, queue: Queue, seen: Seen
 ) -> None:
     async with mesh(hands.store, 3, scheduler=None, options=PATIENT):
-        await queue.limit("t", Limit(max_concurrent=1))
-        ids = await queue.dispatch_many(
-            [NewJob("t", None, JobOptions(target=Target(server=f"w{n % 3}"))) for n in range(12)]
-        )
+        await queue.limits.set("t", Limit(max_concurrent=1))
+        ids = [
+            job.id
+            for job in await queue.add_many(
+                [
+                    NewJob("t", None, JobOptions(target=Target(server=f"w{n % 3}")))
+                    for n in range(12)
+                ]
+            )
+        ]
         await until(ended(queue, *ids))
 
 
@@ -51,7 +57,7 @@ async def test_a_type_that_is_resumed_wakes_somebody(
 ) -> None:
     async with mesh(hands.store, 3, scheduler=None, options=PATIENT):
         await queue.pause("t")
-        id = await queue.dispatch("t", None, JobOptions(target=Target(server="w2")))
+        id = (await queue.add("t", None, target=Target(server="w2"))).id
         await seen.until_idle(3)
         await queue.resume("t")
         await until(ended(queue, id))
@@ -86,7 +92,7 @@ async def test_more_wake_ups_than_the_stream_holds_lose_nobody(
         await seen.until_idle(3)
         crowd = [NewJob("t", None, JobOptions(target=Target(server=f"x{n}"))) for n in range(400)]
         mine = NewJob("t", None, JobOptions(target=Target(server="w2")))
-        ids = await queue.dispatch_many([mine, *crowd])
+        ids = [job.id for job in await queue.add_many([mine, *crowd])]
         await until(ended(queue, ids[0]))
 
 
@@ -94,24 +100,24 @@ async def test_the_line_goes_on_after_the_store_was_emptied(
     hands: Hands, queue: Queue, seen: Seen
 ) -> None:
     async with mesh(hands.store, 3, scheduler=None):
-        await until(ended(queue, await queue.dispatch("t")))
+        await until(ended(queue, (await queue.add("t")).id))
         await seen.until_idle(3)
         await hands.redis.flushdb()
-        await until(ended(queue, await queue.dispatch("t")))
+        await until(ended(queue, (await queue.add("t")).id))
 
 
 async def test_workers_on_other_connections_and_in_other_namespaces_work_side_by_side(
     hands: Hands, redis_url: str, queue: Queue
 ) -> None:
-    other = Queue(hands.store, namespace="other")
+    other = Queue(hands.store, prefix="other")
     async with (
         mesh(hands.store, 2, scheduler=None),
-        Worker({"t": nothing}, redis_url, server_id="far", scheduler=None),
-        Worker({"t": nothing}, redis_url, server_id="w0", namespace="other", scheduler=None),
+        Worker({"t": nothing}, redis_url, name="far", scheduler=None),
+        Worker({"t": nothing}, redis_url, name="w0", prefix="other", scheduler=None),
     ):
         named = [JobOptions(target=Target(server=name)) for name in ("w0", "w1", "far")]
-        ids = [await queue.dispatch("t", None, options) for options in named]
-        elsewhere = await other.dispatch("t")
+        ids = [(await queue.add("t", None, options)).id for options in named]
+        elsewhere = (await other.add("t")).id
         await until(ended(queue, *ids))
         await until(ended(other, elsewhere))
     await hands.redis.flushdb()

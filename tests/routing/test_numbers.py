@@ -24,7 +24,7 @@ async def samples(hands: Hands, metric: str, label: str) -> dict[str, float]:
 async def test_prometheus_reads_how_much_is_where(hands: Hands) -> None:
     for _ in range(3):
         await hands.add()
-    await hands.add(schedule=Schedule(delay=60_000))
+    await hands.add(schedule=Schedule(delay=60))
     await hands.claim(hands.source())
 
     assert await samples(hands, "waystation_jobs", "place") == {

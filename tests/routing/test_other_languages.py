@@ -50,7 +50,7 @@ async def test_claim_job_takes_the_documented_arguments_and_gives_the_jobs_json(
     assert 6_000 < await hands.redis.pttl(f"bridge:jobs:lock:{id}") <= 12_000
     assert await hands.redis.smembers("bridge:jobs:active") == {id.encode()}
     assert await hands.waiting() == []
-    assert await hands.queue.status(id) == "active"
+    assert await hands.queue.state(id) == "active"
     assert await bridge.claim() is None
 
 
@@ -191,7 +191,7 @@ async def test_jobs_that_are_kept_by_their_locks_hide_none_that_is_not(
     hands: Hands, bridge: Bridge
 ) -> None:
     """B-15 B-60"""
-    ids = await hands.queue.dispatch_many([NewJob("email")] * 230)
+    ids = [job.id for job in await hands.queue.add_many([NewJob("email")] * 230)]
     for later in range(len(ids)):
         await bridge.claim("w1", now=hands.clock.now_ms() + later)
     await hands.redis.delete(hands.keys.of(ids[-1]).lock)
@@ -213,14 +213,14 @@ async def test_a_plain_lock_without_an_end_gets_one(hands: Hands) -> None:
 
 async def test_process_delayed_moves_what_is_due_in_batches(hands: Hands, bridge: Bridge) -> None:
     """B-46 B-47 B-48"""
-    ids = [await hands.add(schedule=Schedule(delay=1_000)) for _ in range(150)]
+    ids = [await hands.add(schedule=Schedule(delay=1)) for _ in range(150)]
     now = hands.clock.now_ms()
     assert await bridge.process_delayed(now) == 0
 
     assert await bridge.process_delayed(now + 1_000) == 100
     assert await bridge.process_delayed(now + 1_000) == 50
     assert sorted(await hands.waiting()) == sorted(ids)
-    assert await hands.queue.status(ids[0]) == "waiting"
+    assert await hands.queue.state(ids[0]) == "waiting"
 
 
 async def test_process_cron_gives_what_needs_a_next_time_and_fires_each_slot_once(
@@ -244,7 +244,7 @@ async def test_process_cron_gives_what_needs_a_next_time_and_fires_each_slot_onc
 
 async def test_release_lock_by_its_owner_frees_everything(hands: Hands, bridge: Bridge) -> None:
     """B-53 B-54"""
-    await hands.queue.limit("email", Limit(max_concurrent=1))
+    await hands.queue.limits.set("email", Limit(max_concurrent=1))
     id = await hands.add()
     await bridge.claim("w1")
     assert await hands.text("bridge:ratelimit:concurrent:email") == "1"

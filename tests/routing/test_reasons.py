@@ -57,7 +57,7 @@ async def test_a_paused_type_is_a_reason(hands: Hands) -> None:
 
 @pytest.mark.usefixtures("worker")
 async def test_a_limit_per_minute_says_until_when(hands: Hands) -> None:
-    await hands.queue.limit("email", Limit(max_per_minute=2))
+    await hands.queue.limits.set("email", Limit(max_per_minute=2))
     *_, id = [await hands.add("email") for _ in range(3)]
     await hands.claim(hands.source(), 9)
     left_ms = await hands.redis.pttl(hands.keys.of_type("email").minute)
@@ -78,7 +78,7 @@ async def test_a_limit_per_minute_says_until_when(hands: Hands) -> None:
 async def test_a_limit_of_running_jobs_says_how_many_run(hands: Hands, by_type: bool) -> None:
     limit = Limit(max_concurrent=1)
     if by_type:
-        await hands.queue.limit("email", limit)
+        await hands.queue.limits.set("email", limit)
     *_, id = [await hands.add("email", limit=None if by_type else limit) for _ in range(2)]
     await hands.claim(hands.source(), 9)
 
@@ -131,7 +131,7 @@ async def test_the_children_of_a_dead_job_are_reported_however_far_down(hands: H
     assert (await why(hands, grandchild)).text == (
         f"waits for job {child}, which is delayed and waits for job {parent}, which is dead"
     )
-    await (await hands.queue.dead_letters()).requeue(parent)
+    await hands.queue.dead_letters.retry(parent)
     assert {row.type for row in await hands.queue.coverage()} == {"draw", "rest"}
 
 
@@ -153,9 +153,7 @@ async def test_the_children_of_a_job_that_is_gone_are_reported(hands: Hands) -> 
 async def test_very_many_children_of_dead_jobs_are_counted(hands: Hands) -> None:
     parent = await hands.add("draw", retry=Retry(attempts=1))
     for _ in range(3):
-        await hands.queue.dispatch_many(
-            [NewJob("print", None, JobOptions(depends_on=(parent,)))] * 400
-        )
+        await hands.queue.add_many([NewJob("print", None, JobOptions(depends_on=(parent,)))] * 400)
     await hands.fail(hands.source(types=["draw"]))
 
     (row,) = await hands.queue.coverage()
@@ -188,7 +186,7 @@ async def test_a_job_that_somebody_has_locked_in_line_says_so(hands: Hands) -> N
 
 async def test_what_waits_for_its_time_says_until_when(hands: Hands) -> None:
     now = hands.clock.now_ms()
-    later = await hands.add(schedule=Schedule(delay=5_000))
+    later = await hands.add(schedule=Schedule(delay=5))
     nightly = await hands.add(schedule=Schedule(cron="* * * * *"))
 
     assert await hands.queue.why(later) == [
@@ -198,14 +196,14 @@ async def test_what_waits_for_its_time_says_until_when(hands: Hands) -> None:
 
 
 async def test_a_cancelled_job_is_told_from_one_that_is_tried_again(hands: Hands) -> None:
-    backoff = BackoffRule(type="fixed", delay=9_000)
+    backoff = BackoffRule(type="fixed", delay=9)
     again = await hands.add(retry=Retry(attempts=3, backoff=backoff))
     await hands.fail(hands.source(), OSError("not now"))
     stopped, now = await hands.add(), hands.clock.now_ms()
     await hands.queue.cancel(stopped)
 
-    assert await hands.queue.status(again) == "delayed"
-    assert await hands.queue.status(stopped) == "failed"
+    assert await hands.queue.state(again) == "delayed"
+    assert await hands.queue.state(stopped) == "failed"
     due = instant(now + 9_000)
     assert (await why(hands, again)).text == (
         f"attempt 1 of 3 failed (OSError: not now), the next one is due at {due}"
@@ -233,7 +231,7 @@ async def test_a_job_that_has_ended_says_how(hands: Hands) -> None:
 
 async def test_a_type_is_known_by_its_workers_and_its_jobs(hands: Hands) -> None:
     await registry.beat(hands.redis, hands.keys, Profile(server_id="w1", types=("email",)))
-    await hands.add("sms", schedule=Schedule(delay=60_000))
+    await hands.add("sms", schedule=Schedule(delay=60))
 
     known = [await hands.queue.knows(type) for type in ("email", "sms", "emial")]
 

@@ -8,7 +8,7 @@ from tests.routing.hands import Hands
 from waystation.core.errors import InvalidOption
 from waystation.routing import registry
 from waystation.routing.registry import BEAT_S, HEARTBEAT_MS, Profile
-from waystation.routing.upkeep import UpkeepOptions
+from waystation.routing.upkeep import SchedulerOptions
 
 GPU = Profile(server_id="worker-1", stack="node", region="us-east", capabilities=("email", "gpu"))
 
@@ -76,7 +76,7 @@ async def test_the_registry_forgets_who_has_been_dead_for_long(hands: Hands) -> 
     await hands.clock.advance(200)
     await beat(hands)
     await hands.redis.delete("bridge:workers:heartbeat:worker-1")
-    upkeep = await hands.upkeep(UpkeepOptions(silent_ms=300_000))
+    upkeep = await hands.upkeep(SchedulerOptions(forget_workers=300))
 
     await hands.clock.advance(299)
     assert await upkeep.tidy() == []
@@ -97,4 +97,4 @@ async def test_an_entry_nobody_can_read_is_still_listed(hands: Hands) -> None:
     await hands.redis.sadd("bridge:workers:active", "odd")
     await hands.redis.set("bridge:workers:odd", "{not json")
 
-    assert [worker.server_id for worker in await hands.queue.workers()] == ["odd"]
+    assert [worker.name for worker in await hands.queue.workers()] == ["odd"]

@@ -12,7 +12,17 @@ from tests.routing.hands import Hands
 from waystation.core.errors import InvalidOption
 from waystation.core.outcome import Failed
 from waystation.routing import BackoffRule, Retry, Schedule
-from waystation.routing.schedules import MOST_MISSED, next_slot, next_slots, turn
+from waystation.routing.schedules import MOST_MISSED, next_slot, turn
+
+
+def next_slots(expression: str, timezone: str | None, after_ms: int, count: int) -> list[int]:
+    """The next slots after an instant."""
+    slots: list[int] = []
+    while len(slots) < count:
+        slot = next_slot(expression, timezone, slots[-1] if slots else after_ms)
+        assert slot is not None
+        slots.append(slot)
+    return slots
 
 
 def ms(text: str, zone: str = "UTC") -> int:
@@ -190,7 +200,7 @@ async def test_overlap_skip_leaves_a_slot_out_while_the_last_one_has_not_ended(
     hands: Hands,
 ) -> None:
     """F-B3"""
-    retry = Retry(attempts=2, backoff=BackoffRule(type="fixed", delay=90_000))
+    retry = Retry(attempts=2, backoff=BackoffRule(type="fixed", delay=90))
     await hands.add(schedule=Schedule(cron="* * * * *", overlap="skip"), retry=retry)
     source = hands.source()
     assert await fire(hands)
@@ -234,7 +244,7 @@ async def test_schedules_can_be_listed_whatever_others_wrote(hands: Hands) -> No
     await hands.redis.zadd(hands.keys.cron, {"gone": 1, "odd": 2})
     await hands.redis.set(hands.keys.of("odd").data, '{"jobId":"odd","type":"t","schedule":7}')
 
-    listed = await hands.queue.schedules()
+    listed = await hands.queue.schedules.list()
 
     assert [(each.id, each.type, each.cron) for each in listed] == [
         ("gone", "", ""),

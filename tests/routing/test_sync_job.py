@@ -9,12 +9,11 @@ import pytest
 from tests.routing.hands import Hands
 from tests.support.patience import LIMIT_S
 from waystation.core.errors import Cancelled
-from waystation.core.runtime.worker import WorkerOptions
-from waystation.routing import Queue, SyncJob, Worker
+from waystation.routing import Queue, SyncJob, Worker, WorkerOptions
 
 
 def report(job: SyncJob) -> str:
-    job.progress(75, "step 3 of 4", {"file": job.payload["file"]})
+    job.update_progress(75, "step 3 of 4", {"file": job.data["file"]})
     return job.type
 
 
@@ -25,8 +24,8 @@ async def test_a_plain_handler_tells_how_far_it_is(hands: Hands, process: bool) 
         Worker({"render": report}, hands.store, process=process),
         asyncio.timeout(LIMIT_S),
     ):
-        id = await queue.dispatch("render", {"file": "x"})
-        while await queue.status(id) != "completed":
+        id = (await queue.add("render", {"file": "x"})).id
+        while await queue.state(id) != "completed":
             await asyncio.sleep(0.01)
 
     told = await queue.progress(id)
@@ -43,14 +42,14 @@ async def test_a_thread_sees_that_it_should_stop(hands: Hands) -> None:
         while not job.cancelled:
             time.sleep(0.001)
         try:
-            job.progress(50)
+            job.update_progress(50)
         except Cancelled as error:
             refused.append(error)
         ended.set()
 
     worker = Worker({"render": render}, hands.store, options=WorkerOptions(grace=0))
     async with worker:
-        id = await Queue(hands.store).dispatch("render", {})
+        id = (await Queue(hands.store).add("render", {})).id
         await asyncio.to_thread(begun.wait, LIMIT_S)
         assert worker.cancel_job(id)
         await asyncio.to_thread(ended.wait, LIMIT_S)

@@ -22,7 +22,7 @@ from waystation.routing import (
     WorkerOptions,
 )
 
-QUICK = SchedulerOptions(tick_s=0.05, recover_s=0.1, mend_s=0.2, term_ms=2_000)
+QUICK = SchedulerOptions(tick=0.05, recover=0.1, mend=0.2, term=2)
 
 
 async def until(condition: Callable[[], Any]) -> None:
@@ -33,7 +33,7 @@ async def until(condition: Callable[[], Any]) -> None:
 
 def ended(queue: Queue, *ids: str, state: str = "completed") -> Callable[[], Any]:
     async def condition() -> bool:
-        return all([await queue.status(id) == state for id in ids])
+        return all([await queue.state(id) == state for id in ids])
 
     return condition
 
@@ -49,26 +49,26 @@ async def test_a_worker_runs_the_handler_of_each_type_and_leaves_when_it_ends(
     """B-6 B-58 B-59"""
 
     async def email(job: Job) -> str:
-        await job.progress(50, "half")
-        return f"to {job.payload['to']}"
+        await job.update_progress(50, "half")
+        return f"to {job.data['to']}"
 
     def count(job: Job) -> int:
-        return len(job.payload)
+        return len(job.data)
 
-    async with Worker({"email": email, "count": count}, hands.store, server_id="w1"):
-        first = await queue.dispatch("email", {"to": "a"})
-        second = await queue.dispatch("count", [1, 2, 3])
-        other = await queue.dispatch("fax", {})
+    async with Worker({"email": email, "count": count}, hands.store, name="w1"):
+        first = (await queue.add("email", {"to": "a"})).id
+        second = (await queue.add("count", [1, 2, 3])).id
+        other = (await queue.add("fax", {})).id
         await until(ended(queue, first, second))
-        assert (await queue.stats()).workers == {"w1": True}
-        assert await queue.status(other) == "waiting"
+        assert [each.name for each in await queue.workers() if each.alive] == ["w1"]
+        assert await queue.state(other) == "waiting"
 
     results = [await queue.result(id) for id in (first, second)]
     assert [result.data for result in results if result] == ["to a", 3]
     told = await queue.progress(first)
     assert told is not None
     assert told.message == "half"
-    assert (await queue.stats()).workers == {}
+    assert await queue.workers() == []
 
 
 @pytest.mark.parametrize("options", [None, WorkerOptions(concurrency=1, lease=20)])
@@ -81,7 +81,7 @@ async def test_a_worker_runs_as_many_jobs_at_once_as_it_is_asked_to(
         await together.wait()
 
     async with Worker({"t": meet}, hands.store, concurrency=3, options=options):
-        ids = [await queue.dispatch("t") for _ in range(3)]
+        ids = [(await queue.add("t")).id for _ in range(3)]
         await until(ended(queue, *ids))
 
 
@@ -95,11 +95,9 @@ async def test_delays_and_retries_happen_by_themselves(hands: Hands, queue: Queu
             raise OSError("not now")
 
     async with Worker({"flaky": flaky}, hands.store, scheduler=QUICK):
-        retry = Retry(backoff=BackoffRule(type="fixed", delay=50))
-        id = await queue.dispatch("flaky", None, JobOptions(retry=retry))
-        later = await queue.dispatch(
-            "flaky", None, JobOptions(schedule=Schedule(delay=100), retry=retry)
-        )
+        retry = Retry(backoff=BackoffRule(type="fixed", delay=0.05))
+        id = (await queue.add("flaky", None, retry=retry)).id
+        later = (await queue.add("flaky", None, schedule=Schedule(delay=0.1), retry=retry)).id
         await until(ended(queue, id, later))
 
     assert tries == 4
@@ -119,10 +117,10 @@ async def test_a_failure_that_asks_for_another_worker_gets_one(hands: Hands, que
 
     retry = Retry(attempts=5, backoff=BackoffRule(delay=0), reroute_on=("MemoryError",))
     async with (
-        Worker({"big": on("w1")}, hands.store, server_id="w1", scheduler=None),
-        Worker({"big": on("w2")}, hands.store, server_id="w2", scheduler=None),
+        Worker({"big": on("w1")}, hands.store, name="w1", scheduler=None),
+        Worker({"big": on("w2")}, hands.store, name="w2", scheduler=None),
     ):
-        id = await queue.dispatch("big", None, JobOptions(retry=retry))
+        id = (await queue.add("big", None, retry=retry)).id
         await until(ended(queue, id))
 
     assert sorted(seen) == ["w1", "w2"]
@@ -131,11 +129,11 @@ async def test_a_failure_that_asks_for_another_worker_gets_one(hands: Hands, que
 async def test_a_job_for_one_server_runs_there(hands: Hands, queue: Queue) -> None:
     seen: list[str] = []
     async with (
-        Worker({"t": lambda job: seen.append("w1")}, hands.store, server_id="w1"),
-        Worker({"t": lambda job: seen.append("w2")}, hands.store, server_id="w2"),
+        Worker({"t": lambda job: seen.append("w1")}, hands.store, name="w1"),
+        Worker({"t": lambda job: seen.append("w2")}, hands.store, name="w2"),
     ):
         options = JobOptions(target=Target(server="w2"))
-        ids = [await queue.dispatch("t", None, options) for _ in range(5)]
+        ids = [(await queue.add("t", None, options)).id for _ in range(5)]
         await until(ended(queue, *ids))
 
     assert seen == ["w2"] * 5
@@ -154,9 +152,9 @@ async def test_the_upkeep_of_a_worker_that_died_goes_on_elsewhere(
         return "done"
 
     options = WorkerOptions(lease=0.6, poll=0.1)
-    dying = Worker({"t": hang}, hands.store, server_id="dying", options=options, scheduler=QUICK)
+    dying = Worker({"t": hang}, hands.store, name="dying", options=options, scheduler=QUICK)
     await dying.start()
-    id = await queue.dispatch("t")
+    id = (await queue.add("t")).id
     await begun.wait()
     await dying.close(force=True)
 
@@ -177,20 +175,20 @@ async def test_a_cancelled_job_stops_running(hands: Hands, queue: Queue) -> None
 
     options = WorkerOptions(lease=0.6)
     async with Worker({"t": endless}, hands.store, options=options):
-        id = await queue.dispatch("t")
+        id = (await queue.add("t")).id
         await begun.wait()
         assert await queue.cancel(id) == 1
         async with asyncio.timeout(LIMIT_S):
             await stopped.wait()
 
-    assert await queue.status(id) == "failed"
+    assert await queue.state(id) == "failed"
 
 
 async def test_schedules_fire_while_a_worker_runs(hands: Hands, queue: Queue) -> None:
     fired: list[str] = []
     async with Worker({"tick": lambda job: fired.append(job.id)}, hands.store, scheduler=QUICK):
         options = JobOptions(schedule=Schedule(cron="* * * * * *"))
-        id = await queue.dispatch("tick", None, options)
+        id = (await queue.add("tick", None, options)).id
         async with asyncio.timeout(LIMIT_S):
             while len(fired) < 2:
                 await asyncio.sleep(0.02)
@@ -203,8 +201,8 @@ async def test_stats_tell_what_the_monitoring_page_asks_for(hands: Hands) -> Non
     """B-67"""
     from waystation.routing import Limit
 
-    await hands.queue.limit("email", Limit(max_concurrent=5))
-    await hands.add(schedule=Schedule(delay=1_000))
+    await hands.queue.limits.set("email", Limit(max_concurrent=5))
+    await hands.add(schedule=Schedule(delay=1))
     await hands.add(schedule=Schedule(cron="* * * * *"))
     await hands.add(retry=Retry(attempts=1))
     await hands.fail(hands.source())
@@ -213,19 +211,23 @@ async def test_stats_tell_what_the_monitoring_page_asks_for(hands: Hands) -> Non
     await hands.add(depends_on=(first,))
     await hands.add()
 
-    stats = await hands.queue.stats()
-
-    assert (stats.waiting, stats.active, stats.delayed, stats.cron) == (1, 1, 1, 1)
-    assert (stats.dead, stats.held) == (1, 1)
-    assert stats.concurrent == {"email": 1}
-    assert stats.waiting == await hands.redis.llen("bridge:jobs:waiting")
+    assert await hands.queue.counts() == {
+        "waiting": 1,
+        "active": 1,
+        "delayed": 1,
+        "held": 1,
+        "cron": 1,
+        "dead": 1,
+    }
+    assert await hands.queue.counts("dead", "held") == {"dead": 1, "held": 1}
+    assert await hands.queue.limits.running() == {"email": 1}
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
         ({"handlers": {}}, "a handler for at least one type"),
-        ({"server_id": "active"}, "server id"),
+        ({"name": "active"}, "server id"),
         ({"capabilities": "gpu"}, "capabilities takes a list"),
         ({"handlers": {"": print}}, "type must be text"),
         ({"concurrency": 0}, "concurrency must be at least 1, got 0"),

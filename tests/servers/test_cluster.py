@@ -109,10 +109,10 @@ async def test_a_job_finds_its_kind_of_worker(cluster_url: str) -> None:
         rendered.set()
 
     async with (
-        routing.Queue(cluster_url, namespace=PREFIX) as queue,
-        routing.Worker({"render": render}, cluster_url, namespace=PREFIX, capabilities=["gpu"]),
+        routing.Queue(cluster_url, prefix=PREFIX) as queue,
+        routing.Worker({"render": render}, cluster_url, prefix=PREFIX, capabilities=["gpu"]),
         asyncio.timeout(LIMIT_S),
     ):
         target = routing.Target(capabilities=("gpu",))
-        await queue.dispatch("render", {"scene": 7}, routing.JobOptions(target=target))
+        await queue.add("render", {"scene": 7}, routing.JobOptions(target=target))
         await rendered.wait()

@@ -21,7 +21,7 @@ WITHIN_S = 60
 LOCK_S = 600
 """Longer than any test takes, however busy the machine is."""
 
-QUICK = SchedulerOptions(tick_s=0.05, recover_s=0.05, mend_s=0.2, term_ms=2_000)
+QUICK = SchedulerOptions(tick=0.05, recover=0.05, mend=0.2, term=2)
 
 
 class ForeignWorker:
@@ -87,7 +87,7 @@ async def test_a_worker_in_node_that_renews_its_lock_keeps_its_job(
     """B-15 B-66"""
     queue, ours = Queue(hands.store), list[str]()
     async with started(redis_url, "node-1", renewal) as foreign:
-        id = await queue.dispatch("email")
+        id = (await queue.add("email")).id
         if registered:
             await foreign.says("beat")
         assert await foreign.claims() == id
@@ -107,7 +107,7 @@ async def test_a_worker_in_node_that_renews_its_lock_keeps_its_job(
             assert await foreign.says("finish") == 1
 
     assert ours == []
-    assert await queue.status(id) == "completed"
+    assert await queue.state(id) == "completed"
     result = await queue.result(id)
     assert result is not None
     assert result.data == "by node"
@@ -120,7 +120,7 @@ async def test_a_worker_in_node_whose_lock_has_run_out_loses_its_job(
     """B-15 B-60"""
     queue = Queue(hands.store)
     async with started(redis_url, "node-1", "EXPIRE") as foreign:
-        id = await queue.dispatch("email")
+        id = (await queue.add("email")).id
         assert await foreign.claims() == id
         await hands.redis.delete(hands.keys.of(id).lock)
 
@@ -130,7 +130,7 @@ async def test_a_worker_in_node_whose_lock_has_run_out_loses_its_job(
         async with Worker({"email": take_over}, hands.store, scheduler=QUICK):
 
             async def completed() -> bool:
-                return await queue.status(id) == "completed"
+                return await queue.state(id) == "completed"
 
             await until(completed)
         assert await foreign.says("finish") == 0

@@ -56,7 +56,7 @@ def exporter(
                 bullmq.Queue(name, store, prefix=prefix) for name in queues or ()
             ]
             if of_routing:
-                exported.append(routing.Queue(store, namespace=settings[RoutingSettings].namespace))
+                exported.append(routing.Queue(store, prefix=settings[RoutingSettings].namespace))
             await _export(exported, host=host, port=port, every=every)
 
     asyncio.run(run())

@@ -24,12 +24,13 @@ from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 from waystation.routing import registry
-from waystation.routing.job import Job, text_of
+from waystation.routing.job import Job
 from waystation.routing.records import Record, Records, Sent
 from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import RoutingKeys
 from waystation.routing.redis.scripts import Settlement
-from waystation.routing.registry import Profile, lifelines
+from waystation.routing.redis.wire import text_of
+from waystation.routing.registry import Profile, heartbeats
 from waystation.routing.results import KEPT_S
 from waystation.routing.wakes import Wakes
 
@@ -178,7 +179,7 @@ class RoutingSource:
         for id, data, token in found:
             try:
                 name = text_of(id)
-                claims.append(Claim(name, Job(name, data, told=self, token=token), token))
+                claims.append(Claim(name, Job(name, data, store=self, token=token), token))
             except Malformed as error:
                 unreadable += self._records.dead(id, token, data, error, attempt=1, took_s=0)
         if unreadable:
@@ -216,12 +217,12 @@ class RoutingSource:
         Both happen outside the handlers' way: one that computes for a minute does not look dead.
         The workers of a process share the connection and send their heartbeats together.
         """
-        async with lifelines.using(self._place) as lifeline:
+        async with heartbeats.using(self._place) as shared:
 
             async def extend(claims: Sequence[Claim[Any]]) -> Sequence[Claim[Any]]:
-                return await self._extend(lifeline.client, claims)
+                return await self._extend(shared.client, claims)
 
-            with lifeline.beating(self._profile) if self._options.announce else nullcontext():
+            with shared.beating(self._profile) if self._options.announce else nullcontext():
                 yield extend
 
     async def _extend(self, client: Client, claims: Sequence[Claim[Any]]) -> Sequence[Claim[Any]]:

@@ -1,93 +1,117 @@
-"""The jobs that failed for good: to look at, try again or remove."""
+"""Dead letters: jobs that failed for good, with the reason of each."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import msgspec
 
 from waystation.core import codec
 from waystation.core.errors import Malformed
+from waystation.core.options import at_least
 from waystation.core.store import faults
-from waystation.core.store.script import Client, texts
-from waystation.routing.job import rewritten
+from waystation.core.store.connection import Store
+from waystation.core.store.script import texts
 from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import RoutingKeys
+from waystation.routing.redis.wire import rewritten
 from waystation.routing.results import DeadLetter
 
-PER_CALL = 500
+_PER_CALL = 500
 
 
 class DeadLetters:
-    """The dead letter list of one namespace."""
+    """The dead letters of a queue: `queue.dead_letters`; iterating gives the newest first."""
 
-    def __init__(self, client: Client, keys: RoutingKeys, *, now: Callable[[], str | int]) -> None:
-        self._client = client
+    def __init__(
+        self,
+        connected: Callable[[], Awaitable[Store]],
+        keys: RoutingKeys,
+        *,
+        now: Callable[[], str | int],
+    ) -> None:
+        self._connected = connected
         self._keys = keys
         self._now = now
 
     async def __aiter__(self) -> AsyncIterator[DeadLetter]:
-        """Every dead job with its reason, the newest first."""
-        first = 0
-        while ids := await self._ids(first):
-            with faults.translated():
-                found = await self._client.execute_command("HMGET", self._keys.meta, *ids)
-            for id, meta in zip(texts(ids), found, strict=True):
-                yield _letter(id, meta)
-            first += len(ids)
+        offset = 0
+        while page := await self._page(offset, offset + _PER_CALL - 1):
+            for letter in page:
+                yield letter
+            offset += len(page)
 
-    async def requeue(self, *ids: str) -> int:
-        """Let dead jobs wait again with fresh attempts; how many did."""
+    async def list(self, offset: int = 0, limit: int = 100) -> list[DeadLetter]:
+        """Dead letters, the oldest first."""
+        # The newest are at the left end of the list.
+        last = -1 - at_least("offset", offset, 0)
+        return [*reversed(await self._page(last - at_least("limit", limit, 1) + 1, last))]
+
+    async def count(self) -> int:
+        """The number of dead letters."""
+        with faults.translated():
+            client = (await self._connected()).hot
+            return await client.execute_command("LLEN", self._keys.deadletter)
+
+    async def retry(self, *ids: str) -> int:
+        """Run these jobs again, with all their attempts; how many there were."""
         done = 0
-        for first in range(0, len(ids), PER_CALL):
-            done += await self._requeue(ids[first : first + PER_CALL])
+        for first in range(0, len(ids), _PER_CALL):
+            done += await self._retry(ids[first : first + _PER_CALL])
         return done
 
-    async def requeue_all(self, *, error: str | None = None) -> int:
-        """Let all dead jobs wait again, or those that died of one error, oldest first."""
-        wanted = [each.id async for each in self if error is None or each.error.name == error]
-        return await self.requeue(*reversed(wanted))
+    async def retry_all(self, limit: int | None = None, *, error: str | None = None) -> int:
+        """Run dead letters again, the oldest first; how many there were.
 
-    async def purge(self, *ids: str) -> int:
-        """Remove dead jobs for good; how many there were."""
+        `error` restricts it to those that failed with the error of that name. What cannot be read
+        stays a dead letter, because it would fail again.
+        """
+        ids = await self._ids_of(error)
+        return await self.retry(*(ids if limit is None else ids[: at_least("limit", limit, 0)]))
+
+    async def remove(self, *ids: str) -> int:
+        """Delete these dead letters; how many there were."""
         done = 0
-        for first in range(0, len(ids), PER_CALL):
+        client = (await self._connected()).hot
+        for first in range(0, len(ids), _PER_CALL):
             done += await scripts.purge(
-                self._client,
+                client,
                 self._keys,
                 namespace=self._keys.namespace,
                 now=self._now(),
-                ids=ids[first : first + PER_CALL],
+                ids=ids[first : first + _PER_CALL],
             )
         return done
 
-    async def purge_all(self, *, error: str | None = None) -> int:
-        """Remove all dead jobs, or those that died of one error."""
-        wanted = [each.id async for each in self if error is None or each.error.name == error]
-        return await self.purge(*wanted)
+    async def purge(self, *, error: str | None = None) -> int:
+        """Delete all dead letters, or those of one error; how many there were."""
+        return await self.remove(*await self._ids_of(error))
 
-    async def _ids(self, first: int) -> list[bytes]:
-        with faults.translated():
-            return await self._client.execute_command(
-                "LRANGE", self._keys.deadletter, first, first + PER_CALL - 1
-            )
+    async def _ids_of(self, error: str | None) -> Sequence[str]:
+        """The ids of dead letters, the oldest first."""
+        found = [each.id async for each in self if error is None or each.error.name == error]
+        return found[::-1]
 
-    async def _requeue(self, ids: Sequence[str]) -> int:
+    async def _page(self, first: int, last: int) -> Sequence[DeadLetter]:
+        """Dead letters, the newest first."""
+        client = (await self._connected()).hot
         with faults.translated():
-            found = await self._client.execute_command(
-                "MGET", *(self._keys.of(id).data for id in ids)
-            )
+            ids = await client.execute_command("LRANGE", self._keys.deadletter, first, last)
+            if not ids:
+                return ()
+            found = await client.execute_command("HMGET", self._keys.meta, *ids)
+        return [_letter(id, meta) for id, meta in zip(texts(ids), found, strict=True)]
+
+    async def _retry(self, ids: Sequence[str]) -> int:
+        client = (await self._connected()).hot
+        with faults.translated():
+            found = await client.execute_command("MGET", *(self._keys.of(id).data for id in ids))
         jobs: list[str | bytes] = []
         for id, data in zip(ids, found, strict=True):
-            # What cannot be read cannot be run; it stays where it is, with its reason.
             if data is not None and (fresh := _with_fresh_attempts(data)) is not None:
                 jobs += [id, fresh]
         if not jobs:
             return 0
         return await scripts.requeue(
-            self._client,
-            self._keys,
-            namespace=self._keys.namespace,
-            now=self._now(),
-            jobs=jobs,
+            client, self._keys, namespace=self._keys.namespace, now=self._now(), jobs=jobs
         )
 
 

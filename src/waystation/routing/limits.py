@@ -1,18 +1,91 @@
-"""How much of one type may run."""
+"""Limits of a job type over all workers: how many jobs run at once and start per minute."""
+
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from waystation.core.options import at_least
+from waystation.core import codec
+from waystation.core.errors import InvalidInput
+from waystation.core.options import at_least, of_kind
+from waystation.core.store import faults
+from waystation.core.store.connection import Store
+from waystation.routing.redis import scripts
+from waystation.routing.redis.keys import RoutingKeys, checked_type
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How much of one type may run; what is left out is not limited."""
+    """How many jobs of one type may run; what is left out is not limited."""
 
     max_concurrent: int | None = None
-    """At once, over all workers."""
+    """Jobs running at once, over all workers."""
     max_per_minute: int | None = None
+    """Jobs started in a minute, over all workers."""
 
     def __post_init__(self) -> None:
         for name in ("max_concurrent", "max_per_minute"):
             if (value := getattr(self, name)) is not None:
                 at_least(name, value, 1)
+
+
+class Limits:
+    """The limits of a queue's job types: `queue.limits`."""
+
+    def __init__(self, connected: Callable[[], Awaitable[Store]], keys: RoutingKeys) -> None:
+        self._connected = connected
+        self._keys = keys
+
+    async def set(self, type: str, limit: Limit) -> None:
+        """Limit the jobs of a type, from now on."""
+        of_kind("limit", limit, Limit)
+        await self._write(type, codec.encode(limit))
+
+    async def remove(self, type: str) -> None:
+        """Lift the limit of a type."""
+        await self._write(type, "")
+
+    async def get(self, type: str) -> Limit | None:
+        """The limit of a type; None when it has none."""
+        with faults.translated():
+            found = await (await self._connected()).hot.execute_command(
+                "HGET", self._keys.limits, checked_type(type)
+            )
+        return _limit(found) if found else None
+
+    async def all(self) -> dict[str, Limit]:
+        """The limit of every type that has one; what cannot be read limits nothing."""
+        with faults.translated():
+            found = await (await self._connected()).hot.execute_command(
+                "HGETALL", self._keys.limits
+            )
+        pairs = zip(found[::2], found[1::2], strict=True)
+        read = {type.decode(): _limit(config) for type, config in pairs}
+        return {type: limit for type, limit in read.items() if limit is not None}
+
+    async def running(self) -> dict[str, int]:
+        """The number of running jobs of every type that has a limit."""
+        client = (await self._connected()).hot
+        with faults.translated():
+            found = await client.execute_command("HKEYS", self._keys.limits)
+            types = sorted(type.decode() for type in found)
+            if not types:
+                return {}
+            counts = await client.execute_command(
+                "MGET", *(self._keys.of_type(type).concurrent for type in types)
+            )
+        return {type: int(count or 0) for type, count in zip(types, counts, strict=True)}
+
+    async def _write(self, type: str, config: str | bytes) -> None:
+        await scripts.set_limit(
+            (await self._connected()).hot,
+            self._keys,
+            namespace=self._keys.namespace,
+            queue=checked_type(type),
+            config=config,
+        )
+
+
+def _limit(config: bytes) -> Limit | None:
+    try:
+        return codec.decode(config, Limit)
+    except InvalidInput:
+        return None

@@ -1,10 +1,12 @@
 """Options of a job: its target, schedule, retries and limits."""
 
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict
 
 import msgspec
 
 from waystation.core.backoff import LONGEST_MS, Backoff, Dice, Growth
+from waystation.core.durations import Duration, milliseconds
 from waystation.core.errors import InvalidOption, Unrecoverable
 from waystation.core.options import listed, of_kind
 from waystation.routing.limits import Limit
@@ -14,44 +16,49 @@ from waystation.routing.target import ANYWHERE, Target
 DEFAULT_PRIORITY = 5
 
 
-class BackoffRule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The pause between two attempts, as the job's JSON has it."""
+class BackoffRule(msgspec.Struct, frozen=True, kw_only=True):
+    """The delay between two attempts."""
 
     type: Literal["fixed", "exponential", "linear"] = "exponential"
-    delay: int = 2_000
-    """Milliseconds after the first attempt; 0 tries again at once."""
-    max_delay: int = 60_000
+    """How the delay grows from attempt to attempt."""
+    delay: Duration = 2.0
+    """The delay after the first attempt; 0 retries at once."""
+    max_delay: Duration = 60.0
+    """The longest delay."""
     jitter: bool = False
-    """Whether up to a quarter of the pause is left to chance."""
+    """Whether up to a quarter of the delay is random."""
 
     def __post_init__(self) -> None:
-        for name, value in (("delay", self.delay), ("maxDelay", self.max_delay)):
-            if not 0 <= value <= LONGEST_MS:
-                raise InvalidOption(f"backoff {name} must be 0 to {LONGEST_MS} ms, got {value}")
+        for name in ("delay", "max_delay"):
+            value = getattr(self, name)
+            if milliseconds(value, f"backoff {name}") > LONGEST_MS:
+                most = LONGEST_MS // 1000
+                raise InvalidOption(f"backoff {name} must be at most {most} seconds, got {value!r}")
 
     def pause_ms(self, attempt: int, dice: Dice) -> int:
         """Milliseconds to wait after the attempt of that number, the first being 1."""
-        if self.delay == 0:
+        if not (delay_ms := milliseconds(self.delay)):
             return 0
         rule = Backoff(
             Growth(self.type),
-            self.delay,
+            delay_ms,
             jitter=0.25 if self.jitter else 0.0,
-            cap_ms=max(self.max_delay, self.delay),
+            cap_ms=max(milliseconds(self.max_delay), delay_ms),
         )
         return rule.pause_ms(attempt, dice)
 
 
-class Retry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How often a job is tried, and which failures are treated otherwise."""
+class Retry(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a job is tried, and which errors are treated specially."""
 
     attempts: int = 3
-    """Tries in all, the first included."""
+    """Attempts in all, the first included."""
     backoff: BackoffRule = BackoffRule(jitter=True)
+    """The delay between two attempts."""
     skip_on: tuple[str, ...] = ()
-    """Names of errors after which there is no other try."""
+    """Names of errors that are not retried."""
     reroute_on: tuple[str, ...] = ()
-    """Names of errors after which another worker has to try."""
+    """Names of errors after which another worker must try."""
 
     def __post_init__(self) -> None:
         listed("skip_on", self.skip_on)
@@ -64,7 +71,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
         return made >= self.attempts or isinstance(error, Unrecoverable) or _is(error, self.skip_on)
 
     def moves_on(self, error: BaseException) -> bool:
-        """Whether another worker has to try after this failure."""
+        """Whether another worker must try after this failure."""
         return _is(error, self.reroute_on)
 
 
@@ -73,22 +80,27 @@ def _is(error: BaseException, names: tuple[str, ...]) -> bool:
 
 
 class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a producer may ask for one job."""
+    """Options of a job."""
 
     target: Target = ANYWHERE
+    """The workers that may run it."""
     schedule: Schedule = Schedule()
+    """When it runs: at once, later, or repeatedly."""
     retry: Retry = Retry()
+    """How often it is tried."""
     priority: int = DEFAULT_PRIORITY
-    """1 to 10; from 7 on a job goes before all those below 7."""
-    depends_on: tuple[str, ...] = ()
+    """1 to 10; jobs from 7 on run before all those below 7."""
+    depends_on: Sequence[str] = ()
     """Ids of jobs that must be completed first."""
     limit: Limit | None = None
-    """How much of its type may run when this one starts, where the type has no limit of its own;
-    what runs without any limit is not counted."""
-    metadata: dict[str, Any] = {}
+    """How many jobs of its type may run when this one starts, where the type has no limit of its
+    own; what runs without any limit is not counted."""
+    metadata: Mapping[str, Any] = {}
+    """Notes about the job, kept with it."""
     job_id: str | None = None
+    """The job's id; random without one. A second job of the same id is not added."""
     idempotency_key: str | None = None
-    """While it is kept, for a day, a second job with the same key is not made."""
+    """For a day, a second job with the same key is not added."""
 
     def __post_init__(self) -> None:
         for name, kind in _KINDS.items():
@@ -103,6 +115,20 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if value is not None and (not value or not value.isprintable() or " " in value):
                 raise InvalidOption(f"{name} must be text without spaces, got {value!r}")
+
+
+class JobKeywords(TypedDict, total=False):
+    """The fields of `JobOptions` as keywords of `Queue.add`."""
+
+    target: Target
+    schedule: Schedule
+    retry: Retry
+    priority: int
+    depends_on: Sequence[str]
+    limit: Limit | None
+    metadata: Mapping[str, Any]
+    job_id: str | None
+    idempotency_key: str | None
 
 
 _KINDS = {

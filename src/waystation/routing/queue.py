@@ -1,57 +1,73 @@
-"""How jobs get in, and what can be asked about them."""
+"""The queue: add jobs, look at them, cancel and retry them."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
+from typing import Any, Literal, NamedTuple, TypeAlias, Unpack, cast
+
+import msgspec
 
 from waystation.core import codec, identity
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.codec import PAYLOAD_LIMIT, check_size
-from waystation.core.errors import InvalidInput, InvalidOption, WaystationError
+from waystation.core.durations import Duration, seconds
+from waystation.core.errors import InvalidOption, JobFailed, Malformed, NotFound, WaystationError
 from waystation.core.events import Line
 from waystation.core.line import forecasts, prometheus
 from waystation.core.line.forecasts import Forecast
 from waystation.core.line.server_time import SERVER_TIME
-from waystation.core.options import of_kind
+from waystation.core.options import at_least, of_kind
 from waystation.core.store import faults
 from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
+from waystation.core.store.script import texts
+from waystation.routing import events
 from waystation.routing.coverage import Covered, coverage, knows
 from waystation.routing.dead_letters import DeadLetters
-from waystation.routing.job import Job, checked_type, written
-from waystation.routing.limits import Limit
-from waystation.routing.options import JobOptions
+from waystation.routing.events import Event
+from waystation.routing.job import Job
+from waystation.routing.limits import Limits
+from waystation.routing.options import JobKeywords, JobOptions
 from waystation.routing.reasons import Reason, why
 from waystation.routing.redis import scripts
-from waystation.routing.redis.keys import NAMESPACE, RoutingKeys
-from waystation.routing.registry import RegisteredWorker, registered
+from waystation.routing.redis.keys import NAMESPACE, RoutingKeys, checked_type
+from waystation.routing.redis.wire import written
+from waystation.routing.registry import WorkerInfo, registered
 from waystation.routing.results import KEPT_S, CancelledByCaller, Progress, Result, failure
-from waystation.routing.schedules import Planned, next_slot, planned
-from waystation.routing.stats import Stats, stats
+from waystation.routing.schedules import Schedules, next_slot
 from waystation.routing.target import route
 
 PER_CALL = 500
-"""Jobs put into the line in one step."""
+"""Jobs added in one step."""
+
+JobState: TypeAlias = Literal[
+    "waiting", "active", "delayed", "held", "cron", "dead", "completed", "failed"
+]
+"""`held` jobs wait for other jobs, `cron` ones are schedules, `failed` ones were cancelled."""
+
+STATES: tuple[JobState, ...] = ("waiting", "active", "delayed", "held", "cron", "dead")
+"""The states in which a queue lists its jobs; of those that have ended only results are kept."""
 
 
 class NewJob(NamedTuple):
-    """One of many jobs to dispatch at once."""
+    """One of many jobs to add at once."""
 
     type: str
-    payload: object = None
+    data: object = None
     options: JobOptions = JobOptions()
 
 
 Record: TypeAlias = tuple[str | bytes | int, ...]
-"""A job as the script that puts it into the line takes it."""
+"""A job as the script that adds it takes it."""
 
 
 def record(job: NewJob, *, now_ms: int, payload_limit: int = PAYLOAD_LIMIT) -> Record:
-    """Make a job ready for the script, checked; the same for a producer and for a bulk load."""
+    """Make a job ready for the script, checked; internal."""
     of_kind("each of many jobs", job, NewJob)
     of_kind("options", job.options, JobOptions)
     options, schedule = job.options, job.options.schedule
     id = options.job_id or identity.ordered_id(now_ms)
-    data = written(id, checked_type(job.type), job.payload, options, now_ms)
+    data = written(id, checked_type(job.type), job.data, options, now_ms)
     check_size(len(data), payload_limit)
     kind, due = "waiting", ""
     if schedule.cron is not None:
@@ -60,44 +76,69 @@ def record(job: NewJob, *, now_ms: int, payload_limit: int = PAYLOAD_LIMIT) -> R
             raise InvalidOption(f'Invalid cron expression "{schedule.cron}": it never fires')
         kind, due = "cron", str(slot)
     elif schedule.run_at is not None:
-        kind, due = "delayed", str(schedule.run_at)
+        kind, due = "delayed", str(schedule.run_at_ms)
     elif schedule.delay:
-        kind, due = "delayed", f"+{schedule.delay}"
+        kind, due = "delayed", f"+{schedule.delay_ms}"
     waits_for = codec.encode(sorted(set(options.depends_on))) if options.depends_on else ""
     where = route(job.type, options.target, options.priority, options.limit)
     return (kind, id, data, where, due, options.idempotency_key or "", KEPT_S, waits_for)
 
 
 class Queue(StoreClient):
-    """The line as producers and operators see it."""
+    """The queue of all jobs under one prefix; a job's type decides which handler runs it."""
 
     def __init__(
         self,
         url: str | Store | None = None,
         *,
-        namespace: str = NAMESPACE,
+        prefix: str = NAMESPACE,
         payload_limit: int = PAYLOAD_LIMIT,
         clock: Clock | None = None,
     ) -> None:
+        """`payload_limit` is the largest JSON of a job in bytes; `clock` is for tests."""
         super().__init__(url)
-        self.keys = RoutingKeys(namespace)
+        self.keys = RoutingKeys(prefix)
+        """The names of its keys in Redis."""
         self._payload_limit = payload_limit
-        # Only tests bring a clock; otherwise the server says what time it is.
+        # Without a clock the server's time counts.
         self._clock = clock
+        self.dead_letters = DeadLetters(self._connected, self.keys, now=self._now)
+        """Jobs that failed for good."""
+        self.limits = Limits(self._connected, self.keys)
+        """Limits of each type over all workers."""
+        self.schedules = Schedules(self._connected, self.keys, self.cancel)
+        """Cron schedules."""
 
-    # --- in --------------------------------------------------------------------------------------
+    @property
+    def prefix(self) -> str:
+        """What every key of it starts with."""
+        return self.keys.namespace
 
-    async def dispatch(
-        self, type: str, payload: object = None, options: JobOptions | None = None
-    ) -> str:
-        """Put a job into the line; its id, or that of the job that stands for it already."""
-        (id,) = await self.dispatch_many([NewJob(type, payload, options or JobOptions())])
-        return id
+    # --- add -------------------------------------------------------------------------------------
 
-    async def dispatch_many(self, jobs: Sequence[NewJob]) -> list[str]:
-        """Put many jobs into the line, checked before the first one is written.
+    async def add(
+        self,
+        type: str,
+        data: object = None,
+        options: JobOptions | None = None,
+        **given: Unpack[JobKeywords],
+    ) -> Job:
+        """Add a job; keywords are the fields of `JobOptions` and count before `options`.
 
-        They go a few hundred at a time, each time all or none.
+        Where another job has the same id or idempotency key, none is added, and the returned job
+        has the other one's id.
+        """
+        options = options or JobOptions()
+        if given:
+            of_kind("options", options, JobOptions)
+            options = msgspec.structs.replace(options, **given)
+        (job,) = await self.add_many([NewJob(type, data, options)])
+        return job
+
+    async def add_many(self, jobs: Sequence[NewJob]) -> list[Job]:
+        """Add many jobs, all checked before the first is added.
+
+        A few hundred are added in one step, all of them or none.
         """
         now_ms = (self._clock or SystemClock()).now_ms()
         records = [record(job, now_ms=now_ms, payload_limit=self._payload_limit) for job in jobs]
@@ -114,23 +155,36 @@ class Queue(StoreClient):
                     jobs=[part for record in some for part in record],
                 )
             except WaystationError as error:
-                error.add_note(f"at least {len(ids)} of {len(records)} jobs had been dispatched")
+                error.add_note(f"at least {len(ids)} of {len(records)} jobs had been added")
                 raise
-        return ids
+        return [
+            Job(id, cast(bytes, record[2]), type=job.type)
+            for id, record, job in zip(ids, records, jobs, strict=True)
+        ]
 
-    # --- about one job ---------------------------------------------------------------------------
+    dispatch = add
+    """BridgeMQ's name for `add`."""
+    dispatch_many = add_many
+    """BridgeMQ's name for `add_many`."""
 
-    async def status(self, id: str) -> str | None:
-        """Where a job is: waiting, active, completed, failed, delayed, cron or dead.
+    # --- one job ---------------------------------------------------------------------------------
 
-        A job that waits for its next attempt is delayed; failed is one that was cancelled.
+    async def get_job(self, id: str) -> Job | None:
+        """A job that has not been completed or cancelled; None when there is no such job."""
+        found = await self._get(self.keys.of(id).data)
+        return Job(id, found) if found else None
+
+    async def state(self, id: str) -> JobState | None:
+        """The state of a job; None when it is not known, or ended more than a day ago.
+
+        A job that waits for its next attempt is delayed.
         """
-        found = await self._get(self.keys.of(id).status)
-        return found.decode() if found else None
-
-    async def why(self, id: str) -> list[Reason]:
-        """Every reason why a job does not run now, runs or ended; none when it is not known."""
-        return await why((await self._connected()).hot, self.keys, id, now=self._now())
+        client = (await self._connected()).hot
+        with faults.translated():
+            found = await client.execute_command("GET", self.keys.of(id).status)
+            if found == b"delayed" and await client.execute_command("HEXISTS", self.keys.held, id):
+                return "held"
+        return cast(JobState, found.decode()) if found else None
 
     async def result(self, id: str) -> Result | None:
         """How the last attempt at a job ended; None when none has, or more than a day ago."""
@@ -138,23 +192,41 @@ class Queue(StoreClient):
         return codec.decode(found, Result) if found else None
 
     async def progress(self, id: str) -> Progress | None:
-        """How far a job's handler says it is."""
+        """How far a job's handler is; None when it has not reported it."""
         found = await self._get(self.keys.of(id).progress)
         return codec.decode(found, Progress) if found else None
 
-    async def job(self, id: str) -> Job | None:
-        """A job that has not been completed."""
-        found = await self._get(self.keys.of(id).data)
-        return Job(id, found) if found else None
+    async def why(self, id: str) -> list[Reason]:
+        """All reasons why a job waits, runs or has ended; none when the job is not known."""
+        return await why((await self._connected()).hot, self.keys, id, now=self._now())
+
+    async def wait(self, id: str, timeout: Duration | None = None) -> Any:
+        """Return a job's result when it is completed.
+
+        JobFailed when it becomes a dead letter or is cancelled, NotFound when there is no such
+        job, TimeoutError when it takes longer than `timeout`.
+        """
+        async with asyncio.timeout(None if timeout is None else seconds(timeout, "timeout")):
+            store = await self._connected()
+            newest = await events.newest_id(store, self.keys)
+            if ended := await self._ended(id):
+                return ended.data
+            async with aclosing(events.follow(store, self.keys, newest)) as following:
+                async for event in following:
+                    # Without events for a while, some may have been trimmed before they were read.
+                    concerns_it = event is None or (event.job_id == id and event.name in _ENDS)
+                    if concerns_it and (ended := await self._ended(id)):
+                        return ended.data
+        raise AssertionError("the stream of events never ends")
 
     async def cancel(self, *ids: str) -> int:
         """Stop jobs that have not ended, running ones too; how many there were.
 
-        The worker of a running job learns it when it next renews its lease.
+        The worker of a running job notices it when it next renews its lease.
         """
         if not ids:
             return 0
-        error = CancelledByCaller("somebody stopped the job")
+        error = CancelledByCaller("the job was cancelled")
         stopped = await scripts.cancel(
             (await self._connected()).hot,
             self.keys,
@@ -166,14 +238,66 @@ class Queue(StoreClient):
         )
         return sum(stopped)
 
-    # --- about all of them -----------------------------------------------------------------------
+    async def retry(self, *ids: str) -> int:
+        """Run dead letters again; the same as `dead_letters.retry`."""
+        return await self.dead_letters.retry(*ids)
 
-    async def dead_letters(self) -> DeadLetters:
-        """The jobs that failed for good, to look at, try again or remove."""
-        return DeadLetters((await self._connected()).hot, self.keys, now=self._now)
+    # --- all jobs --------------------------------------------------------------------------------
+
+    async def get_jobs(
+        self,
+        *states: JobState,
+        offset: int = 0,
+        limit: int = 100,
+        newest_first: bool = False,
+    ) -> list[Job]:
+        """Jobs in these states, or in any: state by state. What cannot be read is left out."""
+        left = at_least("limit", limit, 1)
+        at_least("offset", offset, 0)
+        client = (await self._connected()).hot
+        found: list[Job] = []
+        for state in _listed(states):
+            ids = await self._ids(state, newest_first=newest_first)
+            some = ids[offset : offset + left]
+            offset = max(0, offset - len(ids))
+            left -= len(some)
+            if some:
+                with faults.translated():
+                    raws = await client.execute_command(
+                        "MGET", *(self.keys.of(id).data for id in some)
+                    )
+                found += _readable(zip(some, raws, strict=True))
+            if not left:
+                break
+        return found
+
+    async def counts(self, *states: JobState) -> dict[JobState, int]:
+        """The number of jobs in these states, or in each."""
+        client = (await self._connected()).hot
+        wanted = _listed(states)
+        with faults.translated():
+            lengths = await asyncio.gather(
+                *(client.execute_command(_SIZES[each], self._place(each)) for each in wanted)
+            )
+        return dict(zip(wanted, lengths, strict=True))
+
+    async def events(self, after: str | None = None) -> AsyncGenerator[Event]:
+        """Events as they come; with `after`, also those behind the event of that id.
+
+        `after="0-0"` begins with the oldest event that is kept.
+        """
+        store = await self._connected()
+        if after is None:
+            after = await events.newest_id(store, self.keys)
+        async with aclosing(events.follow(store, self.keys, after)) as following:
+            async for event in following:
+                if event is not None:
+                    yield event
+
+    # --- the queue as a whole --------------------------------------------------------------------
 
     async def pause(self, type: str) -> bool:
-        """Hand out no more jobs of a type; False when it was paused already."""
+        """Hand out no more jobs of a type; False when it was paused before."""
         return await scripts.pause(
             (await self._connected()).hot,
             self.keys,
@@ -192,64 +316,75 @@ class Queue(StoreClient):
             queue=checked_type(type),
         )
 
-    async def limit(self, type: str, limit: Limit | None) -> None:
-        """Set the limits of a type for all workers, or lift them."""
-        if limit is not None:
-            of_kind("limit", limit, Limit)
-        config = codec.encode(limit) if limit else ""
-        await scripts.set_limit(
-            (await self._connected()).hot,
-            self.keys,
-            namespace=self.keys.namespace,
-            queue=checked_type(type),
-            config=config,
-        )
+    async def is_paused(self, type: str) -> bool:
+        """Whether a type is paused."""
+        return checked_type(type) in await self.paused_types()
 
-    async def limits(self) -> dict[str, Limit]:
-        """The limits of every type that has some; what cannot be read limits nothing."""
+    async def paused_types(self) -> list[str]:
+        """The types that are paused."""
         with faults.translated():
-            found = await (await self._connected()).hot.execute_command("HGETALL", self.keys.limits)
-        pairs = zip(found[::2], found[1::2], strict=True)
-        read = {type.decode(): _limit(config) for type, config in pairs}
-        return {type: limit for type, limit in read.items() if limit is not None}
+            client = (await self._connected()).hot
+            return sorted(texts(await client.execute_command("SMEMBERS", self.keys.paused)))
 
-    async def stats(self) -> Stats:
-        """How much is where, and who works."""
-        return await stats((await self._connected()).hot, self.keys)
-
-    async def forecast(self, type: str) -> Forecast:
-        """What history says of a type: how it did, when it is done, how many it asks for.
-
-        `waystation pipeline run` works it out; what is not fresh is None.
-        """
-        client = (await self._connected()).hot
-        return await forecasts.forecast(client, checked_type(type), line=Line.ROUTING)
-
-    async def prometheus_text(self) -> str:
-        """The line in numbers, as Prometheus reads them.
-
-        What history advises stands beside them, for each type that waits or has a worker.
-        """
-        types = {each.type for each in await self.coverage()}
-        types |= {type for worker in await self.workers() if worker.alive for type in worker.types}
-        each_forecast = {type: await self.forecast(type) for type in sorted(types)}
-        return prometheus.as_text(Line.ROUTING, (await self.stats()).places, each_forecast)
-
-    async def workers(self) -> list[RegisteredWorker]:
-        """Every worker in the registry."""
+    async def workers(self) -> list[WorkerInfo]:
+        """The registered workers, by name."""
         return await registered((await self._connected()).hot, self.keys)
 
-    async def schedules(self) -> list[Planned]:
-        """Every schedule, the next to fire first; `cancel` ends one."""
-        return await planned((await self._connected()).hot, self.keys)
-
     async def coverage(self) -> list[Covered]:
-        """What waits, who could do it, and why nobody does: paused, limited, held, nobody fits."""
+        """Waiting jobs by their needs, with the workers that fit and the reasons why none runs."""
         return await coverage((await self._connected()).hot, self.keys, now=self._now())
 
     async def knows(self, type: str) -> bool:
         """Whether a worker handles jobs of a type, or a job of it has not ended."""
         return await knows((await self._connected()).hot, self.keys, checked_type(type))
+
+    async def forecast(self, type: str) -> Forecast:
+        """Throughput, remaining time and recommended workers of a type, from its history.
+
+        `waystation pipeline run` computes it; values that are not fresh are None.
+        """
+        client = (await self._connected()).hot
+        return await forecasts.forecast(client, checked_type(type), line=Line.ROUTING)
+
+    async def prometheus_text(self) -> str:
+        """The counts of the queue, and the forecasts of its types, in Prometheus' text format."""
+        types = {each.type for each in await self.coverage()}
+        types |= {type for worker in await self.workers() if worker.alive for type in worker.types}
+        each_forecast = {type: await self.forecast(type) for type in sorted(types)}
+        counts: dict[str, int] = {**await self.counts()}
+        return prometheus.as_text(Line.ROUTING, counts, each_forecast)
+
+    async def _ended(self, id: str) -> Result | None:
+        """The result of a completed job; None while it has not ended."""
+        state, result = await self.state(id), await self.result(id)
+        if state is None:
+            raise NotFound(f"there is no job {id}")
+        if state == "completed":
+            return result or Result(success=True)
+        if state in ("dead", "failed"):
+            error = result.error if result and result.error else None
+            reason = f": {error.name}: {error.message}" if error else ""
+            raise JobFailed(f"job {id} failed for good{reason}")
+        return None
+
+    async def _ids(self, state: JobState, *, newest_first: bool) -> list[str]:
+        client, key = (await self._connected()).hot, self._place(state)
+        with faults.translated():
+            match _SIZES[state]:
+                case "LLEN":
+                    found = texts(await client.execute_command("LRANGE", key, 0, -1))
+                case "ZCARD":
+                    found = texts(await client.execute_command("ZRANGE", key, 0, -1))
+                case "SCARD":
+                    # Ids are made in the order of time.
+                    found = sorted(texts(await client.execute_command("SMEMBERS", key)))
+                case _:
+                    found = sorted(texts(await client.execute_command("HKEYS", key)))
+        # Dead letters are listed with the newest first.
+        return found[::-1] if newest_first != (state == "dead") else found
+
+    def _place(self, state: JobState) -> str:
+        return self.keys.deadletter if state == "dead" else getattr(self.keys, state)
 
     async def _get(self, key: str) -> bytes | None:
         client = (await self._connected()).hot
@@ -261,8 +396,31 @@ class Queue(StoreClient):
         return self._clock.now_ms() if self._clock else SERVER_TIME
 
 
-def _limit(config: bytes) -> Limit | None:
-    try:
-        return codec.decode(config, Limit)
-    except InvalidInput:
-        return None
+_ENDS = ("completed", "dead", "cancelled", "removed")
+"""Events after which a job may have ended."""
+
+_SIZES = {
+    "waiting": "LLEN",
+    "active": "SCARD",
+    "delayed": "ZCARD",
+    "held": "HLEN",
+    "cron": "ZCARD",
+    "dead": "LLEN",
+}
+
+
+def _listed(states: Sequence[JobState]) -> Sequence[JobState]:
+    for state in states:
+        if state not in _SIZES:
+            raise InvalidOption(f"a state must be one of {', '.join(_SIZES)}, got {state!r}")
+    return states or STATES
+
+
+def _readable(found: Iterable[tuple[str, bytes | None]]) -> list[Job]:
+    jobs: list[Job] = []
+    for id, raw in found:
+        try:
+            jobs += [Job(id, raw)] if raw else []
+        except Malformed:
+            continue
+    return jobs

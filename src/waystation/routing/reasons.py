@@ -1,4 +1,4 @@
-"""Why a job is where it is: what it waits for, who has it, or how it ended."""
+"""Reasons: why a job waits, runs or has ended."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -14,6 +14,7 @@ from waystation.core.store.script import Client
 from waystation.routing.job import Job
 from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import RoutingKeys
+from waystation.routing.redis.wire import datetime_at
 from waystation.routing.registry import profiles_of, registered
 from waystation.routing.results import CancelledByCaller, DeadLetter, Result
 
@@ -50,7 +51,12 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: Why
     text: str
     until_ms: float | None = None
-    """Milliseconds since the epoch; when it ends by itself, where that is known."""
+    """When it ends by itself, in milliseconds since the epoch; None where that is not known."""
+
+    @property
+    def until(self) -> datetime | None:
+        """When it ends by itself; None where that is not known."""
+        return None if self.until_ms is None else datetime_at(self.until_ms)
 
 
 class Obstacles(msgspec.Struct, frozen=True, kw_only=True):
@@ -236,7 +242,7 @@ def _waiting(found: _Facts, *, anybody: bool) -> list[Reason]:
 def _delayed(due_ms: float, job: Job | None, result: Result | None) -> Reason:
     if job is not None and job.attempts:
         text = (
-            f"attempt {job.attempts} of {job.retry.attempts} failed{_of(result)}, "
+            f"attempt {job.attempts} of {job.max_attempts} failed{_of(result)}, "
             f"the next one is due at {instant(due_ms)}"
         )
         return Reason(why=Why.RETRYING, text=text, until_ms=due_ms)
@@ -248,10 +254,10 @@ def _dead(meta: bytes | None) -> Reason:
         letter = codec.decode(meta or b"{}", DeadLetter)
     except Malformed:
         letter = DeadLetter()
-    told = f": {letter.reason}" if letter.reason else ""
+    cause = f": {letter.reason}" if letter.reason else ""
     if letter.error.name:
-        told += f", {letter.error.name}: {letter.error.message}"
-    return Reason(why=Why.DEAD, text=f"dead after {_count(letter.attempts, 'attempt')}{told}")
+        cause += f", {letter.error.name}: {letter.error.message}"
+    return Reason(why=Why.DEAD, text=f"dead after {_count(letter.attempts, 'attempt')}{cause}")
 
 
 def _count(number: int, thing: str) -> str:
@@ -259,7 +265,7 @@ def _count(number: int, thing: str) -> str:
 
 
 def _at(result: Result | None) -> str:
-    return f" at {instant(result.completed_at)}" if result and result.completed_at else ""
+    return f" at {instant(result.completed_ms)}" if result and result.completed_ms else ""
 
 
 def _of(result: Result | None) -> str:

@@ -11,9 +11,10 @@ from waystation.core.errors import InvalidResult
 from waystation.core.failure import trace_text
 from waystation.core.outcome import Done, Failed, Retried, Stored
 from waystation.core.runtime.claim import Settled
-from waystation.routing.job import Job, rewritten, route_of
+from waystation.routing.job import Job, route_of
+from waystation.routing.redis.wire import rewritten
 from waystation.routing.registry import Profile
-from waystation.routing.results import about_the_dead, failure, success
+from waystation.routing.results import dead_letter_meta, failure, success
 
 Record: TypeAlias = Sequence[str | bytes | int]
 """An outcome as the settling script takes it."""
@@ -54,14 +55,14 @@ class Records:
 
     def _failed(self, settled: Settled[Job], error: BaseException) -> tuple[Stored, Record]:
         claim, job = settled.claim, settled.claim.work
-        made = job.attempts + 1
+        made, retry = job.attempts + 1, job.retry
         data = rewritten(job.raw, attempts=made)
-        if job.retry.ends_with(error, made):
+        if retry.ends_with(error, made):
             return Failed(error, made), self.dead(
                 claim.id, claim.token, data, error, attempt=made, took_s=settled.took_s
             )
         route = ""
-        if job.retry.moves_on(error):
+        if retry.moves_on(error):
             avoid = tuple(sorted({*job.target.avoid, self._worker}))
             target = msgspec.structs.replace(job.target, avoid=avoid)
             data = rewritten(data, target=target)
@@ -69,7 +70,7 @@ class Records:
         result = failure(
             error, self._clock.now_ms(), settled.took_s, trace=trace_text(error, limit=20)
         )
-        pause = job.retry.backoff.pause_ms(made, self._dice)
+        pause = retry.backoff.pause_ms(made, self._dice)
         reason = type(error).__name__
         record = ("retry", claim.id, claim.token, data, result, pause, route, reason, made)
         return Retried(error, made, pause), record
@@ -87,5 +88,5 @@ class Records:
         """The record that puts a job among the dead letters."""
         now = self._clock.now_ms()
         result = failure(error, now, took_s, trace=trace_text(error, limit=20))
-        meta = about_the_dead(error, attempt, now, self._worker)
+        meta = dead_letter_meta(error, attempt, now, self._worker)
         return ("dead", id, token, data, result, meta, attempt)

@@ -1,10 +1,11 @@
-"""Who works here: what workers offer, and whether they are alive."""
+"""The registry of workers: what each offers, and the heartbeats that show it is alive."""
 
 import asyncio
 import os
 import socket
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 
 import msgspec
 
@@ -21,6 +22,7 @@ from waystation.routing import registry
 from waystation.routing.hub import Place
 from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import RoutingKeys, checked_server_id
+from waystation.routing.redis.wire import datetime_at
 
 BEAT_S = 10.0
 HEARTBEAT_MS = 30_000
@@ -46,7 +48,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
     def matched(self) -> bytes:
         """The profile as the scripts match it."""
-        return _matched(self)
+        return _matched(self, self.server_id)
 
     def described(self) -> bytes:
         """The registry's JSON; `lastSeen` is filled in by the server."""
@@ -64,29 +66,35 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class RegisteredWorker(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A worker as the registry has it."""
+class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A worker that is registered with a queue."""
 
-    server_id: str
+    name: str = msgspec.field(name="serverId")
     stack: str = ""
     region: str = ""
     capabilities: tuple[str, ...] = ()
-    last_seen: float = 0
+    seen_ms: float = msgspec.field(name="lastSeen", default=0)
     pid: int = 0
     hostname: str = ""
     types: tuple[str, ...] = ()
+    """The job types that it has handlers for; none stands for all."""
     alive: bool = False
-    """Whether its heartbeat is there."""
+    """False once its heartbeat has lapsed; its jobs are then taken back."""
+
+    @property
+    def seen_at(self) -> datetime | None:
+        """Its latest heartbeat; None when that is not known."""
+        return datetime_at(self.seen_ms) if self.seen_ms else None
 
     def matched(self) -> bytes:
-        """What it offers, as the scripts match it."""
-        return _matched(self)
+        """Internal: what it offers, as the scripts match it."""
+        return _matched(self, self.name)
 
 
-def _matched(worker: Profile | RegisteredWorker) -> bytes:
+def _matched(worker: Profile | WorkerInfo, name: str) -> bytes:
     return codec.encode(
         {
-            "server": worker.server_id,
+            "server": name,
             "stack": [worker.stack] if worker.stack else [],
             "capabilities": sorted(worker.capabilities),
             "region": [worker.region] if worker.region else [],
@@ -95,7 +103,7 @@ def _matched(worker: Profile | RegisteredWorker) -> bytes:
     )
 
 
-def profiles_of(workers: Iterable[RegisteredWorker]) -> bytes:
+def profiles_of(workers: Iterable[WorkerInfo]) -> bytes:
     """What several workers offer, as one JSON list."""
     return b"[" + b",".join(worker.matched() for worker in workers) + b"]"
 
@@ -123,7 +131,7 @@ async def leave(
     )
 
 
-async def registered(client: Client, keys: RoutingKeys) -> list[RegisteredWorker]:
+async def registered(client: Client, keys: RoutingKeys) -> list[WorkerInfo]:
     """Every worker in the registry; one whose entry cannot be read has only its id."""
     with faults.translated():
         found = await client.execute_command("SMEMBERS", keys.registered)
@@ -137,14 +145,14 @@ async def registered(client: Client, keys: RoutingKeys) -> list[RegisteredWorker
 
 def _read(
     ids: Sequence[str], entries: Sequence[bytes | None], beats: Sequence[bytes | None]
-) -> list[RegisteredWorker]:
-    workers: list[RegisteredWorker] = []
+) -> list[WorkerInfo]:
+    workers: list[WorkerInfo] = []
     for id, entry, heard in zip(ids, entries, beats, strict=True):
         try:
-            worker = codec.decode(entry or b"", RegisteredWorker)
+            worker = codec.decode(entry or b"", WorkerInfo)
         except Malformed:
-            worker = RegisteredWorker(server_id=id)
-        workers.append(msgspec.structs.replace(worker, server_id=id, alive=heard is not None))
+            worker = WorkerInfo(name=id)
+        workers.append(msgspec.structs.replace(worker, name=id, alive=heard is not None))
     return workers
 
 
@@ -152,7 +160,7 @@ PER_CALL = 500
 """Heartbeats in one call."""
 
 
-class Lifeline:
+class Heartbeats:
     """The heartbeats of all workers at one place, and the client that renews their leases."""
 
     def __init__(self, place: Place) -> None:
@@ -190,9 +198,9 @@ class Lifeline:
             await registry.beat(self.client, self._keys, *some, now=now)
 
 
-async def _made(place: Place) -> Lifeline:
-    return Lifeline(place)
+async def _made(place: Place) -> Heartbeats:
+    return Heartbeats(place)
 
 
-lifelines = Shared(_made, Lifeline.close)
+heartbeats = Shared(_made, Heartbeats.close)
 """One for each place, for as long as a worker there renews its leases."""

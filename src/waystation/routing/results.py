@@ -1,5 +1,6 @@
-"""What is kept of an attempt: its result, and why a job is dead."""
+"""Results: how an attempt at a job ended, how far it is, and why a job is a dead letter."""
 
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -7,21 +8,24 @@ import msgspec
 from waystation.core import codec
 from waystation.core.errors import WaystationError
 from waystation.core.failure import message_of
+from waystation.routing.redis.wire import datetime_at
 
 KEPT_S = 24 * 60 * 60
 """How long the end of a job is remembered."""
 
 
 class CancelledByCaller(Exception):
-    """What the result of a job says that somebody stopped."""
+    """The error in the result of a job that was cancelled."""
 
 
 class JobError(msgspec.Struct, frozen=True, kw_only=True):
-    """What a handler raised."""
+    """The error that a handler raised."""
 
     message: str = ""
     stack: str = ""
+    """Its traceback."""
     name: str = ""
+    """Its class."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -29,37 +33,57 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     success: bool
     data: Any = None
+    """What the handler returned."""
     error: JobError | None = None
-    completed_at: float = 0
-    """Milliseconds since the epoch."""
-    processing_time: float = 0
-    """Milliseconds that the handler took."""
+    completed_ms: float = msgspec.field(name="completedAt", default=0)
+    took_ms: float = msgspec.field(name="processingTime", default=0)
+
+    @property
+    def completed_at(self) -> datetime | None:
+        """When the attempt ended; None when that is not known."""
+        return datetime_at(self.completed_ms) if self.completed_ms else None
+
+    @property
+    def took(self) -> timedelta:
+        """How long the handler ran."""
+        return timedelta(milliseconds=self.took_ms)
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a job is in the dead letter list."""
+    """A job that failed for good, and why."""
 
     id: str = ""
     reason: str = ""
+    """The code of the error, or `FAILED`."""
     error: JobError = JobError()
     attempts: int = 0
-    at: float = 0
+    failed_ms: float = msgspec.field(name="at", default=0)
     worker: str = ""
+
+    @property
+    def failed_at(self) -> datetime | None:
+        """When it failed; None when that is not known."""
+        return datetime_at(self.failed_ms) if self.failed_ms else None
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How far a handler says it is."""
+    """How far a handler is with a job."""
 
     percent: float
     message: str = ""
     data: Any = None
-    updated_at: float = 0
+    updated_ms: float = msgspec.field(name="updatedAt", default=0)
+
+    @property
+    def updated_at(self) -> datetime | None:
+        """When the handler reported it; None when that is not known."""
+        return datetime_at(self.updated_ms) if self.updated_ms else None
 
 
 def success(
     value: object, now_ms: int, took_s: float, *, limit: int = codec.PAYLOAD_LIMIT
 ) -> bytes:
-    """The JSON of an attempt that ended well."""
+    """The JSON of an attempt that succeeded."""
     # One is written for every job, so only the part that is not ours is looked through.
     return b'{"success":true,"data":%b,"completedAt":%d,"processingTime":%d}' % (
         codec.encode_result(value, limit),
@@ -69,20 +93,20 @@ def success(
 
 
 def failure(error: BaseException, now_ms: int, took_s: float, *, trace: str = "") -> bytes:
-    """The JSON of an attempt that did not."""
-    told = {"message": message_of(error), "stack": trace, "name": _name(error)}
+    """The JSON of a failed attempt."""
+    described = {"message": message_of(error), "stack": trace, "name": _name(error)}
     return codec.encode(
         {
             "success": False,
-            "error": told,
+            "error": described,
             "completedAt": now_ms,
             "processingTime": round(took_s * 1000),
         }
     )
 
 
-def about_the_dead(error: BaseException, attempts: int, now_ms: int, worker: str) -> bytes:
-    """The JSON that says why a job is given up."""
+def dead_letter_meta(error: BaseException, attempts: int, now_ms: int, worker: str) -> bytes:
+    """The JSON of the reason why a job is a dead letter."""
     reason = error.code if isinstance(error, WaystationError) else "FAILED"
     return codec.encode(
         {

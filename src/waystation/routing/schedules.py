@@ -1,5 +1,6 @@
-"""When a job runs: now, later, or again and again."""
+"""Schedules: jobs that run later or repeatedly."""
 
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -10,46 +11,50 @@ from cronsim import CronSim, CronSimError
 
 from waystation.core import codec
 from waystation.core.backoff import LONGEST_MS
+from waystation.core.durations import Duration, milliseconds
 from waystation.core.errors import InvalidInput, InvalidOption
-from waystation.core.options import at_least
+from waystation.core.options import at_least, of_kind
 from waystation.core.store import faults
-from waystation.core.store.script import Client
+from waystation.core.store.connection import Store
 from waystation.routing.redis.keys import RoutingKeys
 
 Overlap: TypeAlias = Literal["allow", "skip", "queue-one"]
 Missed: TypeAlias = Literal["last", "all", "skip"]
 
 MOST_MISSED = 1_000
-"""Slots made up for at once; older ones are left out and told as skipped."""
+"""Slots made up for at once; older ones are reported as skipped."""
 GRACE_MS = 60_000
 """A slot that is not older than this is late, not missed."""
 
 
-class Schedule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """When a job may run; without anything, at once."""
+class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+    """When a job may run; at once without any field."""
 
-    delay: int | None = None
-    """Milliseconds from now."""
-    run_at: int | None = None
-    """Milliseconds since the epoch."""
+    delay: Duration | None = None
+    """How long it waits."""
+    run_at: datetime | None = None
+    """The instant, with a time zone."""
     cron: str | None = None
-    """Five fields, or six with seconds in front."""
+    """When it repeats: five fields, or six with seconds in front."""
     timezone: str | None = None
-    """A name such as Europe/Vienna; without one, UTC."""
+    """The time zone of `cron`, such as Europe/Vienna; UTC without one."""
     overlap: Overlap = "allow"
-    """What happens to a slot while the last one's job has not ended: run beside it, leave the slot
-    out, or let at most one wait."""
+    """What happens to a slot while the job of the last one has not ended: run both, skip the slot,
+    or let at most one wait."""
     missed: Missed = "last"
-    """Which slots are made up for after nobody was there to fire them."""
+    """Which slots are made up for after no scheduler was running."""
 
     def __post_init__(self) -> None:
         given = [name for name in ("delay", "run_at", "cron") if getattr(self, name) is not None]
         if len(given) > 1:
             raise InvalidOption(f"a schedule takes one of delay, run_at and cron, got {given}")
-        for name in ("delay", "run_at"):
-            value = getattr(self, name)
-            if value is not None and at_least(name, value, 0) > LONGEST_MS:
-                raise InvalidOption(f"{name} must be 0 to {LONGEST_MS} ms, got {value}")
+        if (self.delay_ms or 0) > LONGEST_MS:
+            most = LONGEST_MS // 1000
+            raise InvalidOption(f"delay must be at most {most} seconds, got {self.delay!r}")
+        if self.run_at is not None:
+            of_kind("run_at", self.run_at, datetime)
+            if self.run_at.tzinfo is None:
+                raise InvalidOption(f"run_at must have a time zone, got {self.run_at!r}")
         if self.overlap not in ("allow", "skip", "queue-one"):
             raise InvalidOption(f"overlap must be allow, skip or queue-one, got {self.overlap!r}")
         if self.missed not in ("last", "all", "skip"):
@@ -59,14 +64,24 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
         elif self.timezone is not None:
             _zone(self.timezone)
 
+    @property
+    def delay_ms(self) -> int | None:
+        """The delay in milliseconds."""
+        return None if self.delay is None else milliseconds(self.delay, "delay")
+
+    @property
+    def run_at_ms(self) -> int | None:
+        """The instant in milliseconds since the epoch, not before it."""
+        return None if self.run_at is None else max(0, round(self.run_at.timestamp() * 1000))
+
 
 class Turn(NamedTuple):
-    """What is to be done about a schedule whose time has come."""
+    """The slots of a schedule that is due."""
 
     fire: list[int]
     """The slots to make jobs for."""
     leave_out: list[int]
-    """The slots that are told as skipped."""
+    """The slots that are reported as skipped."""
     next_ms: int | None
 
 
@@ -81,17 +96,6 @@ def next_slot(expression: str, timezone: str | None, after_ms: int) -> int | Non
     # In the hour that an autumn night has twice, the wall clock's next slot may lie behind us.
     instants = (round(each.astimezone(UTC).timestamp() * 1000) for each in coming)
     return next((instant for instant in instants if instant > after_ms), None)
-
-
-def next_slots(expression: str, timezone: str | None, after_ms: int, count: int) -> list[int]:
-    """The next slots after an instant."""
-    slots: list[int] = []
-    while len(slots) < count:
-        slot = next_slot(expression, timezone, slots[-1] if slots else after_ms)
-        if slot is None:
-            break
-        slots.append(slot)
-    return slots
 
 
 def turn(schedule: Schedule, due_ms: int, now_ms: int) -> Turn:
@@ -130,43 +134,91 @@ def _zone(name: str | None) -> ZoneInfo:
 PER_CALL = 500
 
 
-class Planned(msgspec.Struct, frozen=True, kw_only=True):
-    """One schedule; what cannot be read of it is left empty."""
+class ScheduledJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A cron schedule; what cannot be read of it is left empty."""
 
     id: str
     next_ms: float
-    """Milliseconds since the epoch."""
+    """Milliseconds since the epoch of the next slot."""
     type: str = ""
     cron: str = ""
     timezone: str = "UTC"
 
+    @property
+    def next_at(self) -> datetime:
+        """When it fires next."""
+        return datetime.fromtimestamp(self.next_ms / 1000, UTC)
+
+
+class Schedules:
+    """The cron schedules of a queue: `queue.schedules`."""
+
+    def __init__(
+        self,
+        connected: Callable[[], Awaitable[Store]],
+        keys: RoutingKeys,
+        cancel: Callable[..., Awaitable[int]],
+    ) -> None:
+        self._connected = connected
+        self._keys = keys
+        self._cancel = cancel
+
+    async def list(self, offset: int = 0, limit: int | None = None) -> list[ScheduledJob]:
+        """Schedules, the next to fire first."""
+        client = (await self._connected()).hot
+        last = (
+            -1 if limit is None else at_least("offset", offset, 0) + at_least("limit", limit, 1) - 1
+        )
+        with faults.translated():
+            found: Any = await client.execute_command(
+                "ZRANGE", self._keys.cron, offset, last, "WITHSCORES"
+            )
+        pairs = [(found[at].decode(), float(found[at + 1])) for at in range(0, len(found), 2)]
+        schedules: list[ScheduledJob] = []
+        for start in range(0, len(pairs), PER_CALL):
+            page = pairs[start : start + PER_CALL]
+            with faults.translated():
+                texts = await client.execute_command(
+                    "MGET", *(self._keys.of(id).data for id, _ in page)
+                )
+            schedules += [_read(*each, raw) for each, raw in zip(page, texts, strict=True)]
+        return schedules
+
+    async def get(self, id: str) -> ScheduledJob | None:
+        """The schedule of that id; None when there is none."""
+        client = (await self._connected()).hot
+        with faults.translated():
+            next_ms = await client.execute_command("ZSCORE", self._keys.cron, id)
+            raw = await client.execute_command("GET", self._keys.of(id).data)
+        return None if next_ms is None else _read(id, float(next_ms), raw)
+
+    async def count(self) -> int:
+        """The number of schedules."""
+        with faults.translated():
+            return await (await self._connected()).hot.execute_command("ZCARD", self._keys.cron)
+
+    async def remove(self, *ids: str) -> int:
+        """End schedules; how many there were. Jobs that they have made go on."""
+        known = [id for id in ids if await self.get(id)]
+        return await self._cancel(*known)
+
+
+class _Wanted(msgspec.Struct, frozen=True):
+    cron: str | None = None
+    timezone: str | None = None
+
 
 class _Scheduled(msgspec.Struct, frozen=True):
-    """The part of a job's JSON that a schedule is about."""
+    """The part of a job's JSON that is about its schedule."""
 
     type: str
-    schedule: Schedule = Schedule()
+    schedule: _Wanted = _Wanted()
 
 
-async def planned(client: Client, keys: RoutingKeys) -> list[Planned]:
-    """Every schedule, the next to fire first."""
-    with faults.translated():
-        found: Any = await client.execute_command("ZRANGE", keys.cron, 0, -1, "WITHSCORES")
-    pairs = [(found[at].decode(), float(found[at + 1])) for at in range(0, len(found), 2)]
-    schedules: list[Planned] = []
-    for first in range(0, len(pairs), PER_CALL):
-        page = pairs[first : first + PER_CALL]
-        with faults.translated():
-            texts = await client.execute_command("MGET", *(keys.of(id).data for id, _ in page))
-        for (id, next_ms), raw in zip(page, texts, strict=True):
-            schedules.append(_read(Planned(id=id, next_ms=next_ms), raw))
-    return schedules
-
-
-def _read(bare: Planned, raw: bytes | None) -> Planned:
+def _read(id: str, next_ms: float, raw: bytes | None) -> ScheduledJob:
     try:
         job = codec.decode(raw or b"", _Scheduled)
     except InvalidInput:
-        return bare
+        return ScheduledJob(id=id, next_ms=next_ms)
     cron, timezone = job.schedule.cron or "", job.schedule.timezone or "UTC"
-    return msgspec.structs.replace(bare, type=job.type, cron=cron, timezone=timezone)
+    return ScheduledJob(id=id, next_ms=next_ms, type=job.type, cron=cron, timezone=timezone)

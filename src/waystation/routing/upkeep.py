@@ -1,4 +1,4 @@
-"""What if nobody comes back: the duties of the one scheduler that leads."""
+"""Upkeep: the duties of the one scheduler that leads, and its election."""
 
 import asyncio
 import contextlib
@@ -9,8 +9,10 @@ import msgspec
 
 from waystation.core import codec, identity
 from waystation.core.clock import Clock
+from waystation.core.durations import Duration, milliseconds, seconds
 from waystation.core.errors import InvalidInput, NotLeader, StoreError
 from waystation.core.line.server_time import SERVER_TIME
+from waystation.core.options import at_least
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.tasks import end, leave_if_cancelled
 from waystation.core.shared import Shared
@@ -20,10 +22,10 @@ from waystation.core.store.connection import Store
 from waystation.core.store.leader import Election, Term
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import describe, get_logger
-from waystation.routing.job import WireJob, instance_of, text_of
 from waystation.routing.redis import bridge_scripts, scripts
 from waystation.routing.redis.keys import NAMESPACE, RoutingKeys, SchedulerKeys
-from waystation.routing.schedules import Schedule, turn
+from waystation.routing.redis.wire import WireJob, instance_of, read_schedule, text_of
+from waystation.routing.schedules import turn
 
 _log = get_logger(__name__)
 
@@ -31,13 +33,27 @@ BATCH = 100
 """Jobs that one step of a duty takes."""
 
 
-class UpkeepOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How patient the upkeep is."""
+class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How often the leading scheduler does its duties, and how patient it is."""
 
+    tick: Duration = 1.0
+    """How often delayed jobs and schedules are examined."""
+    recover: Duration = 5.0
+    """How often jobs of dead workers are taken back."""
+    mend: Duration = 30.0
+    """How often counts, index and registry are repaired."""
+    term: Duration = 30.0
+    """How long a leader that fell silent keeps the lead."""
     max_stalls: int = 3
-    """Workers that may fall silent over one job before it is given up."""
-    silent_ms: int = 300_000
+    """How often a job may stall before it becomes a dead letter."""
+    forget_workers: Duration = 300.0
     """How long a dead worker stays in the registry."""
+
+    def __post_init__(self) -> None:
+        for name in ("tick", "recover", "mend", "term"):
+            seconds(getattr(self, name), name, above=0)
+        seconds(self.forget_workers, "forget_workers")
+        at_least("max_stalls", self.max_stalls, 0)
 
 
 class Upkeep:
@@ -48,14 +64,14 @@ class Upkeep:
         client: Client,
         keys: RoutingKeys,
         term: Term,
-        options: UpkeepOptions | None = None,
+        options: SchedulerOptions | None = None,
         *,
         clock: Clock | None = None,
     ) -> None:
         self._client = client
         self._keys = keys
         self._term = term
-        self._options = options or UpkeepOptions()
+        self._options = options or SchedulerOptions()
         self._clock = clock
 
     async def promote_due(self) -> int:
@@ -103,10 +119,10 @@ class Upkeep:
         try:
             name = text_of(id)
             job = codec.decode(raw or b"", WireJob)
-            schedule = codec.decode(bytes(job.schedule), Schedule)
+            schedule = read_schedule(bytes(job.schedule))
             decided = turn(schedule, due_ms, now_ms)
         except InvalidInput as error:
-            # It cannot be fired, now or later; it leaves the set and its data tells why.
+            # It cannot be fired, now or later; it leaves the set, and its data stays.
             _log.error("schedule_unreadable", line="routing", **describe(error))
             return (id, score, "", "allow", 0, 0)
         fired: list[str | bytes | int] = []
@@ -201,7 +217,7 @@ class Upkeep:
                 namespace=self._keys.namespace,
                 now=self._now(),
                 term=self._term.number,
-                silent_ms=self._options.silent_ms,
+                silent_ms=milliseconds(self._options.forget_workers),
                 batch=1000,
                 cursor=cursor,
             )
@@ -245,20 +261,6 @@ class Upkeep:
 _log = get_logger(__name__)
 
 
-class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How often the leader makes its rounds, in seconds."""
-
-    tick_s: float = 1.0
-    """Delayed jobs and schedules."""
-    recover_s: float = 5.0
-    """Jobs of workers that fell silent."""
-    mend_s: float = 30.0
-    """Counts, index and registry."""
-    term_ms: int = 30_000
-    """How long a leader that is not heard of again keeps the lead."""
-    upkeep: UpkeepOptions = UpkeepOptions()
-
-
 class Scheduler(StoreClient):
     """One candidate; any number may run, and one of them leads."""
 
@@ -266,29 +268,29 @@ class Scheduler(StoreClient):
         self,
         url: str | Store | None = None,
         *,
-        namespace: str = NAMESPACE,
+        prefix: str = NAMESPACE,
         options: SchedulerOptions | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(url)
-        self.keys = RoutingKeys(namespace)
+        self._keys = RoutingKeys(prefix)
         self.name = name or identity.worker_name()
         self._options = options or SchedulerOptions()
-        self._leads = False
+        self._is_leader = False
 
     @property
-    def leads(self) -> bool:
-        """Whether this one does the upkeep now."""
-        return self._leads
+    def is_leader(self) -> bool:
+        """Whether this one does the duties now."""
+        return self._is_leader
 
     async def run(self) -> None:
         """Stand for election until cancelled, and do the duties whenever elected."""
         client = (await self._connected()).hot
         election = Election(
             client,
-            SchedulerKeys(self.keys.namespace),
+            SchedulerKeys(self._keys.namespace),
             owner=self.name,
-            ttl_ms=self._options.term_ms,
+            ttl_ms=milliseconds(self._options.term),
         )
         while True:
             try:
@@ -298,27 +300,27 @@ class Scheduler(StoreClient):
             except StoreError as error:
                 _log.warning("duty_delayed", duty="scheduler", **describe(error))
             leave_if_cancelled()
-            await asyncio.sleep(self._options.tick_s)
+            await asyncio.sleep(seconds(self._options.tick))
 
     async def _lead(self, client: Client, election: Election, term: Term) -> None:
-        upkeep = Upkeep(client, self.keys, term, self._options.upkeep)
+        upkeep = Upkeep(client, self._keys, term, self._options)
         options = self._options
         rounds = (
-            Loop(upkeep.promote_due, every_s=options.tick_s),
-            Loop(upkeep.fire_schedules, every_s=options.tick_s),
-            Loop(upkeep.recover, every_s=options.recover_s),
-            Loop(upkeep.reconcile, every_s=options.mend_s),
-            Loop(upkeep.reindex, every_s=options.mend_s),
-            Loop(upkeep.tidy, every_s=options.mend_s),
+            Loop(upkeep.promote_due, every_s=seconds(options.tick)),
+            Loop(upkeep.fire_schedules, every_s=seconds(options.tick)),
+            Loop(upkeep.recover, every_s=seconds(options.recover)),
+            Loop(upkeep.reconcile, every_s=seconds(options.mend)),
+            Loop(upkeep.reindex, every_s=seconds(options.mend)),
+            Loop(upkeep.tidy, every_s=seconds(options.mend)),
         )
-        self._leads = True
+        self._is_leader = True
         try:
             with contextlib.suppress(NotLeader):
                 async with election.holding(term), asyncio.TaskGroup() as group:
                     for each in rounds:
                         group.create_task(each.run(), name=each.name)
         finally:
-            self._leads = False
+            self._is_leader = False
 
 
 async def share_scheduler(store: Store, namespace: str, options: SchedulerOptions) -> None:
@@ -329,7 +331,7 @@ async def share_scheduler(store: Store, namespace: str, options: SchedulerOption
 
 async def _run(place: tuple[Store, str, SchedulerOptions]) -> asyncio.Task[None]:
     store, namespace, options = place
-    return asyncio.create_task(Scheduler(store, namespace=namespace, options=options).run())
+    return asyncio.create_task(Scheduler(store, prefix=namespace, options=options).run())
 
 
 async def _stop(running: asyncio.Task[None]) -> None:

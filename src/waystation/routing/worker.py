@@ -1,28 +1,29 @@
-"""A worker of this line: handlers by type, a place in the registry, a share in the upkeep."""
+"""The worker: runs the jobs that fit it with a handler for each type."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 import msgspec
 
 from waystation.core import identity
 from waystation.core.codec import PAYLOAD_LIMIT
-from waystation.core.durations import milliseconds
+from waystation.core.durations import Duration, milliseconds
 from waystation.core.errors import InvalidOption, Unrecoverable
 from waystation.core.line.background import BackgroundWorker, WorkerRuntime
 from waystation.core.options import at_least, listed, of_kind
 from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.handlers import Handler, handler_of
-from waystation.core.runtime.worker import Listener, WorkerOptions
+from waystation.core.runtime.worker import Listener
 from waystation.core.runtime.worker import Worker as CoreWorker
+from waystation.core.runtime.worker import WorkerOptions as CoreWorkerOptions
 from waystation.core.runtime.worklog import WorkLog
 from waystation.core.store.client import place_of, stores
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.traces import Traces
 from waystation.routing.claims import ClaimOptions, RoutingSource
-from waystation.routing.job import Job, checked_type
-from waystation.routing.redis.keys import NAMESPACE, RoutingKeys
+from waystation.routing.job import Job
+from waystation.routing.redis.keys import NAMESPACE, RoutingKeys, checked_type
 from waystation.routing.registry import Profile
 from waystation.routing.upkeep import SchedulerOptions, share_scheduler
 
@@ -30,70 +31,103 @@ JobHandler: TypeAlias = Callable[[Any], Any]
 """Takes the job and returns a JSON value."""
 
 
-class Worker(BackgroundWorker[Job]):
-    """Runs the jobs that fit it; entering starts it, leaving lets it finish what it has begun.
+class WorkerOptions(CoreWorkerOptions, frozen=True, kw_only=True):
+    """How a worker works, and which jobs fit it."""
 
-    The workers of a process that are given the same URL, or the same store, share its connections,
-    one listener for wake-ups and one candidate for the upkeep.
+    stack: str = "python"
+    """The language or platform of its handlers."""
+    region: str = ""
+    """Where it runs."""
+    capabilities: Sequence[str] = ()
+    """What it can do; `*` stands for anything and `?` for one character, as in `video:*`."""
+    process: bool = False
+    """Whether plain `def` handlers run in processes instead of threads."""
+    result_limit: int = PAYLOAD_LIMIT
+    """Bytes of JSON that a result may have; a larger one fails its job."""
+    scheduler: SchedulerOptions | None = SchedulerOptions()
+    """How it does the upkeep while it leads; None leaves the upkeep to others."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        listed("capabilities", self.capabilities)
+        at_least("result_limit", self.result_limit, 1)
+
+
+class WorkerKeywords(TypedDict, total=False):
+    """The fields of `WorkerOptions` as keywords of `Worker`."""
+
+    concurrency: int
+    batch_limit: int
+    calls: int
+    lease: Duration
+    renew: Duration
+    timeout: Duration | None
+    grace: Duration
+    poll: Duration
+    stack: str
+    region: str
+    capabilities: Sequence[str]
+    process: bool
+    result_limit: int
+    scheduler: SchedulerOptions | None
+
+
+class Worker(BackgroundWorker[Job]):
+    """Runs the jobs that fit it; entering starts it, leaving lets it finish its jobs.
+
+    Workers of a process with the same URL or store share its connections, one listener for
+    wake-ups and one candidate for the upkeep.
     """
 
     def __init__(
         self,
-        handlers: Mapping[str, JobHandler],
+        handlers: JobHandler | Mapping[str, JobHandler],
         url: str | Store | None = None,
         *,
-        server_id: str | None = None,
-        stack: str = "python",
-        region: str = "",
-        capabilities: Sequence[str] = (),
-        namespace: str = NAMESPACE,
-        concurrency: int | None = None,
+        name: str | None = None,
+        prefix: str = NAMESPACE,
         options: WorkerOptions | None = None,
-        process: bool = False,
-        result_limit: int = PAYLOAD_LIMIT,
-        scheduler: SchedulerOptions | None = SchedulerOptions(),  # noqa: B008
         listener: Listener[Job] | None = None,
+        **given: Unpack[WorkerKeywords],
     ) -> None:
-        """Say what the worker offers; `scheduler=None` leaves the upkeep to others.
+        """Declare handlers by job type, or one for jobs of every type.
 
-        `concurrency` is how many jobs run at once, one without it; it counts before `options`.
+        `name` is the worker's name in the registry, random without one. Keywords are the fields of
+        `WorkerOptions` and count before `options`.
         """
         super().__init__(url)
-        of_kind("handlers by type", handlers, Mapping)
+        if not callable(handlers):
+            of_kind("handlers by type", handlers, Mapping)
         if not handlers:
             raise InvalidOption("a worker needs a handler for at least one type, got none")
-        listed("capabilities", capabilities)
-        self.keys = RoutingKeys(namespace)
-        self.profile = Profile(
-            server_id=server_id or identity.worker_name(),
-            stack=stack,
-            region=region,
-            capabilities=tuple(capabilities),
-            types=tuple(checked_type(type) for type in handlers),
-        )
         of_kind("options", options := options or WorkerOptions(), WorkerOptions)
-        if concurrency is not None:
-            options = msgspec.structs.replace(options, concurrency=concurrency)
-        self._options = options
-        self._result_limit = at_least("result_limit", result_limit, 1)
-        self._handler = _ByType(handlers, self._options.concurrency, process=process)
-        self._scheduling = scheduler
+        self._options = options = msgspec.structs.replace(options, **given)
+        self._keys = RoutingKeys(prefix)
+        types = () if callable(handlers) else tuple(checked_type(type) for type in handlers)
+        self._profile = Profile(
+            server_id=name or identity.worker_name(),
+            stack=options.stack,
+            region=options.region,
+            capabilities=tuple(options.capabilities),
+            types=types,
+        )
+        self._handler = _ByType(handlers, options.concurrency, process=options.process)
         self._listener = listener
 
     @property
-    def server_id(self) -> str:
-        """The name under which the worker is known."""
-        return self.profile.server_id
+    def name(self) -> str:
+        """The worker's name in the registry."""
+        return self._profile.server_id
 
     def _runtime_at(self, store: Store) -> WorkerRuntime[Job]:
         lease_ms = milliseconds(self._options.lease)
-        claims = ClaimOptions(lease_ms=lease_ms, result_limit=self._result_limit)
-        source = RoutingSource(store, self.keys, self.profile, claims)
-        log = WorkLog(_about, server=str(store.address), line="routing", worker_id=self.server_id)
+        claims = ClaimOptions(lease_ms=lease_ms, result_limit=self._options.result_limit)
+        source = RoutingSource(store, self._keys, self._profile, claims)
+        log = WorkLog(_about, server=str(store.address), line="routing", worker_id=self.name)
         worker = CoreWorker(source, self._handler, self._options, listener=self._listener, log=log)
-        if self._scheduling is None:
+        if (scheduler := self._options.scheduler) is None:
             return WorkerRuntime(worker, source)
-        share = partial(share_scheduler, store, self.keys.namespace, self._scheduling)
+        share = partial(share_scheduler, store, self._keys.namespace, scheduler)
         return WorkerRuntime(worker, source, beside=[share])
 
     async def _connect(self) -> Store:
@@ -104,28 +138,38 @@ class Worker(BackgroundWorker[Job]):
         await stores.give_back(self._place)
 
     def __repr__(self) -> str:
-        return f"Worker({self.server_id!r})"
+        return f"Worker({self.name!r})"
 
 
 def _about(claim: Claim[Job]) -> dict[str, str]:
     return {"queue": claim.work.type}
 
 
+_ANY = ""
+"""Stands for every type where there is one handler for all; no job has it."""
+
+
 class _ByType(Handler[Job]):
     """A handler for each type, each run in a span."""
 
     def __init__(
-        self, handlers: Mapping[str, JobHandler], concurrency: int, *, process: bool
+        self,
+        handlers: JobHandler | Mapping[str, JobHandler],
+        concurrency: int,
+        *,
+        process: bool,
     ) -> None:
         super().__init__(self._run)
         self._traces = Traces()
+        by_type = {_ANY: handlers} if callable(handlers) else handlers
         self._handlers = {
             type: handler_of(each, concurrency=concurrency, process=process)
-            for type, each in handlers.items()
+            for type, each in by_type.items()
         }
+        self._other = self._handlers.get(_ANY)
 
     async def _run(self, job: Job) -> Any:
-        handler = self._handlers.get(job.type)
+        handler = self._handlers.get(job.type, self._other)
         if handler is None:
             known = ", ".join(sorted(self._handlers))
             raise Unrecoverable(f"no handler for jobs of type {job.type!r}; there are: {known}")

@@ -12,10 +12,10 @@ from waystation.routing.options import BackoffRule, Retry
 from waystation.routing.redis import bridge_scripts, scripts
 from waystation.routing.registry import Profile
 from waystation.routing.schedules import Schedule
-from waystation.routing.upkeep import UpkeepOptions
+from waystation.routing.upkeep import SchedulerOptions
 
 AT_ONCE = Retry(backoff=BackoffRule(delay=0))
-LATER = Retry(backoff=BackoffRule(delay=500))
+LATER = Retry(backoff=BackoffRule(delay=0.5))
 ONCE = Retry(attempts=1)
 
 
@@ -32,14 +32,14 @@ async def dispatch(hands: Hands) -> None:
         {},
         {"priority": 9},
         {"priority": 9},
-        {"schedule": Schedule(delay=1000)},
+        {"schedule": Schedule(delay=1)},
         {"schedule": Schedule(cron="* * * * *")},
         {"job_id": "own"},
         {"job_id": "own"},
         {"idempotency_key": "k"},
         {"idempotency_key": "k"},
         {"depends_on": ("own",)},
-        {"depends_on": ("own",), "schedule": Schedule(delay=1000)},
+        {"depends_on": ("own",), "schedule": Schedule(delay=1)},
     ]
     for options in wishes:
         await hands.add(**options)
@@ -73,7 +73,7 @@ async def settle(hands: Hands) -> None:
     await source.progress(held[5].work, 50, "half", None)
     async with source.keeper() as extend:
         await extend(held)
-    await hands.add(schedule=Schedule(delay=10))
+    await hands.add(schedule=Schedule(delay=0.01))
     await hands.clock.advance(1)
     await hands.claim(source, 20)
     # What others have pushed, of which one says nothing and one has gone.
@@ -86,7 +86,7 @@ async def settle(hands: Hands) -> None:
 
 async def limit(hands: Hands) -> None:
     source = hands.source()
-    await hands.queue.limit("email", Limit(max_concurrent=2, max_per_minute=3))
+    await hands.queue.limits.set("email", Limit(max_concurrent=2, max_per_minute=3))
     for _ in range(5):
         await hands.add()
     first, second = await hands.claim(source, 5)
@@ -94,7 +94,7 @@ async def limit(hands: Hands) -> None:
     await (await hands.upkeep()).reconcile()
     await hands.redis.set(hands.keys.of_type("email").concurrent, 7)
     await (await hands.upkeep()).reconcile()
-    await hands.queue.limit("email", None)
+    await hands.queue.limits.remove("email")
     await hands.queue.pause("email")
     await hands.claim(source)
     await hands.queue.resume("email")
@@ -102,7 +102,7 @@ async def limit(hands: Hands) -> None:
 
 async def depend(hands: Hands) -> None:
     source = hands.source()
-    for more in ({}, {"schedule": Schedule(delay=1000)}):
+    for more in ({}, {"schedule": Schedule(delay=1)}):
         first = await hands.add()
         second = await hands.add()
         await hands.add("after", depends_on=(first, second), **more)
@@ -123,7 +123,7 @@ async def recover(hands: Hands) -> None:
     await hands.lapse()
     await hands.claim(source, 3)
     await hands.clock.advance(60)
-    await (await hands.upkeep(UpkeepOptions(max_stalls=0))).recover()
+    await (await hands.upkeep(SchedulerOptions(max_stalls=0))).recover()
     # A worker that has gone silent, and a job whose data is gone.
     await registry.beat(hands.redis, hands.keys, Profile(server_id="w1"), now=hands.clock.now_ms())
     await hands.add()
@@ -150,15 +150,15 @@ async def bury(hands: Hands) -> None:
     await hands.redis.set(hands.keys.deadletter_cap, 2)
     await hands.add(retry=ONCE)
     await hands.fail(source)
-    dead = await hands.queue.dead_letters()
+    dead = hands.queue.dead_letters
     letters = [letter async for letter in dead]
-    await dead.requeue(letters[0].id)
-    await dead.purge(letters[1].id)
+    await dead.retry(letters[0].id)
+    await dead.remove(letters[1].id)
 
 
 async def schedule(hands: Hands) -> None:
     await hands.add(schedule=Schedule(cron="* * * * *"))
-    await hands.add(schedule=Schedule(delay=1000))
+    await hands.add(schedule=Schedule(delay=1))
     for _ in range(2):
         await hands.clock.advance(61)
         upkeep = await hands.upkeep()
@@ -195,7 +195,7 @@ async def bridge(hands: Hands) -> None:
     await bridge_scripts.release_lock(
         hands.redis, hands.keys.of("plain", type="email"), worker="node", id="plain"
     )
-    await hands.add(schedule=Schedule(delay=10))
+    await hands.add(schedule=Schedule(delay=0.01))
     await hands.clock.advance(1)
     await bridge_scripts.process_delayed(hands.redis, hands.keys, now=hands.clock.now_ms())
 
@@ -205,7 +205,7 @@ async def look(hands: Hands) -> None:
     await foreign(hands, "pushed")
     await foreign(hands, "odd", type=7)
     await hands.redis.rpush(hands.keys.waiting, "gone")
-    await hands.add(schedule=Schedule(delay=10))
+    await hands.add(schedule=Schedule(delay=0.01))
     await hands.clock.advance(1)
     await scripts.look(
         hands.redis,
@@ -224,7 +224,7 @@ async def tend(hands: Hands) -> None:
     await registry.beat(hands.redis, hands.keys, profile, now=hands.clock.now_ms())
     await hands.redis.delete(hands.keys.worker_at("w1").heartbeat)
     waiting = await hands.add()
-    delayed = await hands.add(schedule=Schedule(delay=1000))
+    delayed = await hands.add(schedule=Schedule(delay=1))
     held = await hands.add("held")
     await hands.claim(hands.source(types=("held",)))
     await hands.redis.rpush(hands.keys.waiting, "stranger", "stranger")

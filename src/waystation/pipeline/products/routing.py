@@ -90,7 +90,7 @@ class RoutingEncoder:
         get = row.get
         given: dict[str, Any] = {
             "target": _json(get("target"), Target),
-            "schedule": Schedule(delay=get("delay") or 0),
+            "schedule": Schedule(delay=(get("delay") or 0) / 1000),
             "retry": None if get("attempts") is None else Retry(attempts=row["attempts"]),
             "priority": get("priority"),
             "job_id": get("job_id"),

@@ -1,7 +1,8 @@
 """`waystation routing`: look after jobs that ask for a kind of worker."""
 
 import asyncio
-from typing import Annotated, Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, cast
 
 import msgspec
 import typer
@@ -13,17 +14,24 @@ from waystation.core.app.reload import Reload, supervise
 from waystation.core.app.settings import TelemetrySettings
 from waystation.core.codec import decode
 from waystation.core.errors import InvalidOption, Malformed, NotFound
-from waystation.routing import JobOptions, Limit, Queue, Retry, Schedule, Target
+from waystation.routing import (
+    JobOptions,
+    JobState,
+    Limit,
+    Queue,
+    Retry,
+    Schedule,
+    ScheduledJob,
+    Target,
+    WorkerInfo,
+)
 from waystation.routing.commands import dead_letters as dead
 from waystation.routing.commands import jobs as standing
 from waystation.routing.commands import work as running
 from waystation.routing.commands.context import AsJson, Given, on_the_queue
 from waystation.routing.reasons import instant
 from waystation.routing.redis import bridge_scripts
-from waystation.routing.registry import RegisteredWorker
-from waystation.routing.schedules import Planned
 from waystation.routing.settings import RoutingSettings
-from waystation.routing.stats import Stats
 
 EXAMPLES = """\b
 Examples:
@@ -56,22 +64,40 @@ def routing(
     context.obj = Given(settings, namespace or settings[RoutingSettings].namespace)
 
 
+class _Stats(NamedTuple):
+    counts: Mapping[JobState, int]
+    workers: Mapping[str, bool]
+    running: Mapping[str, int]
+    paused: Sequence[str]
+
+
 @app.command()
 def stats(context: typer.Context, as_json: AsJson = False) -> None:
     """Print how much is where, and who works."""
 
-    async def ask(queue: Queue) -> Stats:
-        return await queue.stats()
+    async def ask(queue: Queue) -> _Stats:
+        return _Stats(
+            counts=await queue.counts(),
+            workers={each.name: each.alive for each in await queue.workers()},
+            running=await queue.limits.running(),
+            paused=await queue.paused_types(),
+        )
 
     found = on_the_queue(context, ask)
     if as_json:
-        typer.echo(msgspec.json.encode(found).decode())
+        shown = {
+            **found.counts,
+            "workers": found.workers,
+            "concurrent": found.running,
+            "paused": found.paused,
+        }
+        typer.echo(msgspec.json.encode(shown).decode())
         return
-    for name in ("waiting", "active", "delayed", "held", "cron", "dead"):
-        typer.echo(f"{name:<8}  {getattr(found, name):>9,}")
+    for name, count in found.counts.items():
+        typer.echo(f"{name:<8}  {count:>9,}")
     for name, alive in found.workers.items():
         typer.echo(f"worker    {name} {'is alive' if alive else 'is dead'}")
-    for name, count in found.concurrent.items():
+    for name, count in found.running.items():
         typer.echo(f"running   {name} {count:,}")
     for name in found.paused:
         typer.echo(f"paused    {name}")
@@ -81,7 +107,7 @@ def stats(context: typer.Context, as_json: AsJson = False) -> None:
 def workers(context: typer.Context, as_json: AsJson = False) -> None:
     """Print who works, and what they offer."""
 
-    async def ask(queue: Queue) -> list[RegisteredWorker]:
+    async def ask(queue: Queue) -> list[WorkerInfo]:
         return await queue.workers()
 
     found = on_the_queue(context, ask)
@@ -91,7 +117,7 @@ def workers(context: typer.Context, as_json: AsJson = False) -> None:
     rows = [
         (
             "alive" if each.alive else "dead",
-            each.server_id,
+            each.name,
             " ".join((each.stack, each.region, *each.capabilities)).strip(),
         )
         for each in found
@@ -103,8 +129,8 @@ def workers(context: typer.Context, as_json: AsJson = False) -> None:
 def schedules(context: typer.Context, as_json: AsJson = False) -> None:
     """Print the schedules, the next to fire first; cancel ends one."""
 
-    async def ask(queue: Queue) -> list[Planned]:
-        return await queue.schedules()
+    async def ask(queue: Queue) -> list[ScheduledJob]:
+        return await queue.schedules.list()
 
     found = on_the_queue(context, ask)
     if as_json:
@@ -163,7 +189,9 @@ def dispatch(
             mode=cast(Any, mode),
             match=cast(Any, match),
         ),
-        schedule=Schedule(delay=delay, cron=cron, timezone=timezone),
+        schedule=Schedule(
+            delay=None if delay is None else delay / 1000, cron=cron, timezone=timezone
+        ),
         retry=Retry(attempts=attempts),
         priority=priority,
         depends_on=tuple(after or ()),
@@ -171,7 +199,7 @@ def dispatch(
     )
 
     async def put(queue: Queue) -> str:
-        return await queue.dispatch(type, data, options)
+        return (await queue.add(type, data, options)).id
 
     typer.echo(on_the_queue(context, put))
 
@@ -197,7 +225,7 @@ def pause(
     async def stop(queue: Queue) -> bool:
         if not (in_advance or await queue.knows(type)):
             raise NotFound(
-                f"no worker or job of type {type} is known in {queue.keys.namespace!r}, "
+                f"no worker or job of type {type} is known in {queue.prefix!r}, "
                 "so nothing was paused; --in-advance pauses it all the same"
             )
         return await queue.pause(type)
@@ -231,10 +259,12 @@ def limit(
         raise InvalidOption("either set limits or --lift them")
 
     async def put(queue: Queue) -> Limit | None:
-        if wanted or lift:
+        if wanted:
             chosen = Limit(max_concurrent=concurrent, max_per_minute=per_minute)
-            await queue.limit(type, chosen if wanted else None)
-        return (await queue.limits()).get(type)
+            await queue.limits.set(type, chosen)
+        elif lift:
+            await queue.limits.remove(type)
+        return await queue.limits.get(type)
 
     found = on_the_queue(context, put)
     if found is None:

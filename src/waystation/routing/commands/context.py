@@ -30,6 +30,6 @@ def on_the_queue(context: typer.Context, step: Callable[[Queue], Coroutine[Any, 
 
     async def run() -> T:
         async with compose.store(given.settings[StoreSettings]) as store:
-            return await step(Queue(store, namespace=given.namespace))
+            return await step(Queue(store, prefix=given.namespace))
 
     return asyncio.run(run())

@@ -7,9 +7,8 @@ import typer
 
 from waystation.core.app.listing import list_rows
 from waystation.core.errors import InvalidOption
-from waystation.routing import Queue
+from waystation.routing import DeadLetter, Queue
 from waystation.routing.commands.context import AsJson, on_the_queue
-from waystation.routing.results import DeadLetter
 
 JobIds = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids of dead jobs.")]
 OfError = Annotated[
@@ -29,7 +28,7 @@ def dead(
 
     async def ask(queue: Queue) -> list[DeadLetter]:
         found: list[DeadLetter] = []
-        async for letter in await queue.dead_letters():
+        async for letter in queue.dead_letters:
             if error is None or letter.error.name == error:
                 found.append(letter)
             if len(found) == count:
@@ -54,8 +53,8 @@ def requeue(
     _one_of(job_ids, error, everything)
 
     async def again(queue: Queue) -> int:
-        letters = await queue.dead_letters()
-        return await (letters.requeue(*job_ids) if job_ids else letters.requeue_all(error=error))
+        letters = queue.dead_letters
+        return await (letters.retry(*job_ids) if job_ids else letters.retry_all(error=error))
 
     typer.echo(f"{on_the_queue(context, again):,} back in line")
 
@@ -73,8 +72,8 @@ def purge(
         typer.confirm("Remove these dead jobs for good?", abort=True)
 
     async def remove(queue: Queue) -> int:
-        letters = await queue.dead_letters()
-        return await (letters.purge(*job_ids) if job_ids else letters.purge_all(error=error))
+        letters = queue.dead_letters
+        return await (letters.remove(*job_ids) if job_ids else letters.purge(error=error))
 
     typer.echo(f"{on_the_queue(context, remove):,} removed")
 

@@ -58,10 +58,10 @@ def show(
     async def ask(queue: Queue) -> dict[str, Any]:
         # Asked first, because it enters into the index what others have pushed.
         why = await queue.why(job_id)
-        status = await queue.status(job_id)
+        status = await queue.state(job_id)
         if status is None and not why:
             raise _unknown(queue, job_id)
-        job = await queue.job(job_id)
+        job = await queue.get_job(job_id)
         return {
             "status": status,
             "why": why,
@@ -100,4 +100,4 @@ async def _why_not(queue: Queue, job_id: str) -> str:
 
 
 def _unknown(queue: Queue, job_id: str) -> NotFound:
-    return NotFound(f"no job {job_id} is known in {queue.keys.namespace!r}")
+    return NotFound(f"no job {job_id} is known in {queue.prefix!r}")

@@ -14,10 +14,15 @@ from waystation.core.runtime.tasks import end
 from waystation.core.settings.load import Settings
 from waystation.core.telemetry.logs import get_logger
 from waystation.core.telemetry.metrics import Metrics
-from waystation.routing import Job, Scheduler, SchedulerOptions, Worker
+from waystation.routing import (
+    Job,
+    JobHandler,
+    Scheduler,
+    SchedulerOptions,
+    Worker,
+    WorkerOptions,
+)
 from waystation.routing.settings import RoutingSettings, SchedulerSettings
-from waystation.routing.upkeep import UpkeepOptions
-from waystation.routing.worker import JobHandler
 
 _log = get_logger(__name__)
 T = TypeVar("T")
@@ -32,6 +37,14 @@ async def run(
 ) -> None:
     """Work until asked to stop."""
     named, offered = _by_type(handlers, types), settings[RoutingSettings]
+    options = WorkerOptions(
+        **msgspec.structs.asdict(offered.worker),
+        stack=offered.stack,
+        region=offered.region,
+        capabilities=offered.capabilities,
+        process=process,
+        scheduler=scheduler_options(offered.scheduler) if offered.scheduler.enabled else None,
+    )
     async with (
         compose.telemetry(settings[TelemetrySettings], queues=list(named)) as telemetry,
         compose.store(settings[StoreSettings], wait_s=settings[StoreSettings].wait) as store,
@@ -39,14 +52,9 @@ async def run(
         worker = Worker(
             named,
             store,
-            server_id=offered.server_id,
-            stack=offered.stack,
-            region=offered.region,
-            capabilities=offered.capabilities,
-            namespace=offered.namespace,
-            options=offered.worker,
-            process=process,
-            scheduler=scheduler_options(offered.scheduler) if offered.scheduler.enabled else None,
+            name=offered.server_id,
+            prefix=offered.namespace,
+            options=options,
             listener=_MeteredByType(telemetry.metrics, list(named)),
         )
         await serve([worker], watchdog_s=settings[WorkerSettings].watchdog)
@@ -59,7 +67,7 @@ async def schedule(settings: Settings, *, namespace: str) -> None:
         compose.telemetry(settings[TelemetrySettings]),
         compose.store(settings[StoreSettings], wait_s=settings[StoreSettings].wait) as store,
     ):
-        scheduler = Scheduler(store, namespace=namespace, options=options)
+        scheduler = Scheduler(store, prefix=namespace, options=options)
         candidate = asyncio.create_task(scheduler.run())
         _log.info("scheduler_started", worker_id=scheduler.name, line="routing")
         await until_asked_to_stop()
@@ -69,13 +77,12 @@ async def schedule(settings: Settings, *, namespace: str) -> None:
 def scheduler_options(settings: SchedulerSettings) -> SchedulerOptions:
     """How often the leader makes its rounds, and how patient it is."""
     return SchedulerOptions(
-        tick_s=settings.tick,
-        recover_s=settings.recover,
-        mend_s=settings.mend,
-        term_ms=round(settings.term * 1000),
-        upkeep=UpkeepOptions(
-            max_stalls=settings.max_stalls, silent_ms=round(settings.forget_workers * 1000)
-        ),
+        tick=settings.tick,
+        recover=settings.recover,
+        mend=settings.mend,
+        term=settings.term,
+        max_stalls=settings.max_stalls,
+        forget_workers=settings.forget_workers,
     )
 
 

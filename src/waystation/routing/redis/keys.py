@@ -1,6 +1,7 @@
 """Where BridgeMQ's data model keeps everything, and what we keep beside it."""
 
 from waystation.core.errors import InvalidOption
+from waystation.core.options import of_kind
 from waystation.core.store.keyspace import Hash, Keyspace, List, Set, SortedSet, Stream, String
 from waystation.core.store.leader import OfficeKeys
 
@@ -105,3 +106,11 @@ def checked_server_id(server_id: str) -> str:
             f"got {server_id!r}"
         )
     return server_id
+
+
+def checked_type(type: str) -> str:
+    """A job's type; InvalidOption when it cannot be one."""
+    of_kind("a job's type", type, str)
+    if not type or not type.isprintable() or " " in type:
+        raise InvalidOption(f"a job's type must be text without spaces, got {type!r}")
+    return type

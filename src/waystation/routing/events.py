@@ -1,0 +1,72 @@
+"""Events: what happens to jobs and workers, as it happens."""
+
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from waystation.core import events as envelope
+from waystation.core.store import faults
+from waystation.core.store.connection import Store
+from waystation.routing.redis.keys import RoutingKeys
+
+_BLOCK_S = 5.0
+"""A longer block would hide a connection that has died."""
+_PAGE = 100
+
+
+class Event(envelope.Event, frozen=True, kw_only=True):
+    """One thing that happened to one job, or to a worker."""
+
+    id: str
+    """Its place in the stream; `events(after=event.id)` continues behind it."""
+
+    @property
+    def type(self) -> str:
+        """The job's type; empty when it happened to a worker."""
+        return self.queue
+
+    @property
+    def job_id(self) -> str | None:
+        """The job that it happened to, or the worker, or the type."""
+        return self.subject
+
+    @property
+    def at(self) -> datetime:
+        """When it happened, by the server's clock."""
+        return datetime.fromtimestamp(self.at_ms / 1000, UTC)
+
+
+async def follow(store: Store, keys: RoutingKeys, after: str) -> AsyncGenerator[Event | None]:
+    """Events behind one, as they come; `0-0` begins with the oldest that is kept.
+
+    None comes when nothing has happened for a while.
+    """
+    # A call that blocks needs a connection of its own.
+    redis: Any = store.blocking(_BLOCK_S)
+    try:
+        while True:
+            with faults.translated():
+                found: Any = await redis.execute_command(
+                    "XREAD", "COUNT", _PAGE, "BLOCK", round(_BLOCK_S * 1000),
+                    "STREAMS", keys.events, after,
+                )  # fmt: skip
+            if not found:
+                yield None
+            # One stream was read, so there is one: its name, and its entries as id and fields.
+            for id, fields in found[0][1] if found else ():
+                after = id.decode()
+                event = envelope.from_entry(after, fields)
+                yield Event(id=after, **msgspec.structs.asdict(event))
+    finally:
+        await redis.aclose()
+
+
+async def newest_id(store: Store, keys: RoutingKeys) -> str:
+    """The id of the newest event; `0-0` when there is none."""
+    with faults.translated():
+        newest: Any = await store.hot.execute_command(
+            "XREVRANGE", keys.events, "+", "-", "COUNT", 1
+        )
+    return newest[0][0].decode() if newest else "0-0"

@@ -1,0 +1,193 @@
+"""The queue's public API: states, listings, waiting for a result, events, dead letters, limits."""
+
+import asyncio
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.routing.hands import Hands
+from waystation.core.outcome import Failed
+from waystation.errors import InvalidOption, JobFailed, NotFound
+from waystation.routing import (
+    Job,
+    JobOptions,
+    Limit,
+    NewJob,
+    Queue,
+    Retry,
+    Schedule,
+    Worker,
+    WorkerOptions,
+)
+
+ONCE = Retry(attempts=1)
+
+
+async def test_an_added_job_has_what_it_was_given(hands: Hands) -> None:
+    job = await hands.queue.add("email", {"to": "a"}, priority=8, job_id="one", retry=ONCE)
+
+    assert (job.id, job.type, job.data) == ("one", "email", {"to": "a"})
+    assert (job.priority, job.attempts, job.max_attempts) == (8, 0, 1)
+    assert job.created_at == datetime.fromtimestamp(hands.clock.now_ms() / 1000, UTC)
+    found = await hands.queue.get_job("one")
+    assert found is not None
+    assert found.raw == job.raw
+
+
+async def test_keywords_count_before_options(hands: Hands) -> None:
+    options = JobOptions(priority=2, job_id="one")
+    job = await hands.queue.add("email", None, options, priority=9)
+    assert (job.id, job.priority) == ("one", 9)
+
+
+async def test_dispatch_is_another_name_of_add(hands: Hands) -> None:
+    first = await hands.queue.dispatch("email", {"n": 1})
+    (second,) = await hands.queue.dispatch_many([NewJob("email", {"n": 2})])
+    assert [job.data["n"] for job in await hands.queue.get_jobs()] == [1, 2]
+    assert await hands.waiting() == [first.id, second.id]
+
+
+async def test_a_job_that_another_stands_for_has_its_id(hands: Hands) -> None:
+    first = await hands.queue.add("email", idempotency_key="k")
+    assert (await hands.queue.add("email", idempotency_key="k")).id == first.id
+
+
+async def test_units_are_seconds_and_datetimes_in_code_and_milliseconds_on_the_wire(
+    hands: Hands,
+) -> None:
+    at = datetime(2030, 1, 1, tzinfo=UTC)
+    delayed = await hands.queue.add("email", schedule=Schedule(delay=timedelta(seconds=1.5)))
+    timed = await hands.queue.add("email", schedule=Schedule(run_at=at))
+
+    assert b'"delay":1500' in delayed.raw
+    assert b'"runAt":%d' % (at.timestamp() * 1000) in timed.raw
+    assert (delayed.schedule.delay, timed.schedule.run_at) == (1.5, at)
+    with pytest.raises(InvalidOption, match="time zone"):
+        Schedule(run_at=datetime(2030, 1, 1))
+
+
+async def test_jobs_are_listed_by_state(hands: Hands) -> None:
+    dead = await hands.add(retry=ONCE)
+    await hands.fail(hands.source())
+    active = await hands.add()
+    await hands.claim(hands.source())
+    waiting = [await hands.add() for _ in range(3)]
+    delayed = await hands.add(schedule=Schedule(delay=60))
+    held = await hands.add(depends_on=(active,))
+
+    async def ids(*states: object, **page: object) -> list[str]:
+        return [job.id for job in await hands.queue.get_jobs(*states, **page)]  # pyright: ignore
+
+    assert await ids() == [*waiting, active, delayed, held, dead]
+    assert await ids("waiting", newest_first=True) == waiting[::-1]
+    assert await ids("waiting", "active", offset=2, limit=2) == [waiting[2], active]
+    assert await ids("dead", "held", offset=1) == [held]
+    with pytest.raises(InvalidOption, match="a state must be one of waiting"):
+        await ids("completed")
+
+
+async def test_waiting_for_a_job_returns_its_result(hands: Hands) -> None:
+    queue = Queue(hands.store)
+
+    async def double(job: Job[int, int]) -> int:
+        return 2 * job.data
+
+    async with Worker(double, hands.store, concurrency=2):
+        job = await queue.add("double", 21)
+        assert await queue.wait(job.id, timeout=10) == 42
+        # It has ended, and is still known.
+        assert await queue.wait(job.id, timeout=10) == 42
+
+
+async def test_waiting_for_a_job_that_does_not_end_well(hands: Hands) -> None:
+    job = await hands.queue.add("email", retry=ONCE)
+    with pytest.raises(TimeoutError):
+        await hands.queue.wait(job.id, timeout=0.05)
+    waiting = asyncio.create_task(hands.queue.wait(job.id, timeout=10))
+    source = hands.source()
+    (claim,) = await hands.claim(source)
+    await hands.settle(source, claim, Failed(ValueError("no")))
+    with pytest.raises(JobFailed, match="ValueError: no"):
+        await waiting
+
+    cancelled = await hands.queue.add("email")
+    await hands.queue.cancel(cancelled.id)
+    with pytest.raises(JobFailed, match="cancelled"):
+        await hands.queue.wait(cancelled.id)
+    with pytest.raises(NotFound, match="no job nobody"):
+        await hands.queue.wait("nobody")
+
+
+async def test_events_come_as_they_happen_and_can_be_continued(hands: Hands) -> None:
+    first = await hands.add()
+
+    async def read(after: str, count: int) -> list[tuple[str, str | None, str]]:
+        found: list[tuple[str, str | None, str]] = []
+        async with asyncio.timeout(10), aclosing(hands.queue.events(after)) as events:
+            async for event in events:
+                assert event.type == "email"
+                assert event.at.tzinfo is UTC
+                found.append((event.name, event.job_id, event.id))
+                if len(found) == count:
+                    break
+        return found
+
+    seen = await read("0-0", 2)
+    assert [each[:2] for each in seen] == [("added", first), ("waiting", first)]
+    reading = asyncio.create_task(read(seen[-1][2], 2))
+    second = await hands.add()
+    assert [each[:2] for each in await reading] == [("added", second), ("waiting", second)]
+
+
+async def test_dead_letters_are_listed_retried_and_deleted(hands: Hands) -> None:
+    ids = [await hands.add(retry=ONCE) for _ in range(4)]
+    for error in (ValueError("a"), KeyError("b"), ValueError("c"), KeyError("d")):
+        await hands.fail(hands.source(), error)
+    letters = hands.queue.dead_letters
+
+    assert await letters.count() == 4
+    assert [each.id for each in await letters.list()] == ids
+    assert [each.id for each in await letters.list(offset=1, limit=2)] == ids[1:3]
+    assert (await letters.list(limit=1))[0].failed_at is not None
+    assert await hands.queue.retry(ids[3], "unknown") == 1
+    assert await letters.retry_all(limit=1) == 1
+    assert await letters.purge(error="KeyError") == 1
+    assert [each.id for each in await letters.list()] == [ids[2]]
+    assert await letters.remove(ids[2]) == 1
+    assert await hands.waiting() == [ids[3], ids[0]]
+
+
+async def test_limits_and_pauses_can_be_looked_up(hands: Hands) -> None:
+    limit, queue = Limit(max_concurrent=2), hands.queue
+    await queue.limits.set("email", limit)
+    assert (await queue.limits.get("email"), await queue.limits.get("sms")) == (limit, None)
+    assert await queue.limits.all() == {"email": limit}
+    await queue.limits.remove("email")
+    assert await queue.limits.all() == await queue.limits.running() == {}
+
+    await queue.pause("email")
+    assert await queue.is_paused("email")
+    assert await queue.paused_types() == ["email"]
+    await queue.resume("email")
+    assert not await queue.is_paused("email")
+
+
+async def test_schedules_can_be_looked_up_and_ended(hands: Hands) -> None:
+    nightly = await hands.add(schedule=Schedule(cron="0 2 * * *", timezone="Europe/Vienna"))
+    schedules = hands.queue.schedules
+    found = await schedules.get(nightly)
+    assert found is not None
+    assert (found.type, found.cron, found.timezone) == ("email", "0 2 * * *", "Europe/Vienna")
+    assert found.next_at.tzinfo is UTC
+    assert await schedules.count() == 1
+    assert await schedules.remove(nightly, "unknown") == 1
+    assert await schedules.list() == []
+    assert await schedules.get(nightly) is None
+
+
+def test_a_workers_keywords_count_before_its_options() -> None:
+    worker = Worker(print, options=WorkerOptions(region="eu"), region="us", name="w1")
+    assert worker.name == "w1"
+    with pytest.raises(TypeError, match="concurency"):
+        Worker(print, concurency=3)  # pyright: ignore
