@@ -5,12 +5,22 @@ from typing import TYPE_CHECKING
 from waystation.core.lazy import names_of
 
 if TYPE_CHECKING:
+    from waystation.core.clock import Clock
     from waystation.core.durations import Duration
-    from waystation.core.line.forecasts import Forecast
+    from waystation.core.line.forecasts import (
+        DesiredWorkers,
+        Drain,
+        FailureLabel,
+        FailureLabels,
+        Forecast,
+        Slo,
+    )
+    from waystation.core.outcome import Done, Failed, Moved, Retried, Returned
     from waystation.core.runtime.claim import Claim, Refused, Settled
     from waystation.core.runtime.worker import Listener
     from waystation.core.store.client import open_store
     from waystation.core.store.connection import Store, StoreOptions
+    from waystation.core.store.connection.durable import Durability
     from waystation.routing.coverage import Covered
     from waystation.routing.dead_letters import DeadLetters
     from waystation.routing.events import Event
@@ -56,6 +66,11 @@ __all__ = [  # noqa: RUF022  # In the order in which a reader needs them.
     "WorkerInfo",
     "ScheduledJob",
     "Forecast",
+    "Drain",
+    "DesiredWorkers",
+    "FailureLabels",
+    "FailureLabel",
+    "Slo",
     # Workers
     "Worker",
     "WorkerOptions",
@@ -67,11 +82,18 @@ __all__ = [  # noqa: RUF022  # In the order in which a reader needs them.
     "Claim",
     "Refused",
     "Settled",
+    "Done",
+    "Failed",
+    "Retried",
+    "Returned",
+    "Moved",
     # The store
     "open_store",
     "Store",
     "StoreOptions",
+    "Durability",
     "Duration",
+    "Clock",
 ]
 
 __getattr__ = names_of(
@@ -103,6 +125,11 @@ __getattr__ = names_of(
         "WorkerInfo": "registry",
         "ScheduledJob": "schedules",
         "Forecast": "waystation.core.line.forecasts",
+        "Drain": "waystation.core.line.forecasts",
+        "DesiredWorkers": "waystation.core.line.forecasts",
+        "FailureLabels": "waystation.core.line.forecasts",
+        "FailureLabel": "waystation.core.line.forecasts",
+        "Slo": "waystation.core.line.forecasts",
         "Worker": "worker",
         "WorkerOptions": "worker",
         "WorkerKeywords": "worker",
@@ -113,9 +140,16 @@ __getattr__ = names_of(
         "Claim": "waystation.core.runtime.claim",
         "Refused": "waystation.core.runtime.claim",
         "Settled": "waystation.core.runtime.claim",
+        "Done": "waystation.core.outcome",
+        "Failed": "waystation.core.outcome",
+        "Retried": "waystation.core.outcome",
+        "Returned": "waystation.core.outcome",
+        "Moved": "waystation.core.outcome",
         "open_store": "waystation.core.store.client",
         "Store": "waystation.core.store.connection",
         "StoreOptions": "waystation.core.store.connection",
+        "Durability": "waystation.core.store.connection.durable",
         "Duration": "waystation.core.durations",
+        "Clock": "waystation.core.clock",
     },
 )

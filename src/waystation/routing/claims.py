@@ -24,7 +24,7 @@ from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 from waystation.routing import registry
-from waystation.routing.job import Job
+from waystation.routing.job import HeldJob, Job
 from waystation.routing.records import Record, Records, Sent
 from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import RoutingKeys
@@ -179,7 +179,7 @@ class RoutingSource:
         for id, data, token in found:
             try:
                 name = text_of(id)
-                claims.append(Claim(name, Job(name, data, store=self, token=token), token))
+                claims.append(Claim(name, HeldJob(name, data, self, token), token))
             except Malformed as error:
                 unreadable += self._records.dead(id, token, data, error, attempt=1, took_s=0)
         if unreadable:
@@ -190,8 +190,10 @@ class RoutingSource:
         """Return when there may be work, or nobody has looked for that many seconds."""
         await self._wakes.wait(at_most)
 
-    async def progress(self, job: Job, percent: float, message: str, data: object) -> None:
-        """Keep how far a job is; raises `LeaseLost` when somebody else holds it."""
+    async def store_progress(
+        self, id: str, token: str, percent: float, message: str, data: object
+    ) -> None:
+        """Store how far a job is; LeaseLost when another worker holds it."""
         page = {
             "percent": percent,
             "message": message,
@@ -203,8 +205,8 @@ class RoutingSource:
             self._keys,
             namespace=self._keys.namespace,
             now=self._now(),
-            id=job.id,
-            token=job.token,
+            id=id,
+            token=token,
             progress=codec.encode(page),
             percent=percent,
             keep_s=KEPT_S,

@@ -25,24 +25,15 @@ else:
     Result = TypeVar("Result")
 
 
-class ProgressStore(Protocol):
-    """Stores how far a job is; internal."""
-
-    async def progress(self, job: "Job", percent: float, message: str, data: object) -> None:
-        """Store it; LeaseLost when another worker holds the job."""
-        ...
-
-
 class JobFields(Generic[Data, Result]):
     """The attributes of a job. `Data` is the type of `data`, `Result` what its handler returns."""
 
-    __slots__ = ("_data", "_read", "id", "raw", "token", "type")
+    __slots__ = ("_data", "_read", "id", "raw", "type")
 
-    def __init__(self, id: str, raw: bytes, *, token: str = "", type: str | None = None) -> None:
+    def __init__(self, id: str, raw: bytes, *, type: str | None = None) -> None:
         self.id = id
         self.raw = raw
         """The job's JSON."""
-        self.token = token
         # A producer knows the type of a job that it adds, and mostly needs no more of it.
         self._read = read_job(raw) if type is None else None
         self.type = type or self._wire.type
@@ -120,29 +111,11 @@ class JobFields(Generic[Data, Result]):
 class Job(JobFields[Data, Result]):
     """A job as a queue returns it and an `async def` handler gets it."""
 
-    __slots__ = ("_store", "progressed")
-
-    def __init__(
-        self,
-        id: str,
-        raw: bytes,
-        *,
-        store: ProgressStore | None = None,
-        token: str = "",
-        type: str | None = None,
-    ) -> None:
-        super().__init__(id, raw, token=token, type=type)
-        self.progressed = False
-        self._store = store
+    __slots__ = ()
 
     async def update_progress(self, percent: float, message: str = "", data: object = None) -> None:
         """Store how far the work is, from 0 to 100; LeaseLost when another worker holds the job."""
-        if not 0 <= percent <= 100:
-            raise InvalidOption(f"percent must be 0 to 100, got {percent}")
-        if self._store is None:
-            raise WrongState(f"job {self.id} is not held by a worker")
-        self.progressed = True
-        await self._store.progress(self, percent, message, data)
+        raise WrongState(f"job {self.id} is not held by a worker")
 
     def view(self, calls: Calls) -> "SyncJob[Data, Result]":
         """The job as a plain handler gets it; internal."""
@@ -158,6 +131,35 @@ class Job(JobFields[Data, Result]):
 
     def __repr__(self) -> str:
         return f"Job({self.id!r}, {self.type!r})"
+
+
+class ProgressStore(Protocol):
+    """Stores how far a job is; internal."""
+
+    async def store_progress(
+        self, id: str, token: str, percent: float, message: str, data: object
+    ) -> None:
+        """Store it; LeaseLost when another worker holds the job."""
+        ...
+
+
+class HeldJob(Job):
+    """A job that a worker has claimed; internal, handlers know it as a `Job`."""
+
+    __slots__ = ("_store", "has_progress", "token")
+
+    def __init__(self, id: str, raw: bytes, store: ProgressStore, token: str) -> None:
+        super().__init__(id, raw)
+        self.has_progress = False
+        self.token = token
+        self._store = store
+
+    async def update_progress(self, percent: float, message: str = "", data: object = None) -> None:
+        """Store how far the work is; LeaseLost when another worker holds the job."""
+        if not 0 <= percent <= 100:
+            raise InvalidOption(f"percent must be 0 to 100, got {percent}")
+        self.has_progress = True
+        await self._store.store_progress(self.id, self.token, percent, message, data)
 
 
 class SyncJob(JobFields[Data, Result]):

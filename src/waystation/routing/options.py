@@ -5,9 +5,9 @@ from typing import Any, Literal, TypedDict
 
 import msgspec
 
-from waystation.core.backoff import LONGEST_MS, Backoff, Dice, Growth
+from waystation.core.backoff import LONGEST_MS
 from waystation.core.durations import Duration, milliseconds
-from waystation.core.errors import InvalidOption, Unrecoverable
+from waystation.core.errors import InvalidOption
 from waystation.core.options import listed, of_kind
 from waystation.routing.limits import Limit
 from waystation.routing.schedules import Schedule
@@ -35,18 +35,6 @@ class BackoffRule(msgspec.Struct, frozen=True, kw_only=True):
                 most = LONGEST_MS // 1000
                 raise InvalidOption(f"backoff {name} must be at most {most} seconds, got {value!r}")
 
-    def pause_ms(self, attempt: int, dice: Dice) -> int:
-        """Milliseconds to wait after the attempt of that number, the first being 1."""
-        if not (delay_ms := milliseconds(self.delay)):
-            return 0
-        rule = Backoff(
-            Growth(self.type),
-            delay_ms,
-            jitter=0.25 if self.jitter else 0.0,
-            cap_ms=max(milliseconds(self.max_delay), delay_ms),
-        )
-        return rule.pause_ms(attempt, dice)
-
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
     """How often a job is tried, and which errors are treated specially."""
@@ -65,18 +53,6 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
         listed("reroute_on", self.reroute_on)
         if not 1 <= self.attempts <= LONGEST_MS:
             raise InvalidOption(f"attempts must be 1 to {LONGEST_MS}, got {self.attempts}")
-
-    def ends_with(self, error: BaseException, made: int) -> bool:
-        """Whether this failure, after that many attempts, is the last."""
-        return made >= self.attempts or isinstance(error, Unrecoverable) or _is(error, self.skip_on)
-
-    def moves_on(self, error: BaseException) -> bool:
-        """Whether another worker must try after this failure."""
-        return _is(error, self.reroute_on)
-
-
-def _is(error: BaseException, names: tuple[str, ...]) -> bool:
-    return any(kind.__name__ in names for kind in type(error).__mro__)
 
 
 class JobOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,12 +6,15 @@ from typing import TypeAlias
 
 import msgspec
 
+from waystation.core.backoff import Backoff, Dice, Growth
 from waystation.core.clock import Clock, SystemClock
-from waystation.core.errors import InvalidResult
+from waystation.core.durations import milliseconds
+from waystation.core.errors import InvalidResult, Unrecoverable
 from waystation.core.failure import trace_text
 from waystation.core.outcome import Done, Failed, Retried, Stored
 from waystation.core.runtime.claim import Settled
-from waystation.routing.job import Job, route_of
+from waystation.routing.job import HeldJob, Job, route_of
+from waystation.routing.options import BackoffRule, Retry
 from waystation.routing.redis.wire import rewritten
 from waystation.routing.registry import Profile
 from waystation.routing.results import dead_letter_meta, failure, success
@@ -30,7 +33,7 @@ class Records:
         self._worker = profile.server_id
         self._result_limit = result_limit
         self._clock = clock or SystemClock()
-        self._dice = random.Random()
+        self._rng = random.Random()
 
     def of(self, settled: Settled[Job]) -> Sent:
         """The outcome as it will be stored, and what is sent for it."""
@@ -51,18 +54,19 @@ class Records:
         except InvalidResult as error:
             return self.of(Settled(claim, Failed(error), settled.took_s))
         attempt = job.attempts + 1
-        return settled, ("completed", claim.id, claim.token, result, attempt, int(job.progressed))
+        has_progress = int(isinstance(job, HeldJob) and job.has_progress)
+        return settled, ("completed", claim.id, claim.token, result, attempt, has_progress)
 
     def _failed(self, settled: Settled[Job], error: BaseException) -> tuple[Stored, Record]:
         claim, job = settled.claim, settled.claim.work
         made, retry = job.attempts + 1, job.retry
         data = rewritten(job.raw, attempts=made)
-        if retry.ends_with(error, made):
+        if _is_last(retry, error, made):
             return Failed(error, made), self.dead(
                 claim.id, claim.token, data, error, attempt=made, took_s=settled.took_s
             )
         route = ""
-        if retry.moves_on(error):
+        if _is_one_of(error, retry.reroute_on):
             avoid = tuple(sorted({*job.target.avoid, self._worker}))
             target = msgspec.structs.replace(job.target, avoid=avoid)
             data = rewritten(data, target=target)
@@ -70,7 +74,7 @@ class Records:
         result = failure(
             error, self._clock.now_ms(), settled.took_s, trace=trace_text(error, limit=20)
         )
-        pause = retry.backoff.pause_ms(made, self._dice)
+        pause = delay_ms(retry.backoff, made, self._rng)
         reason = type(error).__name__
         record = ("retry", claim.id, claim.token, data, result, pause, route, reason, made)
         return Retried(error, made, pause), record
@@ -90,3 +94,26 @@ class Records:
         result = failure(error, now, took_s, trace=trace_text(error, limit=20))
         meta = dead_letter_meta(error, attempt, now, self._worker)
         return ("dead", id, token, data, result, meta, attempt)
+
+
+def delay_ms(rule: BackoffRule, attempt: int, rng: Dice) -> int:
+    """Milliseconds to wait after the attempt of that number, the first being 1."""
+    if not (first_ms := milliseconds(rule.delay)):
+        return 0
+    backoff = Backoff(
+        Growth(rule.type),
+        first_ms,
+        jitter=0.25 if rule.jitter else 0.0,
+        cap_ms=max(milliseconds(rule.max_delay), first_ms),
+    )
+    return backoff.pause_ms(attempt, rng)
+
+
+def _is_last(retry: Retry, error: BaseException, made: int) -> bool:
+    if made >= retry.attempts or isinstance(error, Unrecoverable):
+        return True
+    return _is_one_of(error, retry.skip_on)
+
+
+def _is_one_of(error: BaseException, names: Sequence[str]) -> bool:
+    return any(kind.__name__ in names for kind in type(error).__mro__)

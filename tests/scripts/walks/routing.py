@@ -70,7 +70,7 @@ async def settle(hands: Hands) -> None:
     await source.settle(settled, claim=2)
     # Somebody has taken away what is known of the jobs that are held.
     await hands.redis.delete(hands.keys.routes)
-    await source.progress(held[5].work, 50, "half", None)
+    await held[5].work.update_progress(50, "half")
     async with source.keeper() as extend:
         await extend(held)
     await hands.add(schedule=Schedule(delay=0.01))

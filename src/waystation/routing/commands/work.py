@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
+import msgspec
+
 from waystation.core.app import compose
 from waystation.core.app.settings import StoreSettings, TelemetrySettings, WorkerSettings
 from waystation.core.errors import InvalidOption, StoreError
