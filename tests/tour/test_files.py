@@ -1,7 +1,7 @@
 """Files.
 
-A directory is turned into work: a producer puts every file in line once, a worker runs your
-function for it, and whatever happens to either of them, each file is done or set aside with a
+A directory is turned into jobs: a producer adds every file once, a worker runs your function for
+it, and whatever happens to either of them, each file is completed or becomes a dead letter with a
 reason. As a process it is `waystation files --role=all --config=files.yaml`; here it is used from
 Python.
 """
@@ -16,7 +16,7 @@ from waystation.core.errors import InvalidInput
 
 
 async def done(queue: files.Queue, count: int) -> None:
-    """Wait until that many files are completed or set aside."""
+    """Wait until that many files are completed or failed for good."""
     while True:
         counts = await queue.counts("completed", "failed")
         if sum(counts.values()) >= count:
@@ -24,10 +24,10 @@ async def done(queue: files.Queue, count: int) -> None:
         await asyncio.sleep(0.02)
 
 
-async def test_every_file_is_put_in_line_once(redis_url: str, tmp_path: Path) -> None:
-    """A scan walks the directory, never leaves it, and leaves out files that may still be being
-    written. A file that was put in line before, and has not changed since, is not put there again,
-    also after a restart.
+async def test_every_file_is_added_once(redis_url: str, tmp_path: Path) -> None:
+    """A scan walks the directory, never leaves it, and leaves out files that may still be written
+    to. A file that was added before, and has not changed since, is not added again, also after a
+    restart.
     """
     (tmp_path / "report.pdf").write_text("urgent")
     (tmp_path / "notes.txt").write_text("not so urgent")
@@ -42,10 +42,10 @@ async def test_every_file_is_put_in_line_once(redis_url: str, tmp_path: Path) ->
     assert urgent.path.name == "report.pdf"
 
 
-async def test_a_program_puts_files_in_line_by_name(redis_url: str, tmp_path: Path) -> None:
-    """`add` takes one path and `add_many` takes several. A file that was put in line before, by a
-    scan or by name, gives None; `force=True` puts it in line all the same. What is no file is
-    refused before anything is written.
+async def test_a_program_adds_files_by_name(redis_url: str, tmp_path: Path) -> None:
+    """`add` takes one path and `add_many` takes several. A file that was added before, by a
+    scan or by name, gives None; `force=True` adds it all the same. What is no file is refused
+    before anything is written.
     """
     (tmp_path / "report.pdf").write_text("urgent")
     (tmp_path / "notes.txt").write_text("not so urgent")
@@ -89,12 +89,12 @@ async def test_a_worker_runs_the_function_for_the_kind_of_file(
     assert read == ["hello"]
 
 
-async def test_what_cannot_be_done_is_set_aside_with_a_reason(
+async def test_a_file_that_fails_for_good_is_a_dead_letter_with_a_reason(
     redis_url: str, tmp_path: Path
 ) -> None:
-    """A failure is tried again after a pause that doubles, `max_retries` times. What another try
-    would not change, such as a file that has vanished, is set aside at once. `requeue` puts dead
-    letters back in line.
+    """A failure is retried after a delay that doubles, `max_retries` times. What a retry would not
+    change, such as a file that has vanished, is a dead letter at once. `queue.dead_letters` lists
+    them, retries them and deletes them.
     """
     handlers = files.Handlers()
 
@@ -113,7 +113,7 @@ async def test_what_cannot_be_done_is_set_aside_with_a_reason(
         assert letter.reason == "VANISHED"
 
         (tmp_path / "here today").write_text("back again")
-        await queue.dead_letters.retry_all()
+        await queue.retry(letter.id)
         async with files.Worker(handlers, redis_url):
             await done(queue, 1)
         assert await queue.dead_letters.count() == 0

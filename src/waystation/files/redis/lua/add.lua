@@ -1,7 +1,7 @@
---- Put files into their queues, unless they were put there before or the limit is used up.
---- Each is its digest (or nothing, to be taken as new), lane, id, JSON, path and size; the reply
---- has 1 for each that is in line now, 0 for one that was before, 2 for one that has to wait, and
---- the milliseconds after which it is worth asking again.
+--- Add files to their queues, except those that were added before or exceed the rate.
+--- Each is its digest (empty counts as new), lane, id, JSON, path and size; the reply has 1 for
+--- each that was added, 0 for one that is known, 2 for one that has to wait, and the milliseconds
+--- to wait.
 --- keys  seen seen_before rate_limit events wake lanes...
 --- args  now events_cap remember_ms rate burst jobs...
 --- unchecked  rate_limit
@@ -16,7 +16,7 @@ local full, level = burst * 1000, 0
 if rate > 0 then
   local kept = redis.pcall('HMGET', rate_limit, 'parts', 'at')
   if kept.err then
-    -- The counter of another kind of producer; ours begins anew.
+    -- Left by another kind of producer; the bucket starts full.
     redis.call('DEL', rate_limit)
     kept = {}
   end
@@ -53,7 +53,7 @@ for lane, ready in pairs(payloads) do
       unpack(ready, first, math.min(first + 999, #ready)))
   end
 end
--- Only now: what is remembered must be in line.
+-- Only now, because a remembered file must be in its queue.
 for _, at in ipairs(new) do
   if ARGV[at] ~= '' then redis.call('SADD', seen, ARGV[at]) end
   emit_event(context, KEYS[lanes + 2 * (ARGV[at + 1] - 1)], 'waiting', ARGV[at + 2], 1, '',
@@ -66,10 +66,10 @@ if rate > 0 then
   if #new > 0 then
     redis.call('HSET', rate_limit, 'parts', string.format('%.0f', level),
       'at', string.format('%.0f', now))
-    -- A bucket that is full again is the same as none.
+    -- A full bucket is the same as none.
     redis.call('PEXPIRE', rate_limit, math.max(1, math.ceil((full - level) / rate)))
   end
-  -- Worth asking again when half of the bucket has filled, so that nobody asks for every token.
+  -- Until half of the bucket is full, so that producers do not ask for every token.
   local wanted = math.min(refused * 1000, math.max(1000, full / 2))
   if refused > 0 then wait_ms = math.max(1, math.ceil((wanted - level) / rate)) end
 end

@@ -1,5 +1,5 @@
---- Set files aside that nobody has a handler for.
---- Each is its entry in the unmatched, then its id, lane and attempt, payload, reason and error; the
+--- Make dead letters of files that no worker has a handler for.
+--- Each is its entry in the stream, then its id, lane and attempt, payload, reason and error; the
 --- reply has 1 for each that was still there.
 --- keys  unmatched dead_letter dead_letter_meta events lanes...
 --- args  now worker events_cap entries...

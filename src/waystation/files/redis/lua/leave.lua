@@ -1,4 +1,4 @@
---- Let a worker go; whatever it still holds may be taken back at once.
+--- Unregister a worker; jobs that it still holds may be taken back at once.
 --- keys  heartbeat workers processing
 --- args  worker
 redis.call('DEL', heartbeat)

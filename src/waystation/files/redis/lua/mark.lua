@@ -1,5 +1,5 @@
---- Leave a mark among the files that are remembered; 1 when it was there, so that what its owner
---- knows of them still holds: the page was not turned since, nor thrown away.
+--- Add a mark to the remembered files; 1 when it was there: the memory was neither rotated nor
+--- deleted since.
 --- keys  seen seen_before
 --- args  remember_ms name
 --- uses  rotate_seen

@@ -1,4 +1,4 @@
---- Put jobs whose pause is over back into their queues.
+--- Move retries that are due into their queues.
 --- keys  events wake lanes...
 --- args  now events_cap most
 --- uses  instant_ms check_lanes promote_due wake_worker

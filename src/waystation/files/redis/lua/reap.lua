@@ -1,4 +1,4 @@
---- Take jobs back from a worker, if it has been silent for longer than its heartbeat lasts.
+--- Take jobs back from a worker whose heartbeat has lapsed.
 --- Each is its kind and the bytes in the worker's list, its id, lane and attempt, then:
 --- retry payload delay reason; dead payload reason error. The reply has 1 for each that was still
 --- there; there is none when the worker is alive.

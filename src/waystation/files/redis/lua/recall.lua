@@ -1,4 +1,4 @@
---- Tell which files were put in line before, and go on remembering those.
+--- Look up which files were added before, and keep remembering those.
 --- keys  seen seen_before
 --- args  remember_ms digests...
 --- uses  rotate_seen

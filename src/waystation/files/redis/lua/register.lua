@@ -1,4 +1,4 @@
---- Register a worker by the list that it holds, so that the reaper looks at it.
+--- Register a worker whose list holds jobs, so that the reaper examines it.
 --- keys  processing workers
 --- args  worker
 if redis.call('LLEN', processing) == 0 then return 0 end

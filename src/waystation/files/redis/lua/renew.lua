@@ -1,4 +1,4 @@
---- Show that a worker is alive and for which files it has handlers, and emit_event what it holds.
+--- Renew a worker's heartbeat with the patterns of its handlers; returns the jobs it holds.
 --- keys  heartbeat workers processing
 --- args  now worker ttl_ms handlers
 --- uses  instant_ms makes_room

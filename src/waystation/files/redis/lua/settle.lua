@@ -1,9 +1,9 @@
---- File outcomes away and fetch the next jobs, in one step.
+--- Store outcomes and fetch the next jobs, in one step.
 --- Each outcome is its kind and the job's bytes as fetched, its id, lane and attempt, then:
 --- completed took; returned and skipped nothing; retry payload delay reason; dead payload reason
 --- error. The plan has a pair for each lane: its share of what is wanted, and the most it may give.
---- Picks are entries of the unmatched that the worker has a handler for, each a lane and an id; it
---- has looked at the entries up to the cursor.
+--- Picks are unmatched entries that the worker has a handler for, each a lane and an id; it has
+--- read the entries up to the cursor.
 --- keys  processing heartbeat workers completed dead_letter dead_letter_meta events wake unmatched
 --- keys  lanes...
 --- args  now worker ttl_ms completed_cap events_cap want plan picks cursor outcomes...
@@ -22,7 +22,7 @@ local done, codes, at, is_retried = {}, {}, outcomes, false
 while at <= #ARGV do
   local kind, raw = ARGV[at], ARGV[at + 1]
   local id, queue, attempt = ARGV[at + 2], KEYS[lanes + 2 * (ARGV[at + 3] - 1)], ARGV[at + 4]
-  -- Only what is still in our own list is ours to end; the newest are at the left end.
+  -- Only jobs that are still in the worker's list may be settled; the newest are at the left end.
   local ours = redis.call('LREM', processing, -1, raw) == 1
   codes[#codes + 1] = ours and 0 or 1
   if kind == 'completed' then
@@ -34,7 +34,7 @@ while at <= #ARGV do
   elseif kind == 'skipped' then
     if ours then
       local id_there = redis.call('XADD', unmatched, '*', 'job', raw, 'lane', ARGV[at + 3])
-      -- Whoever had seen everything has seen what it put there itself.
+      -- A worker that had read everything need not read what it adds itself.
       if cursor == newest then cursor = id_there end
       newest = id_there
       emit_event(context, queue, 'returned', id, attempt, worker)
@@ -62,15 +62,15 @@ if #done > 0 and completed_cap > 0
   redis.call('LTRIM', completed, 0, completed_cap - 1)
 end
 if want == 0 then
-  -- We have no room for a retry, so somebody idle has to know when it is due.
+  -- This worker has no room for the retry, so an idle one has to learn when it is due.
   if is_retried then lazy().wake_worker(wake) end
   return { codes, {}, '0', {}, newest, cursor }
 end
 
--- Before anything is fetched: an entry without a heartbeat is one that the reaper may take.
+-- Before anything is fetched, because the reaper takes jobs of a worker without a heartbeat.
 if redis.call('PTTL', heartbeat) < ttl_ms / 2 then
   lazy().makes_room('SREM', workers)
-  -- What the worker has handlers for is told when it renews the heartbeat itself.
+  -- The patterns of its handlers stay as the last renewal wrote them.
   local known = redis.pcall('GET', heartbeat)
   local handlers = type(known) == 'string' and string.match(known, ',"handlers":.*') or '}'
   redis.call('SET', heartbeat, '{"ts":' .. context.at .. handlers, 'PX', ttl_ms)
@@ -90,15 +90,15 @@ local left, due_in = want, 0
 local function fetch(lane, most)
   if most < 1 or drained[lane] then return end
   local queue, into = KEYS[lanes + 2 * (lane - 1)], fetched[lane]
-  -- What was handed over has waited for longer than what is in the queue.
-  local jobs, handed = {}, 0
-  while tried[lane] < #picked[lane] and handed < most do
+  -- Unmatched files have waited for longer than those in the queue.
+  local jobs, taken = {}, 0
+  while tried[lane] < #picked[lane] and taken < most do
     tried[lane] = tried[lane] + 1
     jobs[#jobs + 1] = lazy().take_unmatched(unmatched, picked[lane][tried[lane]])
-    handed = #jobs
+    taken = #jobs
   end
-  if handed < most then
-    for _, raw in ipairs(redis.call('RPOP', queue, most - handed) or {}) do jobs[#jobs + 1] = raw end
+  if taken < most then
+    for _, raw in ipairs(redis.call('RPOP', queue, most - taken) or {}) do jobs[#jobs + 1] = raw end
   end
   drained[lane] = #jobs < most
   if #jobs == 0 then return end
@@ -117,7 +117,7 @@ end
 for lane = 1, #shares do fetch(lane, math.min(shares[lane], limits[lane], left)) end
 fetch_the_rest()
 if left > 0 then
-  -- A duty sees to the retries; who has room for them need not wait for it.
+  -- Upkeep promotes retries every second; a worker with room need not wait for it.
   for lane = 1, #shares do
     if limits[lane] > 0 and lazy().promote_due(context, lanes + 2 * (lane - 1), now, 100) > 0 then
       drained[lane] = false
@@ -133,7 +133,7 @@ if left > 0 then
     if pause and (due_in == 0 or pause < due_in) then due_in = pause end
   end
 elseif redis.call('LLEN', wake) == 0 then
-  -- There may be more than we can take, now or when it is due: let somebody else look.
+  -- There may be more jobs than this worker can take: wake another.
   local is_more = is_retried
   for lane = 1, #shares do
     is_more = is_more or redis.call('LLEN', KEYS[lanes + 2 * (lane - 1)]) > 0

@@ -1,6 +1,6 @@
---- A job's id and the number of its coming try; what is no job has a name made of its bytes.
+--- A job's id and the number of its next attempt; bytes that are no job get an id made of them.
 local function id_and_attempt(raw)
-  -- As producers of ours write it, which is most of what comes and need not be read as a whole.
+  -- As our own producers write it: most jobs, which need not be decoded as a whole.
   local id, retries = string.match(raw, '^{"id":"([%w_%-]+)","filepath":".-",'
     .. '"filesize":%d+,"priority":"[^"]*","retries":(%d+)[,}]')
   if not id then
@@ -15,7 +15,7 @@ local function id_and_attempt(raw)
   return id, math.min(tonumber(retries) or 0, 2 ^ 31) + 1
 end
 
---- Put jobs whose pause is over back into their queue, a bounded number at a time.
+--- Move retries that are due into their queue, a bounded number at a time.
 --- uses  emit_event id_and_attempt
 local function promote_due(context, lane, now, most)
   local queue, scheduled = KEYS[lane], KEYS[lane + 1]
@@ -31,7 +31,7 @@ local function promote_due(context, lane, now, most)
   return #due
 end
 
---- Let a job wait for its next try: its new text goes into the queue, or waits there to be due.
+--- Retry a job: its new payload goes into the queue, or is delayed until it is due.
 --- uses  emit_event wake_worker
 local function retry_later(context, now, worker, at)
   local id, attempt = ARGV[at], ARGV[at + 2]
@@ -39,7 +39,7 @@ local function retry_later(context, now, worker, at)
   local payload, delay, reason = ARGV[at + 3], tonumber(ARGV[at + 4]), ARGV[at + 5]
   local queue = KEYS[lane]
   emit_event(context, queue, 'retry', id, attempt, worker, 'delay', delay, 'reason', reason)
-  -- The same text may have been put in line twice; the second must not take the first one's context.
+  -- The same payload may have been added twice; the second must not replace the first one's place.
   if delay > 0 and redis.call('ZADD', KEYS[lane + 1], 'NX', string.format('%.0f', now + delay),
     payload) == 1 then return end
   redis.call('LPUSH', queue, payload)
@@ -47,7 +47,7 @@ local function retry_later(context, now, worker, at)
   wake_worker(context.wake)
 end
 
---- Set a job aside with the reason.
+--- Make a dead letter of a job.
 --- uses  emit_event
 local function add_dead_letter(context, now, worker, at)
   local id, attempt = ARGV[at], ARGV[at + 2]

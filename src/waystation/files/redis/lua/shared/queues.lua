@@ -1,9 +1,9 @@
---- Wake one idle worker; one entry is enough, because whoever takes it looks at every queue.
+--- Wake one idle worker; one entry is enough, because the worker examines every queue.
 local function wake_worker(wake)
   if redis.call('LLEN', wake) == 0 then redis.call('LPUSH', wake, '1') end
 end
 
---- Stop before anything is written when a queue, or what waits to get into it, is of another type.
+--- Stop before anything is written when a queue or its retries have another type.
 --- uses  must_hold
 local function check_lanes(lanes)
   for lane = lanes, #KEYS, 2 do

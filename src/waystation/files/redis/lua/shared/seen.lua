@@ -1,4 +1,4 @@
---- Keep what was seen for one span at least and two at most, without looking at each.
+--- Rotate the remembered files: each stays for one to two spans, without a timer of its own.
 local function rotate_seen(seen, seen_before, remember_ms)
   local left = redis.call('PTTL', seen)
   if left == -1 then

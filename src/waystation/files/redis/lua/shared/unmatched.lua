@@ -4,7 +4,7 @@ local function newest_id(stream)
   return newest and newest[1] or '0-0'
 end
 
---- Take a job out of the unmatched; nothing when somebody else has it.
+--- Take a job out of the unmatched files; nil when another worker has it.
 local function take_unmatched(unmatched, id)
   local found = redis.call('XRANGE', unmatched, id, id)[1]
   if not found then return nil end

@@ -137,7 +137,7 @@ async def test_what_is_handed_over_is_untouched_and_costs_no_attempt(hands: Hand
     ]  # fmt: skip
 
 
-async def test_a_worker_reads_the_handover_once_and_then_sleeps(
+async def test_a_worker_reads_unmatched_files_once_and_then_sleeps(
     hands: Hands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Counted in commands: neither what it skipped itself nor what others did is read again."""
@@ -223,7 +223,7 @@ async def test_a_worker_that_leaves_hands_over_what_it_has_just_fetched(hands: H
     assert await hands.redis.scard(hands.keys.workers) == 0
 
 
-async def test_what_was_taken_from_the_handover_comes_back_from_a_silent_worker(
+async def test_an_unmatched_file_comes_back_from_a_dead_worker(
     hands: Hands,
 ) -> None:
     id = await hands.add("/1.bb")

@@ -19,7 +19,7 @@ class Watch:
 
 
 async def entry(hands: Hands, path: str, id: str) -> None:
-    """Put a file in the handover as if it had been there since 1970."""
+    """Add an unmatched file as if it had been there since 1970."""
     raw = b'{"id":"%s","filepath":"%s"}' % (id.encode(), path.encode())
     await hands.redis.xadd(hands.keys.unmatched, {"job": raw, "lane": 2}, id=id)
 
