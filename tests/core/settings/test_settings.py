@@ -285,7 +285,8 @@ def test_a_product_s_worker_takes_from_the_general_one_what_it_does_not_say(file
     worker = found[Product].worker
     assert (worker.concurrency, worker.grace, worker.limit) == (8, 1.0, 2)
     assert found.origins["product", "worker", "concurrency"] == f"{file}:1"
-    assert load(sections, Path("nowhere.yaml"), environ={})[Product].worker.concurrency == 4
+    file.write_text("product: {worker: {limit: 2}}")
+    assert load(sections, file, environ={})[Product].worker.concurrency == 4
 
 
 def test_what_no_file_can_say_is_no_setting(file: Path) -> None:

@@ -54,7 +54,7 @@ def _entries(
         name, found, text = option.partition("=")
         if not found:
             raise InvalidOption(f"--option wants NAME=VALUE, got {option!r}")
-        yield Entry((*section, *name.strip().split(".")), text.strip(), "--option")
+        yield Entry((*section, *name.strip().split(".")), text.strip() or None, "--option")
     for name, value in given.items():
         if value is not None:
             yield Entry((*section, name), _written(value), f"--{name.replace('_', '-')}")

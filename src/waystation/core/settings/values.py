@@ -56,8 +56,13 @@ class Refused(Exception):
 Problem = Wrong | Unknown | Refused
 
 
-def build(section: type[Section], written: Value, key: Key, problems: list[Problem]) -> Any:
-    """The section that was written; None after adding what is wrong with it to the problems."""
+def build(
+    section: type[Section], written: Value, key: Key, problems: list[Problem], default: Any = None
+) -> Any:
+    """The section that was written; None after adding what is wrong with it to the problems.
+
+    What was not written is as in the default, if there is one.
+    """
     if written is None:
         written = {}
     if not isinstance(written, dict):
@@ -75,7 +80,9 @@ def build(section: type[Section], written: Value, key: Key, problems: list[Probl
         elif setting.section:
             left_out = setting.optional and written[name] is None
             given[setting.field] = (
-                None if left_out else build(setting.section, written[name], at, problems)
+                None
+                if left_out
+                else build(setting.section, written[name], at, problems, setting.default)
             )
         else:
             try:
@@ -85,7 +92,8 @@ def build(section: type[Section], written: Value, key: Key, problems: list[Probl
     if len(problems) > before:
         return None
     try:
-        return section(**given)
+        unset = msgspec.structs.asdict(default) if isinstance(default, section) else {}
+        return section(**{**unset, **given})
     except InvalidOption as error:
         problems.append(Refused(key, str(error)))
         return None
