@@ -1,4 +1,4 @@
-"""The server process that wrk asks: the doors with some people in line, and empty handlers."""
+"""The server process for wrk: the HTTP API with some visitors in line, and empty handlers."""
 
 import asyncio
 import random

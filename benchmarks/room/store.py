@@ -22,7 +22,7 @@ AT_ONCE = 500
 STEPS = ("status", "heartbeat", "join")
 """In this order, because whoever joins makes the short line longer."""
 ASKING = (32, AT_ONCE)
-"""People who ask at the same moment: as many as at the doors, and a crowd that shares a call."""
+"""People who ask at the same moment: as many as at the HTTP API, and a crowd that shares a call."""
 MEMORY_BYTES = 700
 AGENT = (
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) "

@@ -36,7 +36,7 @@ async def main() -> None:
     with embedded.ephemeral() as store_server:
         async with (
             await connect(store_server.url) as store,
-            room.doors(RoomSettings(port=ROOM, keys=keys), store) as app,
+            room.running(RoomSettings(port=ROOM, keys=keys), store) as app,
         ):
             line = app.context.rooms.of("shop")
             await line.open(RoomOptions(name="The little shop", max_active=3, admission_rate=0.2))

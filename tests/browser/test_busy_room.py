@@ -53,7 +53,7 @@ def _points(at_least: int) -> re.Pattern[str]:
 async def test_a_long_line_is_told_honestly(street: Street) -> None:
     await street.house.control.set_rate(0.5)
     await _join(street, 0, 1240)
-    await street.house.control.tell({"en": "The second hall opens at noon."})
+    await street.house.control.show_message({"en": "The second hall opens at noon."})
     page = await street.visitor(viewport={"width": 1000, "height": 860})
     await street.arrive(page)
     await shows(page, "waiting")

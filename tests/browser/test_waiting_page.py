@@ -69,7 +69,7 @@ async def test_an_operator_pauses_and_speaks_and_everybody_sees_it(street: Stree
     await street.arrive(page)
     await shows(page, "waiting")
     await street.house.control.pause()
-    await street.house.control.tell({"en": "<b>Back</b> at noon"}, level="warning")
+    await street.house.control.show_message({"en": "<b>Back</b> at noon"}, level="warning")
     await page.wait_for_selector("#banner:not([hidden])")
     await page.wait_for_selector("#notice.warning:not([hidden])")
     assert await page.inner_text("#notice") == "<b>Back</b> at noon"

@@ -145,10 +145,10 @@ async def test_an_operator_has_the_last_word(room: Room, clock: HandClock) -> No
     control = Control(room)
 
     await control.pause()
-    await control.tell({"en": "The printer is out of paper. You keep your place."})
+    await control.show_message({"en": "The printer is out of paper. You keep your place."})
     assert (await Admission(room).admit()).called == []
 
-    await control.set_rate(30, ramp_s=60)
+    await control.set_rate(30, ramp=60)
     await control.resume()
     assert len((await Admission(room).admit()).called) == 1
 

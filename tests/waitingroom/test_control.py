@@ -111,7 +111,7 @@ async def test_a_change_of_rate_can_be_spread_over_time(hands: Hands) -> None:
     await hands.open(admission_rate=10, max_active=100_000, max_queue_size=0)
     await hands.join_all(*(f"v{each}" for each in range(1400)))
     await hands.admit()
-    await hands.control.set_rate(30, ramp_s=60)
+    await hands.control.set_rate(30, ramp=60)
     called = 0
     for _ in range(240):
         await hands.clock.advance(0.25)
@@ -139,12 +139,12 @@ async def test_an_operator_calls_people_in_at_once(hands: Hands) -> None:
 async def test_a_message_is_one_write_for_everybody(hands: Hands) -> None:
     """F39."""
     await hands.open()
-    await hands.control.tell({"en": "Back at noon", "de": "Um zwölf"}, level="warning")
+    await hands.control.show_message({"en": "Back at noon", "de": "Um zwölf"}, level="warning")
     assert "zwölf" in (await hands.room.state()).message
-    await hands.control.tell({})
+    await hands.control.show_message({})
     assert (await hands.room.state()).message == ""
     with pytest.raises(InvalidOption, match="level"):
-        await hands.control.tell({"en": "x"}, level="shout")
+        await hands.control.show_message({"en": "x"}, level="shout")
 
 
 async def test_two_operators_do_not_overwrite_each_other(hands: Hands) -> None:

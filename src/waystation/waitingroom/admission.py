@@ -1,4 +1,4 @@
-"""How people get out of the line: called in as there are turns and seats."""
+"""Admission: visitors called in as turns and seats allow."""
 
 from waystation.core.errors import InvalidOption
 from waystation.waitingroom.redis import scripts
@@ -7,11 +7,11 @@ from waystation.waitingroom.room import Room
 from waystation.waitingroom.visitor import Lane
 
 BATCH = 1000
-"""People called in by one step, so that no step holds up the others for long."""
+"""Visitors admitted by one script call, so that no call blocks the others for long."""
 
 
 class Admission:
-    """The duty that calls people in; several processes may do it at once, and none calls twice."""
+    """Admits visitors; several processes may run it at once, and nobody is admitted twice."""
 
     def __init__(self, room: Room, *, batch: int = BATCH) -> None:
         if not 1 <= batch <= BATCH:
@@ -20,7 +20,7 @@ class Admission:
         self._batch = batch
 
     async def admit(self) -> Round:
-        """Call in everybody there is a turn and a seat for."""
+        """Admit everybody there is a turn and a seat for."""
         called: list[str] = []
         no_shows = ended = 0
         while True:
@@ -32,7 +32,7 @@ class Admission:
                 return Round(called, no_shows, ended, step.waiting)
 
     async def admit_now(self, count: int, *, lane: Lane | None = None) -> Round:
-        """Call in that many at once whatever the rate says, as long as there are seats."""
+        """Admit that many at once regardless of the rate, as long as there are seats."""
         if not 1 <= count <= BATCH:
             raise InvalidOption(f"count must be 1 to {BATCH}, got {count}")
         return await self._step(count, lane)

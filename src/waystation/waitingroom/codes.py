@@ -1,4 +1,4 @@
-"""Access codes: short texts that open a lane to so many visitors each.
+"""Access codes: short codes that let a number of visitors into a lane.
 
 Only keyed digests of them are kept, and a code is looked up by its digest: neither what is in the
 store nor how long an answer takes tells anything about a code.
@@ -25,17 +25,17 @@ _MISTAKEN = str.maketrans({"O": "0", "I": "1", "L": "1", "-": None, " ": None})
 
 
 class Batch(msgspec.Struct, kw_only=True):
-    """Codes that were made together."""
+    """Codes created together."""
 
     batch: str
     lane: Lane
     uses: int
-    """Visitors that each of them lets in."""
+    """Visitors that each code admits to the lane."""
     codes: int
     used: int
-    """Visitors who came with one of them."""
+    """Visitors who have used one of them."""
     expires_s: int
-    """The second after which they no longer count; 0 for never."""
+    """The second after which they expire; 0 for never."""
 
 
 class Codes:
@@ -54,7 +54,7 @@ class Codes:
         uses: int = 1,
         expires_s: int = 0,
     ) -> list[str]:
-        """Make codes; this is the only time that they can be seen."""
+        """Create codes; only their digests are stored, so they are shown this once."""
         if not _BATCH.fullmatch(batch):
             raise InvalidOption(f"a batch must be 1 to 64 of A-Z a-z 0-9 _ . -, got {batch!r}")
         if not 1 <= count <= MOST_AT_ONCE:
@@ -72,7 +72,7 @@ class Codes:
         return [written(code) for code in made]
 
     async def redeem(self, code: str, visitor: str) -> Lane | None:
-        """The lane that a code opens to this visitor; None when it opens none."""
+        """The lane that a code opens for this visitor; None for an invalid code."""
         pepper = (await self._room.state(max_age=60)).pepper
         reply = await scripts.redeem(
             await self._room.store.client(),
@@ -84,7 +84,7 @@ class Codes:
         return Lane(int(reply[1])) if reply[0] == "granted" else None
 
     async def batches(self) -> list[Batch]:
-        """Every batch and how many came with its codes."""
+        """Every batch and the use of its codes."""
         found: dict[str, Batch] = {}
         used = {
             code: int(count) for code, count in await self._pairs(self._room.store.keys.redeemed)
@@ -103,7 +103,7 @@ class Codes:
         return sorted(found.values(), key=lambda each: each.batch)
 
     async def revoke(self, batch: str) -> int:
-        """Let the codes of a batch open nothing any more; how many there were."""
+        """Revoke the codes of a batch; return how many there were."""
         gone = [
             code
             for code, kept in await self._pairs(self._room.store.keys.codes)

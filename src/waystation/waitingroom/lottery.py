@@ -1,4 +1,4 @@
-"""The draw at the start of a sale, which anybody can check afterwards.
+"""Lottery: a verifiable draw of the order in which early visitors enter.
 
 Before the pre-queue opens, the digest of a secret seed is published. When it closes, the number of
 people and a public beacon are mixed into the seed, so that not even the operator could have chosen
@@ -24,7 +24,7 @@ PAGE = 5000
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
-    """What it takes to draw again and compare."""
+    """The data to repeat a draw and compare."""
 
     commitment: str
     """Published before anybody could join."""
@@ -38,24 +38,23 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def commit(seed: str) -> str:
-    """What may be published of a seed before the draw."""
+    """The commitment to a seed, published before the draw."""
     return hashlib.sha256(bytes.fromhex(seed)).hexdigest()
 
 
 def draw_key(seed: str, *, count: int, beacon: str) -> bytes:
     """The key of the draw: the seed with what nobody could know before it closed."""
-    told = f"{seed}|{count}|{beacon}"
-    return hashlib.sha256(told.encode()).digest()
+    return hashlib.sha256(f"{seed}|{count}|{beacon}".encode()).digest()
 
 
 def score(key: bytes, position_id: str) -> int:
-    """Somebody's number; the lowest comes first."""
+    """The number of one visitor; the lowest comes first."""
     mac = hmac.digest(key, position_id.encode(), hashlib.sha256)
     return int.from_bytes(mac[:8]) >> (64 - SCORE_BITS)
 
 
 def order(key: bytes, ids: Iterable[str]) -> list[tuple[int, str]]:
-    """Everybody by their numbers; the store breaks ties by id, and so do we."""
+    """All visitors by their numbers; ties are broken by id, as Redis does."""
     return sorted((score(key, id), id) for id in ids)
 
 
@@ -68,7 +67,7 @@ def digest_of(ids: Iterable[str]) -> str:
 
 
 def verify(proof: Proof, ids: Sequence[str]) -> None:
-    """Draw again from what was published; InvalidInput says what does not fit."""
+    """Repeat a published draw; InvalidInput says what does not match."""
     if commit(proof.seed) != proof.commitment:
         raise InvalidInput("the seed is not the one that was committed to")
     if len(ids) != proof.count:
@@ -89,7 +88,7 @@ class Lottery:
         self._store = room.store
 
     async def announce(self, seed: str | None = None) -> str:
-        """Choose a seed and publish its commitment; a seed once chosen stays."""
+        """Choose a seed and publish its commitment; a chosen seed stays."""
         if (await self._room.state()).early:
             raise WrongState("a seed must be committed to before anybody has joined")
         chosen = seed or secrets.token_hex(32)
@@ -101,9 +100,9 @@ class Lottery:
         return commitment
 
     async def draw(self, *, beacon: str = "") -> int:
-        """Put the pre-queue in line by lot and open the room; how many took part.
+        """Draw the order of the pre-queue and open the room; return how many took part.
 
-        Whoever does it after a crash goes on where it stopped, and comes to the same order.
+        After a crash another process continues and comes to the same order.
         """
         client, keys = await self._store.client(), self._store.keys
         now = self._store.now()
@@ -126,12 +125,12 @@ class Lottery:
         return int(count)
 
     async def commitment(self) -> str | None:
-        """What was published before the draw; None when the start is first come, first served."""
+        """The commitment published before the draw; None when there is no draw."""
         found = await self._store.ask("HGET", self._store.keys.lottery, "commitment")
         return found.decode() if found else None
 
     async def proof(self) -> Proof:
-        """What anybody needs to check the draw; WrongState until it is over."""
+        """The data to verify the draw; WrongState until it is over."""
         raw: Sequence[bytes] = await self._store.ask("HGETALL", self._store.keys.lottery)
         texts = [each.decode() for each in raw]
         found = dict(zip(texts[::2], texts[1::2], strict=True))
@@ -140,7 +139,7 @@ class Lottery:
         return msgspec.convert(found, Proof, strict=False)
 
     async def drawn(self, first: int = 0, count: int = PAGE) -> list[str]:
-        """A page of the ids in the order drawn, for those who check it."""
+        """A page of the ids in the order drawn."""
         raw: Any = await self._store.ask("LRANGE", self._store.keys.drawn, first, first + count - 1)
         return [each.decode() for each in raw]
 

@@ -1,4 +1,4 @@
-"""What a room needs done all the time: people called in, the silent taken out, the draw held."""
+"""Background maintenance of all rooms: admission, expiry, schedules, draws and metrics."""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,18 +19,18 @@ SWEEP_EVERY_S = 5.0
 
 
 class RoomMaintenance:
-    """The duties of all rooms; several processes may share them, since no step happens twice."""
+    """Maintenance of all rooms; several processes may run it, since no step happens twice."""
 
     def __init__(
         self,
         rooms: Rooms,
         metrics: RoomMetrics,
         *,
-        beside: Sequence[Loop] = (),
+        loops: Sequence[Loop] = (),
         clock: Clock | None = None,
     ) -> None:
         self._rooms = rooms
-        self._beside = beside
+        self._loops = loops
         self._metrics = metrics
         self._clock = clock or SystemClock()
         self._admitted = self._clock.monotonic()
@@ -42,7 +42,7 @@ class RoomMaintenance:
             Loop(self.sweep, every_s=SWEEP_EVERY_S),
             Loop(self.open_due, every_s=0.5),
             Loop(self.measure, every_s=1.0),
-            *self._beside,
+            *self._loops,
         )
         self._tasks = [asyncio.create_task(loop.run(), name=loop.name) for loop in loops]
         return self
@@ -57,7 +57,7 @@ class RoomMaintenance:
         return self._clock.monotonic() - self._admitted
 
     async def admit(self) -> None:
-        """Call in everybody there is a turn and a seat for, in every room."""
+        """Admit everybody there is a turn and a seat for, in every room."""
         for room in await self._all():
             called = await Admission(room).admit()
             name = room.name
@@ -68,7 +68,7 @@ class RoomMaintenance:
         self._admitted = self._clock.monotonic()
 
     async def sweep(self) -> None:
-        """Take out those who fell silent, and ghosts from the lists."""
+        """Expire silent visitors and compact the lists."""
         for room in await self._all():
             upkeep = Upkeep(room)
             if silent := await upkeep.expire_silent():
@@ -76,7 +76,7 @@ class RoomMaintenance:
             await upkeep.compact()
 
     async def open_due(self) -> None:
-        """Begin and end what is planned, and hold the draw of every room whose start has come."""
+        """Begin and end scheduled events, and draw lots in every room that opens."""
         for room in await self._all():
             await Schedule(room).keep()
             state = await room.state()
@@ -85,7 +85,7 @@ class RoomMaintenance:
                 await Lottery(room).draw(beacon=str(state.starts_ms or ""))
 
     async def measure(self) -> None:
-        """Bring the numbers up to date."""
+        """Update the metrics."""
         for room in await self._all():
             state, name = await room.state(), room.name
             for lane in Lane:

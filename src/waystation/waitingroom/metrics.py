@@ -1,4 +1,4 @@
-"""The numbers of the waiting room, beside those of the house."""
+"""Prometheus metrics of the waiting room."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -10,7 +10,7 @@ _CALLS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5)
 
 
 class RoomMetrics:
-    """The instruments of the doors."""
+    """The metrics of the HTTP API."""
 
     queue_length = Instrument(
         Gauge, "waiting_room_queue_length", "People in line.", "queue", "lane"

@@ -1,4 +1,4 @@
-"""How a room is set up."""
+"""Options of a room."""
 
 from enum import StrEnum
 from typing import Any, Self
@@ -12,72 +12,72 @@ MOST_COUNT = 100_000_000
 
 
 class Status(StrEnum):
-    """What the room does with people."""
+    """The operating mode of a room."""
 
     ACTIVE = "active"
     PAUSED = "paused"
-    """People join and keep their places; nobody comes in."""
+    """Visitors join and keep their places; nobody is admitted."""
     QUEUE_ALL = "queue_all"
-    """The same as an emergency: whoever arrives is put in line, room or no room."""
+    """Like paused, as an emergency: every arrival has to wait, free seats or not."""
     DRAINING = "draining"
-    """Nobody joins any more; the line is let in."""
+    """Nobody joins any more; those in line are admitted."""
     MAINTENANCE = "maintenance"
-    """Nobody joins, nobody comes in; places are kept."""
+    """Nobody joins and nobody is admitted; places are kept."""
     CLOSED = "closed"
-    """It is over."""
+    """The room has ended."""
 
 
 class Method(StrEnum):
-    """Who is next."""
+    """The order of admission."""
 
     FIFO = "fifo"
     RANDOM = "random"
     PASSTHROUGH = "passthrough"
-    """Everybody comes in at once and is only counted."""
+    """Every visitor is admitted at once and only counted."""
     REJECT = "reject"
     """Nobody may join."""
 
 
 class RoomOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a room is set up; the names are those of its `meta` hash."""
+    """Options of a room; the names are those of its `meta` hash in Redis."""
 
     name: str = ""
     target_url: str = ""
-    """Where people go when it is their turn: https, or empty for a path of the asking site."""
+    """The https address visitors go on to when admitted; empty for a path of the asking site."""
     max_active: int = 1000
-    """People inside and those called in, at most."""
+    """Seats: visitors inside and called in, at most."""
     max_queue_size: int = 50_000
-    """People in line, at most; 0 for any number."""
+    """Visitors in line, at most; 0 for no limit."""
     admission_rate: float = 10.0
-    """People who come in per second."""
+    """Visitors admitted per second."""
     burst: float = 0.0
-    """Turns that may be saved up between two rounds; 0 for one second's worth."""
+    """Unused admissions that may accumulate; 0 for one second's worth."""
     status: Status = Status.ACTIVE
     queueing_method: Method = Method.FIFO
     lane_weights: tuple[int, int, int, int] = (1, 2, 4, 8)
-    """Turns of the normal, elevated, VIP and premium lane out of their sum, while all wait."""
+    """Shares of the normal, elevated, VIP and premium lane while all of them have visitors."""
     strict_lanes: bool = False
-    """Whether a higher lane always goes first, however long the others wait."""
+    """Admit a higher lane always first, however long the others wait."""
     idle_s: int = 300
-    """Silence after which somebody in line counts as gone."""
+    """Seconds without a heartbeat after which a visitor in line expires."""
     paused_idle_s: int = 1500
-    """The same while nobody could come in anyway."""
+    """The same while the room admits nobody."""
     claim_window_s: int = 120
-    """How long a turn is kept."""
+    """Seconds in which an admitted visitor has to claim the turn."""
     missed_s: int = 600
-    """How long a missed turn may be taken back."""
+    """Seconds in which a missed turn can be recovered."""
     session_s: int = 3600
-    """How long somebody inside may do nothing."""
+    """Seconds of inactivity after which a session ends."""
     session_max_s: int = 14_400
-    """How long somebody may be inside at all."""
+    """Seconds after which a session ends in any case."""
     session_renewal: bool = True
-    """Whether activity keeps a session alive."""
+    """Let activity renew a session."""
     position_ttl_s: int = 1800
-    """How long what we know about somebody in line is kept without a sign of life."""
+    """Seconds for which the record of a silent visitor is kept."""
     newcomers_per_minute: int = 50
-    """New places that one network (an IPv4 address or IPv6 /64) gets in a minute; 0 for any."""
+    """New places for one network (an IPv4 address or IPv6 /64) a minute; 0 for no limit."""
     events_cap: int = 10_000
-    """About how many events are kept for those who follow them."""
+    """Events kept in the stream, approximately."""
 
     def __post_init__(self) -> None:
         for name, (least, most) in _BOUNDS.items():
@@ -101,7 +101,7 @@ class RoomOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_fields(cls, fields: dict[str, str]) -> Self:
-        """Read a `meta` hash; what it lacks has its default."""
+        """Read a `meta` hash; missing fields have their defaults."""
         known = {name: _value(name, fields[name]) for name in cls.__struct_fields__ & fields.keys()}
         try:
             return msgspec.convert(known, cls, strict=False)
@@ -109,7 +109,7 @@ class RoomOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidOption(f"the room's settings cannot be read: {error}") from None
 
     def changed(self, **changes: Any) -> Self:
-        """The same with some of it changed."""
+        """A copy with these options changed."""
         if unknown := changes.keys() - set(self.__struct_fields__):
             raise InvalidOption(f"a room has no option {', '.join(sorted(unknown))}")
         try:

@@ -27,20 +27,14 @@ from waystation.waitingroom.visitor import (
     Begun,
     Entry,
     Forbidden,
-    Inside,
-    Joined,
+    Identity,
     JoinRequest,
-    Kept,
     Lane,
-    Passed,
     Place,
-    Refused,
     Renewal,
     Session,
     VisitorStatus,
-    agent_digest,
-    digest,
-    network_digest,
+    identify,
     new_id,
     proof_of,
 )
@@ -108,38 +102,38 @@ class Room(StoreClient):
     async def join(self, request: JoinRequest) -> Entry:
         """Ask for a place; a visitor who has one is given it again."""
         seen = self.store.recent_state() or await self.store.state(STATE_S)
-        owner = digest(request.key, pepper=seen.pepper)
-        place = Place(self.store.keys.tagged(new_id(self._bits)), owner)
-        network = network_digest(request.address, seen.pepper) if request.address else ""
-        return await self._joining.ask(_Asking(request, place, network, seen))
+        identity = identify(request, seen.pepper)
+        place = Place(self.store.keys.node + new_id(self._bits), identity.owner)
+        return await self._joining.ask(_Asking(request, place, identity, seen))
 
     async def _join(self, asking: Sequence["_Asking"]) -> Sequence[Entry]:
         seen = asking[-1].seen
-        keys = self.store.keys_now()
+        client = await self._client()
+        keys, now = self.store.call()
         paces = [f"{estimate.lane_pace(seen, lane):.6g}" for lane in Lane]
-        theirs = list[str]()
-        newcomers = list[str | int]()
-        for request, place, network, _ in asking:
-            theirs += keys.of_newcomer(place.id, place.owner, network)
+        places, owners, newcomers = list[Place](), list[tuple[str, str, str]](), list[str | int]()
+        for request, place, identity, _ in asking:
+            places.append(place)
+            owners.append((place.id, place.owner, identity.network))
             newcomers += (
                 place.id,
                 int(request.lane),
-                proof_of(request.secret),
+                identity.proof,
                 place.owner,
-                agent_digest(request.agent),
-                network,
+                identity.agent,
+                identity.network,
                 request.metadata,
                 paces[request.lane],
             )
         replies = await scripts.join(
-            await self._client(),
-            keys.with_theirs(theirs),
+            client,
+            keys.of_newcomers(owners),
             queue=self.queue_id,
-            now=self.store.now(),
+            now=now,
             model=seen.model.version,
             newcomers=newcomers,
         )
-        return [_entry(each.place, reply) for each, reply in zip(asking, replies, strict=True)]
+        return scripts.read_entries(places, replies)
 
     async def status(self, place: Place) -> VisitorStatus:
         """The status of a visitor; changes nothing."""
@@ -326,17 +320,5 @@ class Room(StoreClient):
 class _Asking(NamedTuple):
     request: JoinRequest
     place: Place
-    network: str
+    identity: Identity
     seen: RoomState
-
-
-def _entry(place: Place, reply: Sequence[Any]) -> Entry:
-    word, said, *rest = reply
-    if word == b"joined":
-        return Joined(place, scripts.read_status(rest))
-    if word == b"refused":
-        return Refused(said.decode(), int(rest[0]))
-    theirs = Place(said.decode(), place.owner)
-    if word == b"passed":
-        return Passed(theirs, Inside(until_ms=int(rest[0])))
-    return Kept(theirs, scripts.read_status(rest))

@@ -1,4 +1,4 @@
-"""The rooms of a store, found by the names that visitors see."""
+"""Lookup of rooms by the name that visitors see."""
 
 import re
 

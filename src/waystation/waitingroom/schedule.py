@@ -1,4 +1,4 @@
-"""What is planned for a room: events that open it, change it while they last, and end.
+"""Schedule: events that open a room, change its options while they last, and end.
 
 The room's `meta` names the event that is on and what was there before it, in one write with the
 change itself. So whichever process looks next knows what has been done, and a crash in between
@@ -32,11 +32,11 @@ class ScheduledEvent(msgspec.Struct, frozen=True, kw_only=True):
     ends_ms: int
     name: str = ""
     gathers_ms: int | None = None
-    """From when people may gather; None to open without a pre-queue."""
+    """When the pre-queue opens; None to open without one."""
     by_lot: bool = False
-    """Whether lots are drawn among those who gathered."""
+    """Draw the order of the pre-queue by lot."""
     changes: dict[str, str] = {}
-    """Fields of `meta` that are different while it lasts."""
+    """Fields of `meta` that are different during the event."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.begins_ms <= self.starts_ms < self.ends_ms <= LATEST_MS:
@@ -49,7 +49,7 @@ class ScheduledEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def begins_ms(self) -> int:
-        """When it first makes a difference."""
+        """The instant it first changes the room."""
         return self.starts_ms if self.gathers_ms is None else self.gathers_ms
 
 
@@ -60,7 +60,7 @@ class Schedule:
         self._room = room
 
     async def planned(self) -> list[ScheduledEvent]:
-        """All events that are not over, by their beginning."""
+        """All events that have not ended, the earliest first."""
         raw: Sequence[bytes] = await self._ask("HVALS")
         return sorted(
             (codec.decode(each, ScheduledEvent) for each in raw), key=lambda e: e.begins_ms
@@ -77,7 +77,7 @@ class Schedule:
         await self._ask("HSET", event.id, codec.encode(event))
 
     async def cancel(self, id: str) -> None:
-        """Take an event off the plan, or end one that is on; NotFound when there is none."""
+        """Remove a planned event, or end one that is on; NotFound when there is none."""
         seen = await self._room.state()
         if seen.fields.get(CURRENT) == id:
             if seen.phase != "open":
@@ -87,7 +87,7 @@ class Schedule:
             raise NotFound(f"there is no event {id}")
 
     async def keep(self) -> None:
-        """Begin what is due and end what is over; one bounded step, however often it is asked."""
+        """Begin due events and end those that are over, in one bounded step."""
         events = {each.id: each for each in await self.planned()}
         seen = await self._room.state()
         current = seen.fields.get(CURRENT, "")

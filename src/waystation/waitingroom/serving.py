@@ -28,7 +28,7 @@ KEYS_EVERY_S = 5.0
 
 
 @asynccontextmanager
-async def doors(
+async def running(
     settings: RoomSettings, store: Store, *, metrics: Metrics | None = None
 ) -> AsyncGenerator[App]:
     """Serve requests and maintain all rooms for as long as the block runs."""
@@ -46,8 +46,8 @@ async def doors(
         if given is None and (changed := await asyncio.to_thread(file.changed)):
             context.tokens.adopt(changed)
 
-    beside = (Loop(dispatcher.carry, every_s=1.0), Loop(look_at_keys, every_s=KEYS_EVERY_S))
-    async with RoomMaintenance(rooms, numbers, beside=beside) as maintenance:
+    loops = (Loop(dispatcher.carry, every_s=1.0), Loop(look_at_keys, every_s=KEYS_EVERY_S))
+    async with RoomMaintenance(rooms, numbers, loops=loops) as maintenance:
         app = App(
             context,
             maintenance=maintenance,

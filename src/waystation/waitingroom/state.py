@@ -12,54 +12,54 @@ from waystation.waitingroom.redis.keys import name_of
 
 
 class RoomState(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A room at one instant; each look is one of its own, so that what follows can be kept."""
+    """A room at one instant; compared by identity, so that derived values can be cached."""
 
     now_ms: int
     options: RoomOptions
     version: int
     """Goes up with every change of the options."""
     epoch: int
-    """Tokens of an earlier one no longer count."""
+    """Tokens of an earlier epoch are revoked."""
     phase: str
     """prequeue, drawing, open or ended."""
     lanes: tuple[int, int, int, int]
-    """People in line, by lane."""
+    """Visitors in line, by lane."""
     early: int
-    """People in the pre-queue."""
+    """Visitors in the pre-queue."""
     returned: int
-    """People who took a missed turn back."""
+    """Visitors who recovered a missed turn and are next."""
     called: int
-    """People whose turn it is."""
+    """Visitors called in who have not claimed yet."""
     late: int
-    """People who missed their turn and may take it back."""
+    """Visitors who missed their turn and may recover it."""
     inside: int
     rate: float
-    """People who may come in per second now, a change under way included."""
+    """Admissions per second allowed now, a ramp included."""
     flow: float | None
-    """People who were called in per second of late; None when that is not known yet."""
+    """Admissions per second measured of late; None when not known yet."""
     model: Model
     starts_ms: int | None = None
     ends_ms: int | None = None
     fail_open_until_ms: int | None = None
     message: str = ""
-    """What the operator tells everybody, as JSON."""
+    """The operator's message to all visitors, as JSON."""
     pepper: bytes = b""
     fields: dict[str, str] = {}
-    """The whole `meta` hash, for those who keep settings of their own in it."""
+    """The whole `meta` hash, with settings that other parts keep in it."""
 
     @property
     def waiting(self) -> int:
-        """People in line."""
+        """Visitors in line."""
         return sum(self.lanes) + self.returned
 
     @property
     def fail_open(self) -> bool:
-        """Whether everybody comes in for the time being."""
+        """Everybody is admitted for the time being."""
         return (self.fail_open_until_ms or 0) > self.now_ms
 
     @property
     def runs(self) -> bool:
-        """Whether people are being called in."""
+        """Visitors are being admitted."""
         return self.options.status in ("active", "draining") and self.phase == "open"
 
 
@@ -97,7 +97,7 @@ def read_state(queue_id: str, raw: Any) -> RoomState:
 
 
 MEASURED_AFTER_S = 30
-"""How long people must have been waiting before the pace says anything."""
+"""Seconds of measurement before the pace is used."""
 
 
 def _flow(state: dict[str, str]) -> float | None:

@@ -1,4 +1,4 @@
-"""What if nobody comes back: those who fell silent, and lists full of ghosts."""
+"""Upkeep: silent visitors expired and lists compacted."""
 
 from waystation.core.clock import Clock, SystemClock
 from waystation.waitingroom.redis import scripts
@@ -8,11 +8,11 @@ from waystation.waitingroom.visitor import Lane
 BATCH = 500
 BUDGET_S = 0.02
 LONGEST_LIST = 20_000
-"""A longer list is left alone: making it anew in one step would hold up everybody."""
+"""A longer list is left alone: rebuilding it in one call would block everybody."""
 
 
 class Upkeep:
-    """The duties of a room, one bounded pass each."""
+    """Expiry and compaction of a room, one bounded pass each."""
 
     def __init__(
         self, room: Room, *, budget_s: float = BUDGET_S, clock: Clock | None = None
@@ -22,7 +22,7 @@ class Upkeep:
         self._clock = clock or SystemClock()
 
     async def expire_silent(self) -> list[str]:
-        """Take everybody out of the line who fell silent, or as many as the budget allows."""
+        """Expire silent visitors, as many as the time budget allows; return their ids."""
         began = self._clock.monotonic()
         silent: list[str] = []
         while True:
@@ -39,7 +39,7 @@ class Upkeep:
                 return silent
 
     async def compact(self) -> int:
-        """Rid the lanes' lists of ghosts where they are the greater part; how many went."""
+        """Remove stale entries where they are most of a lane's list; return how many."""
         client = await self._room.store.client()
         gone = 0
         for lane in Lane:

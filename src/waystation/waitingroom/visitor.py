@@ -217,6 +217,25 @@ def instant(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)
 
 
+class Identity(NamedTuple):
+    """The digests that are stored of a visitor."""
+
+    owner: str
+    network: str
+    proof: str
+    agent: str
+
+
+def identify(request: JoinRequest, pepper: bytes) -> Identity:
+    """The digests of a visitor who asks for a place."""
+    return Identity(
+        digest(request.key, pepper=pepper),
+        network_digest(request.address, pepper) if request.address else "",
+        proof_of(request.secret),
+        agent_digest(request.agent),
+    )
+
+
 def new_id(bits: Bits) -> str:
     """An id of 96 random bits, short because every structure repeats it."""
     return urlsafe_b64encode(bits.getrandbits(96).to_bytes(12)).decode()

@@ -111,7 +111,7 @@ async def test_only_a_proxy_that_is_believed_says_which_host_was_asked_for(redis
 async def test_36_and_37_nothing_becomes_markup(house: House) -> None:
     evil = "</script><script>alert(1)</script>${nonce}{{7*7}}"
     await house.room.store.write({"name": evil})
-    await house.control.tell({"en": evil})
+    await house.control.show_message({"en": evil})
     person = house.visitor()
     await person.join()
     page = await person.get(f"/wait/{QUEUE}", params={"lang": evil, "target": "/x?<script>"})

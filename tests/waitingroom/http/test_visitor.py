@@ -117,7 +117,7 @@ async def test_a_full_line_a_closed_room_and_a_passing_one_say_so(house: House) 
     assert (full.status_code, full.json()["code"]) == (503, "QUEUE_FULL")
     assert full.headers["retry-after"]
 
-    await house.control.shut()
+    await house.control.close()
     over = await late.ask("POST", "enqueue", {})
     assert (over.status_code, over.json()["code"]) == (410, "ENDED")
 
@@ -130,7 +130,7 @@ async def test_a_full_line_a_closed_room_and_a_passing_one_say_so(house: House) 
 async def test_everybody_hears_the_operator(house: House) -> None:
     visitor = house.visitor()
     await visitor.join()
-    await house.control.tell({"en": "Back at noon"}, level="warning")
+    await house.control.show_message({"en": "Back at noon"}, level="warning")
     assert (await visitor.status())["message"]["text"] == {"en": "Back at noon"}
 
 

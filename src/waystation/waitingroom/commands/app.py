@@ -113,7 +113,7 @@ def rate(
     """Set how many visitors are admitted per second."""
 
     async def put(room: Room) -> int:
-        return await Control(room).set_rate(per_second, ramp_s=ramp)
+        return await Control(room).set_rate(per_second, ramp=ramp)
 
     change_the_room(context, id, "rate", put)
     typer.echo(f"{per_second:g} per second" + (f" in {ramp} s" if ramp else ""))
@@ -141,7 +141,7 @@ def tell(
     """Show all waiting visitors a message."""
 
     async def put(room: Room) -> int:
-        return await Control(room).tell({language: text} if text else {})
+        return await Control(room).show_message({language: text} if text else {})
 
     change_the_room(context, id, "message", put)
     typer.echo("all waiting visitors see it" if text else "no message")

@@ -1,4 +1,4 @@
-"""`waystation room codes`: short texts that open a lane."""
+"""`waystation room codes`: access codes of a room."""
 
 import random
 import time

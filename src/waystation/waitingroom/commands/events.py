@@ -1,4 +1,4 @@
-"""`waystation room events`: what is planned for a room."""
+"""`waystation room events`: scheduled events of a room."""
 
 import secrets
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""`waystation room key` and `second-factor`: who may operate, and what they have to show."""
+"""`waystation room key` and `second-factor`: operators and their keys."""
 
 from typing import Annotated
 

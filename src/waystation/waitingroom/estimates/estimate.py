@@ -1,4 +1,4 @@
-"""How long somebody will wait, said as honestly as it is known."""
+"""Estimated waits of visitors."""
 
 from functools import lru_cache
 from typing import NamedTuple

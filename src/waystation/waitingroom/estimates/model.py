@@ -1,4 +1,4 @@
-"""What history says about waiting in a room, and how it is learnt.
+"""The model of a room's waits, and how it is fitted to history.
 
 People leave the line before it is their turn, so whoever has A people ahead waits less than A / μ.
 With a constant hazard θ of leaving, the line ahead shrinks by μ + θ·ahead per second, which gives

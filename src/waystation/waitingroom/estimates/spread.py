@@ -1,4 +1,4 @@
-"""How far apart p10 and p90 lie: what the formula says, stretched as history teaches."""
+"""The spread of an estimate: p10, p50 and p90 around the formula."""
 
 from bisect import bisect
 from collections.abc import Iterator, Sequence

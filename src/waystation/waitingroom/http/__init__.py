@@ -1,1 +1,1 @@
-"""The waiting room over HTTP: for visitors, for proxies and for operators."""
+"""The HTTP API of the waiting room: for visitors, for sites and for operators."""

@@ -1,4 +1,4 @@
-"""The ASGI application: finds the endpoint, answers, and tells every mistake the same way."""
+"""The ASGI application: routes requests and reports every error as a problem document."""
 
 import secrets
 import time
@@ -141,7 +141,7 @@ class App:
     def _request(self, scope: Scope, receive: Receive) -> Request:
         peer = scope.get("client")
         address = peer[0] if peer else ""
-        if not is_among(address, self._trusted):
+        if not self._trusted or not is_among(address, self._trusted):
             return Request(scope, receive, address)
         said = [v for n, v in scope["headers"] if n == b"x-forwarded-for"]
         hops = b",".join(said).decode("latin-1")
@@ -152,7 +152,7 @@ class App:
         problem = from_error(error)
         request_id = secrets.token_hex(8)
         if problem.status >= 500 and not isinstance(error, Problem | StoreError):
-            _log.exception("a request fails", request_id=request_id)
+            _log.exception("request_failed", request_id=request_id)
         headers = [(n.encode(), v.encode("latin-1")) for n, v in problem.headers.items()]
         if refused.is_shown(request):
             return refused.page(problem, request, request_id, headers)
@@ -160,12 +160,12 @@ class App:
 
     @endpoint("GET /health/live")
     async def live(self, request: Request) -> Answer:
-        """Whether the process turns."""
+        """Liveness of the process."""
         return answer({"status": "alive"})
 
     @endpoint("GET /health/ready", fails=(503,))
     async def ready(self, request: Request) -> Answer:
-        """Whether visitors should be sent here."""
+        """Readiness for visitors."""
         began = time.perf_counter()
         checks = {"keys": bool(self.context.tokens.keyring.jwks()["keys"])}
         try:
@@ -183,7 +183,7 @@ class App:
 
     @endpoint("GET /metrics", gives={200: None}, fails=(401, 403, 429, 503))
     async def numbers(self, request: Request) -> Answer:
-        """The numbers for Prometheus, for those on this machine or with a key."""
+        """Prometheus metrics, for this machine or with a key."""
         if request.address not in ("127.0.0.1", "::1") or _HANDED_ON & request.headers.keys():
             await self.operators.require(request, "viewer")
         return Answer(200, self.context.metrics.expose(), CONTENT_TYPE.encode(), [NO_STORE])

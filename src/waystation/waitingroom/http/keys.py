@@ -1,4 +1,4 @@
-"""Where the doors keep what belongs to no visitor."""
+"""The Redis keys of the HTTP API."""
 
 from waystation.core.store.keyspace import Hash, Keyspace, Stream, String
 
@@ -19,7 +19,7 @@ class HttpKeys(Keyspace, root=""):
     idempotent = String("idempotency:<name>:<what>", "what was asked under a key", ttl="10 min")
     solved = String("pow:<name>:<what>", "a challenge that was solved already", ttl="2 min")
 
-    def __init__(self, name: str = "doors") -> None:
+    def __init__(self, name: str = "http") -> None:
         super().__init__(name)
 
     def of(self, what: str) -> "HttpKeys":

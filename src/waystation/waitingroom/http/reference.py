@@ -1,4 +1,4 @@
-"""The page that lists what can be asked for over HTTP."""
+"""The reference page of the HTTP API."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Where visitors go back to, sealed so that nobody sends them elsewhere."""
+"""Return addresses, sealed so that nobody can send visitors elsewhere."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""The waiting room as a process: an HTTP server and the duties beside it."""
+"""The HTTP server process."""
 
 import asyncio
 import gc

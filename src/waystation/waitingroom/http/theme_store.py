@@ -1,4 +1,4 @@
-"""Where the looks of rooms are kept; a process reads each of them once."""
+"""Storage of the rooms' themes; a process reads each of them once."""
 
 import hashlib
 

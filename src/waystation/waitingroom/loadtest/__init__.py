@@ -1,4 +1,4 @@
-"""A crowd in front of a room's real doors, over HTTP and in real time."""
+"""Load test: simulated visitors at a real HTTP server, in real time."""
 
 from waystation.waitingroom.loadtest.visits import Visits
 

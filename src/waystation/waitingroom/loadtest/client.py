@@ -1,4 +1,4 @@
-"""A few connections that carry the questions of a whole crowd."""
+"""A few HTTP connections shared by all simulated visitors."""
 
 import asyncio
 from typing import Any, NamedTuple, Self

@@ -1,4 +1,4 @@
-"""What a crowd at the doors has seen, and what that says about the room and about the crowd."""
+"""Results of a load test."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence

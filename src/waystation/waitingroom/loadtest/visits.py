@@ -1,4 +1,4 @@
-"""The crowd of the simulator, status in line at a room's real doors.
+"""Visits of simulated visitors to a real HTTP server.
 
 Arrivals follow a schedule that does not wait for answers, and each answer is timed from the instant
 at which its question should have left: a server that falls behind cannot hide it, and where the

@@ -1,4 +1,4 @@
-"""The waiting room in front of a Python site: middleware that lets in whoever has a session."""
+"""Middleware for Python sites: lets visitors with a session pass and sends others to wait."""
 
 from waystation.waitingroom.middleware.asgi import WaitingRoomMiddleware
 from waystation.waitingroom.middleware.rules import Rule

@@ -1,4 +1,4 @@
-"""What a connector answers in the room's name."""
+"""The answers that a middleware gives instead of the site's."""
 
 import json
 

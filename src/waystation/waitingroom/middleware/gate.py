@@ -1,4 +1,4 @@
-"""The decision that all connectors share: let through, send to wait, or turn away."""
+"""The decision that all middleware shares: pass, wait, or refuse."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,8 @@
-"""What a connector asks the room for: keys, settings, and whether a session still counts."""
+"""Connection of a middleware to the room: signing keys, configuration and session checks.
+
+Written with the standard library: it runs inside other people's sites, WSGI ones among them, and
+must not bring them a dependency.
+"""
 
 import json
 import weakref

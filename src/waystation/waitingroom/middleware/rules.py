@@ -1,4 +1,4 @@
-"""Which requests a room stands in front of, however they are spelled."""
+"""Rules: the requests that a room protects, however their paths are spelled."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What the room has signed, read with nothing but its public keys."""
+"""Verification of tokens with the room's public keys."""
 
 import json
 from base64 import urlsafe_b64decode

@@ -1,1 +1,1 @@
-"""The pages that people see: the waiting page and the operator's page."""
+"""Templates, texts and themes of the pages; the routes are in `http.pages`."""

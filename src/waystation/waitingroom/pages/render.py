@@ -1,4 +1,4 @@
-"""Templates filled in: everything is escaped unless it is markup of our own."""
+"""Templates: every value is escaped unless it is markup of our own."""
 
 import html
 from functools import cache

@@ -1,4 +1,4 @@
-"""How a room's page looks: a site's colour, its logo and its own words, never its own markup."""
+"""Theme of a room's page: a site's colour, logo and text, never its markup."""
 
 import re
 from base64 import b64decode

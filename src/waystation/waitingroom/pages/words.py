@@ -1,4 +1,4 @@
-"""What the pages say, in every language of one file."""
+"""Texts of the pages in every language."""
 
 from collections.abc import Mapping
 from functools import cache

@@ -1,4 +1,4 @@
-"""Where the waiting room keeps everything: the documented names, and what is added beside them."""
+"""The Redis keys of a waiting room."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -96,11 +96,16 @@ class RoomKeys(Keyspace, root=""):
             RoomKeys, position=position, visitor=visitor, network=self.tagged(network)
         )
 
-    def of_newcomer(self, position: str, visitor: str, network: str) -> tuple[str, str, str, str]:
-        """Place, owner, newcomers and session of somebody, without a keyspace of their own."""
+    def of_newcomers(self, newcomers: Sequence[tuple[str, str, str]]) -> "RoomKeys":
+        """The same keys with those of several newcomers: (place, owner, network) each."""
         place, owner, session = self._fronts
         before, after = self._limit
-        return place + position, owner + visitor, before + network + after, session + position
+        theirs = list[str]()
+        for position, visitor, network in newcomers:
+            theirs += (
+                place + position, owner + visitor, before + network + after, session + position
+            )  # fmt: skip
+        return self.with_theirs(theirs)
 
     def with_theirs(self, theirs: Sequence[str]) -> "RoomKeys":
         """The same keys beside those of several visitors."""

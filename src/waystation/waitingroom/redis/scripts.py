@@ -1,4 +1,4 @@
-"""The atomic steps of visitors and of the room itself, one door each."""
+"""The Lua scripts of a room as typed functions."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
@@ -7,11 +7,17 @@ from waystation.core.store.script import Client, script
 from waystation.waitingroom.redis.keys import RoomKeys
 from waystation.waitingroom.visitor import (
     Called,
+    Entry,
     Gone,
     Inside,
+    Joined,
+    Kept,
     Lane,
     Late,
+    Passed,
+    Place,
     Prequeued,
+    Refused,
     Renewal,
     Returned,
     VisitorStatus,
@@ -102,6 +108,23 @@ def _swept(raw: Any) -> Swept:
 def _renewal(raw: Any) -> Renewal | None:
     until, limit, views = raw
     return Renewal(int(until), int(limit), int(views)) if int(until) else None
+
+
+def read_entries(places: Sequence[Place], replies: Sequence[Sequence[Any]]) -> list[Entry]:
+    """Read the replies of `join`, one for each of the places that were offered."""
+    return [_entry(place, reply) for place, reply in zip(places, replies, strict=True)]
+
+
+def _entry(place: Place, reply: Sequence[Any]) -> Entry:
+    word, said, *rest = reply
+    if word == b"joined":
+        return Joined(place, read_status(rest))
+    if word == b"refused":
+        return Refused(said.decode(), int(rest[0]))
+    theirs = Place(said.decode(), place.owner)
+    if word == b"passed":
+        return Passed(theirs, Inside(until_ms=int(rest[0])))
+    return Kept(theirs, read_status(rest))
 
 
 @script(reply=as_is)

@@ -53,6 +53,10 @@ class RoomStore:
             self._hour, self._keys_now = now_ms // HOUR_MS, self.keys.at(now_ms)
         return self._keys_now
 
+    def call(self) -> tuple[RoomKeys, str | int]:
+        """The keys of this hour and the instant for a script."""
+        return self.keys_now(), self.now()
+
     async def ask(self, *command: Any) -> Any:
         """Send one command; errors of the client become ours."""
         with faults.translated():

@@ -1,4 +1,4 @@
-"""The signing keys in a file that all processes share, changed one at a time.
+"""Signing keys in a file that all processes share.
 
 A key is announced for as long as connectors may keep what they know before it signs anything, and
 counts after it was replaced for as long as a token that it signed may live.

@@ -1,4 +1,4 @@
-"""How tokens are signed: with a pair of keys where others check, with a secret where only we do.
+"""Signing keys: an Ed25519 pair where others verify, a shared secret where only the room does.
 
 A signature of a pair costs as much as a whole request and checking it three times that; a place in
 line is signed for everybody who joins, shown at every look, and read by nobody but the room itself.

@@ -1,4 +1,4 @@
-"""Signed tokens: an invitation to the line, a place in it, and a session inside.
+"""Signed tokens: invitations, tickets of places, and sessions.
 
 Each kind has keys of its own and a type of its own, so that none passes for another. A token names
 its key, never its algorithm: what the header says about that only has to agree with the key.

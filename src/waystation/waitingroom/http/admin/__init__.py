@@ -1,1 +1,1 @@
-"""The operators' side."""
+"""Routes for operators."""

@@ -1,4 +1,4 @@
-"""What operators say and are told, field by field."""
+"""The JSON bodies of operator routes."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal

@@ -1,4 +1,4 @@
-"""The operator's hand on a running room."""
+"""Operator routes that control a running room."""
 
 from collections.abc import Awaitable, Callable
 
@@ -22,32 +22,32 @@ class Controls:
 
     @endpoint(f"POST {ROOT}/{{id}}/pause", fails=FAILS, scope="operator")
     async def pause(self, request: Request) -> Answer:
-        """Call nobody in; everybody keeps their place."""
+        """Stop admission; everybody keeps their place."""
         return await self._do(request, "pause", Control.pause)
 
     @endpoint(f"POST {ROOT}/{{id}}/resume", fails=FAILS, scope="operator")
     async def resume(self, request: Request) -> Answer:
-        """Call people in again."""
+        """Admit visitors again."""
         return await self._do(request, "resume", Control.resume)
 
     @endpoint(f"POST {ROOT}/{{id}}/queue-all", fails=FAILS, scope="operator")
     async def queue_all(self, request: Request) -> Answer:
-        """Put everybody in line and call nobody in."""
+        """Make every arrival wait and stop admission."""
         return await self._do(request, "queue-all", Control.queue_all)
 
     @endpoint(f"POST {ROOT}/{{id}}/drain", fails=FAILS, scope="operator")
     async def drain(self, request: Request) -> Answer:
-        """Let the line in, and nobody join it."""
+        """Admit those in line, and let nobody join."""
         return await self._do(request, "drain", Control.drain)
 
     @endpoint(f"POST {ROOT}/{{id}}/close", fails=FAILS, scope="admin")
     async def close(self, request: Request) -> Answer:
-        """End it."""
-        return await self._do(request, "close", Control.shut, scope="admin")
+        """End the room."""
+        return await self._do(request, "close", Control.close, scope="admin")
 
     @endpoint(f"POST {ROOT}/{{id}}/fail-open", takes=bodies.Minutes, fails=FAILS, scope="admin")
     async def fail_open(self, request: Request) -> Answer:
-        """Let everybody in who asks, for some minutes."""
+        """Admit everybody who asks, for some minutes."""
         await self._context.allowed(request, "admin")
         asked = await request.read(bodies.Minutes)
         if asked.minutes > bodies.MOST_OPEN_MINUTES:
@@ -60,18 +60,18 @@ class Controls:
 
     @endpoint(f"POST {ROOT}/{{id}}/rate", takes=bodies.Rate, fails=FAILS, scope="operator")
     async def rate(self, request: Request) -> Answer:
-        """Change how many come in, at once or step by step."""
+        """Change the admission rate, at once or over a ramp."""
         await self._context.allowed(request, "operator")
         asked = await request.read(bodies.Rate)
 
         async def set_rate(control: Control) -> None:
-            await control.set_rate(asked.new_users_per_minute / 60, ramp_s=asked.ramp_seconds)
+            await control.set_rate(asked.new_users_per_minute / 60, ramp=asked.ramp_seconds)
 
         return await self._do(request, "rate", set_rate)
 
     @endpoint(f"POST {ROOT}/{{id}}/message", takes=bodies.Message, fails=FAILS, scope="operator")
     async def message(self, request: Request) -> Answer:
-        """Tell everybody something, or nothing any more."""
+        """Show a message to all visitors, or remove it."""
         await self._context.allowed(request, "operator")
         asked = await request.read(bodies.Message, MOST_BODY)
         if any(len(text) > bodies.LONGEST_MESSAGE for text in asked.text.values()):
@@ -82,13 +82,13 @@ class Controls:
         async def tell(control: Control) -> None:
             now_ms = self._context.clock.now_ms()
             until = now_ms + round(asked.minutes * 60_000) if asked.minutes else 0
-            await control.tell(asked.text, level=asked.level, expires_ms=until)
+            await control.show_message(asked.text, level=asked.level, expires_ms=until)
 
         return await self._do(request, "message", tell)
 
     @endpoint(f"POST {ROOT}/{{id}}/reset", takes=bodies.Confirm, fails=FAILS, scope="admin")
     async def reset(self, request: Request) -> Answer:
-        """Let no token count any longer, once the room's name was typed."""
+        """Revoke all tokens, confirmed by the room's name."""
         await self._context.allowed(request, "admin")
         asked = await request.read(bodies.Confirm)
         if asked.confirm != request.slots["id"]:
@@ -97,7 +97,7 @@ class Controls:
 
     @endpoint(f"POST {ROOT}/{{id}}/admit", takes=bodies.Admit, fails=FAILS, scope="operator")
     async def admit(self, request: Request) -> Answer:
-        """Call some in now, whatever the rate says."""
+        """Admit some visitors now, regardless of the rate."""
         room, who = await self._context.allowed(request, "operator")
         asked = await request.read(bodies.Admit)
         lane = None if asked.lane is None else Lane(asked.lane)

@@ -1,4 +1,4 @@
-"""What is planned for a room: put down, looked at as if it were on, and called off."""
+"""Operator routes for scheduled events."""
 
 import random
 from datetime import datetime
@@ -27,7 +27,7 @@ class EventAdmin:
 
     @endpoint(f"GET {ROOT}/{{id}}/events", gives={200: bodies.Events}, fails=FAILS, scope="viewer")
     async def every(self, request: Request) -> Answer:
-        """What is planned, the next first."""
+        """List scheduled events, the next first."""
         room, _ = await self._context.allowed(request, "viewer")
         state = await room.state()
         told = [_told(each, state) for each in await Schedule(room).planned()]
@@ -41,7 +41,7 @@ class EventAdmin:
         scope="admin",
     )
     async def plan(self, request: Request) -> Answer:
-        """Plan an event, with a pre-queue, a draw and other settings while it lasts."""
+        """Schedule an event, with a pre-queue, a draw and settings while it lasts."""
         room, who = await self._context.allowed(request, "admin")
         asked = await request.read(bodies.NewEvent, MOST_BODY)
         state = await room.state()
@@ -82,7 +82,7 @@ class EventAdmin:
         f"DELETE {ROOT}/{{id}}/events/{{event}}", gives={204: None}, fails=FAILS, scope="admin"
     )
     async def cancel(self, request: Request) -> Answer:
-        """Call an event off, or end one that is on."""
+        """Cancel an event, or end one that is on."""
         room, who = await self._context.allowed(request, "admin")
         id = request.slots["event"]
         await Schedule(room).cancel(id)

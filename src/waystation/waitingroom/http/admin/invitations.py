@@ -1,4 +1,4 @@
-"""Invitations signed and taken back, and access codes handed out."""
+"""Operator routes for invitations and access codes."""
 
 import re
 
@@ -57,7 +57,7 @@ class InvitationAdmin:
         f"DELETE {ROOT}/{{id}}/invites/{{jti}}", gives={204: None}, fails=FAILS, scope="admin"
     )
     async def take_back(self, request: Request) -> Answer:
-        """Let an invitation count no longer; whoever has a place keeps it."""
+        """Revoke an invitation; a place that it gave is kept."""
         room, who = await self._context.allowed(request, "admin")
         jti = request.slots["jti"][:64]
         await room.revoke(jti, "invitation_revoked", ttl=self._left_s(jti))
@@ -72,7 +72,7 @@ class InvitationAdmin:
         scope="admin",
     )
     async def make_codes(self, request: Request) -> Answer:
-        """Make access codes, which are shown this once."""
+        """Create access codes; they are shown once."""
         room, who = await self._context.allowed(request, "admin")
         asked = await request.read(bodies.NewCodes)
         expires = self._expires_s(asked.minutes)
@@ -90,7 +90,7 @@ class InvitationAdmin:
 
     @endpoint(f"GET {ROOT}/{{id}}/codes", gives={200: bodies.Batches}, fails=FAILS, scope="viewer")
     async def batches(self, request: Request) -> Answer:
-        """The batches of codes, and how many came with them."""
+        """List the batches of codes and their use."""
         room, _ = await self._context.allowed(request, "viewer")
         told = [
             bodies.CodeBatch(
@@ -109,7 +109,7 @@ class InvitationAdmin:
         f"DELETE {ROOT}/{{id}}/codes/{{batch}}", gives={204: None}, fails=FAILS, scope="admin"
     )
     async def revoke_codes(self, request: Request) -> Answer:
-        """Let a batch of codes open nothing any more."""
+        """Revoke a batch of codes."""
         room, who = await self._context.allowed(request, "admin")
         batch = request.slots["batch"]
         if not await Codes(room).revoke(batch):

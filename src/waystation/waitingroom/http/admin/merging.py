@@ -1,4 +1,4 @@
-"""Settings of a room as operators write them, in our names or in those of other rooms."""
+"""Settings of a room in JSON, in our names or in those of other waiting rooms."""
 
 from typing import Any, cast
 
@@ -8,7 +8,7 @@ from waystation.waitingroom.http.visitors.challenge import checked_bits
 from waystation.waitingroom.options import RoomOptions
 
 OWN = ("pow_bits", "invite_only", "fail_policy", "page_status", "return_hosts")
-"""What the doors keep in a room's `meta` beside its options."""
+"""Fields of a room's `meta` that the HTTP API keeps besides its options."""
 _SAME = {"total_active_users": "max_active", "max_active_users": "max_active"}
 """What others call an option of ours."""
 _AMONG = {
@@ -19,7 +19,7 @@ _AMONG = {
 
 
 def merged(options: RoomOptions, asked: dict[str, Any]) -> tuple[RoomOptions, dict[str, str]]:
-    """Options with what was asked for, and the doors' own fields."""
+    """Options with what was asked for, and the HTTP API's own fields."""
     own = {name: asked[name] for name in OWN if name in asked}
     plain = {name: value for name, value in asked.items() if name not in OWN}
     if "new_users_per_minute" in plain:

@@ -1,4 +1,4 @@
-"""Operators themselves: how they sign in, and who has which key."""
+"""Operator routes to sign in and to manage keys."""
 
 from waystation.core.errors import InvalidOption, NotFound
 from waystation.waitingroom.http.admin import bodies
@@ -30,7 +30,7 @@ class OperatorAdmin:
 
     @endpoint(f"POST {SIGN_IN}", takes=bodies.SignIn, gives={200: bodies.Who}, fails=_SIGNS)
     async def sign_in(self, request: Request) -> Answer:
-        """Show a key once, and be known by a cookie that no script can read."""
+        """Sign in with a key; the answer sets a cookie."""
         require_own_site(request)
         asked = await request.read(bodies.SignIn)
         who, token = await self._operators.sign_in(request, asked.key, code=asked.code)
@@ -38,19 +38,19 @@ class OperatorAdmin:
 
     @endpoint(f"GET {SIGN_IN}", gives={200: bodies.Who}, fails=_SIGNS, scope="viewer")
     async def who(self, request: Request) -> Answer:
-        """Who is signed in here."""
+        """The operator who is signed in."""
         return answer(_told(await self._operators.known(request)))
 
     @endpoint(f"DELETE {SIGN_IN}", gives={204: None}, fails=_SIGNS)
     async def sign_out(self, request: Request) -> Answer:
-        """Be known no longer."""
+        """Sign out."""
         require_own_site(request)
         await self._operators.sign_out(request)
         return Answer(204, headers=[self._cookie("", 0)])
 
     @endpoint(f"GET {OPERATORS}", gives={200: bodies.Everybody}, fails=FAILS, scope="admin")
     async def every(self, request: Request) -> Answer:
-        """Everybody who has a key, without the keys."""
+        """List operators, without their keys."""
         await self._operators.require(request, "admin")
         told = [_told(each) for each in await self._operators.every()]
         return answer(bodies.Everybody(operators=told))
@@ -63,7 +63,7 @@ class OperatorAdmin:
         scope="admin",
     )
     async def issue(self, request: Request) -> Answer:
-        """Make a key, which is shown this once."""
+        """Create an operator's key; it is shown once."""
         who = await self._operators.require(request, "admin")
         asked = await request.read(bodies.NewKey)
         if asked.role not in list(Role):
@@ -76,7 +76,7 @@ class OperatorAdmin:
 
     @endpoint(f"DELETE {OPERATORS}/{{name}}", gives={204: None}, fails=FAILS, scope="admin")
     async def withdraw(self, request: Request) -> Answer:
-        """Let the keys of a name count no longer; whoever signed in with one is out."""
+        """Revoke the keys of a name and their sign-ins."""
         who = await self._operators.require(request, "admin")
         name = request.slots["name"]
         if not await self._operators.withdraw(name):
@@ -86,7 +86,7 @@ class OperatorAdmin:
 
     @endpoint(f"POST {SIGN_IN}/second-factor", gives={201: Enrolled}, fails=FAILS, scope="viewer")
     async def enrol(self, request: Request) -> Answer:
-        """Be asked for a code from now on; what the authenticator must know is shown this once."""
+        """Enrol a second factor; its secret is shown once."""
         who = await self._operators.known(request)
         enrolled = await self._operators.enrol(who.name)
         await self._operators.note(who, "add-second-factor", "", before=None, after=who.name)
@@ -96,7 +96,7 @@ class OperatorAdmin:
         f"DELETE {OPERATORS}/{{name}}/second-factor", gives={204: None}, fails=FAILS, scope="admin"
     )
     async def forget_factor(self, request: Request) -> Answer:
-        """Ask somebody who lost their authenticator for no code any more."""
+        """Remove an operator's second factor."""
         who = await self._operators.require(request, "admin")
         name = request.slots["name"]
         if not await self._operators.factors.remove(name):

@@ -1,4 +1,4 @@
-"""What operators look at: numbers, places and sessions."""
+"""Operator routes for live numbers, places and sessions."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ class Overview:
         f"GET {ROOT}/{{id}}/status", gives={200: bodies.RoomStatus}, fails=FAILS, scope="viewer"
     )
     async def status(self, request: Request) -> Answer:
-        """How a room does, in the names that other rooms use."""
+        """The status of a room, in the field names of other products."""
         room, _ = await self._context.allowed(request, "viewer")
         state = await room.state()
         wait = _wait_of_the_last(state)
@@ -53,7 +53,7 @@ class Overview:
 
     @endpoint(f"GET {ROOT}/{{id}}/stats", gives={200: bodies.Stats}, fails=FAILS, scope="viewer")
     async def stats(self, request: Request) -> Answer:
-        """The numbers of this instant and of this hour."""
+        """The numbers of this instant and this hour."""
         room, _ = await self._context.allowed(request, "viewer")
         return answer(await _numbers(room))
 
@@ -85,7 +85,7 @@ class Overview:
         f"GET {ROOT}/{{id}}/sessions", gives={200: bodies.Sessions}, fails=FAILS, scope="viewer"
     )
     async def sessions(self, request: Request) -> Answer:
-        """Those inside, the next to run out first; a hundred at most."""
+        """List sessions, the next to expire first; a hundred at most."""
         room, _ = await self._context.allowed(request, "viewer")
         with faults.translated():
             client = await room.store.client()
@@ -122,7 +122,7 @@ class Overview:
         f"GET {ROOT}/{{id}}/positions/{{pid}}", gives={200: PlaceBody}, fails=FAILS, scope="viewer"
     )
     async def position(self, request: Request) -> Answer:
-        """How things stand for somebody, as they see it themselves."""
+        """The status of a visitor, as they see it themselves."""
         room, _ = await self._context.allowed(request, "viewer")
         place = await room.get_place(request.slots["pid"])
         status = await room.status(place)
@@ -132,7 +132,7 @@ class Overview:
         f"DELETE {ROOT}/{{id}}/positions/{{pid}}", gives={204: None}, fails=FAILS, scope="operator"
     )
     async def remove(self, request: Request) -> Answer:
-        """Take somebody out of the line."""
+        """Remove a visitor from the line."""
         room, who = await self._context.allowed(request, "operator")
         place = await room.get_place(request.slots["pid"])
         if not await room.remove(place, "admin_removed"):

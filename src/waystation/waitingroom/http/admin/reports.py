@@ -1,4 +1,4 @@
-"""What happened, for people and for spreadsheets."""
+"""Operator routes for reports, as JSON and CSV."""
 
 import msgspec
 
@@ -32,7 +32,7 @@ class Reports:
         scope="viewer",
     )
     async def analytics(self, request: Request) -> Answer:
-        """Hour by hour: who came, who went, and how long they waited."""
+        """Arrivals, departures and waits by the hour."""
         room, _ = await self._context.allowed(request, "viewer")
         found = await hours.last(room, _asked_hours(request))
         return answer(bodies.Analytics(queue=room.name, hours=found))
@@ -49,7 +49,7 @@ class Reports:
 
     @endpoint("GET /api/v1/admin/audit", fails=(400, 401, 403, 429, 503), scope="admin")
     async def audit(self, request: Request) -> Answer:
-        """Who did what, the latest first."""
+        """The audit log, the latest first."""
         await self._context.operators.require(request, "admin")
         return answer({"entries": await self._context.operators.audit(MOST_ENTRIES)})
 

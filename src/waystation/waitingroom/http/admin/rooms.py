@@ -1,4 +1,4 @@
-"""Rooms set up, changed and taken away."""
+"""Operator routes to create, change and delete rooms."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ class RoomAdmin:
 
     @endpoint(f"GET {ROOT}", fails=(400, 401, 403, 429, 503), scope="viewer")
     async def list_rooms(self, request: Request) -> Answer:
-        """All rooms that the key may see."""
+        """List the rooms that the key may see."""
         who = await self._context.operators.require(request, "viewer", request.query.get("queue"))
         rooms = [
             room_body(room, await room.state())
@@ -44,7 +44,7 @@ class RoomAdmin:
 
     @endpoint(f"POST {ROOT}", takes=bodies.NewRoom, gives={201: dict}, fails=FAILS, scope="admin")
     async def create(self, request: Request) -> Answer:
-        """Set a new room up."""
+        """Create a room."""
         await self._context.operators.known(request)
         asked = await request.read(bodies.NewRoom, MOST_BODY)
         who = await self._context.operators.require(request, "admin", asked.id)
@@ -63,13 +63,13 @@ class RoomAdmin:
 
     @endpoint(f"GET {ROOT}/{{id}}", fails=FAILS, scope="viewer")
     async def read_room(self, request: Request) -> Answer:
-        """How a room is set up."""
+        """The settings of a room."""
         room, _ = await self._context.allowed(request, "viewer")
         return _versioned(room, await room.state())
 
     @endpoint(f"PATCH {ROOT}/{{id}}", takes=dict, fails=FAILS, scope="admin")
     async def change(self, request: Request) -> Answer:
-        """Change a room's settings, with If-Match only if nobody else has."""
+        """Change a room's settings; with If-Match only if unchanged since."""
         room, who = await self._context.allowed(request, "admin")
         asked = await request.read(dict[str, Any], MOST_BODY)
         before = await room.state()
@@ -92,7 +92,7 @@ class RoomAdmin:
 
     @endpoint(f"DELETE {ROOT}/{{id}}", gives={204: None}, fails=FAILS, scope="admin")
     async def delete(self, request: Request) -> Answer:
-        """Take an empty room off the list, with its codes, its plans and its looks."""
+        """Delete an empty room with its codes, events and theme."""
         room, who = await self._context.allowed(request, "admin")
         state = await room.state()
         if state.waiting or state.inside:
@@ -101,8 +101,8 @@ class RoomAdmin:
             client = await room.store.client()
             await client.execute_command("SREM", RoomsKeys().every, room.queue_id)
             own = (room.store.keys.codes, room.store.keys.redeemed, room.store.keys.schedule)
-            doors = HttpKeys(room.queue_id)
-            own += (doors.looks, doors.hooks, doors.hook_states)
+            http = HttpKeys(room.queue_id)
+            own += (http.looks, http.hooks, http.hook_states)
             await client.execute_command("UNLINK", *own)
         self._rooms.forget()
         await self._context.note_change(who, "delete", room, state, state)
@@ -110,7 +110,7 @@ class RoomAdmin:
 
     @endpoint(f"GET {ROOT}/{{id}}/rules", fails=FAILS, scope="viewer")
     async def rules(self, request: Request) -> Answer:
-        """Which requests the room stands in front of."""
+        """The requests that the room protects."""
         room, _ = await self._context.allowed(request, "viewer")
         state = await room.state()
         return answer({"rules": rules_of(state.fields.get("rules", ""))})

@@ -1,4 +1,4 @@
-"""The keys that tokens are signed with: looked at, changed, and retired."""
+"""Operator routes for the signing keys."""
 
 import asyncio
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class SigningKeyAdmin:
 
     @endpoint(f"GET {KEYS}", gives={200: bodies.SigningKeys}, fails=FAILS, scope="admin")
     async def every(self, request: Request) -> Answer:
-        """Which keys sign, which are announced, and which only count."""
+        """List the signing keys: current, next and previous."""
         await self._context.operators.require(request, "admin")
         return answer(await self._told())
 
@@ -39,7 +39,7 @@ class SigningKeyAdmin:
         scope="admin",
     )
     async def rotate(self, request: Request) -> Answer:
-        """Sign with the announced key from now on, and announce another."""
+        """Rotate a signing key: use the next one, and announce another."""
         return await self._change(request, "rotate-key", KeyFile.rotate)
 
     @endpoint(
@@ -50,7 +50,7 @@ class SigningKeyAdmin:
         scope="admin",
     )
     async def retire(self, request: Request) -> Answer:
-        """Let what the key before has signed count no longer."""
+        """Retire the previous signing key."""
         return await self._change(request, "retire-key", KeyFile.retire)
 
     async def _change(self, request: Request, action: str, step: Callable[..., Keyring]) -> Answer:

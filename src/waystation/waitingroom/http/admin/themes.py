@@ -1,4 +1,4 @@
-"""How the waiting page looks, tried out and changed."""
+"""Operator routes for the theme of the waiting page."""
 
 import secrets
 
@@ -28,7 +28,7 @@ class ThemeAdmin:
 
     @endpoint(f"GET {ROOT}/{{id}}/page", gives={200: Theme}, fails=FAILS, scope="viewer")
     async def read(self, request: Request) -> Answer:
-        """How the waiting page looks."""
+        """The theme of the waiting page."""
         room, _ = await self._context.allowed(request, "viewer")
         return answer(await self._themes.looks(room, await room.state()))
 
@@ -36,7 +36,7 @@ class ThemeAdmin:
         f"PUT {ROOT}/{{id}}/page", takes=Theme, gives={200: Theme}, fails=FAILS, scope="admin"
     )
     async def put(self, request: Request) -> Answer:
-        """Change how the waiting page looks."""
+        """Change the theme of the waiting page."""
         room, who = await self._context.allowed(request, "admin")
         looks = await request.read(Theme, MOST_BODY)
         before = await room.state()
@@ -46,7 +46,7 @@ class ThemeAdmin:
 
     @endpoint(f"DELETE {ROOT}/{{id}}/page", gives={204: None}, fails=FAILS, scope="admin")
     async def clear(self, request: Request) -> Answer:
-        """Let the waiting page look as it comes."""
+        """Reset the theme of the waiting page."""
         room, who = await self._context.allowed(request, "admin")
         before = await room.state()
         await self._themes.clear(room)
@@ -65,7 +65,7 @@ class ThemeAdmin:
         scope="viewer",
     )
     async def preview(self, request: Request) -> Answer:
-        """The page as it would look, as HTML; nothing is kept."""
+        """Preview the page as HTML; nothing is stored."""
         room, _ = await self._context.allowed(request, "viewer")
         looks = await request.read(Theme, MOST_BODY)
         status = request.query.get("status", "new")

@@ -1,4 +1,4 @@
-"""Webhooks made, watched, tried out and taken away."""
+"""Operator routes for webhooks."""
 
 from waystation.core.errors import NotFound
 from waystation.waitingroom.http.admin import bodies
@@ -22,7 +22,7 @@ class WebhookAdmin:
         f"GET {ROOT}/{{id}}/webhooks", gives={200: bodies.Webhooks}, fails=FAILS, scope="viewer"
     )
     async def every(self, request: Request) -> Answer:
-        """Who is told, and how that goes."""
+        """List webhooks and the state of their deliveries."""
         room, _ = await self._context.allowed(request, "viewer")
         hooks = Webhooks(room)
         told = [await _told(hooks, each) for each in await hooks.every()]
@@ -36,7 +36,7 @@ class WebhookAdmin:
         scope="admin",
     )
     async def add(self, request: Request) -> Answer:
-        """Tell somebody from now on; the secret is shown this once."""
+        """Add a webhook; its secret is shown once."""
         room, who = await self._context.allowed(request, "admin")
         asked = await request.read(bodies.NewWebhook)
         url = delivery.checked(asked.url, self._dispatcher.private)
@@ -50,7 +50,7 @@ class WebhookAdmin:
         f"DELETE {ROOT}/{{id}}/webhooks/{{hook}}", gives={204: None}, fails=FAILS, scope="admin"
     )
     async def remove(self, request: Request) -> Answer:
-        """Tell somebody nothing any more."""
+        """Remove a webhook."""
         room, who = await self._context.allowed(request, "admin")
         await Webhooks(room).remove(request.slots["hook"])
         await self._context.note(
@@ -65,7 +65,7 @@ class WebhookAdmin:
         scope="admin",
     )
     async def try_out(self, request: Request) -> Answer:
-        """Send somebody an event that means nothing, now."""
+        """Send a test event to a webhook."""
         room, _ = await self._context.allowed(request, "admin")
         wanted = request.slots["hook"]
         hook = next((each for each in await Webhooks(room).every() if each.id == wanted), None)

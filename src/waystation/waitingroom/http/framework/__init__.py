@@ -1,1 +1,1 @@
-"""How requests are read, found their endpoint, and answered."""
+"""A small HTTP framework on ASGI: requests, answers, endpoints, OpenAPI."""

@@ -1,4 +1,4 @@
-"""Where a request really comes from, when proxies stand in between."""
+"""Addresses of visitors behind trusted proxies."""
 
 from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network

@@ -1,4 +1,4 @@
-"""What can be asked for: a table that requests are matched with and the reference is made from."""
+"""Endpoints: declared by a decorator, matched by a table, listed by the reference."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar

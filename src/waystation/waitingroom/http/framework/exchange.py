@@ -1,4 +1,4 @@
-"""One request and its answer, as plain as ASGI gives them."""
+"""Requests and answers on ASGI."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping

@@ -1,4 +1,4 @@
-"""The OpenAPI document, read off the table of endpoints."""
+"""The OpenAPI document, generated from the endpoints."""
 
 import re
 from typing import Any

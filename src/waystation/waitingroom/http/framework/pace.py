@@ -1,4 +1,4 @@
-"""Who asks too often, found out without asking the store."""
+"""Rate limits in this process' memory."""
 
 from waystation.core.clock import Clock
 from waystation.core.errors import RateLimited

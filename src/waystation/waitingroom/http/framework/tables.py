@@ -1,4 +1,4 @@
-"""Numbers as a table for a spreadsheet, which runs nothing that somebody wrote into it."""
+"""CSV answers, safe to open in a spreadsheet."""
 
 import csv
 import io

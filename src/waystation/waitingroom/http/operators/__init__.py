@@ -1,1 +1,1 @@
-"""Who may operate, and how they show who they are."""
+"""Operators: keys, roles, second factors and sign-ins."""

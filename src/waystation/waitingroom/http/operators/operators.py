@@ -1,4 +1,4 @@
-"""Who may operate: keys that are shown once, kept as digests, limited in scope and time."""
+"""Operators: keys that are shown once, stored as digests, limited in role and time."""
 
 import secrets
 from enum import StrEnum

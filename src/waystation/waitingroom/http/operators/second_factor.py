@@ -1,12 +1,12 @@
-"""A second thing to show at the sign-in: an authenticator's digits (RFC 6238), each good once."""
+"""Second factor of operators: the code of an authenticator (RFC 6238), each accepted once."""
 
-import hashlib
 import hmac
 import secrets
 from base64 import b32decode, b32encode
-from urllib.parse import quote
 
 import msgspec
+from cryptography.hazmat.primitives.hashes import SHA1
+from cryptography.hazmat.primitives.twofactor.totp import TOTP
 
 from waystation.core.clock import Clock
 from waystation.core.errors import RateLimited, WrongState
@@ -16,6 +16,7 @@ from waystation.core.store.limits import FixedWindow
 from waystation.waitingroom.http.cookies import digest_of
 from waystation.waitingroom.http.keys import HttpKeys
 
+ISSUER = "waystation"
 STEP_S = 30
 DIGITS = 6
 DRIFT = (-1, 0, 1)
@@ -27,15 +28,15 @@ GUESSES = FixedWindow(5, 15 * 60_000)
 
 
 class Enrolled(msgspec.Struct, frozen=True, kw_only=True):
-    """What an authenticator has to know, for the only time."""
+    """The secret for an authenticator, shown once."""
 
     secret: str
     uri: str
-    """The same as authenticators read it, for example from a picture of it."""
+    """The same as an otpauth address, for a QR code."""
 
 
 class SecondFactors:
-    """Who has to show a code, and whether one counts."""
+    """The operators who need a code, and the check of codes."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -47,7 +48,7 @@ class SecondFactors:
         secret = b32encode(secrets.token_bytes(20)).decode()
         if not await self._store.ask("HSETNX", self._keys.second_factors, name, secret):
             raise WrongState(f"{name} has a second factor; an admin has to remove it first")
-        return Enrolled(secret=secret, uri=_uri(name, secret))
+        return Enrolled(secret=secret, uri=_totp(secret).get_provisioning_uri(name, ISSUER))
 
     async def remove(self, name: str) -> bool:
         """Ask for no code any more; False if none was asked for."""
@@ -78,26 +79,21 @@ class SecondFactors:
 
 def code_at(secret: str, step: int) -> str:
     """The digits of one step of time."""
-    mac = hmac.new(b32decode(secret), step.to_bytes(8), hashlib.sha1).digest()
-    start = mac[-1] & 0xF
-    number = int.from_bytes(mac[start : start + 4]) & 0x7FFF_FFFF
-    return f"{number % 10**DIGITS:0{DIGITS}d}"
+    return _totp(secret).generate(step * STEP_S).decode()
 
 
 def step_of(secret: str, code: str, now_s: int) -> int | None:
     """The step that a code belongs to, if that is about now."""
-    found = None
+    totp, found = _totp(secret), None
     shown = code.replace(" ", "").encode()
     for drift in DRIFT:
         step = now_s // STEP_S + drift
         # All are compared, so that the time it takes says nothing about the digits.
-        if hmac.compare_digest(code_at(secret, step).encode(), shown):
+        if hmac.compare_digest(totp.generate(step * STEP_S), shown):
             found = step
     return found
 
 
-def _uri(name: str, secret: str) -> str:
-    label = quote(f"waystation:{name}", safe=":@")
-    return (
-        f"otpauth://totp/{label}?secret={secret}&issuer=waystation&digits={DIGITS}&period={STEP_S}"
-    )
+def _totp(secret: str) -> TOTP:
+    # SHA-1 is what authenticators know; RFC 6238 needs no resistance to collisions.
+    return TOTP(b32decode(secret), DIGITS, SHA1(), STEP_S)  # noqa: S303

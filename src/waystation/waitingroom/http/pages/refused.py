@@ -1,4 +1,4 @@
-"""The page for a browser whose question cannot be answered: what is true, and what happens next."""
+"""The error page for browsers."""
 
 import re
 import secrets

@@ -95,7 +95,7 @@ class Pages:
 
     @endpoint("POST /wait/{id}/claim")
     async def claim(self, request: Request) -> Answer:
-        """Come in by form."""
+        """Begin the session by form."""
         room, form = await self._form(request)
         state = await room.state(max_age=STATE_S)
         # Before the turn is taken: a link that is spoiled must not cost it.
@@ -114,7 +114,7 @@ class Pages:
 
     @endpoint("POST /wait/{id}/recover")
     async def recover(self, request: Request) -> Answer:
-        """Take a missed turn back by form."""
+        """Recover a missed turn by form."""
         room, form = await self._form(request)
         place = await self._held(request, room)
         if place is not None:
@@ -136,7 +136,7 @@ class Pages:
 
     @endpoint("GET /operate/{id}")
     async def operate(self, request: Request) -> Answer:
-        """The operator's page; what it shows it asks for with the operator's key."""
+        """The operator's page."""
         room = await self._rooms.find(request.slots["id"])
         nonce = secrets.token_urlsafe(16)
         page = fill(

@@ -1,4 +1,4 @@
-"""The way to the identity provider and back, for operators who have an account there."""
+"""Routes of the sign-in with an identity provider."""
 
 import secrets
 from typing import Any, cast
@@ -42,7 +42,7 @@ class SignIn:
 
     @endpoint("GET /operate/{id}/sign-in")
     async def set_out(self, request: Request) -> Answer:
-        """Be asked by the identity provider who one is."""
+        """Sign in with the identity provider."""
         provider = self._configured()
         room = await self._rooms.find(request.slots["id"])
         self._pace.require(request.address)
@@ -59,7 +59,7 @@ class SignIn:
 
     @endpoint(f"GET {CALLBACK}")
     async def come_back(self, request: Request) -> Answer:
-        """Come back from there, and be known by a cookie."""
+        """Return from the identity provider."""
         provider = self._configured()
         self._pace.require(request.address)
         queue = ""
@@ -68,7 +68,7 @@ class SignIn:
             queue = sign_in.queue
             token = await self._welcome(provider, request, sign_in)
         except SignInRefused as refused:
-            _log.warning("a sign-in is refused", queue=queue, error_class=type(refused).__name__)
+            _log.warning("sign_in_refused", queue=queue, error_class=type(refused).__name__)
             return _trouble(refused, queue)
         cookie = operator_cookie(self._cookies, self._operators.cookie, token, SIGNED_IN_S)
         return go(f"/operate/{queue}", cookie, self._cookies.header(self._cookie, "", 0))

@@ -1,4 +1,4 @@
-"""What the waiting page says, filled in for one visitor."""
+"""The values of the waiting page's template for one visitor."""
 
 from datetime import UTC, datetime
 from html import escape

@@ -1,1 +1,1 @@
-"""What sites and the proxies in front of them can ask for."""
+"""Routes for sites and the proxies in front of them."""

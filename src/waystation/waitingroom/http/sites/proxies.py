@@ -1,4 +1,4 @@
-"""What proxies and middleware ask: may this one pass, and with which keys do I find out myself."""
+"""Routes for proxies and middleware: verification, public keys and configuration."""
 
 import hashlib
 import secrets
@@ -82,7 +82,7 @@ class ProxyRoutes:
         fails=(400, 401, 404, 429, 503),
     )
     async def verify(self, request: Request) -> Answer:
-        """May this one pass: 204, or 401 and where to wait; 303 or 429 in redirect mode."""
+        """Verify a visitor: 204, or 401 and where to wait; 303 or 429 in redirect mode."""
         name = request.query.get("queue", "")
         if not name:
             raise Problem(400, Code.QUEUE_REQUIRED, "say which room: ?queue=name")
@@ -168,12 +168,12 @@ class ProxyRoutes:
 
     @endpoint("GET /.well-known/jwks.json")
     async def jwks(self, request: Request) -> Answer:
-        """The public keys that sessions are checked with."""
+        """The public keys that verify session tokens."""
         return Answer(200, codec.encode(self._tokens.keyring.jwks()), headers=[KEYS_FRESH])
 
     @endpoint("GET /v1/connector-config", gives={200: dict, 304: None}, fails=(503,))
     async def config(self, request: Request) -> Answer:
-        """Which requests each room stands in front of; a signed copy for `application/jose`."""
+        """The requests that each room protects; signed with `Accept: application/jose`."""
         queues = list[dict[str, object]]()
         for id in await self._rooms.look():
             state = await self._rooms.of(id).state(max_age=STATE_S)
@@ -212,7 +212,7 @@ class ProxyRoutes:
         scope="connector",
     )
     async def origin(self, request: Request) -> Answer:
-        """Take down how the site behind does."""
+        """Report latency and status of the site behind the room."""
         who = await self._operators.known(request)
         for sample in await request.read(list[OriginSample], 65_536):
             if not who.may("connector", sample.queue):

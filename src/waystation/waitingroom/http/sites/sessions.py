@@ -1,4 +1,4 @@
-"""What those inside, and the site they are in, can ask."""
+"""Routes of sessions, for visitors inside and their site."""
 
 from collections.abc import Iterator
 
@@ -52,7 +52,7 @@ class Sessions:
         scope="session",
     )
     async def renew(self, request: Request) -> Answer:
-        """Keep a session alive and sign it anew."""
+        """Renew a session and sign a new token."""
         seat = await self._seat(request)
         return await self._renewed(request, seat, views=0)
 
@@ -63,7 +63,7 @@ class Sessions:
         scope="session",
     )
     async def activity(self, request: Request) -> Answer:
-        """Note that a page was seen."""
+        """Count a page view."""
         seat = await self._seat(request)
         return await self._renewed(request, seat, views=1)
 
@@ -71,7 +71,7 @@ class Sessions:
         "GET /api/v1/sessions/{sid}", gives={200: bodies.SessionBody}, fails=_FAILS, scope="session"
     )
     async def look(self, request: Request) -> Answer:
-        """How a session stands."""
+        """The state of a session."""
         seat = await self._seat(request)
         return answer(await self._body(seat))
 
@@ -82,7 +82,7 @@ class Sessions:
         scope="session",
     )
     async def complete(self, request: Request) -> Answer:
-        """Free the seat now."""
+        """End the session and free its seat."""
         seat = await self._seat(request)
         await seat.room.complete(seat.place)
         await seat.room.revoke(seat.claims.jti, "session_terminated", ttl=self._token_s)

@@ -1,1 +1,1 @@
-"""What visitors can ask for."""
+"""Routes for visitors."""

@@ -1,4 +1,4 @@
-"""A little work before joining, so that a thousand places cost a thousand times as much.
+"""Proof of work before joining, so that a thousand places cost a thousand times as much.
 
 The challenge is signed and kept nowhere: it names the room, the visitor and the minute. Checking a
 solution costs one digest, and each solution counts once.
@@ -52,7 +52,7 @@ class Challenges:
         fails=(400, 404, 503),
     )
     async def answer(self, request: Request) -> Answer:
-        """Work to do before joining, if there is any."""
+        """The challenge to solve before joining, if there is one."""
         room, state = await self._rooms.visit(request.slots["id"])
         bits = bits_of(state)
         if not bits:

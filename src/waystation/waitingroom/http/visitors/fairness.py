@@ -1,4 +1,4 @@
-"""What anybody needs to check the draw."""
+"""Routes to verify the draw."""
 
 from waystation.waitingroom.http import bodies
 from waystation.waitingroom.http.framework.endpoints import endpoint
@@ -18,7 +18,7 @@ class Fairness:
         "GET /api/v1/queues/{id}/fairness", gives={200: bodies.FairnessBody}, fails=(404, 409)
     )
     async def fairness(self, request: Request) -> Answer:
-        """What it takes to check the draw."""
+        """The data to verify the draw."""
         room, state = await self._rooms.visit(request.slots["id"])
         lottery = Lottery(room)
         commitment = await lottery.commitment()
@@ -46,7 +46,7 @@ class Fairness:
         fails=(400, 404),
     )
     async def order(self, request: Request) -> Answer:
-        """The order that was drawn, page by page."""
+        """The drawn order, page by page."""
         room = await self._rooms.find(request.slots["id"])
         first = request.query.get("first", "0")
         if not first.isdigit() or len(first) > 9:

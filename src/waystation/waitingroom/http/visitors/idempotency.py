@@ -1,4 +1,4 @@
-"""A request that is sent again must say the same."""
+"""Idempotency keys: a repeated request must be the same."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""Who may join which lane: whoever shows a signed invitation, or an access code."""
+"""Invitations and access codes that newcomers bring."""
 
 import msgspec
 
@@ -30,12 +30,6 @@ class Invitations:
         self._tokens = tokens
         # Wrong codes are few among people and many among guessers.
         self._wrong = Pace(every_s=guess_s, burst=10, clock=clock)
-
-    def unasked(self, state: RoomState, asked: Enqueue, key: str | None) -> Welcome | None:
-        """How those join who bring nothing, unless the room asks for something."""
-        if asked.ticket or asked.code or state.fields.get("invite_only") == "1":
-            return None
-        return Welcome(Lane.NORMAL, f"cookie|{key}")
 
     async def welcome(
         self, request: Request, room: Room, state: RoomState, asked: Enqueue, key: str | None

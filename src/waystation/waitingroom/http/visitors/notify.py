@@ -1,4 +1,4 @@
-"""Being told when it is one's turn, by the site itself.
+"""Notification of visitors by the site when it is their turn.
 
 The room sends no mail: it remembers a handle that means something to the site alone, and the site's
 webhook hears it with the visitor's `admitted`.
@@ -34,7 +34,7 @@ class Notify:
         fails=_FAILS,
     )
     async def ask(self, request: Request) -> Answer:
-        """Ask the site to tell me when it is my turn."""
+        """Ask the site to notify me when it is my turn."""
         room, place = await self._place(request)
         asked = await request.read(bodies.Handle)
         if not _HANDLE.fullmatch(asked.handle):
@@ -44,7 +44,7 @@ class Notify:
 
     @endpoint("DELETE /api/v1/queues/{id}/notify", scope="ticket", gives={204: None}, fails=_FAILS)
     async def forget(self, request: Request) -> Answer:
-        """Ask not to be told any more."""
+        """Stop the notification."""
         await _remember(*await self._place(request), "")
         return Answer(204)
 

@@ -1,4 +1,4 @@
-"""What visitors can ask: join, look, beat, take their turn, take it back, leave."""
+"""Routes of visitors: join, status, heartbeat, claim, recover, leave."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from waystation.waitingroom.http.returns import Return, return_hosts, safe_path
 from waystation.waitingroom.http.visitors.challenge import Challenges, bits_of
 from waystation.waitingroom.http.visitors.fairness import Fairness
 from waystation.waitingroom.http.visitors.idempotency import require_same
-from waystation.waitingroom.http.visitors.invitations import Invitations
+from waystation.waitingroom.http.visitors.invitations import Invitations, Welcome
 from waystation.waitingroom.http.visitors.notify import Notify
 from waystation.waitingroom.http.visitors.snapshots import Snapshots
 from waystation.waitingroom.http.visitors.status import (
@@ -34,6 +34,7 @@ from waystation.waitingroom.visitor import (
     Joined,
     JoinRequest,
     Kept,
+    Lane,
     Late,
     Passed,
     Place,
@@ -86,7 +87,7 @@ class Visitors:
         fails=(400, 401, 403, 404, 409, 410, 413, 415, 429, 503),
     )
     async def enqueue(self, request: Request) -> Answer:
-        """Give somebody a place, or the one they have."""
+        """Join the room, or get the place the visitor has."""
         require_own_site(request)
         room, state = await self._rooms.visit(request.slots["id"])
         asked = await request.read(bodies.Enqueue)
@@ -113,10 +114,11 @@ class Visitors:
                 "ask again with the cookie, or bring a key of your own as Wr-Visitor",
                 headers={"set-cookie": cookie[1].decode()},
             )
-        invitations = self._invitations
-        welcome = invitations.unasked(state, asked, key) or await invitations.welcome(
-            request, room, state, asked, key
-        )
+        agent = request.header("user-agent")[:256]
+        if asked.ticket or asked.code or state.fields.get("invite_only") == "1":
+            welcome = await self._invitations.welcome(request, room, state, asked, key)
+        else:
+            welcome = Welcome(Lane.NORMAL, f"cookie|{key}")
         if bits_of(state):
             await self._challenges.require(room, state, key or welcome.identity, asked.pow)
         secret = asked.h or digest_of(key or "")
@@ -128,7 +130,7 @@ class Visitors:
             secret=secret,
             lane=welcome.lane,
             address=request.address or None,
-            agent=request.header("user-agent")[:256],
+            agent=agent,
             metadata=metadata,
         )
 
@@ -179,7 +181,7 @@ class Visitors:
         fails=(400, 401, 404, 410, 429, 503),
     )
     async def status(self, request: Request) -> Answer:
-        """How things stand; changes nothing."""
+        """The visitor's status; changes nothing."""
         room, state, place = await self._holders.find(request)
         shape = request.query.get("format")
         if shape not in (None, "cf"):
@@ -200,7 +202,7 @@ class Visitors:
         fails=_FAILS,
     )
     async def heartbeat(self, request: Request) -> Answer:
-        """Say that somebody is still there."""
+        """Keep the visitor's place."""
         require_own_site(request)
         room, state, place = await self._holders.find(request)
         asked = await request.read(bodies.Beat)
@@ -219,7 +221,7 @@ class Visitors:
         fails=_FAILS,
     )
     async def claim(self, request: Request) -> Answer:
-        """Come in."""
+        """Begin the session of a visitor whose turn it is."""
         require_own_site(request)
         room, state, place = await self._holders.find(request)
         asked = await request.read(bodies.Claim)
@@ -263,7 +265,7 @@ class Visitors:
         fails=_FAILS,
     )
     async def recover(self, request: Request) -> Answer:
-        """Take a missed turn back."""
+        """Recover a missed turn."""
         require_own_site(request)
         room, state, place = await self._holders.find(request)
         asked = await request.read(bodies.Possession)
@@ -282,7 +284,7 @@ class Visitors:
         fails=(*_FAILS, 409),
     )
     async def leave(self, request: Request) -> Answer:
-        """Give the place up."""
+        """Leave the room."""
         require_own_site(request)
         room, _, place = await self._holders.find(request)
         asked = await request.read(bodies.Possession)

@@ -1,4 +1,4 @@
-"""The public snapshot: one document a second, however many look at it."""
+"""The public snapshot of a room, made once a second for all readers."""
 
 import asyncio
 import hashlib
@@ -54,7 +54,7 @@ class Snapshots:
         "GET /api/v1/queues/{id}/snapshot", gives={200: SnapshotBody, 304: None}, fails=(404, 503)
     )
     async def answer(self, request: Request) -> Answer:
-        """The room as anybody may see it."""
+        """The public state of the room."""
         path = request.path
         kept = self._kept.get(path)
         if kept is None or self._is_old(kept):

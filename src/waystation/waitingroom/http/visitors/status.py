@@ -1,4 +1,4 @@
-"""How a status is told to its visitor."""
+"""A visitor's status as JSON."""
 
 from copy import copy
 from functools import lru_cache
@@ -31,11 +31,11 @@ DIVISOR = 10
 
 def status_body(room: Room, place: Place, status: VisitorStatus, state: RoomState) -> PlaceBody:
     """What a visitor is told."""
-    wait = estimate.wait(state, status)
     name = room.name
     body = copy(_told_to_all(name, state))
     body.position_id = place.id
     body.status = word_of(status)
+    wait = estimate.wait(state, status)
     if wait is not None:
         body.estimated_wait = _told(wait)
         body.poll_after_ms = poll_after_ms(wait)

@@ -1,4 +1,4 @@
-"""Live news for the front of the line, as server-sent events."""
+"""Server-sent events for visitors near the front."""
 
 import asyncio
 from collections import Counter
@@ -72,7 +72,7 @@ class Streams:
         "GET /api/v1/queues/{id}/events", gives={200: None, 204: None}, fails=(400, 401, 404, 503)
     )
     async def answer(self, request: Request) -> Answer:
-        """Follow my place live."""
+        """Follow the visitor's place as server-sent events."""
         room, _, place = await self._holders.find(request)
         status = await room.status(place)
         options = self._options

@@ -1,1 +1,1 @@
-"""Webhooks: what happens in a room, told to a site that wants to know."""
+"""Webhooks: events of a room, sent to a site."""

@@ -1,8 +1,9 @@
-"""Requests to addresses that somebody typed in, which must not lead back inside.
+"""Webhook requests that cannot reach private networks.
 
 The name is resolved once, what it stands for is judged, and the connection goes to the address that
 was judged: a name that means something else a moment later changes nothing. Redirects are not
-followed.
+followed. This is why the standard library's client is used here and httpx2 elsewhere: the socket is
+opened to the checked address, while TLS still verifies the name.
 """
 
 import socket

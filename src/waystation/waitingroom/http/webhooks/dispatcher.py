@@ -1,4 +1,4 @@
-"""Who carries the news to those who want to know: in order, signed, and again until it counts."""
+"""Delivery of events to webhooks: in order, signed, and retried with backoff."""
 
 import asyncio
 import random
@@ -87,7 +87,7 @@ class WebhookDispatcher:
             state.failures += 1
             state.next_ms, state.last_error = now_ms + pause, wrong
             _log.warning(
-                "a webhook is not taken",
+                "webhook_failed",
                 queue=room.queue_id,
                 attempt=state.failures,
                 delay_ms=pause,

@@ -1,4 +1,4 @@
-"""Who wants to be told what, and how far they have been told."""
+"""The webhooks of a room, and how far each has been delivered."""
 
 import hashlib
 import hmac

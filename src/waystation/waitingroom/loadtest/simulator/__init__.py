@@ -1,4 +1,4 @@
-"""A crowd made of numbers in front of the real room, faster than time."""
+"""Simulator: visitors at a real room with a clock of its own, faster than time."""
 
 from waystation.waitingroom.loadtest.simulator.measures import Verdict
 from waystation.waitingroom.loadtest.simulator.people import Crowd, Mood

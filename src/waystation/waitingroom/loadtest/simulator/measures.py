@@ -1,4 +1,4 @@
-"""What a simulation says about a room: whether it is safe, fair, exact and honest."""
+"""The verdict of a simulation: safety, fairness, exactness and honesty of estimates."""
 
 import math
 from collections import defaultdict

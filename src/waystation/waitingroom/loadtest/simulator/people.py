@@ -1,4 +1,4 @@
-"""Who comes, how long they wait, and what they do when it is their turn."""
+"""Simulated visitors: arrivals, patience and behaviour."""
 
 import math
 import random

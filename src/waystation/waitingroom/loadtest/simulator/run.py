@@ -1,4 +1,4 @@
-"""The crowd in front of the room, second by second of a time that passes as fast as it can."""
+"""The simulation, second by second of simulated time."""
 
 import asyncio
 import math
@@ -272,7 +272,7 @@ class Simulation:
         )
         return [
             Verdict("visitors", f"{self.crowd.visitors:,}", "", True),
-            Verdict("of them refused at the door", f"{self._refused:,}", "", True),
+            Verdict("of them refused", f"{self._refused:,}", "", True),
             Verdict("called in", f"{len(self._called):,}", "", True),
             problems,
             *measures.fairness(self._called),

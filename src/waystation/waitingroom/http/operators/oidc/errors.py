@@ -1,4 +1,4 @@
-"""What can go wrong on the way to an identity provider and back."""
+"""Errors of a sign-in with an identity provider."""
 
 
 class SignInRefused(Exception):

@@ -1,4 +1,4 @@
-"""What an identity provider says about somebody, believed only if it signed it for us just now."""
+"""Verification of ID tokens."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which identity provider is believed, and what the groups that it names may do."""
+"""Options of the identity provider, and the roles of its groups."""
 
 from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
@@ -28,7 +28,7 @@ class OidcOptions(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str
     client_secret: str
     public_url: str
-    """Where browsers reach these doors; the provider must know the callback below it."""
+    """The address at which browsers reach this server; the provider must know its callback."""
     grants: Mapping[str, Grant]
     """By what the claim says."""
     claim: str = "groups"

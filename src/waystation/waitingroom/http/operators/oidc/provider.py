@@ -1,4 +1,4 @@
-"""An identity provider: where it is asked, what it is asked, and what it says."""
+"""The identity provider: discovery, the authorization address and the exchange of codes."""
 
 import asyncio
 import hashlib
@@ -97,7 +97,7 @@ class Provider:
         token = told.get("id_token")
         if status == 401 or told.get("error") == "invalid_client":
             raise ProviderAway(
-                "the identity provider does not know these doors; check client_id and its secret"
+                "the identity provider does not know this server; check client_id and its secret"
             )
         if status in (400, 403):
             raise SignInRefused("the identity provider does not know this sign-in; begin again")

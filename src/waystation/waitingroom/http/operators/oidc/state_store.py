@@ -1,4 +1,4 @@
-"""Those who are on their way to the identity provider and back."""
+"""The state of sign-ins that are under way at the identity provider."""
 
 import hmac
 import secrets

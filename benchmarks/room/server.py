@@ -1,6 +1,6 @@
-"""The doors under wrk: what each endpoint reaches beside an empty handler on the same server.
+"""The HTTP API under wrk: each endpoint compared with an empty handler on the same server.
 
-The empty handler is asked just as the door is, with the same headers and the same body, and has
+The empty handler is asked just as the endpoint is, with the same headers and the same body, and has
 them read and routed like everybody; then it does nothing. Beside it stands what the server reaches
 with nothing of ours behind it. Everything runs on one machine over loopback: one server process,
 the store, and wrk with one thread. Only the ratios mean something.
@@ -75,7 +75,7 @@ def reports() -> list[Report]:
     """Measure, round after round, so that a busy moment hits everybody."""
     wrk = shutil.which("wrk")
     if wrk is None:
-        title = "The waiting room's doors were not measured: wrk is missing (Debian's package wrk)"
+        title = "The waiting room's HTTP API was not measured: wrk is missing (package wrk)"
         return [Report(title=title, unit="", beside="", rows=[])]
     with tempfile.TemporaryDirectory() as folder, _server(Path(folder)) as server:
         asked = _Asked(wrk, Path(folder), server)
@@ -93,7 +93,7 @@ def reports() -> list[Report]:
 
     return [
         Report(
-            title="The waiting room's doors",
+            title="The waiting room's HTTP API",
             unit="requests/s",
             beside="empty handler",
             rows=rows(best, Where.NOTHING),
