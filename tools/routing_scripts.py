@@ -26,7 +26,7 @@ _REPLIES = {
     "fits": "the places, from 0, of the profiles that fit; nil when no job of the signature waits",
     "leave": "1 when the worker was there",
     "cancel": "for each id 1, or 0 when there is nothing to stop",
-    "requeue": "how many are back in line",
+    "requeue": "how many wait again",
     "purge": "how many were removed",
     "pause": "1, or 0 when it was paused already",
     "resume": "1, or 0 when it was not paused",
@@ -48,8 +48,8 @@ _REPLIES = {
 }
 
 _INTRO = """\
-Every step of the routing line is one script. Those of BridgeMQ's data model keep their names,
-their keys and their arguments, so that a client in any language can load them and share a line
+Every step of a queue is one script. Those of BridgeMQ's data model keep their names,
+their keys and their arguments, so that a client in any language can load them and share a queue
 with ours; the others are ours. `waystation routing script claim_job` prints one as it is loaded.
 
 A client may also use plain commands: write `jobs:data:<id>` and push the id onto `jobs:waiting`.
@@ -87,7 +87,7 @@ count where its type has none in `ratelimit:config`."""
 def page() -> str:
     """The page, written from the scripts' own headers."""
     made = "<!-- Written by `make docs` from the declarations in src; change those. -->"
-    parts = ["# Scripts of the routing line", made, _INTRO, _MATCHING, "## BridgeMQ's own"]
+    parts = ["# Scripts of routing", made, _INTRO, _MATCHING, "## BridgeMQ's own"]
     own = bridge_scripts.own_scripts()
     parts += _sections(own.values())
     parts.append("## Ours")

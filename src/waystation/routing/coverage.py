@@ -1,4 +1,4 @@
-"""Demand beside supply: what waits, who could do it, and what keeps it from being done."""
+"""Coverage: waiting jobs by their needs, the workers that fit, and why none runs them."""
 
 from collections.abc import AsyncIterator
 
@@ -27,15 +27,15 @@ class Covered(msgspec.Struct, frozen=True, kw_only=True):
     workers: int = 0
     """How many live workers could take them; not looked at for jobs that wait for others."""
     nearest: str = ""
-    """The live worker that lacks least; empty when somebody fits."""
+    """The live worker that lacks least; empty when a worker fits."""
     missing: tuple[str, ...] = ()
-    """What that worker lacks, each a few words; empty when somebody fits."""
+    """What that worker lacks, each a few words; empty when a worker fits."""
     reasons: tuple[Reason, ...] = ()
     """What keeps them from being handed out now; empty when nothing does."""
 
     @property
     def served(self) -> bool:
-        """Whether somebody could be given one now."""
+        """Whether a worker could be given one now."""
         return not self.reasons
 
 
@@ -79,7 +79,7 @@ async def _waiting(client: Client, keys: RoutingKeys, now: str | int) -> AsyncIt
 
 
 async def _held_for_good(client: Client, keys: RoutingKeys) -> AsyncIterator[Covered]:
-    """What waits for jobs that will not be done unless somebody sees to it."""
+    """Jobs that wait for others which will never complete by themselves."""
     async for ended, state in _parents_that_ended(client, keys):
         held: dict[bytes, list[str]] = {}
         async for id, signature in _descendants(client, keys, ended):

@@ -104,7 +104,7 @@ class WakeUp:
         self.asked: set[Idle] = set()
 
     def may_concern(self, worker: Idle) -> bool:
-        """Whether a worker is worth asking, as far as can be told here."""
+        """Whether a worker is worth asking, as far as is known here."""
         if not worker.is_idle or worker in self.asked:
             return False
         if self.profiles is not None:
@@ -122,7 +122,7 @@ def _named_in(signature: bytes) -> str:
 
 
 class Hub:
-    """Who waits here, and what there is for them."""
+    """The idle workers of a process, and the wake-ups for them."""
 
     def __init__(self, place: Place) -> None:
         self._store, namespace, self._clock = place
@@ -331,7 +331,7 @@ class Hub:
                 profiles=[worker.profile for worker in some],
             )
             if (newest := instant(found.woken)) < before:
-                # The stream has begun anew: somebody has emptied the store.
+                # The stream has begun anew: the store was emptied.
                 self._heard = newest
             self.expect(found.limited_ms, found.due_in_ms or 0)
             self._wake_those(some, found)

@@ -23,14 +23,14 @@ class Why(StrEnum):
     """The kinds of reasons."""
 
     READY = "ready"
-    """It is in line, and a live worker can take it."""
+    """It waits, and a live worker can take it."""
     UNMATCHED = "unmatched"
     """No live worker has what it asks for."""
     PAUSED = "paused"
     LIMITED = "limited"
     """As many of its type run, or were started this minute, as may."""
     LOCKED = "locked"
-    """Somebody holds its lock while it is in line."""
+    """Another client holds its lock while it waits."""
     HELD = "held"
     """It waits for other jobs."""
     DELAYED = "delayed"
@@ -69,7 +69,7 @@ class Obstacles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def obstacles(needs: Sequence[Any], raw: Sequence[Any], *, anybody: bool) -> Obstacles:
-    """Read what the scripts found; `anybody` tells whether a worker is alive at all."""
+    """Read what the scripts found; `anybody` is whether any worker is alive."""
     workers, lacks, nearest, paused, limited, until, most, running, a_minute, started = raw
     missing: tuple[str, ...] = ()
     reasons: list[Reason] = []
@@ -175,7 +175,7 @@ async def why(
     reasons: list[Reason] = []
     for other, status in _pairs(found.awaited):
         text = f"waits for job {other}, which is {status or 'gone'}"
-        # What it waits for may itself wait; the end of the chain is what somebody can change.
+        # What it waits for may itself wait; the end of the chain is what can be changed.
         seen = {id, other}
         for _ in range(DEEPEST):
             further = _blocker(await facts(other), seen)

@@ -1,4 +1,4 @@
-"""What a job asks of its worker."""
+"""Targets: the workers that a job may run on."""
 
 import json
 from typing import Any, Literal, TypeAlias

@@ -1,4 +1,4 @@
-"""Where BridgeMQ's data model keeps everything, and what we keep beside it."""
+"""The keys of a queue: those of BridgeMQ's data model, and those of our index."""
 
 from waystation.core.errors import InvalidOption
 from waystation.core.options import of_kind

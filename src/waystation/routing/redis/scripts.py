@@ -1,4 +1,4 @@
-"""The atomic steps of a worker and a producer, one door each."""
+"""The scripts of a queue: every atomic step of producers, workers and upkeep."""
 
 import math
 from collections.abc import Sequence
@@ -63,7 +63,7 @@ async def dispatch(
     now: str | int,
     jobs: Sequence[str | bytes | int],
 ) -> list[str]:
-    """Put jobs into the line, all of them or none; the id that stands for each."""
+    """Add jobs, all of them or none; the id that stands for each."""
     ...
 
 
@@ -122,7 +122,7 @@ async def report_progress(
     percent: float,
     keep_s: int,
 ) -> bool:
-    """Keep how far a job is, as long as the one who tells holds it."""
+    """Store how far a job is, if the caller holds it."""
     ...
 
 
@@ -136,7 +136,7 @@ async def beat(
     ttl_ms: int,
     workers: Sequence[str | bytes],
 ) -> int:
-    """Say that workers are alive, and who they are; how many were not known before."""
+    """Store heartbeats of workers; how many were not known before."""
     ...
 
 
@@ -160,7 +160,7 @@ async def fits(
 async def leave(
     redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, worker: str
 ) -> bool:
-    """Let a worker go that ends as it should."""
+    """Remove a worker that has stopped from the registry."""
     ...
 
 

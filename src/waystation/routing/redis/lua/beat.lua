@@ -1,9 +1,9 @@
---- Say that workers are alive, and who they are; each is its id and description. How many of them
---- were not known before.
+--- Store heartbeats of workers; each is its id and description. How many of them were not known
+--- before.
 --- keys  registered events
 --- args  namespace now ttl_ms workers...
---- uses  line_at instant_ms makes_room whole tell
-local line = line_at(namespace)
+--- uses  keys_at instant_ms makes_room whole emit_event
+local line = keys_at(namespace)
 now = instant_ms(now)
 makes_room('SREM', registered)
 local new = 0
@@ -14,7 +14,7 @@ for at = workers, #ARGV, 2 do
   redis.call('SET', line.workers .. worker, about)
   redis.call('SET', line.heartbeat .. worker, whole(now), 'PX', ttl_ms)
   if redis.call('SADD', registered, worker) == 1 then
-    tell(line, now, 'joined', '', worker, 'worker', worker, 'about', about)
+    emit_event(line, now, 'joined', '', worker, 'worker', worker, 'about', about)
     new = new + 1
   end
 end

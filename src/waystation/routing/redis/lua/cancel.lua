@@ -1,12 +1,13 @@
 --- Stop jobs that have not ended; for each 1, or 0 when there is nothing to stop.
 --- keys  waiting delayed cron claims routes held stalls fired events
 --- args  namespace now keep_s result ids...
---- uses  line_at instant_ms tell adopt take_out unindex_jobs claim_of free_claim bury_dependents
---- uses  queue_of text_of check_line
-local line = line_at(namespace)
+--- uses  keys_at instant_ms emit_event index_foreign remove_waiting unindex_jobs claim_of
+--- uses  free_claim dead_letter_dependents
+--- uses  queue_of text_of check_keys
+local line = keys_at(namespace)
 now = instant_ms(now)
-check_line(line)
-adopt(line, now)
+check_keys(line)
+index_foreign(line, now)
 local done = {}
 for at = ids, #ARGV do
   local id = ARGV[at]
@@ -19,7 +20,7 @@ for at = ids, #ARGV do
       free_claim(line, id, claim_of(record))
     elseif redis.call('ZREM', delayed, id) == 0 and redis.call('ZREM', cron, id) == 0
       and redis.call('HDEL', held, id) == 0 then
-      take_out(line, id)
+      remove_waiting(line, id)
       unindex_jobs(line, signature, { id })
     end
     redis.call('DEL', line.data .. id)
@@ -29,8 +30,8 @@ for at = ids, #ARGV do
     redis.call('SET', line.result .. id, result, 'EX', keep_s)
     redis.call('SET', line.status .. id, 'failed', 'EX', keep_s)
     redis.call('EXPIRE', line.progress .. id, keep_s)
-    tell(line, now, 'cancelled', queue_of(signature), id)
-    bury_dependents(line, now, id, 'was cancelled')
+    emit_event(line, now, 'cancelled', queue_of(signature), id)
+    dead_letter_dependents(line, now, id, 'was cancelled')
   end
   done[#done + 1] = found and 1 or 0
 end

@@ -1,8 +1,8 @@
 --- Claim the next job that fits a worker; its JSON, or nil. The arguments are those of BridgeMQ.
 --- keys  waiting active paused
 --- args  worker stack capabilities region now lock_ttl data_prefix lock_prefix limit_prefix
---- uses  line_at adopt promote_due claim_jobs instant_ms check_line
-local line = line_at(string.match(waiting, '^(.*):jobs:waiting$'))
+--- uses  keys_at index_foreign promote_due claim_jobs instant_ms check_keys
+local line = keys_at(string.match(waiting, '^(.*):jobs:waiting$'))
 now = instant_ms(now)
 for _, given in ipairs({ stack, capabilities, region }) do
   local read, list = pcall(cjson.decode, given)
@@ -10,8 +10,8 @@ for _, given in ipairs({ stack, capabilities, region }) do
     return redis.error_reply('INVALID_OPTION wanted a JSON list of names, got ' .. given)
   end
 end
-check_line(line)
-adopt(line, now)
+check_keys(line)
+index_foreign(line, now)
 promote_due(line, now, 100)
 -- Lists that are empty must stay lists, so the texts are joined and not written anew.
 local profile = '{"server":' .. cjson.encode(worker) .. ',"stack":' .. stack .. ',"capabilities":'

@@ -1,12 +1,12 @@
---- What waits, by signature, beside what the workers given offer; for each signature its turn's
---- first id, how many wait, and what keeps them from running.
+--- Waiting jobs by signature, compared with what these workers offer: for each signature its first
+--- id, how many wait, and what keeps them from running.
 --- keys  waiting places heads signatures serial routes claims wake events deadletter meta
 --- args  namespace now profiles first count
---- uses  line_at instant_ms adopt obstacles check_line
-local line = line_at(namespace)
+--- uses  keys_at instant_ms index_foreign obstacles check_keys
+local line = keys_at(namespace)
 now = instant_ms(now)
-check_line(line)
-adopt(line, now)
+check_keys(line)
+index_foreign(line, now)
 local workers = cjson.decode(profiles)
 local rows = {}
 for _, signature in ipairs(redis.call('ZRANGE', heads, first, first + count - 1)) do

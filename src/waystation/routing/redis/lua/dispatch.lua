@@ -1,12 +1,13 @@
---- Put jobs into the line, all of them or none.
+--- Add jobs, all of them or none.
 --- Each job is its kind (waiting, delayed or cron), id, data, route, due (an instant, or +delay),
 --- idempotency key or nothing, seconds that key is kept, and a JSON list of the ids it waits for.
 --- keys  waiting delayed cron routes held awaited places heads signatures serial wake events
 --- args  namespace now jobs...
 --- unchecked  serial
---- uses  line_at instant_ms whole tell push_waiting queue_of text_of check_serial must_hold wake_for
---- lazy  adopt
-local line = line_at(namespace)
+--- uses  keys_at instant_ms whole emit_event push_waiting queue_of text_of check_serial must_hold
+--- uses  wake_for
+--- lazy  index_foreign
+local line = keys_at(namespace)
 now = instant_ms(now)
 
 check_serial(line)
@@ -48,7 +49,7 @@ local function hold(id, waits_for)
 end
 
 line.now = now
-if redis.call('LLEN', waiting) > redis.call('ZCARD', places) then lazy().adopt(line, now) end
+if redis.call('LLEN', waiting) > redis.call('ZCARD', places) then lazy().index_foreign(line, now) end
 local ids = {}
 for at = jobs, #ARGV, 8 do
   local kind, id, data, route, due = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
@@ -56,36 +57,36 @@ for at = jobs, #ARGV, 8 do
   local queue = queue_of(string.sub(route, 2))
   local stands = key ~= '' and redis.call('GET', line.jobs .. 'idempotency:' .. key)
   if stands then
-    tell(line, now, 'deduplicated', queue, stands, 'key', key)
+    emit_event(line, now, 'deduplicated', queue, stands, 'key', key)
     ids[#ids + 1] = stands
   elseif redis.call('SET', line.data .. id, data, 'NX') then
     if key ~= '' then redis.call('SET', line.jobs .. 'idempotency:' .. key, id, 'EX', kept_s) end
     redis.call('HSET', line.routes, id, route)
     local open = waits_for ~= '' and hold(id, waits_for) or 0
-    tell(line, now, 'added', queue, id, 'lane', string.sub(route, 1, 1), 'target', string.sub(route, 2))
+    emit_event(line, now, 'added', queue, id, 'lane', string.sub(route, 1, 1), 'target', string.sub(route, 2))
     if open > 0 then
       local delay = kind == 'delayed' and math.max(due_at(due) - now, 0) or 0
       redis.call('HSET', line.held, id, open .. ' ' .. whole(delay))
       redis.call('SET', line.status .. id, 'delayed')
-      tell(line, now, 'waiting-children', queue, id, 'count', open)
+      emit_event(line, now, 'waiting-children', queue, id, 'count', open)
     elseif kind == 'waiting' then
       push_waiting(line, id, route)
-      tell(line, now, 'waiting', queue, id)
+      emit_event(line, now, 'waiting', queue, id)
     else
       redis.call('ZADD', kind == 'cron' and cron or delayed, whole(due_at(due)), id)
       redis.call('SET', line.status .. id, kind)
       if kind == 'cron' then
         local schedule = cjson.decode(data).schedule
-        tell(line, now, 'delayed', queue, id, 'due', whole(due_at(due)), 'kind', kind,
+        emit_event(line, now, 'delayed', queue, id, 'due', whole(due_at(due)), 'kind', kind,
           'cron', schedule.cron, 'timezone', schedule.timezone or 'UTC')
       else
-        tell(line, now, 'delayed', queue, id, 'due', whole(due_at(due)), 'kind', kind)
+        emit_event(line, now, 'delayed', queue, id, 'due', whole(due_at(due)), 'kind', kind)
       end
       if kind == 'delayed' then wake_for(line, '') end
     end
     ids[#ids + 1] = id
   else
-    tell(line, now, 'duplicated', queue, id)
+    emit_event(line, now, 'duplicated', queue, id)
     ids[#ids + 1] = id
   end
 end

@@ -1,8 +1,8 @@
 --- Renew leases; the reply has the places, from 1, of those that are lost.
 --- keys  claims leases
 --- args  namespace now lease_ms worker held...
---- uses  line_at instant_ms makes_room whole
-local line = line_at(namespace)
+--- uses  keys_at instant_ms makes_room whole
+local line = keys_at(namespace)
 local deadline = whole(instant_ms(now) + lease_ms)
 local ids = {}
 for at = held, #ARGV, 2 do ids[#ids + 1] = ARGV[at] end

@@ -2,8 +2,8 @@
 --- The reply has an id, a token and the JSON of each.
 --- keys  claims
 --- args  namespace tokens...
---- uses  line_at claim_of
-local line, ours, found = line_at(namespace), {}, {}
+--- uses  keys_at claim_of
+local line, ours, found = keys_at(namespace), {}, {}
 for at = tokens, #ARGV do ours[ARGV[at]] = true end
 local records = redis.call('HGETALL', claims)
 for at = 1, #records, 2 do

@@ -4,13 +4,13 @@
 --- it leaves out, then for each the slot.
 --- keys  cron routes fired terms events
 --- args  namespace now term schedules...
---- uses  line_at instant_ms fenced adopt route_of fire_slot tell queue_of check_line
-local line = line_at(namespace)
+--- uses  keys_at instant_ms fenced index_foreign route_of fire_slot emit_event queue_of check_keys
+local line = keys_at(namespace)
 now = instant_ms(now)
 local over = fenced(terms, term)
 if over then return over end
-check_line(line)
-adopt(line, now)
+check_keys(line)
+index_foreign(line, now)
 local fresh, at = {}, schedules
 while at <= #ARGV do
   local id, expected, next_at, overlap, count =
@@ -26,7 +26,7 @@ while at <= #ARGV do
   for slot_at = after + 1, after + left_out do
     local slot = ARGV[slot_at]
     if route and tonumber(slot) > tonumber(handled) then
-      tell(line, now, 'skipped', queue_of(string.sub(route, 2)), id .. ':' .. slot,
+      emit_event(line, now, 'skipped', queue_of(string.sub(route, 2)), id .. ':' .. slot,
         'schedule', id, 'slot', slot, 'reason', 'missed')
       if count == 0 then redis.call('HSET', fired, id, slot .. ' ' .. made) end
     end

@@ -5,12 +5,13 @@
 --- keys  waiting places heads signatures serial routes claims wake events deadletter meta delayed
 --- keys  limits paused
 --- args  namespace now profiles...
---- uses  line_at instant_ms whole adopt promote_due learn served_heads queue_of room_for limit_for
---- uses  left_in check_line
-local line = line_at(namespace)
+--- uses  keys_at instant_ms whole index_foreign promote_due match_signatures served_heads queue_of
+--- uses  room_for limit_for
+--- uses  left_in check_keys
+local line = keys_at(namespace)
 now = instant_ms(now)
-check_line(line)
-adopt(line, now)
+check_keys(line)
+index_foreign(line, now)
 promote_due(line, now, 100)
 
 local rooms, limited_ms, found = {}, 0, {}
@@ -24,7 +25,7 @@ local function has_room(signature)
 end
 
 local function work_for(profile)
-  local serves, unread = learn(line, profile)
+  local serves, unread = match_signatures(line, profile)
   local next_head = served_heads(line, serves)
   -- Where so many are held back, or not yet matched, the worker looks for itself.
   for _ = 1, 200 do

@@ -1,7 +1,7 @@
 --- Hand out no more jobs of a type; 0 when none were handed out already.
 --- keys  paused events
 --- args  namespace now queue
---- uses  line_at instant_ms tell
+--- uses  keys_at instant_ms emit_event
 local new = redis.call('SADD', paused, queue)
-if new == 1 then tell(line_at(namespace), instant_ms(now), 'paused', queue, queue) end
+if new == 1 then emit_event(keys_at(namespace), instant_ms(now), 'paused', queue, queue) end
 return new

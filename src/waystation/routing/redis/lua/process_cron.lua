@@ -2,11 +2,11 @@
 --- those that need a next time. The arguments are those of BridgeMQ.
 --- keys  cron waiting data_prefix
 --- args  now batch
---- uses  line_at adopt fire_slot instance_data route_of instant_ms whole text_of check_line
-local line = line_at(string.match(waiting, '^(.*):jobs:waiting$'))
+--- uses  keys_at index_foreign fire_slot instance_data route_of instant_ms whole text_of check_keys
+local line = keys_at(string.match(waiting, '^(.*):jobs:waiting$'))
 now = instant_ms(now)
-check_line(line)
-adopt(line, now)
+check_keys(line)
+index_foreign(line, now)
 local due = redis.call('ZRANGEBYSCORE', cron, 0, whole(now), 'WITHSCORES', 'LIMIT', 0, batch)
 local texts = {}
 for at = 1, #due, 2 do

@@ -1,13 +1,14 @@
 --- Remove dead jobs for good; how many there were.
 --- keys  deadletter meta routes events
 --- args  namespace now ids...
---- uses  line_at instant_ms tell drop_dead bury_dependents queue_of check_line
-local line = line_at(namespace)
+--- uses  keys_at instant_ms emit_event remove_dead_letters dead_letter_dependents queue_of
+--- uses  check_keys
+local line = keys_at(namespace)
 now = instant_ms(now)
-check_line(line)
+check_keys(line)
 local wanted, count = {}, 0
 for at = ids, #ARGV do wanted[ARGV[at]] = true end
-local found = drop_dead(line, wanted)
+local found = remove_dead_letters(line, wanted)
 for at = ids, #ARGV do
   local id = ARGV[at]
   if found[id] then
@@ -16,9 +17,9 @@ for at = ids, #ARGV do
     local route = redis.call('HGET', routes, id)
     redis.call('DEL', line.data .. id, line.status .. id, line.progress .. id, line.result .. id)
     redis.call('HDEL', routes, id)
-    tell(line, now, 'removed', route and queue_of(string.sub(route, 2)) or '', id,
+    emit_event(line, now, 'removed', route and queue_of(string.sub(route, 2)) or '', id,
       'reason', 'purged')
-    bury_dependents(line, now, id, 'was purged')
+    dead_letter_dependents(line, now, id, 'was purged')
     count = count + 1
   end
 end

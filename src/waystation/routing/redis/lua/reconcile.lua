@@ -2,10 +2,10 @@
 --- claims say; the types that were wrong.
 --- keys  claims limits terms
 --- args  namespace term counted...
---- uses  line_at claim_of fenced wake_for
+--- uses  keys_at claim_of fenced wake_for
 local over = fenced(terms, term)
 if over then return over end
-local line, running, wrong = line_at(namespace), {}, {}
+local line, running, wrong = keys_at(namespace), {}, {}
 for _, record in ipairs(redis.call('HVALS', claims)) do
   local claim = claim_of(record)
   if claim.counted then running[claim.queue] = (running[claim.queue] or 0) + 1 end

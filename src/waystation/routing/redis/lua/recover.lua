@@ -2,36 +2,37 @@
 --- ids of those that were given up.
 --- keys  claims leases stalls registered terms events
 --- args  namespace now term max_stalls batch cursor
---- uses  line_at instant_ms whole tell fenced adopt claim_of free_claim put_back bury route_of
---- uses  bury_unreadable lock_left check_line
-local line = line_at(namespace)
+--- uses  keys_at instant_ms whole emit_event fenced index_foreign claim_of free_claim put_back
+--- uses  dead_letter route_of
+--- uses  dead_letter_unreadable lock_left check_keys
+local line = keys_at(namespace)
 now = instant_ms(now)
 local over = fenced(terms, term)
 if over then return over end
-check_line(line)
-adopt(line, now)
+check_keys(line)
+index_foreign(line, now)
 
 local given_up = {}
 
 local function take_back(id, record, why)
   local claim = claim_of(record)
   free_claim(line, id, claim)
-  tell(line, now, 'stalled', claim.queue, id, 'worker', claim.worker, 'reason', why)
+  emit_event(line, now, 'stalled', claim.queue, id, 'worker', claim.worker, 'reason', why)
   local route, missing = route_of(line, id)
   if redis.call('EXISTS', line.data .. id) == 0 then route, missing = nil, 'gone' end
-  if not route then return bury_unreadable(line, now, id, missing, claim.queue) end
+  if not route then return dead_letter_unreadable(line, now, id, missing, claim.queue) end
   local count = redis.call('HINCRBY', stalls, id, 1)
   if count > tonumber(max_stalls) then
     local sentence = 'given up after ' .. count .. ' workers fell silent while they held it'
     redis.call('HDEL', stalls, id)
     given_up[#given_up + 1] = id
-    return bury(line, now, id, claim.queue, cjson.encode({
+    return dead_letter(line, now, id, claim.queue, cjson.encode({
       reason = 'STALLED', attempts = count, at = now, worker = claim.worker,
       error = { name = 'Stalled', message = sentence },
     }), claim.worker, count)
   end
   put_back(line, id, route, claim.turn)
-  tell(line, now, 'waiting', claim.queue, id, 'prev', 'stalled')
+  emit_event(line, now, 'waiting', claim.queue, id, 'prev', 'stalled')
 end
 
 -- Whoever claims with `claim_job` has no token to renew a lease with, and renews the lock instead.

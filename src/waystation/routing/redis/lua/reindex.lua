@@ -1,18 +1,19 @@
 --- Hold a stretch of the waiting list against the index and mend what differs; how much did.
 --- keys  waiting places routes terms events
 --- args  namespace now term first count
---- uses  line_at instant_ms fenced adopt whole route_of put_back unindex_jobs bury_unreadable
---- uses  check_line
-local line = line_at(namespace)
+--- uses  keys_at instant_ms fenced index_foreign whole route_of put_back unindex_jobs
+--- uses  dead_letter_unreadable
+--- uses  check_keys
+local line = keys_at(namespace)
 now = instant_ms(now)
 local over = fenced(terms, term)
 if over then return over end
-check_line(line)
-adopt(line, now)
+check_keys(line)
+index_foreign(line, now)
 local mended, standing, listed = 0, {}, {}
 for _, id in ipairs(redis.call('LRANGE', waiting, first, first + count - 1)) do
   if standing[id] then
-    -- Somebody has pushed it twice.
+    -- Another client has pushed it twice.
     mended = mended + redis.call('LREM', waiting, -1, id)
   else
     standing[id] = true
@@ -21,7 +22,7 @@ for _, id in ipairs(redis.call('LRANGE', waiting, first, first + count - 1)) do
 end
 for _, id in ipairs(redis.call('ZRANGE', places, first, first + count - 1)) do
   if not standing[id] and not redis.call('LPOS', waiting, id) then
-    -- Somebody has claimed it with plain commands.
+    -- Another client has claimed it with plain commands.
     redis.call('ZREM', places, id)
     local route = redis.call('HGET', routes, id)
     if route then unindex_jobs(line, string.sub(route, 2), { id }) end
@@ -50,7 +51,7 @@ for _, id in ipairs(strangers) do
     local is_high = string.sub(route, 1, 1) == 'H'
     put_back(line, id, route, is_high and serial or 4503599627370496 + serial)
   else
-    bury_unreadable(line, now, id, why)
+    dead_letter_unreadable(line, now, id, why)
   end
   mended = mended + 1
 end

@@ -1,10 +1,10 @@
 --- Release a job's lock if the worker owns it; 1 when it did. The arguments are those of BridgeMQ.
 --- keys  lock active concurrent
 --- args  worker id
---- uses  line_at claim_of free_claim number_or text_of check_line
+--- uses  keys_at claim_of free_claim number_or text_of check_keys
 if redis.call('GET', lock) ~= worker then return 0 end
-local line = line_at(string.match(active, '^(.*):jobs:active$'))
-check_line(line)
+local line = keys_at(string.match(active, '^(.*):jobs:active$'))
+check_keys(line)
 local record = redis.call('HGET', line.claims, id)
 if record then
   free_claim(line, id, claim_of(record))

@@ -1,13 +1,13 @@
---- Keep how far a job is, as long as the one who tells holds it.
+--- Store how far a job is, if the caller holds it.
 --- keys  claims events
 --- args  namespace now id token progress percent keep_s
---- uses  line_at instant_ms tell claim_of
-local line = line_at(namespace)
+--- uses  keys_at instant_ms emit_event claim_of
+local line = keys_at(namespace)
 local record = redis.call('HGET', claims, id)
 local claim = record and claim_of(record)
 if not claim or claim.token ~= token then
-  return redis.error_reply('LEASE_LOST job ' .. id .. ' is held by somebody else, or by nobody')
+  return redis.error_reply('LEASE_LOST job ' .. id .. ' is held by another worker, or by none')
 end
 redis.call('SET', line.progress .. id, progress, 'EX', keep_s)
-tell(line, instant_ms(now), 'progress', claim.queue, id, 'worker', claim.worker, 'percent', percent)
+emit_event(line, instant_ms(now), 'progress', claim.queue, id, 'worker', claim.worker, 'percent', percent)
 return 1

@@ -5,15 +5,16 @@
 --- keys  signatures serial wake events limits paused meta
 --- args  namespace now token lease_ms want profile worker keep_s outcomes...
 --- unchecked  serial
---- uses  line_at instant_ms check_serial makes_room whole tell claim_jobs claim_of queue_of
---- lazy  adopt promote_due uncount push_waiting put_back bury release_dependents route_of
---- lazy  bury_unreadable
-local line = line_at(namespace)
+--- uses  keys_at instant_ms check_serial makes_room whole emit_event claim_jobs claim_of queue_of
+--- lazy  index_foreign promote_due uncount push_waiting put_back dead_letter release_dependents
+--- lazy  route_of
+--- lazy  dead_letter_unreadable
+local line = keys_at(namespace)
 now = instant_ms(now)
 check_serial(line)
 makes_room('ZREM', leases)
 line.now = now
-if redis.call('LLEN', waiting) > redis.call('ZCARD', places) then lazy().adopt(line, now) end
+if redis.call('LLEN', waiting) > redis.call('ZCARD', places) then lazy().index_foreign(line, now) end
 
 local sizes = { completed = 3, retry = 6, dead = 4, returned = 0 }
 local asked, at = {}, outcomes
@@ -61,7 +62,7 @@ function steps.completed(id, claim, first)
   if ARGV[first + 2] == '1' then redis.call('EXPIRE', line.progress .. id, keep_s) end
   over[#over + 1] = id
   spent[#spent + 1] = line.data .. id
-  tell(line, now, 'completed', claim.queue, id, 'worker', claim.worker, 'attempt', attempt,
+  emit_event(line, now, 'completed', claim.queue, id, 'worker', claim.worker, 'attempt', attempt,
     'took', whole(now - claim.since))
 end
 
@@ -74,32 +75,32 @@ function steps.retry(id, claim, first)
   else
     route = lazy().route_of(line, id)
   end
-  tell(line, now, 'retry', claim.queue, id, 'worker', claim.worker, 'attempt', ARGV[first + 5],
+  emit_event(line, now, 'retry', claim.queue, id, 'worker', claim.worker, 'attempt', ARGV[first + 5],
     'delay', ARGV[first + 2], 'reason', ARGV[first + 4], 'took', whole(now - claim.since))
   if delay > 0 then
     redis.call('ZADD', delayed, whole(now + delay), id)
     redis.call('SET', line.status .. id, 'delayed')
-    tell(line, now, 'delayed', claim.queue, id, 'due', whole(now + delay), 'kind', 'retry')
+    emit_event(line, now, 'delayed', claim.queue, id, 'due', whole(now + delay), 'kind', 'retry')
   elseif not route then
-    lazy().bury_unreadable(line, now, id, 'malformed', claim.queue)
+    lazy().dead_letter_unreadable(line, now, id, 'malformed', claim.queue)
   elseif lazy().push_waiting(line, id, route) then
-    tell(line, now, 'waiting', claim.queue, id, 'prev', 'active')
+    emit_event(line, now, 'waiting', claim.queue, id, 'prev', 'active')
   end
 end
 
 function steps.dead(id, claim, first)
   redis.call('SET', line.data .. id, ARGV[first])
   redis.call('SET', line.result .. id, ARGV[first + 1], 'EX', keep_s)
-  tell(line, now, 'failed', claim.queue, id, 'worker', claim.worker, 'attempt', ARGV[first + 3],
+  emit_event(line, now, 'failed', claim.queue, id, 'worker', claim.worker, 'attempt', ARGV[first + 3],
     'took', whole(now - claim.since))
-  lazy().bury(line, now, id, claim.queue, ARGV[first + 2], claim.worker, ARGV[first + 3])
+  lazy().dead_letter(line, now, id, claim.queue, ARGV[first + 2], claim.worker, ARGV[first + 3])
   redis.call('HDEL', stalls, id)
 end
 
 function steps.returned(id, claim)
   local route, why = lazy().route_of(line, id)
-  tell(line, now, 'returned', claim.queue, id, 'worker', claim.worker)
-  if not route then return lazy().bury_unreadable(line, now, id, why, claim.queue) end
+  emit_event(line, now, 'returned', claim.queue, id, 'worker', claim.worker)
+  if not route then return lazy().dead_letter_unreadable(line, now, id, why, claim.queue) end
   lazy().put_back(line, id, route, claim.turn)
 end
 

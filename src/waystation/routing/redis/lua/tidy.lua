@@ -1,8 +1,8 @@
 --- Forget workers that have been silent for long and signatures that nobody asks for any more.
 --- keys  registered signatures heads claims terms events
 --- args  namespace now term silent_ms batch cursor
---- uses  line_at instant_ms tell fenced whole
-local line = line_at(namespace)
+--- uses  keys_at instant_ms emit_event fenced whole
+local line = keys_at(namespace)
 now = instant_ms(now)
 local over = fenced(terms, term)
 if over then return over end
@@ -14,7 +14,7 @@ for _, worker in ipairs(redis.call('SMEMBERS', registered)) do
     if now - seen >= tonumber(silent_ms) then
       redis.call('DEL', line.workers .. worker)
       redis.call('SREM', registered, worker)
-      tell(line, now, 'lost', '', worker, 'worker', worker)
+      emit_event(line, now, 'lost', '', worker, 'worker', worker)
       gone[#gone + 1] = worker
     end
   end

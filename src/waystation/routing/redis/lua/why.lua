@@ -6,11 +6,11 @@
 --- keys  waiting places heads signatures serial routes claims wake events deadletter meta active
 --- keys  delayed cron held
 --- args  namespace now profiles id
---- uses  line_at instant_ms adopt obstacles claim_of whole check_line
-local line = line_at(namespace)
+--- uses  keys_at instant_ms index_foreign obstacles claim_of whole check_keys
+local line = keys_at(namespace)
 now = instant_ms(now)
-check_line(line)
-adopt(line, now)
+check_keys(line)
+index_foreign(line, now)
 local data = redis.call('GET', line.data .. id)
 
 local awaited = {}

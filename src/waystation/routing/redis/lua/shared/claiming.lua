@@ -1,7 +1,8 @@
 --- Hand the next fitting jobs to a worker: match first, write after.
---- uses  learn choose take_out unindex_jobs tell whole wake_for queue_of bury_unreadable raise_count
+--- uses  match_signatures choose remove_waiting unindex_jobs emit_event whole wake_for queue_of
+--- uses  dead_letter_unreadable raise_count
 local function claim_jobs(line, now, profile, worker, want, token, lease_ms)
-  local serves, unread = learn(line, profile)
+  local serves, unread = match_signatures(line, profile)
   local locked, limited_ms = choose(line, serves, want, worker, lease_ms)
   if #locked == 0 then return {}, limited_ms, unread end
 
@@ -25,7 +26,7 @@ local function claim_jobs(line, now, profile, worker, want, token, lease_ms)
   local counted, metered = {}, {}
   local deadline, at_ms = whole(now + lease_ms), whole(now)
   for at, job in ipairs(locked) do
-    local id, there = job.id, in_front or take_out(line, job.id)
+    local id, there = job.id, in_front or remove_waiting(line, job.id)
     if there and data[at] then
       if job.counted then counted[job.queue] = (counted[job.queue] or 0) + 1 end
       if job.metered then metered[job.queue] = (metered[job.queue] or 0) + 1 end
@@ -39,11 +40,11 @@ local function claim_jobs(line, now, profile, worker, want, token, lease_ms)
       deadlines[#deadlines + 1] = id
       states[#states + 1] = line.status .. id
       states[#states + 1] = 'active'
-      tell(line, now, 'active', job.queue, id, 'worker', worker, 'prev', 'waiting')
+      emit_event(line, now, 'active', job.queue, id, 'worker', worker, 'prev', 'waiting')
     else
-      -- Its data is gone, or somebody has taken it out of the list without the index.
+      -- Its data is gone, or another client has taken it out of the list without the index.
       void[#void + 1] = line.lock .. id
-      if there then bury_unreadable(line, now, id, 'gone', job.queue) end
+      if there then dead_letter_unreadable(line, now, id, 'gone', job.queue) end
     end
   end
   if #void > 0 then redis.call('DEL', unpack(void)) end
@@ -70,7 +71,7 @@ end
 
 --- Lock the next jobs that a worker may have, in the order of their turns over all signatures it
 --- serves, as far as limits allow.
---- uses  queue_of room_for limit_for left_in stands_in_line served_heads heap_push heap_pop
+--- uses  queue_of room_for limit_for left_in is_waiting served_heads heap_push heap_pop
 local function choose(line, serves, want, worker, lease_ms)
   local rooms, chosen, limited_ms = {}, {}, 0
   -- What is next is the head of a signature not looked at yet, or of one that has more.
@@ -132,9 +133,9 @@ local function choose(line, serves, want, worker, lease_ms)
       local id = first.left[first.at]
       if redis.call('SET', line.lock .. id, worker, 'PX', lease_ms, 'NX') then
         take(first, id)
-      elseif not stands_in_line(line, id, first.signature) then
-        -- Locked elsewhere and out of the list: somebody has claimed it with plain commands. If it
-        -- is locked and still in line, it stays there until the lock is released or runs out.
+      elseif not is_waiting(line, id, first.signature) then
+        -- Locked elsewhere and out of the list: another client has claimed it. If it
+        -- is locked and still waits, it stays there until the lock is released or runs out.
         first.read = first.read - 1
       else
         patience = patience - 1

@@ -1,11 +1,11 @@
---- Set a job aside in the dead letter list, with the reason; the oldest there makes room.
---- uses  tell whole queue_of number_or text_of
-local function bury(line, now, id, queue, meta, worker, attempt)
+--- Make a job a dead letter, with its reason; the oldest makes room when the list is full.
+--- uses  emit_event whole queue_of number_or text_of
+local function dead_letter(line, now, id, queue, meta, worker, attempt)
   redis.call('LPUSH', line.deadletter, id)
   redis.call('HSET', line.meta, id, meta)
   redis.call('SET', line.status .. id, 'dead')
   local read, why = pcall(cjson.decode, meta)
-  tell(line, now, 'dead', queue, id, 'worker', worker, 'attempt', attempt,
+  emit_event(line, now, 'dead', queue, id, 'worker', worker, 'attempt', attempt,
     'reason', read and why.reason or 'unknown')
   local most = number_or(10000, text_of(line.deadletter .. ':cap'))
   while redis.call('LLEN', line.deadletter) > most do
@@ -14,19 +14,19 @@ local function bury(line, now, id, queue, meta, worker, attempt)
     redis.call('DEL', line.data .. oldest, line.status .. oldest, line.progress .. oldest)
     redis.call('HDEL', line.meta, oldest)
     redis.call('HDEL', line.routes, oldest)
-    tell(line, now, 'removed', route and queue_of(string.sub(route, 2)) or '', oldest,
+    emit_event(line, now, 'removed', route and queue_of(string.sub(route, 2)) or '', oldest,
       'reason', 'the dead letter list is full')
   end
 end
 
---- Set aside a job whose data says nothing, or is gone; an id whose job has ended is only dropped.
---- uses  bury tell whole text_of
-local function bury_unreadable(line, now, id, why, queue)
+--- Make a job a dead letter whose data cannot be read, or is gone; an ended job's id is dropped.
+--- uses  dead_letter emit_event whole text_of
+local function dead_letter_unreadable(line, now, id, why, queue)
   local status = text_of(line.status .. id)
   if why == 'gone' and (status == 'completed' or status == 'failed') then
     redis.call('HDEL', line.routes, id)
     redis.call('HDEL', line.stalls, id)
-    tell(line, now, 'removed', queue or '', id, 'reason', 'it had ended: ' .. status)
+    emit_event(line, now, 'removed', queue or '', id, 'reason', 'it had ended: ' .. status)
     return
   end
   local reason, name = 'MALFORMED', 'Malformed'
@@ -35,14 +35,14 @@ local function bury_unreadable(line, now, id, why, queue)
     reason, name = 'NO_DATA', 'NoData'
     sentence = 'there is nothing under ' .. line.data .. id
   end
-  bury(line, now, id, queue or '', cjson.encode({
+  dead_letter(line, now, id, queue or '', cjson.encode({
     reason = reason, error = { name = name, message = sentence }, attempts = 0, at = now,
   }), '', 0)
 end
 
---- Set aside whatever waited for a job that will never be done, and what waited for those.
---- uses  bury queue_of whole tell
-local function bury_dependents(line, now, id, why)
+--- Make dead letters of jobs that waited for one that will never complete, and of those behind.
+--- uses  dead_letter queue_of whole emit_event
+local function dead_letter_dependents(line, now, id, why)
   local ends = { id }
   while #ends > 0 do
     local ended = table.remove(ends)
@@ -50,7 +50,7 @@ local function bury_dependents(line, now, id, why)
     for _, dependent in ipairs(redis.pcall('SMEMBERS', line.dependents .. ended)) do
       if redis.call('HDEL', line.held, dependent) == 1 then
         local route = redis.call('HGET', line.routes, dependent) or 'N[""'
-        bury(line, now, dependent, queue_of(string.sub(route, 2)), cjson.encode({
+        dead_letter(line, now, dependent, queue_of(string.sub(route, 2)), cjson.encode({
           reason = 'DEPENDENCY', attempts = 0, at = now,
           error = { name = 'Dependency', message = 'job ' .. ended .. ' ' .. why },
         }), '', 0)
@@ -62,7 +62,7 @@ local function bury_dependents(line, now, id, why)
 end
 
 --- Take ids out of the dead letter list, in one walk however many they are; those that were there.
-local function drop_dead(line, wanted)
+local function remove_dead_letters(line, wanted)
   local kept, found = {}, {}
   local all = redis.call('LRANGE', line.deadletter, 0, -1)
   for _, id in ipairs(all) do
@@ -77,7 +77,7 @@ local function drop_dead(line, wanted)
 end
 
 --- Let jobs go on that waited for this one, when it was the last they waited for.
---- uses  push_waiting tell whole queue_of
+--- uses  push_waiting emit_event whole queue_of
 local function release_dependents(line, now, id)
   redis.call('SREM', line.awaited, id)
   for _, dependent in ipairs(redis.pcall('SMEMBERS', line.dependents .. id)) do
@@ -93,7 +93,7 @@ local function release_dependents(line, now, id)
           redis.call('ZADD', line.delayed, whole(now + delay), dependent)
         else
           if push_waiting(line, dependent, route) then
-            tell(line, now, 'waiting', queue_of(string.sub(route, 2)), dependent, 'prev', 'held')
+            emit_event(line, now, 'waiting', queue_of(string.sub(route, 2)), dependent, 'prev', 'held')
           end
         end
       end

@@ -1,13 +1,13 @@
---- Put what happened into the stream, in the envelope that all lines share.
+--- Emit an event, in the envelope that all products share.
 --- uses  whole number_or text_of
-local function tell(line, now, event, queue, id, ...)
+local function emit_event(line, now, event, queue, id, ...)
   if not line.most then
-    -- A script has one instant, and tells up to hundreds of things.
+    -- A script has one instant, and emits up to hundreds of events.
     line.most = whole(number_or(10000, text_of(line.cap)))
-    line.told_at = whole(now)
+    line.event_time = whole(now)
   end
   redis.call('XADD', line.events, 'MAXLEN', '~', line.most, '*', 'v', '1', 'line', 'routing',
-    'queue', queue, 'event', event, 'at', line.told_at, 'subject', id, ...)
+    'queue', queue, 'event', event, 'at', line.event_time, 'subject', id, ...)
 end
 
 --- Wake idle workers: for jobs of one signature, or for a type whatever its jobs ask for.

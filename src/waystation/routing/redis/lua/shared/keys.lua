@@ -1,5 +1,5 @@
---- The keys of a line by its namespace.
-local function line_at(namespace)
+--- The keys of a queue by its prefix.
+local function keys_at(namespace)
   local jobs, index = namespace .. ':jobs:', namespace .. ':index:'
   return {
     namespace = namespace, jobs = jobs, data = jobs .. 'data:', status = jobs .. 'status:',
@@ -21,7 +21,7 @@ end
 
 --- Stop before anything is written when a key of the namespace is of another type.
 --- uses  must_hold check_serial
-local function check_line(line)
+local function check_keys(line)
   local sizes = {
     LLEN = { 'waiting', 'deadletter' },
     SCARD = { 'active', 'awaited', 'registered', 'paused' },

@@ -41,7 +41,7 @@ local function left_in(line, queue, room, limit)
   return left, 0
 end
 
---- Give a place under the concurrency limit of a type back, and say so to whoever waits for it.
+--- Give a place under the concurrency limit of a type back, and wake workers for it.
 --- uses  wake_for raise_count
 local function uncount(line, queue)
   if raise_count(line.concurrent .. queue, -1) <= 0 then

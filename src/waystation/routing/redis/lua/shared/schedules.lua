@@ -1,5 +1,5 @@
 --- Let delayed jobs wait whose time has come; how many did.
---- uses  push_waiting route_of bury_unreadable tell whole queue_of
+--- uses  push_waiting route_of dead_letter_unreadable emit_event whole queue_of
 local function promote_due(line, now, most)
   local due = redis.call('ZRANGEBYSCORE', line.delayed, '-inf', whole(now), 'LIMIT', 0, math.min(tonumber(most) or 100, 1000))
   if #due == 0 then return 0 end
@@ -8,11 +8,11 @@ local function promote_due(line, now, most)
   for _, id in ipairs(due) do
     local route, why = route_of(line, id)
     if not route then
-      bury_unreadable(line, now, id, why)
+      dead_letter_unreadable(line, now, id, why)
       promoted = promoted + 1
     elseif push_waiting(line, id, route) then
       promoted = promoted + 1
-      tell(line, now, 'waiting', queue_of(string.sub(route, 2)), id, 'prev', 'delayed')
+      emit_event(line, now, 'waiting', queue_of(string.sub(route, 2)), id, 'prev', 'delayed')
     end
   end
   return promoted
@@ -20,7 +20,7 @@ end
 
 --- Make the instance of one slot of a schedule, unless that slot has been made already or the last
 --- instance stands in its way; what came of it.
---- uses  push_waiting tell whole queue_of text_of
+--- uses  push_waiting emit_event whole queue_of text_of
 local function fire_slot(line, now, id, slot, route, data, overlap)
   local queue = queue_of(string.sub(route, 2))
   local handled, made = string.match(redis.call('HGET', line.fired, id) or '', '^(%d+) (%d+)$')
@@ -32,15 +32,15 @@ local function fire_slot(line, now, id, slot, route, data, overlap)
     -- A failed one waits when there is another attempt to come.
     or (state == 'failed' and redis.call('ZSCORE', line.delayed, last))
   if (overlap == 'skip' and (waits or state == 'active')) or (overlap == 'queue-one' and waits) then
-    tell(line, now, 'skipped', queue, instance, 'schedule', id, 'slot', slot, 'reason', 'overlap')
+    emit_event(line, now, 'skipped', queue, instance, 'schedule', id, 'slot', slot, 'reason', 'overlap')
     return 'skipped'
   end
   redis.call('HSET', line.fired, id, slot .. ' ' .. slot)
   redis.call('SET', line.data .. instance, data)
   redis.call('HSET', line.routes, instance, route)
-  tell(line, now, 'fired', queue, instance, 'schedule', id, 'slot', slot)
+  emit_event(line, now, 'fired', queue, instance, 'schedule', id, 'slot', slot)
   push_waiting(line, instance, route)
-  tell(line, now, 'waiting', queue, instance, 'prev', 'cron')
+  emit_event(line, now, 'waiting', queue, instance, 'prev', 'cron')
   return 'fired'
 end
 

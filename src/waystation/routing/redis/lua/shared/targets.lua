@@ -38,7 +38,7 @@ local function signature_of(job)
 end
 
 --- The lane and signature of a job, kept since dispatch or read off its data; nil, and why, when
---- it cannot be told.
+--- it cannot be read.
 --- uses  signature_of text_of
 local function route_of(line, id)
   local kept = redis.call('HGET', line.routes, id)
@@ -124,7 +124,7 @@ end
 --- Match the signatures that are new to a worker's profile; the key of those it can serve, and
 --- whether there are more to look at.
 --- uses  lacking whole
-local function learn(line, profile)
+local function match_signatures(line, profile)
   local serves = line.serves .. redis.sha1hex(profile)
   -- What has been looked at is the score of the empty name, which no signature has.
   local seen = redis.pcall('ZSCORE', serves, '')

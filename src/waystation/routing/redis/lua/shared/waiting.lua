@@ -1,7 +1,7 @@
 --- Let a job wait at the end of its lane.
---- uses  whole index_job high_count set_off
+--- uses  whole index_job high_count postpone
 local function push_waiting(line, id, route)
-  if set_off(line, id, route) then return false end
+  if postpone(line, id, route) then return false end
   local serial = redis.call('INCR', line.serial)
   local turn = serial
   if string.sub(route, 1, 1) == 'H' then
@@ -32,9 +32,9 @@ end
 
 --- Let a job wait again at the turn it had; in the list it stands there too, or at the head of its
 --- lane when that would be a long walk.
---- uses  whole index_job high_count set_off
+--- uses  whole index_job high_count postpone
 local function put_back(line, id, route, turn)
-  if set_off(line, id, route) then return end
+  if postpone(line, id, route) then return end
   redis.call('ZADD', line.places, whole(turn), id)
   -- Asked for after it was entered, because another one may have come to stand at the same place.
   local rank = redis.call('ZRANK', line.places, id)
@@ -61,12 +61,12 @@ end
 --- way. So a job near an end is looked for; deep inside, the last of the lane moves into the gap,
 --- and nobody's place in the list ever gets worse.
 --- uses  whole high_count
-local function take_out(line, id)
+local function remove_waiting(line, id)
   local rank = redis.call('ZRANK', line.places, id)
   local gap = rank and redis.call('ZSCORE', line.places, id)
   redis.call('ZREM', line.places, id)
   if not rank or redis.call('LINDEX', line.waiting, rank) ~= id then
-    -- Somebody has changed the list without the index; looking is slow, but right.
+    -- Another client has changed the list without the index; a search is slow, but right.
     return redis.call('LREM', line.waiting, 1, id) == 1
   end
   local last = redis.call('LLEN', line.waiting) - 1
@@ -95,7 +95,7 @@ end
 
 --- Whether an id is in the waiting list; when it is not, the index forgets it.
 --- uses  unindex_jobs
-local function stands_in_line(line, id, signature)
+local function is_waiting(line, id, signature)
   local rank = redis.call('ZRANK', line.places, id)
   if rank and redis.call('LINDEX', line.waiting, rank) == id then return true end
   if redis.call('LPOS', line.waiting, id) then return true end
@@ -104,10 +104,10 @@ local function stands_in_line(line, id, signature)
   return false
 end
 
---- Put a job off that cannot wait in line, because something else lies where its signature is
+--- Postpone a job that cannot wait, because a key of another type lies where its signature is
 --- indexed; true when that is so.
 --- uses  whole
-local function set_off(line, id, route)
+local function postpone(line, id, route)
   local known = redis.pcall('ZCARD', line.ids .. string.sub(route, 2))
   if type(known) == 'number' then return false end
   redis.call('ZADD', line.delayed, whole(line.now + 5000), id)
@@ -144,22 +144,22 @@ local function high_count(line)
   return redis.call('ZCOUNT', line.places, '-inf', '(2251799813685248')
 end
 
---- Enter into the index what others have put into the list with plain commands, each in its lane.
---- uses  push_waiting route_of bury_unreadable check_line
-local function adopt(line, now)
+--- Index the jobs that other clients have pushed with plain commands, each in its lane.
+--- uses  push_waiting route_of dead_letter_unreadable check_keys
+local function index_foreign(line, now)
   line.now = now
   local missing = redis.call('LLEN', line.waiting) - redis.call('ZCARD', line.places)
   if missing <= 0 then return end
-  check_line(line)
+  check_keys(line)
 
   local normal, urgent, entered = {}, {}, {}
   local function enter(id, end_of_list)
     redis.call('LREM', line.waiting, end_of_list, id)
-    -- Pushed twice, or while somebody holds it: one place is enough.
+    -- Pushed twice, or while a worker holds it: one place is enough.
     if entered[id] or redis.call('HEXISTS', line.claims, id) == 1 then return end
     entered[id] = true
     local route, why = route_of(line, id)
-    if not route then return bury_unreadable(line, now, id, why) end
+    if not route then return dead_letter_unreadable(line, now, id, why) end
     local lane = string.sub(route, 1, 1) == 'H' and urgent or normal
     lane[#lane + 1] = { id, route }
   end
