@@ -18,7 +18,7 @@ async def drain_cost(url: str, backlog: int) -> float:
     """Microseconds a job to claim and complete the oldest of a backlog of this size."""
     async with await connect(url) as store, Queue(f"growth-{time.time_ns()}", store) as queue:
         await fill(queue, backlog)
-        took = await _turns(store, queue.keys)
+        took = await _turns(store, QueueKeys(queue.name))
         await _forget(store)
     return took
 
@@ -28,9 +28,9 @@ async def claim_cost_beside(url: str, completed: int) -> float:
     async with await connect(url) as store, Queue(f"growth-{time.time_ns()}", store) as queue:
         scores = {f"done-{n}": n for n in range(completed)}
         if scores:
-            await store.redis.zadd(queue.keys.completed, scores)
+            await store.redis.zadd(QueueKeys(queue.name).completed, scores)
         await fill(queue, BATCH * (CALLS + 1))
-        took = await _turns(store, queue.keys)
+        took = await _turns(store, QueueKeys(queue.name))
         await _forget(store)
     return took
 
@@ -38,7 +38,7 @@ async def claim_cost_beside(url: str, completed: int) -> float:
 async def stalled_check_ms(url: str, active: int) -> tuple[float, float]:
     """Milliseconds of one look at this many active jobs: when all are alive, when all are not."""
     async with await connect(url) as store, Queue(f"growth-{time.time_ns()}", store) as queue:
-        keys = queue.keys
+        keys = QueueKeys(queue.name)
         await queue.add_many([("job", {"n": n}, PLAIN) for n in range(active)])
         await _settle(store, keys, "token", active, [])
         await _look(store, keys)

@@ -29,9 +29,9 @@ async def main(url: str, name: str) -> None:
         charge,
         url,
         concurrency=25,
-        worker_name=name,
-        lock_duration=1_000,
-        stalled_interval=1_000,
+        name=name,
+        lease=1,
+        stalled_interval=1,
         max_stalled=3,
     )
     async with worker:

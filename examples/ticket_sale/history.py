@@ -25,7 +25,7 @@ PART: str = "pipeline: events turned into history, with Spark"
 
 PURCHASES = 3_000
 PAGE = Path("ticket-sale.html")
-OPTIONS = JobOptions(attempts=10, backoff=Backoff.exponential(50, jitter=0.5))
+OPTIONS = JobOptions(attempts=10, backoff=Backoff.exponential(0.05, jitter=0.5))
 
 
 async def run(stage: Stage) -> Account:

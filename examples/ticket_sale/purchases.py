@@ -16,7 +16,7 @@ TITLE: str = "The purchases"
 PART: str = "queues.bullmq: jobs on the wire of Node's BullMQ"
 
 PURCHASES = 10_000
-OPTIONS = JobOptions(attempts=10, backoff=Backoff.exponential(50, jitter=0.5))
+OPTIONS = JobOptions(attempts=10, backoff=Backoff.exponential(0.05, jitter=0.5))
 
 
 class Ledger:

@@ -10,7 +10,7 @@ from waystation.bullmq.job import Job
 from waystation.bullmq.options import JobOptions, wire_options
 from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.keys import QueueKeys
-from waystation.bullmq.redis.wants import wire_wants
+from waystation.bullmq.redis.packing import wire_add_options
 from waystation.bullmq.source.claims import BullSource
 from waystation.bullmq.source.options import ClaimOptions
 from waystation.core import codec
@@ -57,7 +57,7 @@ class Hands:
                 name,
                 codec.encode({} if data is None else data),
                 wire_options(chosen),
-                wire_wants(chosen),
+                wire_add_options(chosen),
             ],
         )
         assert isinstance(id, str)

@@ -1,16 +1,21 @@
 import time
+from datetime import timedelta
 
 import pytest
 
 from tests.bullmq.hands import Hands
-from waystation.bullmq.administration import AT_ONCE
+from waystation.bullmq.fields import instant
 from waystation.bullmq.options import Deduplication, JobOptions, Parent
 from waystation.bullmq.queue import Queue
 from waystation.core.errors import InvalidOption, WrongState
 
 HOUR = 3_600_000
+AN_HOUR = timedelta(hours=1)
 FAR = 1_900_000_000_000
 ONE_TRY = JobOptions(attempts=1)
+
+
+AT_ONCE = 500
 
 
 async def schedule(hands: Hands, *, slot: int = FAR, put: str = "wait") -> str:
@@ -35,7 +40,7 @@ async def test_draining_removes_what_waits(queue: Queue, hands: Hands) -> None:
     await hands.claim_one()
     await queue.add_many([("work", n) for n in range(2 * AT_ONCE + 1)])
     await queue.add("urgent", priority=1)
-    later = await queue.add("later", delay=HOUR)
+    later = await queue.add("later", delay=AN_HOUR)
 
     assert await queue.drain() == 2 * AT_ONCE + 2
 
@@ -78,7 +83,7 @@ async def test_draining_frees_those_like_what_was_removed(queue: Queue) -> None:
 
 async def waiting_parent(hands: Hands, queue: Queue) -> str:
     """A job that waits for children that are still to come."""
-    keys = queue.keys
+    keys = hands.keys
     await hands.call("HSET", keys.of("parent").job, "name", "parent", "timestamp", 1)
     await hands.call("ZADD", keys.waiting_children, 1, "parent")
     return "parent"
@@ -101,7 +106,7 @@ async def test_a_parent_elsewhere_may_run_without_its_children(queue: Queue, han
     async with Queue("parents", hands.store) as parents:
         parent = Parent(await waiting_parent(hands, parents), "bull:parents")
         await queue.add("child", parent=parent)
-        await queue.add("other", parent=parent, delay=HOUR)
+        await queue.add("other", parent=parent, delay=AN_HOUR)
 
         await queue.drain()
         assert await parents.state("parent") == "waiting-children"
@@ -120,7 +125,7 @@ async def test_cleaning_removes_what_ended_long_ago(queue: Queue, hands: Hands) 
     # Turned by hand, the clock of the worker stands in the past; the server's does not.
     ages = time.time_ns() // 1_000_000 - hands.clock.now_ms() + HOUR
 
-    assert await queue.clean(ages, 0, "completed") == []
+    assert await queue.clean(ages / 1000, 0, "completed") == []
     assert await queue.clean(0, 2, "completed") == ["1", "2"]
     assert await queue.clean(0, 0, "completed") == ["3"]
     assert [event["count"] for event in await hands.events("cleaned")] == ["0", "2", "1"]
@@ -132,7 +137,7 @@ async def test_cleaning_goes_on_until_its_limit(queue: Queue, hands: Hands) -> N
 
     assert len(await queue.clean(0, AT_ONCE + 7, "waiting")) == AT_ONCE + 7
     assert (await queue.counts("waiting"))["waiting"] == AT_ONCE - 2
-    assert [job.data for job in await queue.get_jobs("waiting", 0, 0, asc=True)] == [AT_ONCE + 7]
+    assert [job.data for job in await queue.get_jobs("waiting", limit=1)] == [AT_ONCE + 7]
 
 
 async def test_cleaning_begins_with_what_bullmq_5_set_aside(queue: Queue, hands: Hands) -> None:
@@ -147,9 +152,9 @@ async def test_cleaning_begins_with_what_bullmq_5_set_aside(queue: Queue, hands:
 async def test_cleaning_looks_past_what_is_young(queue: Queue, hands: Hands) -> None:
     for n in range(AT_ONCE + 9):
         young = n < AT_ONCE + 5
-        await queue.add("work", n, timestamp=time.time_ns() // 1_000_000 if young else 1)
+        await queue.add("work", n, created_at=instant(time.time() * 1000 if young else 1))
 
-    removed = await queue.clean(HOUR, 0, "wait")
+    removed = await queue.clean(AN_HOUR, 0, "wait")
 
     assert sorted(removed) == sorted(str(AT_ONCE + n) for n in (6, 7, 8, 9))
     assert (await queue.counts("waiting"))["waiting"] == AT_ONCE + 5
@@ -166,7 +171,7 @@ async def test_cleaning_spares_what_a_worker_holds(queue: Queue, hands: Hands) -
 
 async def test_cleaning_spares_what_keeps_a_scheduler_going(queue: Queue, hands: Hands) -> None:
     iteration = await schedule(hands, put="delayed")
-    other = await queue.add("later", delay=HOUR)
+    other = await queue.add("later", delay=AN_HOUR)
 
     assert await queue.clean(0, 0, "delayed") == [other.id]
     assert await hands.ids("delayed") == [iteration]
@@ -174,7 +179,7 @@ async def test_cleaning_spares_what_keeps_a_scheduler_going(queue: Queue, hands:
 
 async def test_cleaning_refuses_what_it_cannot_do(queue: Queue) -> None:
     with pytest.raises(InvalidOption, match="grace must be at least 0, got -1"):
-        await queue.clean(-1)
+        await queue.clean(-0.001)
     with pytest.raises(InvalidOption, match="a state is one of"):
         await queue.clean(0, 0, "asleep")  # pyright: ignore[reportArgumentType]
     with pytest.raises(InvalidOption, match="wait for their children"):
@@ -185,11 +190,11 @@ async def test_an_obliterated_queue_leaves_nothing(queue: Queue, hands: Hands) -
     await finish(queue, hands, 3)
     await finish(queue, hands, 2, failing=True)
     await queue.add_many([("work", n) for n in range(2 * AT_ONCE)])
-    await queue.add("once", deduplication=Deduplication("x"), delay=HOUR)
+    await queue.add("once", deduplication=Deduplication("x"), delay=AN_HOUR)
     await queue.add("urgent", priority=1)
     await waiting_parent(hands, queue)
     await schedule(hands)
-    await queue.rate_limit(HOUR)
+    await queue.limits.rate_limit(AN_HOUR)
 
     await queue.obliterate()
 
@@ -214,8 +219,8 @@ async def test_a_queue_with_active_jobs_is_only_obliterated_by_force(
 async def test_failed_jobs_are_retried_in_one_go(queue: Queue, hands: Hands) -> None:
     await finish(queue, hands, AT_ONCE + 3, failing=True)
 
-    assert await queue.retry_jobs(timestamp=hands.clock.now_ms() - 1) == 0
-    assert await queue.retry_jobs() == AT_ONCE + 3
+    assert await queue.retry_all(until=instant(hands.clock.now_ms() - 1)) == 0
+    assert await queue.retry_all() == AT_ONCE + 3
 
     counts = await queue.counts("waiting", "failed")
     assert counts == {"waiting": AT_ONCE + 3, "failed": 0}
@@ -224,13 +229,13 @@ async def test_failed_jobs_are_retried_in_one_go(queue: Queue, hands: Hands) -> 
 async def test_completed_jobs_can_be_run_again(queue: Queue, hands: Hands) -> None:
     await finish(queue, hands, 3)
 
-    assert await queue.retry_jobs(state="completed", count=2) == 3
+    assert await queue.retry_all("completed") == 3
 
     stored = await hands.hash("1")
     assert {"finishedOn", "processedOn", "returnvalue"}.isdisjoint(stored)
     assert [event["prev"] for event in (await hands.events("waiting"))[-3:]] == ["completed"] * 3
     with pytest.raises(InvalidOption, match="got 'active'"):
-        await queue.retry_jobs(state="active")  # pyright: ignore[reportArgumentType]
+        await queue.retry_all(state="active")  # pyright: ignore[reportArgumentType]
 
 
 async def test_a_retried_child_is_waited_for_again(queue: Queue, hands: Hands) -> None:
@@ -240,7 +245,7 @@ async def test_a_retried_child_is_waited_for_again(queue: Queue, hands: Hands) -
     unsuccessful = hands.keys.of("parent").unsuccessful
     assert await hands.redis.zcard(unsuccessful) == 1
 
-    await queue.retry_jobs()
+    await queue.retry_all()
 
     assert await queue.state(child.id) == "waiting"
     assert await hands.redis.zcard(unsuccessful) == 0
@@ -249,9 +254,9 @@ async def test_a_retried_child_is_waited_for_again(queue: Queue, hands: Hands) -
 
 async def test_delayed_jobs_are_promoted_in_one_go(queue: Queue, hands: Hands) -> None:
     for n in range(4):
-        await queue.add("later", n, delay=HOUR + n * 1000)
+        await queue.add("later", n, delay=(HOUR + n * 1000) / 1000)
 
-    assert await queue.promote_jobs(count=3) == 4
+    assert await queue.promote_all() == 4
 
     assert await hands.ids("wait") == ["4", "3", "2", "1"]
     assert await hands.redis.zscore(hands.keys.marker, "0") == 0
@@ -298,7 +303,7 @@ async def test_the_next_of_a_scheduler_is_not_removed(queue: Queue, hands: Hands
 async def test_jobs_that_no_state_knows_are_removed(queue: Queue, hands: Hands) -> None:
     await queue.add_many([("work", n) for n in range(AT_ONCE + 4)])
     await hands.call("LTRIM", hands.keys.wait, 0, AT_ONCE)
-    await queue.add_many([("later", n, JobOptions(delay=HOUR)) for n in range(70)])
+    await queue.add_many([("later", n, JobOptions(delay=AN_HOUR)) for n in range(70)])
     iteration = await schedule(hands)
     await hands.call("SET", hands.keys.of("1").lock, "x")
 

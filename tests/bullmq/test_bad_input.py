@@ -68,7 +68,7 @@ async def test_a_refused_option_is_an_error_before_any_write(
 
 async def test_an_option_that_does_not_exist_is_refused_by_name(queue: Queue) -> None:
     with pytest.raises(InvalidInput, match="atempts"):
-        await queue.add("send", {}, atempts=3)
+        await queue.add("send", {}, atempts=3)  # pyright: ignore[reportCallIssue]
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ async def test_a_result_that_is_no_json_fails_the_job_with_a_reason(
 async def test_a_backoff_that_nobody_knows_fails_the_job_with_a_reason(
     hands: Hands, redis_url: str
 ) -> None:
-    id = await hands.add(attempts=5, backoff=Backoff("by-the-moon", 10))
+    id = await hands.add(attempts=5, backoff=Backoff("by-the-moon", 0.01))
 
     def fail(job: Job) -> None:
         raise ValueError("the reason of the handler")
@@ -331,7 +331,7 @@ def not_a_number(*_: object) -> float:
 async def test_a_strategy_that_fails_ends_the_job_and_not_the_worker(
     hands: Hands, redis_url: str, strategy: Any
 ) -> None:
-    bad = await hands.add(attempts=5, backoff=Backoff("by-the-moon", 10))
+    bad = await hands.add(attempts=5, backoff=Backoff("by-the-moon", 0.01))
     good = await hands.add()
 
     def handle(job: Job) -> None:

@@ -1,10 +1,13 @@
+from datetime import timedelta
 from typing import Any
 
 from tests.bullmq.hands import Hands
 from waystation.bullmq.options import Deduplication, JobOptions, Parent
 from waystation.bullmq.queue import Queue
+from waystation.core.durations import Duration
 
 HOUR = 3_600_000
+AN_HOUR = timedelta(hours=1)
 
 
 async def stored(hands: Hands, key: str) -> str | None:
@@ -16,7 +19,7 @@ async def ttl(hands: Hands, key: str) -> int:
     return await hands.call("PTTL", f"{hands.keys.base}{key}")
 
 
-async def add(hands: Hands, data: Any = None, *, delay: int = 0, **rule: Any) -> str:
+async def add(hands: Hands, data: Any = None, *, delay: Duration = 0, **rule: Any) -> str:
     return await hands.add(data, delay=delay, deduplication=Deduplication("same", **rule))
 
 
@@ -55,26 +58,26 @@ async def test_a_failed_job_lets_others_in_only_when_it_has_failed_for_good(hand
 
 
 async def test_a_throttled_job_keeps_others_out_until_its_time_is_over(hands: Hands) -> None:
-    await add(hands, ttl=HOUR)
+    await add(hands, ttl=AN_HOUR)
     await hands.complete(await hands.claim_one())
 
-    assert await add(hands, ttl=HOUR) == "1"
+    assert await add(hands, ttl=AN_HOUR) == "1"
     assert 0 < await ttl(hands, "de:same") <= HOUR
     await hands.call("DEL", f"{hands.keys.base}de:same")
-    assert await add(hands, ttl=HOUR) == "3"
+    assert await add(hands, ttl=AN_HOUR) == "3"
 
 
 async def test_an_extended_time_starts_anew_with_each_one_turned_away(hands: Hands) -> None:
-    await add(hands, ttl=HOUR, extend=True)
-    await add(hands, ttl=3 * HOUR, extend=True)
+    await add(hands, ttl=AN_HOUR, extend=True)
+    await add(hands, ttl=3 * AN_HOUR, extend=True)
 
     assert await ttl(hands, "de:same") > 2 * HOUR
     assert len(await hands.events("deduplicated")) == 1
 
 
 async def test_a_debounced_job_is_replaced_while_it_is_delayed(hands: Hands) -> None:
-    await add(hands, {"n": 1}, delay=HOUR, replace=True)
-    second = await add(hands, {"n": 2}, delay=HOUR, replace=True)
+    await add(hands, {"n": 1}, delay=AN_HOUR, replace=True)
+    second = await add(hands, {"n": 2}, delay=AN_HOUR, replace=True)
 
     assert second == "2"
     assert await hands.ids("delayed") == ["2"]
@@ -95,11 +98,11 @@ async def test_a_debounced_job_is_replaced_while_it_is_delayed(hands: Hands) -> 
 
 
 async def test_replacing_keeps_the_time_left_unless_it_is_extended(hands: Hands) -> None:
-    await add(hands, delay=HOUR, ttl=HOUR, replace=True)
-    await add(hands, delay=HOUR, ttl=9 * HOUR, replace=True)
+    await add(hands, delay=AN_HOUR, ttl=AN_HOUR, replace=True)
+    await add(hands, delay=AN_HOUR, ttl=9 * AN_HOUR, replace=True)
     assert await ttl(hands, "de:same") <= HOUR
 
-    await add(hands, delay=HOUR, ttl=9 * HOUR, replace=True, extend=True)
+    await add(hands, delay=AN_HOUR, ttl=9 * AN_HOUR, replace=True, extend=True)
     assert await ttl(hands, "de:same") > 8 * HOUR
 
 
@@ -114,18 +117,18 @@ async def test_a_job_that_is_no_longer_delayed_is_not_replaced(hands: Hands) -> 
 async def test_replacing_a_child_lets_its_parent_go(hands: Hands) -> None:
     parent = await hands.add()
     reference = Parent(parent, hands.keys.qualified)
-    child = await hands.add(delay=HOUR, parent=reference)
+    child = await hands.add(delay=AN_HOUR, parent=reference)
     await hands.call("SET", f"{hands.keys.base}de:same", child)
 
-    await add(hands, delay=HOUR, replace=True)
+    await add(hands, delay=AN_HOUR, replace=True)
 
     assert await hands.call("EXISTS", hands.keys.of(parent).dependencies) == 0
 
 
 async def test_a_rescheduled_job_moves_instead_of_being_replaced(hands: Hands) -> None:
-    await add(hands, {"n": 1}, delay=HOUR, reschedule=True)
+    await add(hands, {"n": 1}, delay=AN_HOUR, reschedule=True)
     due = hands.clock.now_ms() + 2 * HOUR
-    assert await add(hands, {"n": 2}, delay=2 * HOUR, reschedule=True) == "1"
+    assert await add(hands, {"n": 2}, delay=2 * AN_HOUR, reschedule=True) == "1"
 
     assert (await hands.hash("1"))["delay"] == str(2 * HOUR)
     assert await hands.call("ZSCORE", hands.keys.delayed, "1") == str(due * 4096).encode()
@@ -153,7 +156,7 @@ async def test_the_last_one_is_kept_and_runs_when_its_owner_has_finished(hands: 
 async def test_the_kept_one_runs_after_a_failure_and_keeps_its_own_delay(hands: Hands) -> None:
     await hands.add(attempts=1, deduplication=Deduplication("same", keep_last_if_active=True))
     owner = await hands.claim_one()
-    await add(hands, delay=HOUR, keep_last_if_active=True)
+    await add(hands, delay=AN_HOUR, keep_last_if_active=True)
 
     await hands.fail(owner)
 
@@ -218,5 +221,5 @@ async def test_many_jobs_at_once_stay_in_order_whatever_they_ask_for(queue: Queu
     )
 
     assert [job.id for job in jobs] == ["1", "named", "3", "4", "4", "6"]
-    waiting = await queue.get_jobs("waiting", asc=True)
+    waiting = await queue.get_jobs("waiting")
     assert [job.name for job in waiting] == ["a", "b", "c", "d", "f"]

@@ -161,7 +161,7 @@ async def test_ending_a_job_that_is_not_there_makes_no_ghost(system: System) -> 
 
 async def test_a_delayed_job_runs_when_it_is_due_and_not_before(system: System) -> None:
     """F-P8: submission takes no notice of the delay."""
-    id = await system.add(delay=1000)
+    id = await system.add(delay=1)
     assert await system.claim() is None
     await system.hands.clock.advance(1.0)
     assert (await claimed(system)).id == id
@@ -170,7 +170,7 @@ async def test_a_delayed_job_runs_when_it_is_due_and_not_before(system: System) 
 async def test_a_job_that_waits_for_its_next_attempt_gets_it(system: System) -> None:
     """F-P8: nothing ever moves a delayed job back into the line."""
     repair(system, READ_ATTEMPTS, READ_DELAY)
-    id = await system.add(attempts=3, backoff=1000)
+    id = await system.add(attempts=3, backoff=1)
     await system.fail(await claimed(system), retry_in=1000)
     assert await system.hands.where(id) == ["delayed"]
     await system.hands.clock.advance(1.0)
@@ -304,7 +304,7 @@ async def test_jobs_of_a_bullmq_producer_are_taken_in_their_order(system: System
 async def test_a_bullmq_worker_finds_our_delayed_jobs_when_they_are_due(system: System) -> None:
     """F-P15: BullMQ reads scores as milliseconds times 4096; plain ones look long overdue."""
     repair(system, READ_ATTEMPTS, READ_DELAY)
-    id = await system.add(attempts=2, backoff=60_000)
+    id = await system.add(attempts=2, backoff=60)
     await system.fail(await claimed(system), retry_in=60_000)
     score = await system.hands.redis.zscore(system.hands.keys.delayed, id)
     assert score is not None

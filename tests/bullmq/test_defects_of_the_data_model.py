@@ -14,7 +14,7 @@ import pytest
 from tests.bullmq.hands import Hands, hands_on
 from tests.bullmq.literal.systems import Literal, Ours, System
 from waystation.bullmq.events.stream import QueueEvents
-from waystation.bullmq.options import Backoff, JobOptions
+from waystation.bullmq.options import Backoff, JobOptions, growing
 from waystation.core import codec
 from waystation.core.errors import JobFailed
 from waystation.core.outcome import Done
@@ -57,7 +57,7 @@ async def test_an_id_cannot_be_a_number_that_the_counter_will_give(system: Syste
 def test_a_job_that_asks_for_nothing_is_tried_three_times() -> None:
     """F-D2: by decision the defaults are 3 attempts and exponential pauses from a second."""
     assert JobOptions().attempts == 3
-    assert JobOptions().backoff == Backoff("exponential", 1000)
+    assert JobOptions().backoff == Backoff("exponential", 1)
 
 
 def pause_as_the_prose_says(attempt: int) -> int:
@@ -65,7 +65,7 @@ def pause_as_the_prose_says(attempt: int) -> int:
 
 
 def pause_of_ours(attempt: int) -> int:
-    rule = Backoff.exponential(1000).growing(3_600_000)
+    rule = growing(Backoff.exponential(1), 3_600_000)
     assert rule is not None
     return rule.pause_ms(attempt, random.Random(0))
 
@@ -109,7 +109,7 @@ async def test_a_job_that_succeeded_after_a_failure_counts_as_a_success(
     await hands.end(await hands.claim_one(), Done("sent"))
 
     async with QueueEvents(hands.keys.name, redis_url) as events:
-        assert await events.wait_until_finished(id) == "sent"
+        assert await events.wait(id) == "sent"
     stored = await hands.hash(id)
     assert stored["failedReason"] == "the first time"
     assert stored["returnvalue"] == '"sent"'
@@ -124,7 +124,7 @@ async def test_a_job_retried_by_hand_after_a_success_and_failed_counts_as_a_fail
     await hands.call("HSET", hands.keys.of(id).job, "returnvalue", '"old"')
     async with QueueEvents(hands.keys.name, redis_url) as events:
         with pytest.raises(JobFailed, match="no"):
-            await events.wait_until_finished(id)
+            await events.wait(id)
 
 
 @pytest.mark.parametrize("jitter", [pytest.param(0.0, marks=TAKEN_LITERALLY), 0.5])
@@ -133,7 +133,7 @@ async def test_failures_of_one_instant_are_not_all_tried_again_in_one_instant(
 ) -> None:
     """F-D7: without jitter an outage comes back as a thundering herd."""
     for _ in range(20):
-        await hands.add(backoff=Backoff.fixed(1000, jitter=jitter))
+        await hands.add(backoff=Backoff.fixed(1, jitter=jitter))
     for claim in await hands.claim(20):
         await hands.fail(claim)
     flat = await hands.call("ZRANGE", hands.keys.delayed, 0, -1, "WITHSCORES")

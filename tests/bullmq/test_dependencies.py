@@ -1,4 +1,5 @@
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from tests.bullmq.trees import child, parent, state
 from tests.support.deaf import made_deaf
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import (
+    ChildKind,
     FlowNode,
     FlowProducer,
     Job,
@@ -16,12 +18,12 @@ from waystation.bullmq import (
     Queue,
     Worker,
 )
-from waystation.bullmq.children import ChildKind
 from waystation.core.errors import LeaseLost, NotFound, StoreUnreachable
 from waystation.core.outcome import Done
 from waystation.core.runtime.claim import Claim, Settled
 
 HOUR = 3_600_000
+AN_HOUR = timedelta(hours=1)
 
 
 async def test_a_flow_is_read_back_with_children_of_every_kind(
@@ -32,7 +34,7 @@ async def test_a_flow_is_read_back_with_children_of_every_kind(
             child("done"),
             child("ignored", ignore_dependency_on_failure=True),
             child("failed", fail_parent_on_failure=True),
-            child("open", delay=HOUR),
+            child("open", delay=AN_HOUR),
         )
     )
     done, ignored, failed = await hands.claim(3)
@@ -90,7 +92,7 @@ async def test_a_parent_can_be_told_to_wait_for_a_child_no_longer(
     assert await state(flow) == "waiting"
     assert "parentKey" not in await hands.hash(leaf.id)
     assert not await leaf.remove_child_dependency()
-    await hands.call("DEL", leaf.keys.job)
+    await hands.call("DEL", hands.keys.of(leaf.id).job)
     with pytest.raises(NotFound):
         await leaf.remove_child_dependency()
 
@@ -98,9 +100,9 @@ async def test_a_parent_can_be_told_to_wait_for_a_child_no_longer(
 async def test_children_that_nobody_has_begun_can_be_removed(
     hands: Hands, flows: FlowProducer
 ) -> None:
-    deep = FlowNode(name="deep", queue="other", children=[child("leaf", delay=HOUR)])
+    deep = FlowNode(name="deep", queue="other", children=[child("leaf", delay=AN_HOUR)])
     flow = await flows.add(
-        parent(child("held"), child("failed"), child("open"), child("late", delay=HOUR), deep)
+        parent(child("held"), child("failed"), child("open"), child("late", delay=AN_HOUR), deep)
     )
     await hands.claim_one()
     await hands.fail(await hands.claim_one())
@@ -112,7 +114,11 @@ async def test_children_that_nobody_has_begun_can_be_removed(
     assert (await flow.job.dependency_counts()).unprocessed == 2
     assert len(await hands.events("removed")) == 3
     left = [flow.children[at].job for at in (2, 3, 4)]
-    assert [await hands.call("EXISTS", job.keys.job) for job in left] == [0, 0, 0]
+    assert [await hands.call("EXISTS", f"bull:{job.queue_name}:{job.id}") for job in left] == [
+        0,
+        0,
+        0,
+    ]
 
 
 async def test_only_the_holder_can_leave_a_job_to_wait_for_its_children(
@@ -121,8 +127,8 @@ async def test_only_the_holder_can_leave_a_job_to_wait_for_its_children(
     await queue.add("parent")
     claim = await hands.claim_one()
     assert not await claim.work.move_to_waiting_children()
-    await queue.add("child", parent=Parent(claim.id, "bull:mail"), delay=HOUR)
-    await hands.call("SET", claim.work.keys.lock, "somebody")
+    await queue.add("child", parent=Parent(claim.id, "bull:mail"), delay=AN_HOUR)
+    await hands.call("SET", hands.keys.of(claim.id).lock, "somebody")
 
     with pytest.raises(LeaseLost, match="somebody else"):
         await claim.work.move_to_waiting_children()
@@ -133,12 +139,12 @@ async def test_only_the_holder_can_leave_a_job_to_wait_for_its_children(
 async def test_a_job_can_wait_for_one_child_of_several(hands: Hands, queue: Queue) -> None:
     await queue.add("parent")
     claim = await hands.claim_one()
-    await queue.add("slow", parent=Parent(claim.id, "bull:mail"), delay=HOUR)
+    await queue.add("slow", parent=Parent(claim.id, "bull:mail"), delay=AN_HOUR)
     assert not await claim.work.move_to_waiting_children(child="bull:mail:other")
     assert await claim.work.move_to_waiting_children(child="bull:mail:2")
 
     assert await claim.work.state() == "waiting-children"
-    assert await hands.call("EXISTS", claim.work.keys.lock) == 0
+    assert await hands.call("EXISTS", hands.keys.of(claim.id).lock) == 0
 
 
 async def test_a_handler_adds_children_and_waits_for_them(hands: Hands, queue: Queue) -> None:
@@ -160,7 +166,7 @@ async def test_a_handler_adds_children_and_waits_for_them(hands: Hands, queue: Q
         await finished.wait()
 
     await parent.refresh()
-    assert parent.return_value == [0, 1, 2]
+    assert parent.result == [0, 1, 2]
     assert parent.attempts_made == 1
     assert parent.attempts_started == 2
 

@@ -56,7 +56,7 @@ def test_values_are_decoded_and_reasons_stay_as_they_are() -> None:
         "mail", b"18-0", {b"event": b"failed", b"jobId": b"7", b"failedReason": b'"no"'}
     )
     assert (done.id, done.at_ms, done.job_id) == ("17-3", 17, "7")
-    assert done.return_value == {"sent": True}
+    assert done.result == {"sent": True}
     assert failed.failed_reason == '"no"'
 
 
@@ -203,16 +203,16 @@ async def test_a_job_that_has_already_ended_is_told_at_once(
     await store_job(redis, "2", failedReason="no such address")
     await redis.zadd(KEYS.failed, {"2": 1})
 
-    assert await events.wait_until_finished("1") == {"sent": 1}
+    assert await events.wait("1") == {"sent": 1}
     with pytest.raises(JobFailed, match="no such address"):
-        await events.wait_until_finished("2")
+        await events.wait("2")
 
 
 async def test_many_jobs_are_awaited_on_one_connection(redis: Redis, events: QueueEvents) -> None:
     ids = [str(number) for number in range(50)]
     for id in ids:
         await store_job(redis, id)
-    waits = [asyncio.create_task(events.wait_until_finished(id)) for id in ids]
+    waits = [asyncio.create_task(events.wait(id)) for id in ids]
     await blocked_on(redis)
     assert (await redis.info("clients"))["blocked_clients"] == 1
     for id in ids:
@@ -225,7 +225,7 @@ async def test_a_failure_while_waiting_is_raised_with_its_reason(
     redis: Redis, events: QueueEvents
 ) -> None:
     await store_job(redis, "1")
-    waiting = asyncio.create_task(events.wait_until_finished("1"))
+    waiting = asyncio.create_task(events.wait("1"))
     await blocked_on(redis)
     await tell(redis, "failed", jobId="1", failedReason="the printer is on fire")
     with pytest.raises(JobFailed, match="the printer is on fire"):
@@ -239,7 +239,7 @@ async def test_the_end_of_a_job_that_is_not_kept_is_still_told(
     for number in islice(range(100), 20):
         id = str(number)
         await store_job(redis, id)
-        waiting = asyncio.create_task(events.wait_until_finished(id))
+        waiting = asyncio.create_task(events.wait(id))
         for _ in range(number % 7):
             await asyncio.sleep(0)
         async with redis.pipeline(transaction=True) as step:
@@ -253,12 +253,12 @@ async def test_the_end_of_a_job_that_is_not_kept_is_still_told(
 
 async def test_waiting_for_a_job_that_is_not_there_says_so(events: QueueEvents) -> None:
     with pytest.raises(NotFound, match="there is no job 404"):
-        await events.wait_until_finished("404")
+        await events.wait("404")
 
 
 async def test_waiting_for_a_job_that_is_removed_says_so(redis: Redis, events: QueueEvents) -> None:
     await store_job(redis, "1")
-    waiting = asyncio.create_task(events.wait_until_finished("1"))
+    waiting = asyncio.create_task(events.wait("1"))
     await blocked_on(redis)
     await redis.delete(KEYS.of("1").job)
     await tell(redis, "removed", jobId="1", prev="wait")
@@ -269,13 +269,13 @@ async def test_waiting_for_a_job_that_is_removed_says_so(redis: Redis, events: Q
 async def test_waiting_ends_after_its_time(redis: Redis, events: QueueEvents) -> None:
     await store_job(redis, "1")
     with pytest.raises(TimedOut, match="job 1 has not finished within 30 ms"):
-        await events.wait_until_finished("1", timeout=30)
+        await events.wait("1", timeout=0.03)
 
 
 async def test_closing_lets_nobody_wait_for_ever(redis: Redis, redis_url: str) -> None:
     events = QueueEvents("mail", redis_url)
     await store_job(redis, "1")
-    waiting = asyncio.create_task(events.wait_until_finished("1"))
+    waiting = asyncio.create_task(events.wait("1"))
     await blocked_on(redis)
     await events.close()
     with pytest.raises(StoreUnreachable, match="nobody listens"):

@@ -1,3 +1,4 @@
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from waystation.bullmq import Deduplication, FlowNode, FlowProducer, JobOptions,
 from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WrongState
 
 HOUR = 3_600_000
+AN_HOUR = timedelta(hours=1)
 
 
 async def traces(hands: Hands) -> list[Any]:
@@ -40,7 +42,7 @@ async def test_parents_of_parents_wait_too_whatever_queues_they_are_in(
     middle = FlowNode(name="middle", queue="other", children=[leaf], prefix="elsewhere")
     flow = await flows.add(FlowNode(name="top", queue="mail", children=[middle]))
 
-    assert flow.children[0].job.keys.job == f"elsewhere:other:{flow.children[0].job.id}"
+    assert await hands.call("EXISTS", f"elsewhere:other:{flow.children[0].job.id}") == 1
     await hands.complete(await hands.claim_one())
 
     assert await state(flow.children[0]) == "waiting"
@@ -62,7 +64,7 @@ async def test_a_released_parent_goes_where_it_asked_to(
 async def test_a_child_that_fails_fails_its_parent_when_it_says_so(
     hands: Hands, flows: FlowProducer
 ) -> None:
-    flow = await flows.add(parent(child(fail_parent_on_failure=True), child(delay=HOUR)))
+    flow = await flows.add(parent(child(fail_parent_on_failure=True), child(delay=AN_HOUR)))
     claim = await hands.claim_one()
     await hands.fail(claim)
 
@@ -77,7 +79,9 @@ async def test_a_child_that_fails_fails_its_parent_when_it_says_so(
 async def test_a_delayed_parent_is_failed_at_once(hands: Hands, flows: FlowProducer) -> None:
     await flows.add(
         parent(
-            child(continue_parent_on_failure=True), child(fail_parent_on_failure=True), delay=HOUR
+            child(continue_parent_on_failure=True),
+            child(fail_parent_on_failure=True),
+            delay=AN_HOUR,
         )
     )
     first, second = await hands.claim(2)
@@ -93,7 +97,7 @@ async def test_a_delayed_parent_is_failed_at_once(hands: Hands, flows: FlowProdu
 async def test_a_child_that_fails_lets_its_parent_run_at_once_when_it_says_so(
     hands: Hands, flows: FlowProducer
 ) -> None:
-    flow = await flows.add(parent(child(continue_parent_on_failure=True), child(delay=HOUR)))
+    flow = await flows.add(parent(child(continue_parent_on_failure=True), child(delay=AN_HOUR)))
     claim = await hands.claim_one()
     await hands.fail(claim, "no luck")
 
@@ -120,7 +124,7 @@ async def test_a_failure_that_counts_as_done_waits_for_the_other_children(
 
 
 async def test_a_job_that_ends_before_its_children_fails(hands: Hands, flows: FlowProducer) -> None:
-    flow = await flows.add(parent(child(continue_parent_on_failure=True), child(delay=HOUR)))
+    flow = await flows.add(parent(child(continue_parent_on_failure=True), child(delay=AN_HOUR)))
     await hands.fail(await hands.claim_one())
 
     await hands.complete(await hands.claim_one())
@@ -191,14 +195,14 @@ async def test_a_tree_may_hang_under_a_job_that_waits_already(
 ) -> None:
     await hands.add(job_id="early")
     await hands.complete(await hands.claim_one())
-    flow = await flows.add(parent(child(job_id="open", delay=HOUR)))
+    flow = await flows.add(parent(child(job_id="open", delay=AN_HOUR)))
     below = Parent("parent", "bull:mail")
 
-    await flows.add(child(job_id="more", delay=HOUR, parent=below))
+    await flows.add(child(job_id="more", delay=AN_HOUR, parent=below))
     assert (await flow.job.dependency_counts()).unprocessed == 2
 
     for open_child in ("open", "more"):
-        await hands.call("SREM", flow.job.keys.dependencies, f"bull:mail:{open_child}")
+        await hands.call("SREM", hands.keys.of(flow.job.id).dependencies, f"bull:mail:{open_child}")
     await flows.add(child(job_id="early", parent=below))
     assert await state(flow) == "waiting"
 
@@ -253,7 +257,7 @@ async def test_a_flow_with_a_taken_id_returns_what_is_stored(flows: FlowProducer
 
     job = flow.children[0].job
     assert (job.id, job.name, job.data) == ("x", "first", 1)
-    assert job.parent_key == flow.job.keys.job
+    assert job.parent_key == f"bull:mail:{flow.job.id}"
 
 
 async def test_a_broken_reference_to_a_parent_loses_nothing(
@@ -261,7 +265,7 @@ async def test_a_broken_reference_to_a_parent_loses_nothing(
 ) -> None:
     flow = await flows.add(parent(child()))
     claim = await hands.claim_one()
-    await hands.call("HSET", claim.work.keys.job, "parent", "{broken")
+    await hands.call("HSET", hands.keys.of(claim.id).job, "parent", "{broken")
 
     assert await hands.complete(claim) is None
 

@@ -1,16 +1,18 @@
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.bullmq.hands import Hands
+from waystation.bullmq.fields import State
 from waystation.bullmq.options import JobOptions
 from waystation.bullmq.queue import Queue
-from waystation.bullmq.states import State
 from waystation.bullmq.worker import Worker
 from waystation.core.errors import InvalidOption
 
 HOUR = 3_600_000
+AN_HOUR = timedelta(hours=1)
 
 
 async def one_of_each(queue: Queue, hands: Hands) -> None:
@@ -21,7 +23,7 @@ async def one_of_each(queue: Queue, hands: Hands) -> None:
             await hands.complete(claim)
         elif state == "failed":
             await hands.fail(claim)
-    await queue.add("delayed", delay=HOUR)
+    await queue.add("delayed", delay=AN_HOUR)
     await queue.add("prioritized", priority=2)
     await queue.add("waiting")
 
@@ -33,7 +35,7 @@ async def test_a_job_is_found_by_its_id(queue: Queue) -> None:
 
     assert found
     assert (found.name, found.data) == ("work", {"n": 1})
-    assert found.timestamp > 0
+    assert found.created_ms > 0
     assert await queue.get_job("another") is None
 
 
@@ -53,25 +55,24 @@ async def test_jobs_are_counted_and_listed_by_state(queue: Queue, hands: Hands) 
     assert await queue.count() == 3
     for state in ("waiting", "active", "prioritized", "delayed", "completed", "failed"):
         assert [job.name for job in await queue.get_jobs(state)] == [state]
-        [job] = await queue.get_jobs([state])
+        [job] = await queue.get_jobs(state)
         assert await queue.state(job.id) == state
     assert len(await queue.get_jobs()) == 6
 
 
-@pytest.mark.parametrize("options", [JobOptions(), JobOptions(delay=HOUR)])
+@pytest.mark.parametrize("options", [JobOptions(), JobOptions(delay=AN_HOUR)])
 async def test_jobs_come_newest_first_or_oldest_first(queue: Queue, options: JobOptions) -> None:
     for n in range(5):
-        await queue.add("work", n, options, delay=options.delay and HOUR + n * 1000)
+        await queue.add("work", n, options, delay=3600 + n if options.delay else 0)
     state = "delayed" if options.delay else "waiting"
 
-    async def numbers(start: int, end: int, *, asc: bool = False) -> list[int]:
-        return [job.data for job in await queue.get_jobs(state, start, end, asc=asc)]
+    async def numbers(*, newest_first: bool = False, **page: Any) -> list[int]:
+        return [job.data for job in await queue.get_jobs(state, newest_first=newest_first, **page)]
 
-    assert await numbers(0, -1) == [4, 3, 2, 1, 0]
-    assert await numbers(0, 1) == [4, 3]
-    assert await numbers(1, 2, asc=True) == [1, 2]
-    assert await numbers(0, -1, asc=True) == [0, 1, 2, 3, 4]
-    assert await numbers(0, -2, asc=True) == [0, 1, 2, 3]
+    assert await numbers(newest_first=True) == [4, 3, 2, 1, 0]
+    assert await numbers(limit=2, newest_first=True) == [4, 3]
+    assert await numbers(offset=1, limit=2) == [1, 2]
+    assert await numbers(limit=None) == [0, 1, 2, 3, 4]
 
 
 async def test_ids_whose_job_is_gone_are_left_out(queue: Queue, hands: Hands) -> None:
@@ -90,15 +91,16 @@ async def test_what_bullmq_5_set_aside_counts_as_waiting(queue: Queue, hands: Ha
     await hands.call("HSET", hands.keys.of("new").job, "name", "new", "data", "2")
 
     assert (await queue.counts("waiting"))["waiting"] == 3
-    assert [job.data for job in await queue.get_jobs("waiting")] == [2, 1, 0]
-    assert [job.data for job in await queue.get_jobs("waiting", asc=True)] == [0, 1, 2]
+    assert [job.data for job in await queue.get_jobs("waiting")] == [0, 1, 2]
+    newest = await queue.get_jobs("waiting", newest_first=True)
+    assert [job.data for job in newest] == [2, 1, 0]
     assert await queue.state("1") == "waiting"
 
 
 async def test_many_jobs_are_read_in_several_lots(queue: Queue) -> None:
     await queue.add_many([("work", n) for n in range(600)])
 
-    jobs = await queue.get_jobs("waiting", asc=True)
+    jobs = await queue.get_jobs("waiting", limit=None)
 
     assert [job.data for job in jobs] == list(range(600))
 
@@ -124,7 +126,7 @@ async def test_an_unknown_state_is_refused(queue: Queue) -> None:
 async def test_workers_of_the_queue_are_seen(queue: Queue, redis_url: str) -> None:
     assert await queue.workers() == []
     async with (
-        Worker("mail", print, redis_url, worker_name="anna"),
+        Worker("mail", print, redis_url, name="anna"),
         Worker("post", print, redis_url),
     ):
         [worker] = await queue.workers()
@@ -172,7 +174,7 @@ async def test_prometheus_can_read_the_queue(hands: Hands) -> None:
 async def test_a_page_is_filled_past_ids_without_a_job(
     queue: Queue, hands: Hands, state: State, asc: bool
 ) -> None:
-    by_state: dict[str, Any] = {"prioritized": {"priority": 1}, "delayed": {"delay": HOUR}}
+    by_state: dict[str, Any] = {"prioritized": {"priority": 1}, "delayed": {"delay": AN_HOUR}}
     options = by_state.get(state, {})
     for n in range(1, 9):
         await queue.add("work", n, **options)
@@ -182,11 +184,12 @@ async def test_a_page_is_filled_past_ids_without_a_job(
         await hands.call("DEL", hands.keys.of(gone).job)
     left = ["1", "3", "4", "7", "8"] if asc else ["8", "7", "4", "3", "1"]
 
-    async def page(start: int, end: int) -> list[str]:
-        return [job.id for job in await queue.get_jobs(state, start, end, asc=asc)]
+    async def page(offset: int, limit: int | None) -> list[str]:
+        jobs = await queue.get_jobs(state, offset=offset, limit=limit, newest_first=not asc)
+        return [job.id for job in jobs]
 
-    assert await page(0, 2) == left[:3]
-    assert await page(0, 3) == left[:4]
+    assert await page(0, 3) == left[:3]
+    assert await page(0, 4) == left[:4]
     assert await page(0, 100) == left
-    assert await page(0, -1) == left
-    assert await page(8, 10) == []
+    assert await page(0, None) == left
+    assert await page(8, 3) == []

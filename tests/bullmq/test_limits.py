@@ -1,17 +1,19 @@
 import asyncio
 import time
+from datetime import timedelta
 
 import pytest
 
 from tests.bullmq.hands import Hands
 from tests.support.listening import blocked_on
-from waystation.bullmq.limits import PUT_BACK_AT_ONCE, Limit
+from waystation.bullmq.limits import Limit
 from waystation.bullmq.queue import Queue
 from waystation.core.errors import InvalidOption, JobRateLimited
 from waystation.core.outcome import Failed
 from waystation.core.runtime.claim import Settled
 
 HOUR = 3_600_000
+AN_HOUR = timedelta(hours=1)
 
 
 async def test_a_paused_queue_hands_out_nothing_until_resumed(queue: Queue, hands: Hands) -> None:
@@ -32,7 +34,7 @@ async def test_a_paused_queue_hands_out_nothing_until_resumed(queue: Queue, hand
 
 async def test_resuming_wakes_workers_for_the_next_delayed_job(queue: Queue, hands: Hands) -> None:
     await queue.pause()
-    await queue.add("later", delay=HOUR)
+    await queue.add("later", delay=AN_HOUR)
     await hands.redis.delete(hands.keys.marker)
 
     await queue.resume()
@@ -45,7 +47,7 @@ async def test_resuming_wakes_workers_for_the_next_delayed_job(queue: Queue, han
 async def test_what_bullmq_5_set_aside_comes_back_before_what_came_since(
     queue: Queue, hands: Hands
 ) -> None:
-    aside = [str(n) for n in range(2 * PUT_BACK_AT_ONCE + 3)]
+    aside = [str(n) for n in range(2 * 7000 + 3)]
     for first in range(0, len(aside), 1000):
         await hands.call("LPUSH", hands.keys.paused, *aside[first : first + 1000])
     await hands.call("HSET", hands.keys.meta, "paused", 1)
@@ -61,43 +63,43 @@ async def test_what_bullmq_5_set_aside_comes_back_before_what_came_since(
 async def test_global_concurrency_holds_workers_back(queue: Queue, hands: Hands) -> None:
     await queue.add_many([("work", n) for n in range(5)])
 
-    await queue.set_global_concurrency(2)
+    await queue.limits.set_concurrency(2)
 
-    assert await queue.get_global_concurrency() == 2
-    assert not await queue.is_maxed()
+    assert await queue.limits.get_concurrency() == 2
+    assert not await queue.limits.is_maxed()
     assert len(await hands.claim(5)) == 2
-    assert await queue.is_maxed()
+    assert await queue.limits.is_maxed()
     assert await hands.claim(5) == []
-    await queue.remove_global_concurrency()
-    assert await queue.get_global_concurrency() is None
+    await queue.limits.remove_concurrency()
+    assert await queue.limits.get_concurrency() is None
     assert len(await hands.claim(5)) == 3
 
 
 async def test_a_global_rate_limit_holds_workers_back(queue: Queue, hands: Hands) -> None:
     await queue.add_many([("work", n) for n in range(5)])
 
-    await queue.set_global_rate_limit(3, HOUR)
+    await queue.limits.set_rate_limit(3, AN_HOUR)
 
-    assert await queue.get_global_rate_limit() == Limit(3, HOUR)
-    assert await queue.rate_limit_ttl() == 0
+    assert await queue.limits.get_rate_limit() == Limit(3, 3600)
+    assert await queue.limits.rate_limit_ttl() == timedelta(0)
     assert len(await hands.claim(5)) == 3
-    assert 0 < await queue.rate_limit_ttl() <= HOUR
-    assert await queue.rate_limit_ttl(4) == 0
-    await queue.remove_global_rate_limit()
-    assert await queue.get_global_rate_limit() is None
+    assert timedelta(0) < await queue.limits.rate_limit_ttl() <= AN_HOUR
+    assert await queue.limits.rate_limit_ttl(4) == timedelta(0)
+    await queue.limits.remove_rate_limit()
+    assert await queue.limits.get_rate_limit() is None
 
 
 async def test_a_queue_can_be_told_to_wait(queue: Queue, hands: Hands) -> None:
     await queue.add("work")
-    await queue.set_global_rate_limit(100, HOUR)
+    await queue.limits.set_rate_limit(100, AN_HOUR)
 
-    await queue.rate_limit(HOUR)
+    await queue.limits.rate_limit(AN_HOUR)
 
     assert await hands.claim(1) == []
-    assert await queue.remove_rate_limit_key()
-    assert await queue.rate_limit_ttl() == 0
-    with pytest.raises(InvalidOption, match="ms must be at least 1, got 0"):
-        await queue.rate_limit(0)
+    assert await queue.limits.reset_rate_limit()
+    assert await queue.limits.rate_limit_ttl() == timedelta(0)
+    with pytest.raises(InvalidOption, match="rate limit must be more than 0 seconds, got 0"):
+        await queue.limits.rate_limit(0)
 
 
 @pytest.mark.parametrize("set_by", ["worker", "queue", "hand"])
@@ -105,12 +107,12 @@ async def test_a_limit_met_while_the_worker_waits_already_ends_its_wait(
     queue: Queue, hands: Hands, set_by: str
 ) -> None:
     await queue.add_many([("work", n) for n in range(2)])
-    limiter = None if set_by == "queue" else Limit(1, HOUR)
+    limiter = None if set_by == "queue" else Limit(1, AN_HOUR)
     if set_by == "queue":
-        await queue.set_global_rate_limit(1, HOUR)
+        await queue.limits.set_rate_limit(1, AN_HOUR)
     source = hands.source(limiter=limiter)
     if set_by == "hand":
-        await queue.rate_limit(HOUR)
+        await queue.limits.rate_limit(AN_HOUR)
     else:
         assert len((await source.settle([], claim=2)).claims) == 1
 
@@ -142,7 +144,7 @@ async def test_a_handler_that_meets_a_limit_holds_its_worker_back_without_a_limi
 ) -> None:
     await queue.add("work")
     claim = await hands.claim_one()
-    await queue.rate_limit(HOUR)
+    await queue.limits.rate_limit(AN_HOUR)
 
     reply = await hands.worker.settle([Settled(claim, Failed(JobRateLimited()))], claim=1)
 

@@ -169,7 +169,7 @@ async def test_a_worker_tells_what_becomes_of_it(redis_url: str) -> None:
 async def test_a_worker_tells_that_there_is_nothing_left(redis_url: str) -> None:
     heard: list[str] = []
     drained = asyncio.Event()
-    worker = Worker("mail", nothing, redis_url, drain_delay=10)
+    worker = Worker("mail", nothing, redis_url, poll=0.01)
 
     def on_completed(job: Job, result: Any) -> None:
         heard.append(job.id)
@@ -217,7 +217,7 @@ async def test_a_worker_tells_the_jobs_it_has_found_stalled(hands: Hands) -> Non
     id = await hands.add()
     await hands.claim_one()
     await hands.redis.delete(hands.keys.of(id).lock)
-    worker = Worker("mail", nothing, hands.store, stalled_interval=20)
+    worker = Worker("mail", nothing, hands.store, stalled_interval=0.02)
 
     def on_stalled(id: str, state: str) -> None:
         heard.append((id, state))
@@ -255,4 +255,4 @@ async def test_a_listener_can_be_called_once_or_no_more(redis_url: str) -> None:
 
 def test_a_listener_must_be_a_function(redis_url: str) -> None:
     with pytest.raises(InvalidOption, match="a listener must be a function, got 7"):
-        Worker("mail", nothing, redis_url).on("completed", 7)  # pyright: ignore[reportArgumentType]
+        Worker("mail", nothing, redis_url).on("completed", 7)  # pyright: ignore[reportCallIssue, reportArgumentType]

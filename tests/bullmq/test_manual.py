@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from datetime import datetime, timedelta
 
 import pytest
 from redis.asyncio import Redis
@@ -21,9 +22,9 @@ async def test_jobs_are_taken_and_ended_one_by_one(redis_url: str) -> None:
         await worker.complete(first, {"sent": True})
         await worker.fail(second, ValueError("no such address"))
 
-        (done,) = await queue.get_jobs(["completed"])
-        assert done.return_value == {"sent": True}
-        (later,) = await queue.get_jobs(["delayed"])
+        (done,) = await queue.get_jobs("completed")
+        assert done.result == {"sent": True}
+        (later,) = await queue.get_jobs("delayed")
         assert later.failed_reason == "no such address"
         assert later.attempts_made == 1
 
@@ -41,7 +42,7 @@ async def test_a_job_that_comes_ends_the_wait(redis_url: str) -> None:
 async def test_the_locks_of_taken_jobs_are_renewed(redis_url: str, redis: Redis) -> None:
     async with (
         Queue("mail", redis_url) as queue,
-        ManualWorker("mail", redis_url, lock_duration=600) as worker,
+        ManualWorker("mail", redis_url, lease=0.6) as worker,
     ):
         await queue.add("send")
         job = await worker.get_next_job()
@@ -71,13 +72,13 @@ async def test_closing_gives_back_what_was_not_ended(redis_url: str) -> None:
         await queue.add("send")
         async with ManualWorker("mail", redis_url) as worker:
             assert await worker.get_next_job() is not None
-        (job,) = await queue.get_jobs(["waiting"])
+        (job,) = await queue.get_jobs("waiting")
         assert job.attempts_made == 0
 
 
 async def test_a_scheduler_goes_on_with_jobs_that_are_taken(redis_url: str) -> None:
     async with Queue("mail", redis_url) as queue, ManualWorker("mail", redis_url) as worker:
-        await queue.upsert_job_scheduler("s", Schedule(every=3_600_000))
+        await queue.schedulers.upsert("s", Schedule(every=3600))
         assert await worker.get_next_job(wait=LIMIT_S) is not None
         assert (await queue.counts("delayed"))["delayed"] == 1
 
@@ -85,9 +86,9 @@ async def test_a_scheduler_goes_on_with_jobs_that_are_taken(redis_url: str) -> N
 async def test_a_repeat_strategy_says_when_a_custom_schedule_comes(redis_url: str) -> None:
     asked: list[str | None] = []
 
-    async def in_a_moment(after: int, scheduler: Scheduler) -> int | None:
+    async def in_a_moment(after: datetime, scheduler: Scheduler) -> datetime | None:
         asked.append(scheduler.pattern)
-        return after + 20 if len(asked) < 4 else None
+        return after + timedelta(milliseconds=20) if len(asked) < 4 else None
 
     done = itertools.count(1)
     enough = asyncio.Event()
@@ -97,7 +98,7 @@ async def test_a_repeat_strategy_says_when_a_custom_schedule_comes(redis_url: st
             enough.set()
 
     async with Queue("mail", redis_url, repeat_strategy=in_a_moment) as queue:
-        await queue.upsert_job_scheduler("s", Schedule(pattern="full moon", custom=True))
+        await queue.schedulers.upsert("s", Schedule(pattern="full moon", custom=True))
         async with Worker("mail", handle, redis_url, repeat_strategy=in_a_moment):
             await asyncio.wait_for(enough.wait(), LIMIT_S)
     assert asked == ["full moon"] * 4
@@ -109,9 +110,9 @@ async def test_a_custom_schedule_needs_a_strategy(
     schedule = Schedule(pattern="full moon", custom=True)
     async with Queue("mail", redis_url) as queue:
         with pytest.raises(InvalidOption, match="needs a queue with a repeat_strategy"):
-            await queue.upsert_job_scheduler("s", schedule)
+            await queue.schedulers.upsert("s", schedule)
     async with Queue("mail", redis_url, repeat_strategy=lambda after, _: after) as queue:
-        await queue.upsert_job_scheduler("s", schedule)
+        await queue.schedulers.upsert("s", schedule)
         ran = asyncio.Event()
 
         async def handle(job: Job) -> None:

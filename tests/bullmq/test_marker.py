@@ -28,12 +28,12 @@ async def test_a_worker_that_leaves_keeps_no_job_from_the_others(
 
     async with AsyncExitStack() as opened, asyncio.timeout(LIMIT_S):
         queue = await opened.enter_async_context(Queue("mail", redis_url))
-        first = await opened.enter_async_context(Worker("mail", never, redis_url, drain_delay=LONG))
+        first = await opened.enter_async_context(Worker("mail", never, redis_url, poll=LONG / 1000))
         await blocked_on(redis, 1)
         first.pause()
-        await opened.enter_async_context(Worker("mail", work, redis_url, drain_delay=LONG))
+        await opened.enter_async_context(Worker("mail", work, redis_url, poll=LONG / 1000))
         await blocked_on(redis, 2)
-        await queue.add("send", delay=delay)
+        await queue.add("send", delay=delay / 1000)
         if leaving == "closed":
             await first.close()
         await done.wait()

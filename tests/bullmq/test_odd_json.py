@@ -29,7 +29,7 @@ async def test_data_that_cannot_be_read_fails_the_job_at_once(
         job = await queue.get_job(id)
         assert job
         with pytest.raises(JobFailed, match=f"the data of job {id}: the JSON cannot be read"):
-            await job.wait_until_finished()
+            await job.wait()
     stored = await hands.hash(id)
     assert (stored["atm"], stored["ats"]) == ("1", "1")
 
@@ -48,11 +48,11 @@ async def test_a_result_that_is_no_json_is_the_same_text_wherever_it_is_read(
     await job.refresh()
 
     async with QueueEvents("mail", redis_url) as events:
-        assert await job.wait_until_finished(events, timeout=10_000) == "{oops"
+        assert await job.wait(10, events) == "{oops"
         heard = await first(events.listen(before), 2)
-    assert await job.wait_until_finished(timeout=10_000) == "{oops"
-    assert job.return_value == job.progress == "{oops"
-    assert [event.return_value or event.data for event in heard] == ["{oops", "{oops"]
+    assert await job.wait(timeout=10) == "{oops"
+    assert job.result == job.progress == "{oops"
+    assert [event.result or event.data for event in heard] == ["{oops", "{oops"]
     assert all("cannot be read" in (event.corrupt or "") for event in heard)
 
 

@@ -34,8 +34,8 @@ def on_the_wire(**options: Any) -> dict[str, Any]:
         ({"attempts": -3}, "attempts must be at least 1, got -3"),
         ({"backoff": -1}, "backoff must be at least 0, got -1"),
         ({"backoff": Backoff("fixed", 0)}, "backoff delay must be at least 1, got 0"),
-        ({"backoff": Backoff("exponential", -5)}, "backoff delay must be at least 1, got -5"),
-        ({"backoff": Backoff("", 5)}, "backoff needs a type"),
+        ({"backoff": Backoff("exponential", -0.005)}, "backoff delay must be at least 1, got -5"),
+        ({"backoff": Backoff("", 0.005)}, "backoff needs a type"),
         ({"remove_on_complete": -1}, "remove_on_complete must be at least 0, got -1"),
         ({"remove_on_fail": -2}, "remove_on_fail must be at least 0, got -2"),
         ({"keep_logs": -1}, "keep_logs must be at least 0, got -1"),
@@ -99,7 +99,7 @@ def test_a_backoff_waits_for_some_time(type: str, delay: int) -> None:
 @pytest.mark.parametrize("jitter", [-0.1, 1.1, float("nan")])
 def test_jitter_is_a_part_of_the_pause(jitter: float) -> None:
     with pytest.raises(InvalidOption, match="jitter must be between 0 and 1"):
-        Backoff.fixed(10, jitter=jitter)
+        Backoff.fixed(0.01, jitter=jitter)
 
 
 def test_keeping_very_many_jobs_is_worth_a_warning(caplog: pytest.LogCaptureFixture) -> None:
@@ -123,15 +123,15 @@ def test_options_stand_under_the_names_that_bullmq_reads() -> None:
     """P-3, D-2, D-28: camelCase, and short names where BullMQ has them."""
     stored = on_the_wire(
         priority=5,
-        delay=10,
+        delay=0.01,
         attempts=4,
-        backoff=Backoff.fixed(7),
+        backoff=Backoff.fixed(0.007),
         remove_on_complete=True,
         remove_on_fail=Keep(age=60, count=5),
         lifo=True,
         job_id="a",
         keep_logs=3,
-        deduplication=Deduplication("d", ttl=9, keep_last_if_active=True),
+        deduplication=Deduplication("d", ttl=0.009, keep_last_if_active=True),
         fail_parent_on_failure=True,
     )
     assert stored == {
@@ -151,7 +151,7 @@ def test_options_stand_under_the_names_that_bullmq_reads() -> None:
 
 
 def test_a_number_as_backoff_is_a_fixed_one() -> None:
-    assert on_the_wire(backoff=250)["backoff"] == {"type": "fixed", "delay": 250}
+    assert on_the_wire(backoff=0.25)["backoff"] == {"type": "fixed", "delay": 250}
     assert "backoff" not in on_the_wire(backoff=None)
 
 
@@ -181,7 +181,7 @@ def test_what_is_kept_is_told_to_the_script_in_one_word(retention: Any, meaning:
         ({"attempts": "7"}, (7, None)),
         ({"attempts": None}, (1, None)),
         ({"attempts": [3]}, (1, None)),
-        ({"backoff": 40}, (1, Backoff("fixed", 40))),
+        ({"backoff": 40}, (1, Backoff("fixed", 0.04))),
         ({"backoff": {"type": "exponential", "delay": -5}}, (1, Backoff("exponential", 0))),
         ({"backoff": {"delay": "x", "jitter": 9}}, (1, Backoff("fixed", 0, 1.0))),
         ({"backoff": "nonsense"}, (1, Backoff("fixed", 0))),

@@ -25,7 +25,7 @@ async def test_a_store_that_goes_and_comes_back_is_mentioned_once_each(
     async def send(job: Job) -> str:
         return "sent"
 
-    async with Worker("mail", send, own_server.url, drain_delay=100):
+    async with Worker("mail", send, own_server.url, poll=0.1):
         own_server.kill()
         gone = await seen(caplog, "store_unreachable")
         await asyncio.sleep(0.5)
@@ -33,7 +33,7 @@ async def test_a_store_that_goes_and_comes_back_is_mentioned_once_each(
         back = await seen(caplog, "store_back")
         async with Queue("mail", own_server.url) as queue:
             job = await queue.add("send")
-            assert await job.wait_until_finished() == "sent"
+            assert await job.wait() == "sent"
 
     assert gone.levelname == back.levelname == "WARNING"
     assert vars(gone)["server"] == f"{own_server.url}/0"

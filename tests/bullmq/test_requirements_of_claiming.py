@@ -46,7 +46,7 @@ async def test_a_fresh_job_has_exactly_the_fields_that_bullmq_writes(hands: Hand
 async def test_the_options_of_a_job_are_stored_as_json(hands: Hands) -> None:
     """P-3."""
     id = await hands.add(
-        priority=1, backoff=Backoff.exponential(1000), remove_on_complete=False, remove_on_fail=5
+        priority=1, backoff=Backoff.exponential(1), remove_on_complete=False, remove_on_fail=5
     )
     opts = json.loads((await hands.hash(id))["opts"])
     assert opts["priority"] == 1
@@ -230,7 +230,7 @@ async def test_locks_are_renewed_while_a_job_runs_and_not_after(
             if await hands.redis.pttl(lock) > left:
                 renewed.set()
 
-    async with Worker("mail", handle, redis_url, lock_duration=600, drain_delay=50):
+    async with Worker("mail", handle, redis_url, lease=0.6, poll=0.05):
         async with asyncio.timeout(LIMIT_S):
             await renewed.wait()
             while await hands.where(id) != ["completed"]:

@@ -118,7 +118,7 @@ async def test_an_error_that_no_attempt_can_mend_is_final_at_once(hands: Hands) 
 
 async def test_a_retry_waits_its_pause_and_is_told(hands: Hands) -> None:
     """P-36, P-50, D-35: BullMQ's `delayed` with the due time, and our `retry` with the pause."""
-    id = await hands.add(attempts=3, backoff=Backoff.fixed(5000))
+    id = await hands.add(attempts=3, backoff=Backoff.fixed(5))
     await hands.fail(await hands.claim_one(), "busy")
     due = hands.clock.now_ms() + 5000
     assert await hands.where(id) == ["delayed"]

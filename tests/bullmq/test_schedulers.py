@@ -7,13 +7,15 @@ import pytest
 
 from tests.bullmq.hands import Hands
 from waystation.bullmq import Deduplication, Job, JobOptions, Parent, Queue, Schedule
-from waystation.bullmq.scheduling import advance as schedulers
-from waystation.bullmq.scheduling import cron
+from waystation.bullmq.fields import instant
+from waystation.bullmq.scheduling import cron, schedulers
 from waystation.core.errors import InvalidInput, InvalidOption
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
-EVERY_HOUR = Schedule(every=HOUR)
+START = instant(9)
+AN_HOUR = timedelta(hours=1)
+EVERY_HOUR = Schedule(every=AN_HOUR)
 AT_THREE = Schedule(pattern="0 3 * * *", tz="Europe/Berlin")
 
 Upsert: TypeAlias = Callable[..., Awaitable[str]]
@@ -71,7 +73,7 @@ async def test_whoever_runs_a_job_makes_the_next_one(hands: Hands, upsert: Upser
     assert await hands.ids("delayed") == [second]
     found = await schedulers.get(hands.store.hot, hands.keys, "tick")
     assert found
-    assert found.next == slot(second)
+    assert found.next_ms == slot(second)
     assert found.iteration_count == 2
 
 
@@ -97,7 +99,7 @@ async def test_missed_slots_are_left_out_and_the_rhythm_is_kept(
 async def test_an_offset_sets_the_place_inside_of_each_stretch(
     hands: Hands, upsert: Upsert
 ) -> None:
-    id = await upsert(Schedule(every=HOUR, offset=5 * MINUTE))
+    id = await upsert(Schedule(every=AN_HOUR, offset=5 * MINUTE / 1000))
 
     assert slot(id) % HOUR == 5 * MINUTE
     assert 0 < slot(id) - hands.clock.now_ms() <= HOUR
@@ -105,7 +107,7 @@ async def test_an_offset_sets_the_place_inside_of_each_stretch(
 
 async def test_a_start_date_is_waited_for(hands: Hands, upsert: Upsert) -> None:
     start = datetime.now(UTC) + timedelta(days=2)
-    every = Schedule(every=HOUR, start_date=start)
+    every = Schedule(every=AN_HOUR, start_date=start)
     assert slot(await upsert(every)) == int(start.timestamp() * 1000)
 
     cron_id = await upsert(Schedule(pattern="0 0 * * *", tz="UTC", start_date=start))
@@ -113,7 +115,7 @@ async def test_a_start_date_is_waited_for(hands: Hands, upsert: Upsert) -> None:
 
 
 async def test_a_limit_is_the_number_of_jobs(hands: Hands, upsert: Upsert) -> None:
-    await upsert(Schedule(every=MINUTE, limit=3))
+    await upsert(Schedule(every=MINUTE / 1000, limit=3))
     made = 1
     while await run(hands):
         made += 1
@@ -125,8 +127,8 @@ async def test_a_limit_is_the_number_of_jobs(hands: Hands, upsert: Upsert) -> No
 
 
 async def test_no_job_comes_after_the_end(hands: Hands, upsert: Upsert) -> None:
-    end = hands.clock.now_ms() + 90 * MINUTE
-    await upsert(Schedule(every=HOUR, end_date=end))
+    end = instant(hands.clock.now_ms() + 90 * MINUTE)
+    await upsert(Schedule(every=AN_HOUR, end_date=end))
     assert await run(hands)
     await hands.clock.advance(HOUR / 1000)
     assert await run(hands) is None
@@ -175,7 +177,7 @@ async def test_changing_a_scheduler_replaces_the_job_that_waits(
     assert await pending(hands) == [second]
     assert (await hands.hash(second or ""))["name"] == "new"
     await hands.clock.advance(1)
-    again = await upsert(Schedule(every=2 * HOUR))
+    again = await upsert(Schedule(every=2 * AN_HOUR))
     assert slot(again) == hands.clock.now_ms()
     assert await pending(hands) == [again]
 
@@ -209,7 +211,7 @@ async def test_changing_a_scheduler_finds_a_job_that_bullmq_5_set_aside(
 async def test_a_change_while_a_job_runs_takes_over_from_it(hands: Hands, upsert: Upsert) -> None:
     await upsert(EVERY_HOUR)
     claim = await hands.claim_one()
-    changed = await upsert(Schedule(every=2 * HOUR))
+    changed = await upsert(Schedule(every=2 * AN_HOUR))
 
     assert await advance(hands, claim.work) is None
     assert await pending(hands) == [changed]
@@ -285,19 +287,19 @@ async def test_jobs_get_the_options_of_the_template(hands: Hands, upsert: Upsert
 
 
 async def test_a_queue_tells_of_its_schedulers(queue: Queue) -> None:
-    await queue.upsert_job_scheduler("b", AT_THREE, data=[1])
-    await queue.upsert_job_scheduler('a "quoted" one:ü', EVERY_HOUR, name="beat")
+    await queue.schedulers.upsert("b", AT_THREE, data=[1])
+    await queue.schedulers.upsert('a "quoted" one:ü', EVERY_HOUR, name="beat")
 
-    first, second = await queue.get_job_schedulers()
-    assert (first.id, first.name, first.every) == ('a "quoted" one:ü', "beat", HOUR)
+    first, second = await queue.schedulers.list()
+    assert (first.id, first.name, first.every) == ('a "quoted" one:ü', "beat", AN_HOUR)
     assert (second.pattern, second.tz, second.data) == ("0 3 * * *", "Europe/Berlin", [1])
-    assert await queue.count_job_schedulers() == 2
-    job = await queue.get_job(f"repeat:{first.id}:{first.next}")
+    assert await queue.schedulers.count() == 2
+    job = await queue.get_job(f"repeat:{first.id}:{first.next_ms}")
     assert job
-    assert job.opts.raw["jobId"] == job.id
-    assert job.opts.attempts == 3
-    assert await queue.remove_job_scheduler("b")
-    assert await queue.get_job_scheduler("b") is None
+    assert job.options.raw["jobId"] == job.id
+    assert job.options.attempts == 3
+    assert await queue.schedulers.remove("b")
+    assert await queue.schedulers.get("b") is None
 
 
 @pytest.mark.parametrize(
@@ -305,19 +307,19 @@ async def test_a_queue_tells_of_its_schedulers(queue: Queue) -> None:
     [
         ({}, "either"),
         ({"every": 5, "pattern": "* * * * *"}, "either"),
-        ({"every": 0}, "every must be a whole number above 0"),
-        ({"every": 1.5}, "every must be"),
+        ({"every": 0}, "every must be more than 0 seconds"),
+        ({"every": 0.0001}, "every must be"),
         ({"every": 5, "limit": 0}, "limit must be"),
-        ({"every": 5, "offset": 5}, "offset must lie inside"),
-        ({"pattern": "* * * * *", "offset": 5}, "offset must lie inside"),
+        ({"every": 5, "offset": 5}, "offset must be less than"),
+        ({"pattern": "* * * * *", "offset": 5}, "offset must be less than"),
         ({"pattern": "61 * * * *"}, "cannot be read"),
         ({"pattern": "* * * * * * *"}, "five or six fields"),
         ({"pattern": "0 0 LW * *"}, "cannot be read"),
         ({"pattern": "0 0 30 2 *"}, "cannot be read"),
         ({"pattern": "0 0 * * *", "tz": "Mars/Base"}, "time zone such as"),
         ({"pattern": "0 0 * * *", "tz": "../etc/passwd"}, "time zone such as"),
-        ({"every": 5, "immediately": True, "start_date": 9}, "not both"),
-        ({"every": 5, "start_date": 9, "end_date": 9}, "behind start_date"),
+        ({"every": 5, "immediately": True, "start_date": instant(9)}, "not both"),
+        ({"every": 5, "start_date": START, "end_date": START}, "after start_date"),
         ({"every": 5, "start_date": datetime(2030, 1, 1)}, "needs a time zone"),
     ],
 )
@@ -329,16 +331,18 @@ def test_a_schedule_that_makes_no_sense_is_refused(wrong: dict[str, Any], compla
 async def test_a_scheduler_that_makes_no_sense_is_refused(hands: Hands, upsert: Upsert) -> None:
     for options in (
         JobOptions(job_id="mine"),
-        JobOptions(delay=5),
-        JobOptions(timestamp=5),
+        JobOptions(delay=0.005),
+        JobOptions(created_at=instant(5)),
         JobOptions(parent=Parent("1", "bull:mail")),
     ):
         with pytest.raises(InvalidOption, match="itself"):
             await upsert(EVERY_HOUR, options=options)
     with pytest.raises(InvalidOption, match="in the future"):
-        await upsert(Schedule(every=5, end_date=hands.clock.now_ms()))
+        await upsert(Schedule(every=0.005, end_date=instant(hands.clock.now_ms())))
     with pytest.raises(InvalidOption, match="not due before"):
-        await upsert(Schedule(pattern="0 0 1 1 *", tz="UTC", end_date=hands.clock.now_ms() + 1))
+        await upsert(
+            Schedule(pattern="0 0 1 1 *", tz="UTC", end_date=instant(hands.clock.now_ms() + 1))
+        )
     with pytest.raises(InvalidInput, match="Unicode"):
         await upsert(EVERY_HOUR, name="\ud800")
     with pytest.raises(InvalidOption, match="needs an id"):

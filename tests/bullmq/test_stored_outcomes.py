@@ -24,15 +24,15 @@ class Heard:
     def __init__(self, worker: Worker, *events: str) -> None:
         self.told: list[tuple[str, dict[str, Any]]] = []
         for event in events:
-            worker.on(event, self._listener(event))  # pyright: ignore[reportArgumentType]
+            worker.on(event, self._listener(event))  # pyright: ignore[reportCallIssue, reportArgumentType]
 
     def _listener(self, event: str) -> Any:
         def heard(job: Job, *_: Any) -> None:
             seen = {
                 "attempts_made": job.attempts_made,
                 "failed_reason": job.failed_reason,
-                "return_value": job.return_value,
-                "finished": job.finished_on,
+                "return_value": job.result,
+                "finished": job.finished_ms,
             }
             self.told.append((event, seen))
 
@@ -104,7 +104,7 @@ async def test_the_job_that_failed_carries_what_was_stored(redis_url: str) -> No
     assert "no 1" in last["failed_reason"]
     assert last["failed_reason"] == job.failed_reason
     assert first["finished"] is None
-    assert last["finished"] == job.finished_on is not None
+    assert last["finished"] == job.finished_ms is not None
 
 
 async def test_the_job_that_completed_carries_what_was_stored(redis_url: str) -> None:
@@ -121,7 +121,7 @@ async def test_the_job_that_completed_carries_what_was_stored(redis_url: str) ->
     ((_, seen),) = heard.told
     assert seen["attempts_made"] == 1
     assert seen["return_value"] == {"sent": 1}
-    assert seen["finished"] == job.finished_on is not None
+    assert seen["finished"] == job.finished_ms is not None
 
 
 async def test_a_job_put_back_by_a_rate_limit_is_heard_neither_as_failed_nor_completed(
@@ -205,7 +205,7 @@ async def test_an_outcome_of_a_job_that_is_not_kept_is_found_in_the_events(
     assert not reply.refused
     assert [each.claim for each in reply.settled] == [claim]
     assert claim.work.attempts_made == 1
-    assert claim.work.finished_on
+    assert claim.work.finished_ms
 
 
 async def test_a_job_that_another_worker_has_ended_is_refused_although_it_is_not_kept(
@@ -283,7 +283,7 @@ async def test_a_backoff_strategy_that_ends_the_process_ends_its_job_only(redis_
     worker = Worker("mail", handle, redis_url, backoff_strategy=strategy)
     async with Queue("mail", redis_url) as queue, worker:
         for _ in range(2):
-            await queue.add("x", attempts=3, backoff=Backoff("own", 1))
+            await queue.add("x", attempts=3, backoff=Backoff("own", 0.001))
         async with asyncio.timeout(LIMIT_S):
             while (await queue.counts("failed"))["failed"] < 2:
                 await asyncio.sleep(0.005)

@@ -5,6 +5,7 @@ import inspect
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -27,13 +28,14 @@ from waystation.bullmq import (
 from waystation.core.errors import Cancelled, WrongState
 
 HOUR = 3_600_000
+AN_HOUR = timedelta(hours=1)
 
 
 async def with_await(job: Job) -> Any:
     await job.update_progress(50, "halfway")
     lines = [await job.log("one"), await job.log("two")]
     await job.update_data({"to": "grace"})
-    await job.extend_lock(HOUR)
+    await job.extend_lock(AN_HOUR)
     parent = await job.get_parent()
     assert parent
     await parent.log("from below")
@@ -59,7 +61,7 @@ def without_await(job: SyncJob) -> Any:
     job.update_progress(50, "halfway")
     lines = [job.log("one"), job.log("two")]
     job.update_data({"to": "grace"})
-    job.extend_lock(HOUR)
+    job.extend_lock(AN_HOUR)
     parent = job.get_parent()
     assert parent
     parent.log("from below")
@@ -110,7 +112,7 @@ async def test_what_plain_handlers_do_is_what_a_coroutine_does(
                 Worker("leaves", lambda job: job.data, hands.store),
                 Worker("mail", handler, hands.store, **options),
             ):
-                results[way] = await job.wait_until_finished()
+                results[way] = await job.wait()
             await job.refresh()
             stored[way] = (job.data, job.progress, (await job.logs()).lines)
 
@@ -127,7 +129,7 @@ async def test_what_plain_handlers_do_is_what_a_coroutine_does(
 
 def delay(job: SyncJob) -> str:
     if job.attempts_started == 1:
-        job.move_to_delayed(time.time_ns() // 1_000_000 + 1)
+        job.move_to_delayed(datetime.now(UTC) + timedelta(milliseconds=1))
         raise JobDelayed
     return "moved"
 
@@ -141,7 +143,7 @@ def wait(job: SyncJob) -> str:
 
 def limit(job: SyncJob) -> str:
     if job.attempts_started == 1:
-        job.rate_limit(1)
+        job.rate_limit(0.001)
         raise JobRateLimited
     return "moved"
 
@@ -159,7 +161,7 @@ async def test_a_plain_handler_moves_its_job(
 ) -> None:
     job = await queue.add("work", attempts=1)
     async with Worker("mail", handler, hands.store, process=process), asyncio.timeout(LIMIT_S):
-        assert await job.wait_until_finished() == "moved"
+        assert await job.wait() == "moved"
     await job.refresh()
     assert job.attempts_made == 1
 
@@ -177,7 +179,7 @@ async def test_a_plain_handler_makes_a_failure_the_last(
     job = await queue.add("work", attempts=5)
     async with Worker("mail", discard, hands.store, process=process), asyncio.timeout(LIMIT_S):
         with pytest.raises(JobFailed, match="no use"):
-            await job.wait_until_finished()
+            await job.wait()
     await job.refresh()
     assert job.attempts_made == 1
 
@@ -196,7 +198,7 @@ async def test_what_is_refused_is_refused_in_the_handler(
 ) -> None:
     job = await queue.add("work")
     async with Worker("mail", ask_too_much, hands.store, process=process), asyncio.timeout(LIMIT_S):
-        assert "delayed" in await job.wait_until_finished()
+        assert "delayed" in await job.wait()
 
 
 @pytest.mark.parametrize("reason", ["cancelled", "lost", "timed out", "closed"])
@@ -241,7 +243,7 @@ async def test_a_call_that_is_taken_for_a_coroutine_fails_the_job(
     job = await queue.add("work", attempts=1)
     async with Worker("mail", forget_that_it_blocks, hands.store), asyncio.timeout(LIMIT_S):
         with pytest.raises(JobFailed, match="a coroutine was expected"):
-            await job.wait_until_finished()
+            await job.wait()
 
 
 def test_a_plain_handlers_job_has_every_step_of_a_job() -> None:

@@ -105,7 +105,7 @@ async def test_without_priorities_their_counter_stops_nobody(hands: Hands) -> No
 async def test_a_number_that_is_taken_is_passed_over(hands: Hands) -> None:
     await hands.redis.set(hands.keys.of("1").job, "no job")
     await hands.redis.set(hands.keys.of("3").job, "no job")
-    ids = [await hands.add(), await hands.add(priority=1), await hands.add(delay=1)]
+    ids = [await hands.add(), await hands.add(priority=1), await hands.add(delay=0.001)]
     assert len({*ids, "1", "3"}) == 5
     assert await hands.redis.get(hands.keys.of("1").job) == b"no job"
 
@@ -126,7 +126,7 @@ async def test_one_outcome_that_cannot_be_filed_leaves_the_others_unfiled(hands:
 
 
 async def test_a_limit_that_is_no_number_counts_anew(hands: Hands, queue: Queue) -> None:
-    await queue.set_global_rate_limit(2, 60_000)
+    await queue.limits.set_rate_limit(2, 60)
     await hands.redis.set(hands.keys.limiter, "many")
     await queue.add_many([NewJob("send", None, JobOptions())] * 3)
     assert len(await hands.claim(3)) == 2

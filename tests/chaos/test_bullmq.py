@@ -156,7 +156,7 @@ async def test_a_job_that_kills_its_worker_fails_with_a_reason_and_harms_no_othe
         for id in ("poison", *(job.id for job in others)):
             history.acknowledge(id)
         await read_events(redis, history)
-        completed = {job.id for job in await queue.get_jobs(["completed"])}
+        completed = {job.id for job in await queue.get_jobs("completed", limit=None)}
 
     assert poisoned is not None
     assert poisoned.failed_reason == "job stalled more than allowable limit"

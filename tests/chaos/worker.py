@@ -36,11 +36,11 @@ async def main(url: str, queue: str, max_stalled: int, concurrency: int) -> None
         handle,
         url,
         concurrency=concurrency,
-        lock_duration=LOCK_MS,
-        stalled_interval=STALLED_INTERVAL_MS,
+        lease=LOCK_MS / 1000,
+        stalled_interval=STALLED_INTERVAL_MS / 1000,
         max_stalled=max_stalled,
-        drain_delay=200,
-        grace=2000,
+        poll=0.2,
+        grace=2,
     )
     while not await started(worker):
         await asyncio.sleep(0.1)

@@ -13,6 +13,7 @@ import pytest
 
 from waystation.bullmq import Job, JobOptions, Queue, Worker
 from waystation.cli.root import run
+from waystation.core.store.connection import connect
 
 
 class Ended(NamedTuple):
@@ -58,7 +59,7 @@ def fail_one_job(redis_url: str) -> str:
     async def fail() -> str:
         async with Queue("mail", redis_url) as queue, Worker("mail", refuse, redis_url):
             job = await queue.add("send", {"to": "ada"}, JobOptions(attempts=1))
-            await asyncio.gather(job.wait_until_finished(), return_exceptions=True)
+            await asyncio.gather(job.wait(), return_exceptions=True)
             return job.id
 
     return asyncio.run(fail())
@@ -165,7 +166,7 @@ async def test_a_worker_is_seen_works_and_ends_when_asked(redis_url: str, tmp_pa
     try:
         async with Queue("mail", redis_url) as queue:
             job = await queue.add("send", "a letter")
-            assert await job.wait_until_finished() == "sent a letter"
+            assert await job.wait() == "sent a letter"
             assert len(await queue.workers()) == 1
             assert 'bullmq_job_completed_total{queue="mail"} 1' in await queue.prometheus_text()
     finally:
@@ -188,7 +189,7 @@ async def test_one_process_works_on_several_queues_with_any_option_of_a_worker(
             async with Queue(name, redis_url) as queue:
                 job = await queue.add("send", attempts=1)
                 with pytest.raises(Exception, match=r"0\.05 s|50 ms"):
-                    await job.wait_until_finished()
+                    await job.wait()
     finally:
         worker.send_signal(signal.SIGTERM)
         await worker.wait()
@@ -279,7 +280,8 @@ def test_a_job_is_shown_whatever_it_carries(bullmq: Bullmq, redis_url: str, raw:
     async def put() -> None:
         async with Queue("mail", redis_url) as queue:
             job = await queue.add("send")
-            await job.queue.client.execute_command("HSET", job.keys.job, "data", raw)
+            async with await connect(redis_url) as store:
+                await store.redis.hset(f"bull:mail:{job.id}", "data", raw)  # pyright: ignore[reportUnknownMemberType]
 
     asyncio.run(put())
 

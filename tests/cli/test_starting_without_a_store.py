@@ -30,7 +30,7 @@ async def test_a_worker_waits_for_its_store(own_server: Ephemeral, tmp_path: Pat
         await process.until(lambda process: process.events("store_back"))
         async with Queue("mail", url) as queue:
             job = await queue.add("send")
-            assert await job.wait_until_finished() == "sent"
+            assert await job.wait() == "sent"
         assert await process.stop() == 0
 
 

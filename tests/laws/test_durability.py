@@ -52,13 +52,13 @@ async def client(server: Ephemeral) -> AsyncGenerator[Any]:
 async def add_a_job(store: Store) -> list[str]:
     async with bullmq.Queue("mail", store) as queue:
         job = await queue.add("send", {"to": "ada"})
-        return [queue.keys.of(job.id).job]
+        return [f"bull:mail:{job.id}"]
 
 
 async def add_many_jobs(store: Store) -> list[str]:
     async with bullmq.Queue("mail", store) as queue:
         jobs = await queue.add_many(("send", n) for n in range(600))
-        return [queue.keys.of(job.id).job for job in jobs]
+        return [f"bull:mail:{job.id}" for job in jobs]
 
 
 async def add_a_flow(store: Store) -> list[str]:

@@ -121,7 +121,7 @@ async def test_the_reason_of_a_key_error_begins_with_its_class(redis_url: str) -
     ):
         job = await queue.add("send", "email", attempts=1)
         with pytest.raises(bullmq.JobFailed, match=r"^KeyError: 'email'$"):
-            await job.wait_until_finished()
+            await job.wait()
         stored = await queue.get_job(job.id)
     assert stored is not None
     assert stored.failed_reason == "KeyError: 'email'"

@@ -76,8 +76,8 @@ async def test_stalled_jobs_of_bullmq_are_recovered(own_server: Ephemeral) -> No
 
     async with bullmq.Queue("mail", own_server.url) as queue:
         await queue.add_many(JOBS)
-        soon: Any = {"stalled_interval": 100}
-        worker = bullmq.Worker("mail", stall, own_server.url, lock_duration=1000, **soon)
+        soon: Any = {"stalled_interval": 0.1}
+        worker = bullmq.Worker("mail", stall, own_server.url, lease=1, **soon)
         await worker.start()
         await begun.wait()
         await worker.close(force=True)

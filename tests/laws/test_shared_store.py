@@ -40,14 +40,13 @@ async def test_a_worker_brings_two_connections_to_a_shared_store(
     async with asyncio.timeout(LIMIT_S), await open_store(redis_url) as store:
         before = await connections(redis)
         workers = [
-            Worker(f"tenant-{n}", lambda job: job.data, store, lock_renew_time=1)
-            for n in range(many)
+            Worker(f"tenant-{n}", lambda job: job.data, store, renew=0.001) for n in range(many)
         ]
         for worker in workers:
             await worker.start()
         jobs = [await Queue(f"tenant-{n}", store).add("work", n) for n in range(many)]
 
-        assert [await job.wait_until_finished() for job in jobs] == list(range(many))
+        assert [await job.wait() for job in jobs] == list(range(many))
         assert await connections(redis) - before <= 2 * many + HANDFUL
         await asyncio.gather(*(worker.close() for worker in workers))
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from waystation import bullmq, files, routing
+from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.source.claims import BullSource
 from waystation.bullmq.source.options import ClaimOptions as BullOptions
 from waystation.core.clock import SystemClock
@@ -49,7 +50,7 @@ async def looks_until_claimed(source: Source[Any]) -> int:
 async def test_a_delayed_job_is_not_asked_for_again_and_again(store: Store) -> None:
     async with bullmq.Queue("mail", store) as queue:
         await queue.add("send", delay=DELAY)
-        source = BullSource(store, queue.keys, BullOptions(worker="w"))
+        source = BullSource(store, QueueKeys("mail"), BullOptions(worker="w"))
         # The first look may be that of the producer's wake-up.
         assert await looks_until_claimed(source) <= 2
         await source.close()

@@ -103,9 +103,9 @@ async def test_calls_tell_what_they_want(redis_url: str) -> None:
     async with bullmq.Queue("mail", redis_url) as queue, routing.Queue(redis_url) as line:
         job = await queue.add("send")
         calls: list[tuple[Callable[[], Any], str]] = [
-            (lambda: queue.upsert_job_scheduler("s", OTHER), "a schedule must be a Schedule"),
+            (lambda: queue.schedulers.upsert("s", OTHER), "a schedule must be a Schedule"),
             (lambda: queue.counts(OTHER), "a state is one of"),
-            (lambda: job.wait_until_finished(timeout=-1), "timeout must be at least 0, got -1"),
+            (lambda: job.wait(timeout=-1), "timeout must be a timedelta or seconds"),
             (lambda: line.add(OTHER), "a job's type must be text"),
             (lambda: line.add("mail", {}, OTHER), "options must be a JobOptions"),
             (lambda: line.add_many([OTHER]), "each of many jobs must be a NewJob"),

@@ -66,7 +66,7 @@ async def test_jobs_are_added_worked_on_and_told(cluster_url: str) -> None:
     ):
         jobs = await queue.add_many([("double", n) for n in range(300)])
         later = await queue.add("double", 1000, delay=50)
-        results = [await events.wait_until_finished(job.id) for job in (*jobs, later)]
+        results = [await events.wait(job.id) for job in (*jobs, later)]
     assert results == [2 * n for n in range(300)] + [2000]
 
 
@@ -85,7 +85,7 @@ async def test_a_flow_runs_over_queues_that_share_a_hash_tag(cluster_url: str) -
         asyncio.timeout(LIMIT_S),
     ):
         tree = await flows.add(FlowNode(name="send", queue="mail", children=children))
-        assert await tree.job.wait_until_finished() == "send"
+        assert await tree.job.wait() == "send"
         values = await tree.job.children_values()
     assert order == ["cut", "fold", "send"]
     assert sorted(values.values()) == ["cut", "fold"]

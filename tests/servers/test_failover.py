@@ -95,9 +95,7 @@ async def test_nothing_acknowledged_is_lost_and_each_outcome_counts_once() -> No
         servers = await open.enter_async_context(arranged())
         store = await open.enter_async_context(await connect(servers.url, ON_TWO))
         queue = await open.enter_async_context(Queue("orders", servers.url))
-        worker = Worker(
-            "orders", pack, servers.url, concurrency=20, lock_duration=2000, stalled_interval=1000
-        )
+        worker = Worker("orders", pack, servers.url, concurrency=20, lease=2, stalled_interval=1)
         await open.enter_async_context(worker)
         await open.enter_async_context(asyncio.timeout(limit(100)))
         adding = asyncio.create_task(add_until_the_store_is_gone(store))
@@ -108,7 +106,7 @@ async def test_nothing_acknowledged_is_lost_and_each_outcome_counts_once() -> No
         while await queue.count() or (await queue.counts("active"))["active"]:
             await asyncio.sleep(0.1)
         completed = {job.id for job in await queue.get_jobs("completed")}
-        entries: Any = await ask(servers.replica, "XRANGE", queue.keys.events, "-", "+")
+        entries: Any = await ask(servers.replica, "XRANGE", "bull:orders:events", "-", "+")
 
     told = Counter(_completed(fields) for _, fields in entries)
     del told[None]

@@ -60,9 +60,7 @@ async def test_work_is_done_over_tls(secured: Secured) -> None:
 
     async with Queue("sums", secured.good_url) as queue, Worker("sums", double, secured.good_url):
         jobs = await queue.add_many([("double", n) for n in range(20)])
-        assert [await job.wait_until_finished(timeout=60_000) for job in jobs] == [
-            2 * n for n in range(20)
-        ]
+        assert [await job.wait(timeout=60_000) for job in jobs] == [2 * n for n in range(20)]
 
 
 async def test_a_server_of_an_unknown_authority_is_refused(

@@ -19,7 +19,7 @@ async def hold(job: Job) -> None:
 
 async def main(url: str, queue: str) -> None:
     worker = Worker(
-        queue, hold, url, concurrency=2, lock_duration=LOCK_MS, stalled_interval=CHECK_MS
+        queue, hold, url, concurrency=2, lease=LOCK_MS / 1000, stalled_interval=CHECK_MS / 1000
     )
     await worker.run()
 

@@ -9,9 +9,9 @@ from redis.asyncio import Redis
 
 from tests.support.patience import LIMIT_S
 from tests.wire.scenario import Job, Json, Options, Tree
-from tests.wire.spelling import job_options, keywords, worker_options
+from tests.wire.spelling import job_options, keywords, schedule, worker_options
 from tests.wire.steps import Steps
-from waystation.bullmq import FlowNode, FlowProducer, NewJob, Queue, Schedule, Worker
+from waystation.bullmq import FlowNode, FlowProducer, NewJob, Queue, Worker
 from waystation.core.store.connection import Store, connect
 
 IDLE_WITHIN = LIMIT_S
@@ -54,8 +54,8 @@ class OurSide:
     async def work(self, queue: str, *, outcomes: int, options: Options) -> None:
         ended = asyncio.Semaphore(0)
         worker = Worker(queue, Steps(self._store), self._store, **worker_options(options))
-        worker.on("completed", lambda *_: ended.release())
-        worker.on("failed", lambda *_: ended.release())
+        worker.on("completed", lambda job, result: ended.release())
+        worker.on("failed", lambda job, error: ended.release())
         async with asyncio.timeout(IDLE_WITHIN), worker:
             for _ in range(outcomes):
                 await ended.acquire()
@@ -67,7 +67,7 @@ class OurSide:
     async def abandon(self, queue: str, *, jobs: int, options: Options) -> None:
         begun = asyncio.Semaphore(0)
         worker = Worker(queue, Steps(self._store), self._store, **worker_options(options))
-        worker.on("active", lambda *_: begun.release())
+        worker.on("active", lambda job: begun.release())
         await worker.start()
         async with asyncio.timeout(IDLE_WITHIN):
             for _ in range(jobs):
@@ -75,16 +75,15 @@ class OurSide:
         await worker.close(force=True)
 
     async def on_queue(self, queue: str, verb: str, args: Sequence[Json]) -> None:
-        opened = await self._queue(queue)
-        if verb == "upsert_job_scheduler":
-            await _upsert(opened, *args)
-        else:
-            await _call(opened, verb, args)
+        await _on_queue(await self._queue(queue), verb, args)
 
     async def on_job(self, queue: str, job_id: str, verb: str, args: Sequence[Json]) -> None:
         job = await (await self._queue(queue)).get_job(job_id)
         assert job, f"there is no job {job_id} in {queue}"
-        await _call(job, verb, args)
+        if verb == "change_delay":
+            await job.change_delay(args[0] / 1000)
+        else:
+            await _call(job, verb, args)
 
     async def _queue(self, name: str) -> Queue:
         if name not in self._queues:
@@ -102,13 +101,40 @@ async def _call(thing: Any, verb: str, args: Sequence[Json]) -> None:
 
 
 async def _upsert(queue: Queue, scheduler_id: str, times: Options, template: Options) -> None:
-    await queue.upsert_job_scheduler(
+    await queue.schedulers.upsert(
         scheduler_id,
-        Schedule(**keywords(times)),
+        schedule(times),
         name=template["name"],
         data=template.get("data"),
         options=job_options(template.get("opts", {})),
     )
+
+
+async def _on_queue(queue: Queue, verb: str, args: Sequence[Json]) -> None:
+    """Call a method by BullMQ's name, whose parameters, or place, may be others here."""
+    match verb, *args:
+        case "upsert_job_scheduler", id, times, template:
+            await _upsert(queue, id, times, template)
+        case "remove_job_scheduler", id:
+            await queue.schedulers.remove(id)
+        case "set_global_concurrency", most:
+            await queue.limits.set_concurrency(most)
+        case ("remove_global_concurrency",):
+            await queue.limits.remove_concurrency()
+        case "set_global_rate_limit", max, ms:
+            await queue.limits.set_rate_limit(max, ms / 1000)
+        case ("remove_global_rate_limit",):
+            await queue.limits.remove_rate_limit()
+        case "rate_limit", ms:
+            await queue.limits.rate_limit(ms / 1000)
+        case "clean", ms, limit, state:
+            await queue.clean(ms / 1000, limit, state)
+        case "retry_jobs", given:
+            await queue.retry_all(given["state"])
+        case "promote_jobs", _:
+            await queue.promote_all()
+        case _:
+            await _call(queue, verb, args)
 
 
 def _node(tree: Tree) -> FlowNode:

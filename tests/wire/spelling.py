@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
 
-from waystation.bullmq import Backoff, Deduplication, JobOptions, Keep, Limit, Parent
+from waystation.bullmq import Backoff, Deduplication, JobOptions, Keep, Limit, Parent, Schedule
+from waystation.bullmq.fields import instant
 
 Json: TypeAlias = Any
 Options: TypeAlias = Mapping[str, Json]
@@ -23,26 +24,33 @@ STRUCTS: dict[str, Callable[..., Any]] = {
     "parent": Parent,
     "removeOnComplete": Keep,
     "removeOnFail": Keep,
+    "limiter": Limit,
 }
+
+DURATIONS = "delay backoff ttl duration every offset lockDuration lockRenewTime stalledInterval"
+INSTANTS = "timestamp startDate endDate"
 
 
 def job_options(given: Options) -> JobOptions:
     """What a producer asks for one job."""
-    said = {snake(name): _option(name, value) for name, value in given.items()}
+    named = {"timestamp": "created_at"}
+    said = {named.get(name, snake(name)): _option(name, value) for name, value in given.items()}
     return JobOptions(**{**NOTHING_SAID, **said})
+
+
+def schedule(given: Options) -> Schedule:
+    """When the jobs of a scheduler are due."""
+    return Schedule(**{snake(name): _option(name, value) for name, value in given.items()})
 
 
 def worker_options(given: Options) -> dict[str, Any]:
     """What a worker is told, as our `Worker` takes it."""
-    names = {"name": "worker_name", "maxStalledCount": "max_stalled"}
-    said: dict[str, Any] = {names.get(each, snake(each)): given[each] for each in given}
-    if limiter := said.get("limiter"):
-        said["limiter"] = Limit(**limiter)
+    names = {"maxStalledCount": "max_stalled", "lockDuration": "lease", "lockRenewTime": "renew"}
+    said: dict[str, Any] = {
+        names.get(each, snake(each)): _option(each, given[each]) for each in given
+    }
     if metrics := said.pop("metrics", None):
         said["metrics_points"] = metrics["maxDataPoints"]
-    for name in ("removeOnComplete", "removeOnFail"):
-        if name in given:
-            said[snake(name)] = _option(name, given[name])
     return said
 
 
@@ -58,5 +66,8 @@ def keywords(given: Options) -> dict[str, Json]:
 
 def _option(name: str, value: Json) -> Any:
     if name in STRUCTS and isinstance(value, dict):
-        return STRUCTS[name](**keywords(cast(dict[str, Json], value)))
-    return value
+        fields = cast(dict[str, Json], value)
+        return STRUCTS[name](**{snake(each): _option(each, fields[each]) for each in fields})
+    if name in DURATIONS.split() and isinstance(value, int):
+        return value / 1000
+    return instant(value) if name in INSTANTS.split() and isinstance(value, int) else value

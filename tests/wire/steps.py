@@ -5,8 +5,8 @@ is the job's result.
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, cast
 
 from tests.wire.spelling import job_options, snake
@@ -63,7 +63,7 @@ class Steps:
         await job.update_data(data)
 
     async def do_extend_lock(self, job: Job, ms: int) -> None:
-        await job.extend_lock(ms)
+        await job.extend_lock(ms / 1000)
 
     async def do_run_for(self, _: Job, ms: int) -> None:
         await asyncio.sleep(ms / 1000)
@@ -80,7 +80,7 @@ class Steps:
 
     async def do_move_to_delayed(self, job: Job, ms: int) -> None:
         if job.attempts_started == FIRST_START:
-            await job.move_to_delayed(time.time_ns() // 1_000_000 + ms)
+            await job.move_to_delayed(datetime.now(UTC) + timedelta(milliseconds=ms))
             raise JobDelayed
 
     async def do_move_to_wait(self, job: Job) -> None:
@@ -90,18 +90,18 @@ class Steps:
 
     async def do_rate_limit(self, job: Job, ms: int) -> None:
         if job.attempts_started == FIRST_START:
-            async with Queue(job.queue.keys.name, self._store) as queue:
-                await queue.rate_limit(ms)
+            async with Queue(job.queue_name, self._store) as queue:
+                await queue.limits.rate_limit(ms / 1000)
             raise JobRateLimited
 
     async def do_add(self, job: Job, name: str, data: Json, options: Mapping[str, Json]) -> None:
         """Add to the job's own queue while it runs."""
-        async with Queue(job.queue.keys.name, self._store) as queue:
+        async with Queue(job.queue_name, self._store) as queue:
             await queue.add(name, data, job_options(options))
 
     async def do_wait_for_children(self, job: Job, children: Sequence[Json] = ()) -> None:
         if job.attempts_started == FIRST_START:
-            parent = Parent(job.id, job.queue.keys.qualified)
+            parent = Parent(job.id, f"bull:{job.queue_name}")
             for child in children:
                 async with Queue(child["queue"], self._store) as queue:
                     options = job_options(child.get("opts", {}))

@@ -2,17 +2,19 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
 
 import pytest
 from redis.asyncio import Redis
 
 from tests.wire.node import NodePeer
 from waystation.bullmq import JobFailed, Queue
-from waystation.bullmq.metrics import Kind
+from waystation.bullmq.metrics import MetricsKind
 from waystation.bullmq.worker import Worker
 from waystation.core.store.connection import connect
 
 HOUR = 3_600_000
+AN_HOUR = timedelta(hours=1)
 FAILING = {"do": [["throw", "no"]]}
 
 
@@ -51,7 +53,7 @@ async def test_we_honour_nodes_pause(queue: Queue, any_node: NodePeer, redis_url
     async with Worker("q", lambda job: job.name, redis_url, concurrency=1):
         assert await during.state() == "waiting"
         await remote.call("resume")
-        assert await during.wait_until_finished(timeout=60_000) == "during"
+        assert await during.wait(timeout=60) == "during"
     assert (await queue.counts("completed"))["completed"] == 2
 
 
@@ -88,7 +90,7 @@ async def test_node_drains_and_obliterates_our_queue(
     remote = any_node.queue("q")
     await queue.add_many([("work", n) for n in range(5)])
     await queue.add("urgent", priority=1)
-    await queue.add("later", delay=HOUR)
+    await queue.add("later", delay=AN_HOUR)
 
     await remote.call("drain", True)
     assert await job_keys(redis) == []
@@ -124,12 +126,12 @@ async def test_our_drain_leaves_nodes_scheduler_going(
     await remote.call("upsertJobScheduler", "s", {"every": HOUR})
     await remote.call("add", "last", {})
     [iteration] = [
-        job.id for job in await queue.get_jobs(["waiting", "delayed"]) if job.scheduler_id == "s"
+        job.id for job in await queue.get_jobs("waiting", "delayed") if job.scheduler_id == "s"
     ]
 
     assert await queue.drain(delayed=True) == 2
 
-    assert [job.id for job in await queue.get_jobs(["waiting", "delayed"])] == [iteration]
+    assert [job.id for job in await queue.get_jobs("waiting", "delayed")] == [iteration]
     worker = node6.worker("q")
     await worker.until("completed", jobId=iteration)
     assert (await remote.call("getJobScheduler", "s"))["iterationCount"] == 2
@@ -148,7 +150,7 @@ async def test_we_clean_what_node_finished(queue: Queue, any_node: NodePeer, red
     await finished_by_node(any_node)
     events = any_node.events("q")
 
-    assert await queue.clean(HOUR, 0, "completed") == []
+    assert await queue.clean(AN_HOUR, 0, "completed") == []
     assert len(await queue.clean(0, 2, "completed")) == 2
     assert len(await queue.clean(0, 0, "failed")) == 3
 
@@ -160,18 +162,18 @@ async def test_we_clean_what_node_finished(queue: Queue, any_node: NodePeer, red
 
 async def test_we_retry_what_failed_at_nodes(queue: Queue, any_node: NodePeer) -> None:
     await finished_by_node(any_node)
-    [first, *_] = await queue.get_jobs("failed", asc=True)
+    [first, *_] = await queue.get_jobs("failed")
     assert first.failed_reason == "no"
 
     await first.update_data({"do": [["return", "mended"]]})
     await first.retry()
     for job in await queue.get_jobs("failed"):
         await job.update_data({})
-    assert await queue.retry_jobs() == 2
+    assert await queue.retry_all() == 2
 
     worker = any_node.worker("q")
     await worker.until("completed", count=3)
-    assert await first.wait_until_finished() == "mended"
+    assert await first.wait() == "mended"
 
 
 async def finish_ours(queue: Queue, url: str) -> None:
@@ -183,7 +185,7 @@ async def finish_ours(queue: Queue, url: str) -> None:
     async with Worker("q", work, url, concurrency=4):
         for job in jobs:
             with contextlib.suppress(JobFailed):
-                await job.wait_until_finished(timeout=60_000)
+                await job.wait(timeout=60)
 
 
 async def test_node_cleans_and_retries_what_we_finished(
@@ -213,7 +215,7 @@ async def test_each_side_removes_the_others_jobs(
     ours = [
         await queue.add("a"),
         await queue.add("b", priority=1),
-        await queue.add("c", delay=HOUR),
+        await queue.add("c", delay=AN_HOUR),
     ]
     theirs = [
         await remote.call("add", "work", {}, options)
@@ -245,12 +247,12 @@ async def test_what_is_held_is_not_removed_by_the_other_side(
 
 async def test_each_side_steers_the_others_jobs(queue: Queue, any_node: NodePeer) -> None:
     remote = any_node.queue("q")
-    ours = await queue.add("ours", delay=HOUR)
+    ours = await queue.add("ours", delay=AN_HOUR)
     theirs = await remote.call("add", "theirs", {}, {"delay": HOUR})
     found = await queue.get_job(theirs["id"])
     assert found
 
-    await found.change_delay(2 * HOUR)
+    await found.change_delay(2 * AN_HOUR)
     assert (await remote.call("getJob", found.id))["delay"] == 2 * HOUR
     await found.change_priority(5)
     await found.promote()
@@ -289,13 +291,13 @@ async def test_each_side_waits_for_the_others_work(queue: Queue, node6: NodePeer
     job = await queue.add("work", {"do": [["return", {"sum": 3}]]})
     node6.worker("q")
 
-    assert await job.wait_until_finished(timeout=60_000) == {"sum": 3}
+    assert await job.wait(timeout=60) == {"sum": 3}
 
 
 async def test_both_sides_see_all_workers(queue: Queue, node6: NodePeer, redis_url: str) -> None:
     remote = node6.queue("q")
     await node6.worker("q", name="nora").ready()
-    async with Worker("q", print, redis_url, worker_name="anna"):
+    async with Worker("q", print, redis_url, name="anna"):
         theirs = await remote.call("getWorkers")
         ours = await queue.workers()
 
@@ -315,9 +317,9 @@ async def test_both_sides_read_the_same_metrics(
     await worker.until(["completed", "failed"], count=2)
     await worker.close()
     async with Worker("q", lambda _: None, redis_url, metrics_points=60):
-        await (await queue.add("good")).wait_until_finished(timeout=60_000)
+        await (await queue.add("good")).wait(timeout=60)
 
-    totals: dict[Kind, int] = {"completed": 2, "failed": 1}
+    totals: dict[MetricsKind, int] = {"completed": 2, "failed": 1}
     for kind, total in totals.items():
         theirs = await remote.call("getMetrics", kind)
         ours = await queue.metrics(kind)
@@ -328,19 +330,19 @@ async def test_both_sides_read_the_same_metrics(
 async def test_global_limits_are_shared(queue: Queue, any_node: NodePeer) -> None:
     remote = any_node.queue("q")
 
-    await queue.set_global_concurrency(3)
-    await queue.set_global_rate_limit(5, HOUR)
+    await queue.limits.set_concurrency(3)
+    await queue.limits.set_rate_limit(5, AN_HOUR)
     assert await remote.call("getGlobalConcurrency") == 3
     assert await remote.call("getGlobalRateLimit") == {"max": 5, "duration": HOUR}
     await remote.call("setGlobalConcurrency", 1)
-    assert await queue.get_global_concurrency() == 1
+    assert await queue.limits.get_concurrency() == 1
     await queue.add_many([("work", {"do": [["never"]]})] * 2)
     worker = any_node.worker("q", concurrency=5, limiter={"max": 5, "duration": HOUR})
     await worker.until("started")
 
-    assert await queue.is_maxed()
+    assert await queue.limits.is_maxed()
     assert await remote.call("isMaxed") is True
-    await queue.rate_limit(HOUR)
+    await queue.limits.rate_limit(AN_HOUR)
     assert 0 < await remote.call("getRateLimitTtl", 5) <= HOUR
     assert (await queue.counts("active"))["active"] == 1
 

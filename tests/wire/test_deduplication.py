@@ -1,6 +1,7 @@
 """Jobs of one side that stand for jobs of the other."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from waystation.bullmq import Deduplication, FlowNode, FlowProducer, Job, JobOpt
 from waystation.core.errors import InvalidOption
 
 HOUR = 3_600_000
+AN_HOUR = timedelta(hours=1)
 
 
 def rule(**more: Json) -> dict[str, Json]:
@@ -41,7 +43,9 @@ async def test_either_side_replaces_a_delayed_job_of_the_other(
     replace = rule(replace=True)
     async with Queue("q", redis_url) as ours:
         first = await theirs.call("add", "a", {}, {**replace, "delay": HOUR})
-        second = await ours.add("b", delay=HOUR, deduplication=Deduplication("same", replace=True))
+        second = await ours.add(
+            "b", delay=AN_HOUR, deduplication=Deduplication("same", replace=True)
+        )
         assert await ours.get_job(first["id"]) is None
 
         third = await theirs.call("add", "c", {}, {**replace, "delay": HOUR})

@@ -36,7 +36,7 @@ async def test_we_wait_for_a_job_that_node_does(node6: NodePeer, redis_url: str)
     async with QueueEvents("mail", redis_url) as events:
         queue = await node6.queue("mail").ready()
         await queue.call("add", "send", {}, {"jobId": "letter"})
-        waiting = asyncio.create_task(events.wait_until_finished("letter", timeout=60_000))
+        waiting = asyncio.create_task(events.wait("letter", timeout=60))
         worker = await node6.worker("mail").ready()
         await waiting
         await worker.close()

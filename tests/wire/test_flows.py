@@ -69,9 +69,7 @@ async def test_node_children_of_our_parent(any_node: NodePeer, redis_url: str) -
 
     async with FlowProducer(redis_url) as flows, Worker("parents", values, redis_url):
         flow = await flows.add(tree)
-        assert await flow.job.wait_until_finished(timeout=60_000) == {
-            "bull:children:only": {"text": "ü"}
-        }
+        assert await flow.job.wait(timeout=60) == {"bull:children:only": {"text": "ü"}}
 
 
 @pytest.mark.parametrize("flag", FLAGS)
@@ -189,7 +187,7 @@ async def test_a_child_that_node_completed_before_counts_for_our_parent(
 
     async with FlowProducer(redis_url) as flows, Worker("parents", values, redis_url):
         flow = await flows.add(FlowNode(name="parent", queue="parents", children=[leaf]))
-        assert await flow.job.wait_until_finished(timeout=60_000) == {"bull:children:early": 7}
+        assert await flow.job.wait(timeout=60) == {"bull:children:early": 7}
 
 
 async def test_our_handler_waits_for_children_that_node_runs(
@@ -208,7 +206,7 @@ async def test_our_handler_waits_for_children_that_node_runs(
 
     async with Queue("parents", redis_url) as queue, Worker("parents", handle, redis_url):
         job = await queue.add("parent", attempts=1)
-        assert await job.wait_until_finished(timeout=60_000) == [0, 1]
+        assert await job.wait(timeout=60) == [0, 1]
 
 
 async def test_a_node_handler_waits_for_children_that_we_run(
@@ -234,7 +232,7 @@ async def test_a_node_handler_waits_for_children_that_we_run(
 async def test_node_detaches_and_removes_children_that_we_added(
     node6: NodePeer, redis_url: str
 ) -> None:
-    late = JobOptions(delay=3_600_000)
+    late = JobOptions(delay=3600)
     async with FlowProducer(redis_url) as flows:
         flow = await flows.add(
             FlowNode(

@@ -12,7 +12,8 @@ from tests.support.patience import LIMIT_S
 from tests.wire.node import NodePeer
 from tests.wire.steps import Steps
 from waystation.bullmq import Job, Queue, Worker
-from waystation.bullmq.scheduling import advance
+from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.scheduling import schedulers
 from waystation.bullmq.source.claims import BullSource, ClaimOptions
 from waystation.bullmq.upkeep import recover_stalled
 from waystation.core.runtime.claim import Claim
@@ -22,7 +23,7 @@ HOUR = 3_600_000
 
 
 async def claimed(store: Store, queue: Queue) -> Sequence[Claim[Job]]:
-    source = BullSource(store, queue.keys, ClaimOptions(worker="test"))
+    source = BullSource(store, QueueKeys("q"), ClaimOptions(worker="test"))
     return (await source.settle([], claim=1)).claims
 
 
@@ -36,7 +37,7 @@ async def test_nothing_is_lost_when_bullmq_5_pauses_and_resumes_under_load(
             await remote.call("pause")
             await queue.add_many([("during", n) for n in range(20)])
             await queue.add("urgent", round, priority=1)
-            await queue.add("soon", round, delay=1)
+            await queue.add("soon", round, delay=0.001)
             await asyncio.sleep(0.005)
             await remote.call("resume")
         await remote.poll("getCompletedCount", gives=10 * 42)
@@ -116,7 +117,7 @@ async def test_what_waited_in_a_paused_queue_before_bullmq_5_came_is_set_aside_b
     await queue.pause()
     remote = node5.queue("q")
     await remote.call("add", "theirs", {})
-    async with Worker("q", Steps(store), store, drain_delay=50), asyncio.timeout(LIMIT_S):
+    async with Worker("q", Steps(store), store, poll=0.05), asyncio.timeout(LIMIT_S):
         while await redis.exists("bull:q:wait"):
             await asyncio.sleep(0.01)
     await remote.call("resume")
@@ -147,7 +148,7 @@ async def test_a_stalled_job_of_a_queue_that_bullmq_5_paused_is_kept(
     other = await queue.add("other")
     for _ in range(2):
         await redis.delete("bull:q:stalled-check")
-        await recover_stalled(store.redis, queue.keys)
+        await recover_stalled(store.redis, QueueKeys("q"))
     await remote.call("resume")
 
     assert await redis.lrange("bull:q:wait", 0, -1) == [other.id.encode(), job.id.encode()]
@@ -160,7 +161,7 @@ async def test_a_fleet_of_both_generations_that_is_paused_and_resumed_loses_noth
     remote, dice = node5.queue("q"), random.Random(5)
     node5.worker("q", concurrency=3)
     many = 0
-    async with Worker("q", Steps(store), store, concurrency=3, drain_delay=100):
+    async with Worker("q", Steps(store), store, concurrency=3, poll=0.1):
         for _ in range(150):
             match dice.randrange(6):
                 case 0:
@@ -177,7 +178,7 @@ async def test_a_fleet_of_both_generations_that_is_paused_and_resumed_loses_noth
                 case _:
                     fails = {"do": [["throw", "no", 1]]}
                     await queue.add_many([("ours", fails), ("ours", {}), ("ours", {})])
-                    await queue.add("later", delay=dice.randrange(1, 30))
+                    await queue.add("later", delay=dice.randrange(1, 30) / 1000)
                     await queue.add("urgent", priority=2)
                     many += 5
         await remote.call("resume")
@@ -206,8 +207,8 @@ async def test_a_repeatable_job_of_bullmq_5_goes_on_with_us_and_with_it_in_turn(
     async with Worker("q", Steps(store), store):
         await remote.poll("getCompletedCount", gives=[*range(before + 2, before + 200)])
 
-    jobs = await queue.get_jobs(["completed", "delayed", "waiting"], 0, -1)
-    counts = [job.opts.raw["repeat"]["count"] for job in jobs]
+    jobs = await queue.get_jobs("completed", "delayed", "waiting", limit=None)
+    counts = [job.options.raw["repeat"]["count"] for job in jobs]
     assert sorted(counts) == list(range(1, len(jobs) + 1))
     assert {job.data["n"] for job in jobs} == {1}
     assert len(await remote.call("getRepeatableJobs")) == 1
@@ -224,7 +225,7 @@ async def test_a_repeatable_job_that_bullmq_5_has_removed_is_not_repeated(
         while not (held := await claimed(store, queue)):
             await asyncio.sleep(0.01)
     await remote.call("removeRepeatableByKey", known["key"])
-    assert await advance.advance(store.redis, queue.keys, held[0].work) is None
+    assert await schedulers.advance(store.redis, QueueKeys("q"), held[0].work) is None
     assert await redis.zcard("bull:q:delayed") == 0
 
 

@@ -86,7 +86,7 @@ async def test_every_event_of_a_node_worker_reaches_our_listener(
     [progress] = [event for event in told if event.name == "progress"]
     assert progress.data == {"at": "ü"}
     assert [event.failed_reason for event in told if event.name == "failed"] == ["no"]
-    assert [1] in [event.return_value for event in told if event.name == "completed"]
+    assert [1] in [event.result for event in told if event.name == "completed"]
 
 
 async def test_a_node_producer_waits_for_what_our_handler_returns(

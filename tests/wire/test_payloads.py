@@ -31,7 +31,7 @@ async def test_data_and_results_of_every_kind_come_back_as_they_went(
 
     found = await remote.call("getJob", theirs["id"])
     assert found["returnvalue"] == found["data"] == value
-    assert await ours.wait_until_finished(timeout=60_000) == value
+    assert await ours.wait(timeout=60) == value
 
 
 HALF = '"party \\ud83c"'
@@ -67,24 +67,24 @@ async def test_odd_json_of_node_says_the_same_wherever_we_read_it(
         ours = await queue.get_job(child)
         assert ours
         async with Worker("q", handle, store):
-            found["awaited"] = await ours.wait_until_finished(timeout=20_000)
-        found["awaited by event"] = await ours.wait_until_finished(events, timeout=20_000)
+            found["awaited"] = await ours.wait(timeout=20)
+        found["awaited by event"] = await ours.wait(20, events)
         async with aclosing(events.listen("0")) as told:
             async for event in told:
                 assert event.corrupt is None
                 if event.name == "progress":
                     found["told on the way"] = event.data
                 if event.name == "completed":
-                    found["told at the end"] = event.return_value
+                    found["told at the end"] = event.result
                     break
         await ours.refresh()
-        found |= {"stored": ours.data, "progress": ours.progress, "result": ours.return_value}
+        found |= {"stored": ours.data, "progress": ours.progress, "result": ours.result}
         above = await ours.get_parent()
         assert above
         [found["as a child's"]] = (await above.children_values()).values()
         node = await flows.add(FlowNode(name="work", queue="echo", data=found["data"]))
         await any_node.worker("echo").until("completed")
-        found["from Node"] = await node.job.wait_until_finished(timeout=20_000)
+        found["from Node"] = await node.job.wait(timeout=20)
         theirs = await remote.call("getJob", child)
         found |= {"Node's data": theirs["data"], "Node's result": theirs["returnvalue"]}
 
@@ -142,7 +142,7 @@ async def test_we_read_why_and_where_a_node_handler_failed(
     await any_node.worker("q").until("failed")
 
     with pytest.raises(JobFailed) as caught:
-        await job.wait_until_finished(timeout=60_000)
+        await job.wait(timeout=60)
     assert str(caught.value) == TEXT
     await job.refresh()
     assert job.failed_reason == TEXT

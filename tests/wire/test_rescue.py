@@ -57,9 +57,9 @@ async def test_we_rescue_the_jobs_of_a_killed_node_worker(
         await worker.until("started", count=2)
         await peer.kill()
 
-    async with Worker("q", lambda job: job.data, store, stalled_interval=CHECK_MS):
-        assert await first.wait_until_finished(timeout=60_000) == 1
-        assert await second.wait_until_finished(timeout=60_000) == 2
+    async with Worker("q", lambda job: job.data, store, stalled_interval=CHECK_MS / 1000):
+        assert await first.wait(timeout=60) == 1
+        assert await second.wait(timeout=60) == 2
 
     await first.refresh()
     assert (first.stalled_count, first.attempts_made, first.attempts_started) == (1, 1, 2)
@@ -80,7 +80,7 @@ async def test_a_job_that_stalls_on_both_sides_fails_with_nodes_reason(
     def handle(job: Job) -> None:
         runs.append(job.id)
 
-    async with Worker("q", handle, redis_url, stalled_interval=CHECK_MS):
+    async with Worker("q", handle, redis_url, stalled_interval=CHECK_MS / 1000):
         await node6.queue("q").poll("getJobState", job.id, gives="failed")
 
     assert runs == []
@@ -104,9 +104,9 @@ async def test_a_result_that_comes_after_the_rescue_is_refused(
                 continue
         return "too late"
 
-    async with Worker("q", handle, store, lock_duration=60_000, stalled_interval=CHECK_MS) as ours:
+    async with Worker("q", handle, store, lease=60, stalled_interval=CHECK_MS / 1000) as ours:
         refused = asyncio.Event()
-        ours.on("refused", lambda *_: refused.set())
+        ours.on("refused", lambda job, error: refused.set())
         await begun.wait()
         await redis.delete("bull:q:slow:lock")
         worker = node6.worker("q", {"*": [["return", "rescued"]]}, stalledInterval=CHECK_MS)
@@ -114,4 +114,4 @@ async def test_a_result_that_comes_after_the_rescue_is_refused(
         go_on.set()
         await asyncio.wait_for(refused.wait(), LIMIT_S)
 
-    assert await job.wait_until_finished(timeout=60_000) == "rescued"
+    assert await job.wait(timeout=60) == "rescued"

@@ -102,7 +102,7 @@ async def test_without_a_backoff_the_other_side_can_try_at_once(
 async def test_node_ends_what_we_began_by_our_own_options(
     any_node: NodePeer, queue: Queue, store: Store
 ) -> None:
-    job = await queue.add("work", FAILING, attempts=2, backoff=10)
+    job = await queue.add("work", FAILING, attempts=2, backoff=0.01)
     events = any_node.events("q")
     async with one_start(store):
         await events.until("delayed")

@@ -115,13 +115,13 @@ async def test_we_keep_a_schedule_of_node_going(any_node: NodePeer, redis_url: s
 
     async with Queue("q", redis_url) as ours, Worker("q", ignore, redis_url):
         await theirs.poll("getJobCounts", gives={"completed": 4, "delayed": 1})
-        jobs = await ours.get_jobs("completed", asc=True)
-        found = await ours.get_job_scheduler("far")
+        jobs = await ours.get_jobs("completed")
+        found = await ours.schedulers.get("far")
 
     assert {(job.name, job.data["n"], job.scheduler_id) for job in jobs} == {("beat", 1, "tick")}
-    assert [job.opts.raw["repeat"]["count"] for job in jobs] == [1, 2, 3, 4]
+    assert [job.options.raw["repeat"]["count"] for job in jobs] == [1, 2, 3, 4]
     assert found
-    assert found.next == cron.next_after("0 0 3 * * *", "Asia/Tokyo", jobs[0].timestamp)
+    assert found.next_ms == cron.next_after("0 0 3 * * *", "Asia/Tokyo", jobs[0].created_ms)
     told = await theirs.call("getJobScheduler", "tick")
     assert told["iterationCount"] == 4
 
@@ -129,9 +129,9 @@ async def test_we_keep_a_schedule_of_node_going(any_node: NodePeer, redis_url: s
 async def test_node_keeps_a_schedule_of_ours_going(any_node: NodePeer, redis_url: str) -> None:
     worker = any_node.worker("q", {"*": [["echo"]]})
     async with Queue("q", redis_url) as ours:
-        await ours.upsert_job_scheduler(
+        await ours.schedulers.upsert(
             "tick",
-            Schedule(every=50, limit=4),
+            Schedule(every=0.05, limit=4),
             name="beat",
             data={"text": "ü"},
             options=JobOptions(attempts=2),
@@ -140,20 +140,20 @@ async def test_node_keeps_a_schedule_of_ours_going(any_node: NodePeer, redis_url
         await any_node.queue("q").poll("getJobCounts", gives={"delayed": 0, "waiting": 0})
 
         assert [entry["returnvalue"] for entry in done] == [{"text": "ü"}] * 4
-        jobs = await ours.get_jobs("completed", asc=True)
-        assert [job.opts.raw["repeat"]["count"] for job in jobs] == [1, 2, 3, 4]
-        assert {job.opts.attempts for job in jobs} == {2}
+        jobs = await ours.get_jobs("completed")
+        assert [job.options.raw["repeat"]["count"] for job in jobs] == [1, 2, 3, 4]
+        assert {job.options.attempts for job in jobs} == {2}
 
 
 async def test_workers_of_both_sides_run_each_slot_once(node6: NodePeer, redis_url: str) -> None:
     node6.worker("q", {"*": [["echo"]]}, concurrency=4)
     async with Queue("q", redis_url) as ours, Worker("q", ignore, redis_url, concurrency=4):
         for n in range(5):
-            await ours.upsert_job_scheduler(f"s{n}", Schedule(every=40, limit=12))
+            await ours.schedulers.upsert(f"s{n}", Schedule(every=0.04, limit=12))
         await node6.queue("q").poll("getJobCounts", gives={"completed": 60, "delayed": 0})
 
         jobs = await ours.get_jobs("completed")
-        counts = Counter((job.scheduler_id, job.opts.raw["repeat"]["count"]) for job in jobs)
+        counts = Counter((job.scheduler_id, job.options.raw["repeat"]["count"]) for job in jobs)
 
     assert counts == {(f"s{n}", count): 1 for n in range(5) for count in range(1, 13)}
     assert {job.attempts_started for job in jobs} == {1}
@@ -179,17 +179,17 @@ async def test_each_side_changes_and_removes_the_schedules_of_the_other(
     theirs = any_node.queue("q")
     async with Queue("q", redis_url) as ours:
         await theirs.call("upsertJobScheduler", "tick", {"pattern": "0 0 1 1 *", "tz": "UTC"})
-        await ours.upsert_job_scheduler("tick", Schedule(pattern="0 0 2 1 *", tz="UTC"), name="new")
+        await ours.schedulers.upsert("tick", Schedule(pattern="0 0 2 1 *", tz="UTC"), name="new")
         (job,) = await ours.get_jobs("delayed")
         assert job.name == "new"
 
         await theirs.call("upsertJobScheduler", "tick", {"pattern": "0 0 3 1 *", "tz": "UTC"})
         (job,) = await ours.get_jobs("delayed")
-        assert await ours.remove_job_scheduler("tick")
+        assert await ours.schedulers.remove("tick")
         assert await theirs.call("getJobSchedulersCount") == 0
         assert await ours.get_jobs("delayed") == []
 
-        await ours.upsert_job_scheduler("tock", Schedule(pattern="0 0 2 1 *", tz="UTC"))
+        await ours.schedulers.upsert("tock", Schedule(pattern="0 0 2 1 *", tz="UTC"))
         assert await theirs.call("removeJobScheduler", "tock")
         assert await ours.get_jobs("delayed") == []
 

@@ -40,14 +40,14 @@ async def test_workers_of_both_sides_share_the_rate_limit(
     any_node: NodePeer, queue: Queue, store: Store
 ) -> None:
     remote = any_node.queue("q")
-    await queue.set_global_rate_limit(5, 200)
+    await queue.limits.set_rate_limit(5, 0.2)
     await queue.add_many([("work", n) for n in range(15)])
 
     async with Worker("q", Steps(store), store, concurrency=5):
         any_node.worker("q", concurrency=5)
         await remote.poll("getCompletedCount", gives=15)
 
-    starts = sorted(job.processed_on or 0 for job in await queue.get_jobs("completed"))
+    starts = sorted(job.started_ms or 0 for job in await queue.get_jobs("completed"))
     # Five start in a window, and the sixth opens the next one.
     assert starts[5] - starts[0] >= 195
     assert starts[10] - starts[5] >= 195
@@ -64,7 +64,7 @@ async def test_our_worker_waits_as_long_as_a_node_limit_lasts_and_no_longer(
     await remote.call("add", "ours", {})
 
     # Nothing else would wake the worker.
-    async with Worker("q", Steps(store), store, limiter=Limit(1, 400), drain_delay=3_600_000):
+    async with Worker("q", Steps(store), store, limiter=Limit(1, 0.4), poll=3600):
         await remote.poll("getCompletedCount", gives=2)
 
     first, second = [await remote.call("getJob", id) for id in ("1", "2")]
@@ -89,7 +89,7 @@ async def test_our_rate_limit_error_holds_node_back_too(node6: NodePeer, store: 
 async def test_a_slot_that_our_closing_worker_frees_is_taken_by_node(
     node6: NodePeer, queue: Queue, store: Store
 ) -> None:
-    await queue.set_global_concurrency(1)
+    await queue.limits.set_concurrency(1)
     held, go_on = asyncio.Event(), asyncio.Event()
 
     async def handle(_: Job) -> None:
@@ -115,7 +115,7 @@ async def test_a_limit_below_the_concurrency_is_worked_off_window_by_window_as_b
     limiter: dict[str, int] | None = {"max": size, "duration": window}
     if limited == "queue":
         limiter = None
-        await queue.set_global_rate_limit(size, window)
+        await queue.limits.set_rate_limit(size, window / 1000)
     elif limited.startswith("hand"):
         # One of each group asks for a pause of the whole queue, and runs again after it.
         shortest = 0
@@ -127,9 +127,7 @@ async def test_a_limit_below_the_concurrency_is_worked_off_window_by_window_as_b
         if ours:
             chosen = Limit(**limiter) if limiter else None
             # Whoever sleeps through the end of a window sleeps for longer than the test waits.
-            worker = Worker(
-                "q", Steps(store), store, concurrency=10, limiter=chosen, drain_delay=3_600_000
-            )
+            worker = Worker("q", Steps(store), store, concurrency=10, limiter=chosen, poll=3600)
             async with worker:
                 await all_done()
         else:
@@ -137,7 +135,7 @@ async def test_a_limit_below_the_concurrency_is_worked_off_window_by_window_as_b
             theirs = node6.worker("q", concurrency=10, **options)
             await all_done()
             await theirs.close()
-        starts = sorted(job.processed_on or 0 for job in await queue.get_jobs("completed"))
+        starts = sorted(job.started_ms or 0 for job in await queue.get_jobs("completed"))
         assert starts[-1] - starts[0] >= shortest
         await queue.clean(0, 1000, "completed")
 

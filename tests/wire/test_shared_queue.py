@@ -54,7 +54,7 @@ async def test_our_idle_worker_is_woken_by_a_node_producer(
     async def handle(_: Job) -> None:
         begun.set()
 
-    async with Worker("q", handle, store, drain_delay=3_600_000):
+    async with Worker("q", handle, store, poll=3600):
         await remote.call("add", "first", {})
         await asyncio.wait_for(begun.wait(), LIMIT_S)
         await remote.poll("getCompletedCount", gives=1)
@@ -70,7 +70,7 @@ async def test_a_job_that_comes_while_a_worker_closes_is_run_by_those_who_stay(
     """The one that leaves may have taken the marker of a job that it no longer takes."""
     await node6.worker("q", drainDelay=60).ready()
     for n in range(1, 21):
-        worker = Worker("q", lambda job: job.data, redis_url, worker_name="ours")
+        worker = Worker("q", lambda job: job.data, redis_url, name="ours")
         await worker.start()
         await blocked(redis, "bull:cQ==:w:ours")
         await queue.add("work", n)

@@ -82,7 +82,7 @@ async def test_a_cancelled_job_fails_and_node_may_retry_it(node6: NodePeer, stor
 async def test_a_job_that_takes_too_long_is_tried_again(node6: NodePeer, store: Store) -> None:
     remote = node6.queue("q")
     await remote.call("add", "work", {"do": [["never"]]}, {"attempts": 2})
-    async with Worker("q", Steps(store), store, timeout=50):
+    async with Worker("q", Steps(store), store, timeout=0.05):
         await remote.poll("getJobState", "1", gives="failed")
 
     job = await remote.call("getJob", "1")
@@ -98,7 +98,7 @@ async def test_jobs_that_our_closing_worker_gives_back_are_run_by_node(
 
     jobs = await queue.add_many([("work", n) for n in range(5)])
     remote = node6.queue("q")
-    async with Worker("q", never, store, concurrency=5, grace=50):
+    async with Worker("q", never, store, concurrency=5, grace=0.05):
         await remote.poll("getActiveCount", gives=5)
     assert await remote.call("getActiveCount") == 0
 

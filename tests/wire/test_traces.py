@@ -33,7 +33,7 @@ async def test_our_handler_reads_the_trace_of_a_node_producer(
     seen: list[str | None] = []
 
     async def handle(job: Job) -> None:
-        seen.append(job.opts.telemetry)
+        seen.append(job.options.telemetry)
 
     async with Worker("q", handle, store):
         await remote.poll("getCompletedCount", gives=1)

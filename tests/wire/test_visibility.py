@@ -11,7 +11,7 @@ async def test_each_side_sees_the_workers_of_both_by_name(
 ) -> None:
     remote = any_node.queue("q")
     await any_node.worker("q", name="theirs").ready()
-    async with Worker("q", Steps(store), store, worker_name="ours"):
+    async with Worker("q", Steps(store), store, name="ours"):
         seen_by_node = {each["rawname"] for each in await remote.call("getWorkers")}
         seen_by_us = {each["rawname"] for each in await queue.workers()}
 
@@ -34,7 +34,7 @@ async def test_who_ran_a_job_is_told_to_both_sides(
 ) -> None:
     remote = any_node.queue("q")
     await remote.call("add", "theirs", {})
-    async with Worker("q", Steps(store), store, worker_name="ours"):
+    async with Worker("q", Steps(store), store, name="ours"):
         await remote.poll("getCompletedCount", gives=1)
     job = await queue.add("ours")
     await any_node.worker("q", name="theirs").until("completed")
@@ -88,7 +88,7 @@ async def test_metrics_fill_minutes_without_work_as_node_does(
     for name in ("node", "ours"):
         async with Queue(name, store) as other:
             await other.add("work")
-            metrics = other.keys.metrics_completed
+            metrics = f"bull:{name}:metrics:completed"
             seconds, _ = await store.redis.time()
             before = (seconds - 600) * 1000
             fields = ("count", 3, "prevTS", before, "prevCount", 0)

@@ -1,23 +1,41 @@
-"""BullMQ in Python: what Node writes we read, and the other way round."""
+"""BullMQ in Python: queues and workers on the wire of Node's BullMQ."""
 
 from typing import TYPE_CHECKING
 
 from waystation.core.lazy import names_of
 
 if TYPE_CHECKING:
+    from waystation.bullmq.dead_letters import DeadLetters
     from waystation.bullmq.events.event import QueueEvent
     from waystation.bullmq.events.gaps import Gap
     from waystation.bullmq.events.stream import QueueEvents, QueueEventsProducer
+    from waystation.bullmq.fields import JobState, State
     from waystation.bullmq.flows import FlowJob, FlowNode, FlowProducer
     from waystation.bullmq.job import Job
-    from waystation.bullmq.limits import Limit
-    from waystation.bullmq.manual import ManualWorker
-    from waystation.bullmq.options import Backoff, Deduplication, JobOptions, Keep, Parent
-    from waystation.bullmq.queue import Queue
-    from waystation.bullmq.redis.packing import NewJob
-    from waystation.bullmq.scheduling.schedule import Schedule, Scheduler
+    from waystation.bullmq.limits import Limit, Limits
+    from waystation.bullmq.manual import ManualKeywords, ManualWorker
+    from waystation.bullmq.metrics import Metrics, MetricsKind
+    from waystation.bullmq.options import (
+        Backoff,
+        Deduplication,
+        JobKeywords,
+        JobOptions,
+        Keep,
+        Parent,
+        Retention,
+        StoredOptions,
+    )
+    from waystation.bullmq.queue import Cleanable, Queue, Retryable
+    from waystation.bullmq.redis.children import ChildKind, DependencyCounts, DependencyPage
+    from waystation.bullmq.redis.commands import Logs
+    from waystation.bullmq.redis.packing import JobLike, NewJob
+    from waystation.bullmq.schedulers import Schedulers
+    from waystation.bullmq.scheduling.schedule import RepeatStrategy, Schedule, Scheduler
+    from waystation.bullmq.source.callbacks import WorkerEvent, WorkerSignal
+    from waystation.bullmq.source.options import BackoffStrategy
     from waystation.bullmq.sync_job import SyncJob
-    from waystation.bullmq.worker import Worker
+    from waystation.bullmq.worker import JobHandler, Worker, WorkerKeywords, WorkerOptions
+    from waystation.core.durations import Duration
     from waystation.core.errors import (
         JobDelayed,
         JobFailed,
@@ -28,26 +46,50 @@ if TYPE_CHECKING:
         UnreadableData,
         Unrecoverable,
     )
+    from waystation.core.line.forecasts import Forecast
+    from waystation.core.runtime.claim import Claim
+    from waystation.core.runtime.worker import Listener
     from waystation.core.store.client import open_store
     from waystation.core.store.connection import Store, StoreOptions
+    from waystation.core.store.connection.durable import Durability
 
 __all__ = [
     "Backoff",
+    "BackoffStrategy",
+    "ChildKind",
+    "Claim",
+    "Cleanable",
+    "DeadLetters",
     "Deduplication",
+    "DependencyCounts",
+    "DependencyPage",
+    "Durability",
+    "Duration",
     "FlowJob",
     "FlowNode",
     "FlowProducer",
+    "Forecast",
     "Gap",
     "Job",
     "JobDelayed",
     "JobFailed",
+    "JobHandler",
+    "JobKeywords",
+    "JobLike",
     "JobOptions",
     "JobRateLimited",
+    "JobState",
     "JobWaiting",
     "JobWaitingForChildren",
     "Keep",
     "Limit",
+    "Limits",
+    "Listener",
+    "Logs",
+    "ManualKeywords",
     "ManualWorker",
+    "Metrics",
+    "MetricsKind",
     "NewJob",
     "NotAdded",
     "Parent",
@@ -55,14 +97,24 @@ __all__ = [
     "QueueEvent",
     "QueueEvents",
     "QueueEventsProducer",
+    "RepeatStrategy",
+    "Retention",
+    "Retryable",
     "Schedule",
     "Scheduler",
+    "Schedulers",
+    "State",
     "Store",
     "StoreOptions",
+    "StoredOptions",
     "SyncJob",
     "UnreadableData",
     "Unrecoverable",
     "Worker",
+    "WorkerEvent",
+    "WorkerKeywords",
+    "WorkerOptions",
+    "WorkerSignal",
     "open_store",
 ]
 
@@ -70,18 +122,41 @@ __getattr__ = names_of(
     __name__,
     {
         "Backoff": "options",
+        "BackoffStrategy": "waystation.bullmq.source.options",
+        "ChildKind": "waystation.bullmq.redis.children",
+        "Claim": "waystation.core.runtime.claim",
+        "Cleanable": "queue",
+        "DeadLetters": "dead_letters",
         "Deduplication": "options",
-        "JobDelayed": "waystation.core.errors",
+        "DependencyCounts": "waystation.bullmq.redis.children",
+        "DependencyPage": "waystation.bullmq.redis.children",
+        "Durability": "waystation.core.store.connection.durable",
+        "Duration": "waystation.core.durations",
         "FlowJob": "flows",
         "FlowNode": "flows",
         "FlowProducer": "flows",
+        "Forecast": "waystation.core.line.forecasts",
         "Gap": "waystation.bullmq.events.gaps",
         "Job": "job",
+        "JobDelayed": "waystation.core.errors",
         "JobFailed": "waystation.core.errors",
+        "JobHandler": "worker",
+        "JobKeywords": "options",
+        "JobLike": "waystation.bullmq.redis.packing",
         "JobOptions": "options",
+        "JobRateLimited": "waystation.core.errors",
+        "JobState": "fields",
+        "JobWaiting": "waystation.core.errors",
+        "JobWaitingForChildren": "waystation.core.errors",
         "Keep": "options",
         "Limit": "limits",
+        "Limits": "limits",
+        "Listener": "waystation.core.runtime.worker",
+        "Logs": "waystation.bullmq.redis.commands",
+        "ManualKeywords": "manual",
         "ManualWorker": "manual",
+        "Metrics": "metrics",
+        "MetricsKind": "metrics",
         "NewJob": "waystation.bullmq.redis.packing",
         "NotAdded": "waystation.core.errors",
         "Parent": "options",
@@ -89,17 +164,24 @@ __getattr__ = names_of(
         "QueueEvent": "waystation.bullmq.events.event",
         "QueueEvents": "waystation.bullmq.events.stream",
         "QueueEventsProducer": "waystation.bullmq.events.stream",
-        "JobRateLimited": "waystation.core.errors",
+        "RepeatStrategy": "waystation.bullmq.scheduling.schedule",
+        "Retention": "options",
+        "Retryable": "queue",
         "Schedule": "waystation.bullmq.scheduling.schedule",
         "Scheduler": "waystation.bullmq.scheduling.schedule",
+        "Schedulers": "schedulers",
+        "State": "fields",
         "Store": "waystation.core.store.connection",
         "StoreOptions": "waystation.core.store.connection",
+        "StoredOptions": "options",
         "SyncJob": "sync_job",
         "UnreadableData": "waystation.core.errors",
         "Unrecoverable": "waystation.core.errors",
-        "JobWaitingForChildren": "waystation.core.errors",
-        "JobWaiting": "waystation.core.errors",
         "Worker": "worker",
+        "WorkerEvent": "waystation.bullmq.source.callbacks",
+        "WorkerKeywords": "worker",
+        "WorkerOptions": "worker",
+        "WorkerSignal": "waystation.bullmq.source.callbacks",
         "open_store": "waystation.core.store.client",
     },
 )

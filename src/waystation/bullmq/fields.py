@@ -1,26 +1,64 @@
-"""What a job's hash says."""
+"""Fields: a job as its hash in Redis has it, and the states it can be in."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+# The functions at the end of the file are for the package alone, as the underscores say.
+# pyright: reportPrivateUsage=false
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from waystation.bullmq.options import StoredOptions, stored_options
 from waystation.core import codec
-from waystation.core.errors import Malformed, UnreadableData
+from waystation.core.errors import InvalidOption, Malformed, UnreadableData
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Data = TypeVar("Data", default=Any)
+    Result = TypeVar("Result", default=Any)
+else:
+    from typing import TypeVar
+
+    Data = TypeVar("Data")
+    Result = TypeVar("Result")
+
+State: TypeAlias = Literal[
+    "waiting", "active", "prioritized", "delayed", "waiting-children", "completed", "failed"
+]
+"""A state that holds jobs."""
+JobState: TypeAlias = State | Literal["unknown"]
+"""The state of one job; `unknown` when there is no such job."""
+
+STATES: tuple[State, ...] = get_args(State)
+
+_ALSO_CALLED = {"wait": "waiting", "paused": "waiting", "waiting_children": "waiting-children"}
 
 COUNTED = b"counted"
-"""Stands beside the fields of a held job that were read after its pickup had been counted."""
+"""Added to the fields of a held job that were read after its start had been counted."""
+
+_UNREAD: Any = object()
+
+
+def known_states(states: str | Iterable[str]) -> list[State]:
+    """The states of these names, each once; `wait` and `paused` are other names of `waiting`."""
+    named = [states] if isinstance(states, str) else states
+    meant = [_ALSO_CALLED.get(name, name) if isinstance(name, str) else name for name in named]  # pyright: ignore[reportUnnecessaryIsInstance]
+    for state in meant:
+        if state not in STATES:
+            raise InvalidOption(f"a state is one of {', '.join(STATES)}, got {state!r}")
+    return cast(list[State], list(dict.fromkeys(meant)))
 
 
 class Changed(NamedTuple):
-    """Fields of a job that a step has changed."""
+    """Fields of a job that a call has changed."""
 
     fields: dict[bytes, bytes]
     is_all: bool
-    """Whether there are no others."""
+    """True when the job has no others."""
 
 
-class JobFields:
-    """A job as it was when it was read."""
+class JobFields(Generic[Data, Result]):
+    """A job as it was when it was read: the attributes that `Job` and `SyncJob` share."""
 
     # Fields are decoded when asked for: most handlers look at the data and nothing else.
     __slots__ = ("_data", "_fields", "id", "token")
@@ -28,18 +66,18 @@ class JobFields:
     def __init__(self, id: str, fields: dict[bytes, bytes], token: str | None = None) -> None:
         self.id = id
         self.token = token
-        """The lease, while a worker holds the job."""
+        """The lock's token, while a worker holds the job."""
         self._fields = fields
         self._data: Any = _UNREAD
 
     @property
     def name(self) -> str:
-        """What kind of job it is."""
+        """The kind of job; a worker may have a handler for each."""
         return self._text(b"name") or ""
 
     @property
-    def data(self) -> Any:
-        """What the producer sent along."""
+    def data(self) -> Data:
+        """The data that the producer gave the job."""
         if self._data is _UNREAD:
             try:
                 self._data = codec.decode(self._fields.get(b"data", b"{}"))
@@ -49,28 +87,48 @@ class JobFields:
 
     @property
     def data_text(self) -> str:
-        """The data as it is stored, for when it is no JSON."""
+        """The data as it is stored, for data that is not JSON."""
         return self._text(b"data") or "{}"
 
     @property
-    def opts(self) -> StoredOptions:
-        """The options the producer chose."""
+    def options(self) -> StoredOptions:
+        """The options that the producer gave the job."""
         return stored_options(self._fields.get(b"opts", b"{}"))
 
     @property
-    def timestamp(self) -> int:
-        """When it was made, in milliseconds."""
+    def created_ms(self) -> int:
+        """Milliseconds since 1970 at which the job was made."""
         return self._number(b"timestamp") or 0
 
     @property
-    def delay(self) -> int:
-        """Milliseconds it had or has to wait."""
+    def created_at(self) -> datetime:
+        """The instant at which the job was made."""
+        return instant(self.created_ms)
+
+    @property
+    def delay_ms(self) -> int:
+        """Milliseconds that the job waits, or had to wait."""
         return self._number(b"delay") or 0
+
+    @property
+    def delay(self) -> timedelta:
+        """The time that the job waits, or had to wait, before it may run."""
+        return timedelta(milliseconds=self.delay_ms)
 
     @property
     def priority(self) -> int:
         """0 runs first, then 1, 2, …"""
         return self._number(b"priority") or 0
+
+    @property
+    def attempt(self) -> int:
+        """Number of the attempt that runs or comes next, from 1."""
+        return self.attempts_made + 1
+
+    @property
+    def max_attempts(self) -> int:
+        """Attempts in all, the first included."""
+        return self.options.attempts
 
     @property
     def attempts_made(self) -> int:
@@ -80,44 +138,54 @@ class JobFields:
 
     @property
     def attempts_started(self) -> int:
-        """Times it was picked up, the one that gave it to its handler included."""
+        """Times that a worker has started the job, the current time included."""
         started = self._number(b"ats") or 0
-        # A worker is given the job as it was when it was picked up, before that was counted.
+        # A worker is given the job as it was when it was claimed, before the start was counted.
         return started if self.token is None or COUNTED in self._fields else started + 1
 
     @property
     def stalled_count(self) -> int:
-        """Times its worker fell silent."""
+        """Times that the job has lost its worker."""
         return self._number(b"stc") or 0
 
     @property
-    def processed_on(self) -> int | None:
-        """When it was last picked up, in milliseconds."""
+    def started_ms(self) -> int | None:
+        """Milliseconds since 1970 at which a worker last started the job."""
         return self._number(b"processedOn")
 
     @property
-    def finished_on(self) -> int | None:
-        """When it ended, in milliseconds."""
+    def started_at(self) -> datetime | None:
+        """The instant at which a worker last started the job."""
+        return None if (ms := self.started_ms) is None else instant(ms)
+
+    @property
+    def finished_ms(self) -> int | None:
+        """Milliseconds since 1970 at which the job was completed or failed for good."""
         return self._number(b"finishedOn")
 
     @property
+    def finished_at(self) -> datetime | None:
+        """The instant at which the job was completed or failed for good."""
+        return None if (ms := self.finished_ms) is None else instant(ms)
+
+    @property
     def processed_by(self) -> str | None:
-        """The worker that last picked it up."""
+        """The name of the worker that last started the job."""
         return self._text(b"pb")
 
     @property
     def progress(self) -> Any:
-        """What the handler last told about how far it is."""
+        """The progress that the handler last reported; 0 before that."""
         return self._json(b"progress", 0)
 
     @property
-    def return_value(self) -> Any:
-        """What the handler returned."""
+    def result(self) -> Result | None:
+        """The result of the handler; None before the job is completed."""
         return self._json(b"returnvalue", None)
 
     @property
     def failed_reason(self) -> str | None:
-        """Why the last failed attempt failed."""
+        """The reason of the last failed attempt."""
         return self._text(b"failedReason")
 
     @property
@@ -128,32 +196,27 @@ class JobFields:
 
     @property
     def deferred_failure(self) -> str | None:
-        """Why it must fail without being run."""
+        """The reason for which the job will fail instead of running."""
         return self._text(b"defa")
 
     @property
     def parent_key(self) -> str | None:
-        """The key of the job that waits for this one."""
+        """The key of the parent, which waits for this job."""
         return self._text(b"parentKey")
 
     @property
     def deduplication_id(self) -> str | None:
-        """What it shares with jobs it stands for."""
+        """The deduplication id that the job was added with."""
         return self._text(b"deid")
 
     @property
     def scheduler_id(self) -> str | None:
-        """The scheduler that made it."""
+        """The id of the scheduler that made the job."""
         return self._text(b"rjk")
 
     @property
-    def is_plain(self) -> bool:
-        """Whether its handler can run without more ado."""
-        return b"rjk" not in self._fields and b"defa" not in self._fields
-
-    @property
     def discarded(self) -> bool:
-        """Whether its handler has said that a failure is final; known to this attempt alone."""
+        """True when the handler has called `discard` in this attempt."""
         return b"discarded" in self._fields
 
     def _text(self, field: bytes) -> str | None:
@@ -173,24 +236,35 @@ class JobFields:
         raw = self._fields.get(field)
         return otherwise if raw is None else codec.decode_or_text(raw)
 
-    def remember(self, fields: Mapping[bytes, bytes]) -> None:
-        """Keep what has just been written to the store."""
-        self._fields.update(fields)
-        if b"data" in fields:
-            self._data = _UNREAD
 
-    def completed_with(self, result: bytes, now: bytes) -> None:
-        """Keep what was stored when the job was completed; done for nearly every job."""
-        fields = self._fields
-        is_first = b"atm" not in fields and b"attemptsMade" not in fields
-        fields[b"atm"] = b"1" if is_first else b"%d" % (self.attempts_made + 1)
-        fields[b"returnvalue"] = result
-        fields[b"finishedOn"] = now
-
-    def replace(self, fields: dict[bytes, bytes]) -> None:
-        """Keep what has just been read from the store, and nothing else."""
-        self._fields = fields
-        self._data = _UNREAD
+def remember(job: JobFields, fields: Mapping[bytes, bytes]) -> None:
+    """Update a job with fields that were just written to Redis."""
+    job._fields.update(fields)
+    if b"data" in fields:
+        job._data = _UNREAD
 
 
-_UNREAD = object()
+def remember_all(job: JobFields, fields: dict[bytes, bytes]) -> None:
+    """Replace all fields of a job with those that were just read."""
+    job._fields = fields
+    job._data = _UNREAD
+
+
+def remember_result(job: JobFields, result: bytes, now: bytes) -> None:
+    """Update a job that was completed; called for nearly every job, so it does little."""
+    fields = job._fields
+    is_first = b"atm" not in fields and b"attemptsMade" not in fields
+    fields[b"atm"] = b"1" if is_first else b"%d" % (job.attempts_made + 1)
+    fields[b"returnvalue"] = result
+    fields[b"finishedOn"] = now
+
+
+def is_plain(job: JobFields) -> bool:
+    """True when nothing has to happen before the handler of a job runs."""
+    fields = job._fields
+    return b"rjk" not in fields and b"defa" not in fields
+
+
+def instant(ms: float) -> datetime:
+    """An aware datetime from milliseconds since 1970."""
+    return datetime.fromtimestamp(ms / 1000, UTC)

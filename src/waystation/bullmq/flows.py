@@ -8,14 +8,14 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from waystation.bullmq import children as dependencies
 from waystation.bullmq.job import Job, QueueRef
 from waystation.bullmq.options import JobOptions, Parent, options_as_stored
+from waystation.bullmq.redis import children as family
 from waystation.bullmq.redis import scripts
+from waystation.bullmq.redis.commands import hash_at
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
-from waystation.bullmq.redis.packing import current_trace, wire_name
+from waystation.bullmq.redis.packing import AddOptions, add_options, current_trace, wire_name
 from waystation.bullmq.redis.scripts import Existing
-from waystation.bullmq.redis.wants import Wants, wants_of
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WrongState
 from waystation.core.store.client import StoreClient
@@ -86,7 +86,7 @@ class FlowProducer(StoreClient):
             if value < 1:
                 raise InvalidOption(f"{what} must be at least 1, got {value}")
         store = await self._connected()
-        place = dependencies.JobPlace(QueueKeys(queue, prefix=prefix or self.prefix), job_id)
+        place = family.JobPlace(QueueKeys(queue, prefix=prefix or self.prefix), job_id)
         return await _read(store.hot, place, depth, max_children)
 
 
@@ -99,12 +99,12 @@ class _Planned(NamedTuple):
     id: str
     data: bytes
     opts: bytes
-    wants: Wants
+    wanted: AddOptions
     parent: int | None
     """The place of its parent among the planned."""
 
     def arguments(self) -> tuple[str | bytes, ...]:
-        return self.keys.base, self.name, self.data, self.opts, codec.encode(self.wants)
+        return self.keys.base, self.name, self.data, self.opts, codec.encode(self.wanted)
 
 
 def _planned(trees: Sequence[FlowNode], prefix: str) -> Iterator[_Planned]:
@@ -150,8 +150,8 @@ def _plan(
     codec.check_size(len(data) + len(opts))
     if options.size_limit is not None:
         codec.check_size(len(data), options.size_limit)
-    wants = wants_of(options, parent=parent, id=id, has_children=bool(node.children))
-    return _Planned(node, wire_name(node.name), keys, id, data, opts, wants, above)
+    wanted = add_options(options, parent=parent, id=id, has_children=bool(node.children))
+    return _Planned(node, wire_name(node.name), keys, id, data, opts, wanted, above)
 
 
 def _check(planned: Sequence[_Planned]) -> None:
@@ -169,7 +169,7 @@ def _check(planned: Sequence[_Planned]) -> None:
         rule = each.node.options.deduplication
         if rule and each.node.children:
             raise InvalidOption(f"{each.node.name!r} has children, so it cannot be deduplicated")
-        if rule and each.wants.parent_key:
+        if rule and each.wanted.parent_key:
             # Its parent would wait for nobody, and run without what another job makes.
             raise InvalidOption(f"{each.node.name!r} has a parent, so it cannot be deduplicated")
 
@@ -186,7 +186,7 @@ def _check_slot(planned: Sequence[_Planned]) -> None:
 
 def _refusal(code: int, job: _Planned) -> NotFound | WrongState:
     if code == -5:
-        return NotFound(f"there is no job {job.wants.parent_key} to be the parent of {job.id}")
+        return NotFound(f"there is no job {job.wanted.parent_key} to be the parent of {job.id}")
     return WrongState(f"job {job.id} of queue {job.keys.name} has another parent already")
 
 
@@ -205,42 +205,40 @@ def _as_added(client: Client, planned: Sequence[_Planned], ids: Sequence[str]) -
 def _fields(id: str, job: _Planned, now: int) -> dict[bytes, bytes]:
     if isinstance(id, Existing) and id.fields:
         return id.fields
-    wants = job.wants
+    wanted = job.wanted
     fields = {
         b"name": job.name,
         b"data": job.data,
         b"opts": job.opts,
-        b"timestamp": b"%d" % (wants.timestamp or now),
-        b"delay": b"%d" % wants.delay,
-        b"priority": b"%d" % wants.priority,
+        b"timestamp": b"%d" % (wanted.timestamp or now),
+        b"delay": b"%d" % wanted.delay,
+        b"priority": b"%d" % wanted.priority,
     }
-    if wants.parent_key and wants.parent:
-        fields |= {b"parentKey": wants.parent_key.encode(), b"parent": wants.parent.encode()}
-    if wants.deduplication:
-        fields[b"deid"] = wants.deduplication.id.encode()
+    if wanted.parent_key and wanted.parent:
+        fields |= {b"parentKey": wanted.parent_key.encode(), b"parent": wanted.parent.encode()}
+    if wanted.deduplication:
+        fields[b"deid"] = wanted.deduplication["id"].encode()
     return fields
 
 
-async def _read(
-    client: Client, place: dependencies.JobPlace, depth: int, most: int
-) -> FlowJob | None:
-    fields = await dependencies.hash_at(client, place.queue.of(place.id).job)
+async def _read(client: Client, place: family.JobPlace, depth: int, most: int) -> FlowJob | None:
+    fields = await hash_at(client, place.queue.of(place.id).job)
     if not fields:
         return None
     job = Job(place.id, fields, QueueRef(client, place.queue))
     children: list[FlowJob] = []
     if depth > 1:
         for key in await _child_keys(client, place, most):
-            child = dependencies.place_of(key, place.queue)
+            child = family.place_of(key, place.queue)
             if found := await _read(client, child, depth - 1, most):
                 children.append(found)
     return FlowJob(job, children)
 
 
-async def _child_keys(client: Client, place: dependencies.JobPlace, most: int) -> list[str]:
+async def _child_keys(client: Client, place: family.JobPlace, most: int) -> list[str]:
     keys = place.queue.of(place.id)
     found: list[str] = []
     for kind in ("processed", "unprocessed", "failed", "ignored"):
-        page = await dependencies.page(client, keys, kind, count=most)
+        page = await family.page(client, keys, kind, count=most)
         found += list(page.children)[:most]
     return found

@@ -1,22 +1,61 @@
-"""One job: what its hash says, and what can be done with it."""
+"""Job: one job of a queue, with everything that can be done to it."""
 
+# The functions at the end of the file are for the package alone, as the underscores say.
+# pyright: reportPrivateUsage=false
+
+import asyncio
 import inspect
-from typing import Any
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
-from waystation.bullmq import children
-from waystation.bullmq.children import Dependencies
-from waystation.bullmq.fields import COUNTED, Changed, JobFields
-from waystation.bullmq.job_steps import JobSteps
-from waystation.bullmq.redis.keys import JobKeys
-from waystation.bullmq.redis.queue_scripts import read_jobs
+from waystation.bullmq.fields import (
+    COUNTED,
+    Changed,
+    Data,
+    JobFields,
+    JobState,
+    Result,
+    remember,
+    remember_all,
+)
+from waystation.bullmq.options import MOST_PRIORITY, instant_ms
+from waystation.bullmq.redis import children, job_scripts, queue_scripts, scripts
+from waystation.bullmq.redis.children import ChildKind, DependencyCounts, DependencyPage
+from waystation.bullmq.redis.commands import Logs, ask, block_for, hash_at, read_logs
+from waystation.bullmq.redis.keys import JobKeys, QueueKeys
+from waystation.bullmq.redis.refusals import refusal
 from waystation.bullmq.sync_job import SyncJob
-from waystation.bullmq.whole_job import QueueRef
-from waystation.core.errors import NotFound, WrongState
+from waystation.core import codec
+from waystation.core.durations import Duration, milliseconds, seconds
+from waystation.core.errors import InvalidOption, LeaseLost, NotFound, WrongState
+from waystation.core.options import at_least
 from waystation.core.runtime.handlers.calls import Call, Calls
+from waystation.core.store.script import Client
+
+if TYPE_CHECKING:
+    from waystation.bullmq.events.stream import QueueEvents
+
+__all__ = ["COUNTED", "Job", "QueueRef", "queue_of", "remove_job", "retry_finished"]
+
+_FIRST_POLL_S, _LAST_POLL_S = 0.02, 1.0
 
 
-class Job(JobFields, JobSteps, Dependencies):
-    """A job as it was when it was read; what an `async def` handler gets, and `get_job` returns."""
+class QueueRef(NamedTuple):
+    """The queue of a job, and the client to reach it with."""
+
+    client: Client
+    keys: QueueKeys
+    progressed: Callable[[Any, Any], None] | None = None
+    """Called with a job and its new progress, while a worker holds the job."""
+
+
+class Job(JobFields[Data, Result]):
+    """A job as it was when it was read; `async def` handlers and `Queue.get_job` get one.
+
+    `Job[Data, Result]` names the types of its data and its result. A method that the job's state
+    does not allow raises `WrongState`, and `NotFound` when the job is gone.
+    """
 
     __slots__ = ("_queue",)
 
@@ -28,45 +67,292 @@ class Job(JobFields, JobSteps, Dependencies):
         self._queue = queue
 
     @property
-    def queue(self) -> QueueRef:
-        """The queue it lives in."""
-        if self._queue is None:
-            raise WrongState(
-                f"job {self.id} has no way to a queue: it was made without one, or pickled"
-            )
-        return self._queue
-
-    @property
-    def keys(self) -> JobKeys:
-        """Where it is kept."""
-        return self.queue.keys.of(self.id)
-
-    async def get_parent(self) -> "Job | None":
-        """The job that waits for this one; None when nobody does."""
-        place = children.parent_place(self.parent_key, self._text(b"parent"))
-        if place is None:
-            return None
-        client = self.queue.client
-        fields = await children.hash_at(client, place.queue.of(place.id).job)
-        return Job(place.id, fields, QueueRef(client, place.queue)) if fields else None
+    def queue_name(self) -> str:
+        """The name of the job's queue."""
+        return self._ref.keys.name
 
     async def refresh(self) -> None:
         """Read the job again."""
-        keys = self.queue.keys
-        [fields] = await read_jobs(self.queue.client, keys, base=keys.base, ids=[self.id])
+        client, keys, _ = self._ref
+        [fields] = await queue_scripts.read_jobs(client, keys, base=keys.base, ids=[self.id])
         if not fields:
             raise NotFound(f"there is no job {self.id}")
         fields[COUNTED] = b""
         if self.discarded:
             fields[b"discarded"] = b"1"
-        self.replace(fields)
+        remember_all(self, fields)
+
+    # Data, progress, log
+
+    async def update_data(self, data: Data) -> None:
+        """Replace the job's data."""
+        raw = codec.encode_as_node(data)
+        self._accept(await job_scripts.update_data(self._ref.client, self._keys, data=raw))
+        remember(self, {b"data": raw})
+
+    async def update_progress(self, progress: Any, message: str | None = None) -> None:
+        """Report the job's progress, which is any JSON value."""
+        reported = _progress(progress, message)
+        raw = codec.encode_as_node(reported)
+        client, keys, progressed = self._ref
+        self._accept(
+            await job_scripts.update_progress(
+                client, keys, base=keys.base, id=self.id, progress=raw
+            )
+        )
+        remember(self, {b"progress": raw})
+        if progressed:
+            progressed(self, reported)
+
+    async def log(self, line: str) -> int:
+        """Append a line to the job's log; returns how many lines it has now."""
+        keep = self.options.keep_logs
+        count = await job_scripts.add_log(
+            self._ref.client,
+            self._keys,
+            # A log takes any text, half a character from a job's data included.
+            line=line.encode("utf-8", "backslashreplace"),
+            keep="" if keep is None else max(0, keep),
+        )
+        self._accept(count)
+        return count
+
+    async def logs(
+        self, offset: int = 0, limit: int | None = None, *, newest_first: bool = False
+    ) -> Logs:
+        """Lines of the job's log; `limit` None means all."""
+        return await read_logs(
+            self._ref.client, self._keys, offset, limit, newest_first=newest_first
+        )
+
+    async def clear_logs(self, keep: int = 0) -> None:
+        """Delete the job's log, except the newest `keep` lines."""
+        at_least("the lines to keep", keep, 0)
+        logs = self._keys.logs
+        await ask(self._ref.client, *(("LTRIM", logs, -keep, -1) if keep else ("DEL", logs)))
+
+    # Changes of a job that no worker holds
+
+    async def promote(self) -> None:
+        """Make the delayed job ready to run now."""
+        client, keys, _ = self._ref
+        code = await job_scripts.promote(client, keys, base=keys.base, id=self.id)
+        self._accept(code, wanted="delayed")
+        remember(self, {b"delay": b"0"})
+
+    async def change_delay(self, delay: Duration) -> None:
+        """Delay the delayed job anew, counted from now."""
+        ms = milliseconds(delay, "delay")
+        client, keys, _ = self._ref
+        code = await job_scripts.change_delay(client, keys, base=keys.base, id=self.id, delay=ms)
+        self._accept(code, wanted="delayed")
+        remember(self, {b"delay": b"%d" % ms})
+
+    async def change_priority(self, priority: int = 0, *, lifo: bool = False) -> None:
+        """Give the job another priority; `lifo` puts it ahead of those that have it already."""
+        if at_least("priority", priority, 0) > MOST_PRIORITY:
+            raise InvalidOption(f"priority must be at most {MOST_PRIORITY}, got {priority}")
+        client, keys, _ = self._ref
+        code = await job_scripts.change_priority(
+            client, keys, base=keys.base, id=self.id, priority=priority, lifo=int(lifo)
+        )
+        self._accept(code)
+        remember(self, {b"priority": b"%d" % priority})
+
+    async def retry(
+        self,
+        state: Literal["failed", "completed"] = "failed",
+        *,
+        reset_attempts_made: bool = False,
+        reset_attempts_started: bool = False,
+    ) -> None:
+        """Run the finished job again."""
+        forget = ["atm"] * reset_attempts_made + ["ats"] * reset_attempts_started
+        client, keys, _ = self._ref
+        code = await retry_finished(
+            client, keys, self.id, state, lifo=self.options.lifo, forget=forget
+        )
+        self._accept(code, wanted=state)
+
+    async def remove(self, *, remove_children: bool = True) -> None:
+        """Remove the job and, by default, its children."""
+        client, keys, _ = self._ref
+        if not await remove_job(client, keys, self.id, remove_children=remove_children):
+            raise WrongState(f"job {self.id} is held by a worker, or one of its children is")
+
+    async def remove_deduplication_key(self) -> bool:
+        """Allow other jobs with this one's deduplication id; False when this one did not own it."""
+        if self.deduplication_id is None:
+            return False
+        client, keys, _ = self._ref
+        return await job_scripts.remove_deduplication(
+            client, keys, base=keys.base, id=self.id, deduplication=self.deduplication_id
+        )
+
+    # For a handler, about the job that it runs
+
+    async def move_to_delayed(self, until: datetime, token: str | None = None) -> None:
+        """Delay the job until this instant; the handler then raises `JobDelayed`."""
+        client, keys, _ = self._ref
+        due = instant_ms("until", until)
+        code = await job_scripts.move_to_delayed(
+            client, keys, base=keys.base, id=self.id, token=self._lock(token), due=due
+        )
+        self._accept(code, wanted="active")
+
+    async def move_to_wait(self, token: str | None = None) -> timedelta:
+        """Put the job back at the head of its queue; the handler then raises `JobWaiting`.
+
+        Returns how long the rate limit still holds the queue back.
+        """
+        client, keys, _ = self._ref
+        code = await job_scripts.move_to_wait(
+            client, keys, base=keys.base, id=self.id, token=self._lock(token)
+        )
+        self._accept(code, wanted="active")
+        return timedelta(milliseconds=code)
+
+    async def move_to_waiting_children(self, *, child: str | None = None) -> bool:
+        """Make the job wait for its children, or for the one with this key.
+
+        The handler then raises `JobWaitingForChildren`. False when there is nothing to wait for.
+        """
+        if self.token is None:
+            raise LeaseLost(f"job {self.id} is not held by a worker here")
+        client, keys, _ = self._ref
+        return await children.wait_for_children(client, keys, self.id, self.token, child=child)
+
+    async def rate_limit(self, duration: Duration) -> None:
+        """Start no job of the queue for a while; the handler then raises `JobRateLimited`."""
+        await block_for(self._ref.client, self._ref.keys, duration)
+
+    async def extend_lock(self, duration: Duration, token: str | None = None) -> None:
+        """Hold the job for this long from now."""
+        ms = max(1, milliseconds(duration, "the duration of a lock", above=0))
+        client, keys, _ = self._ref
+        locks = [self.id, self._lock(token)]
+        if await scripts.extend_locks(client, keys, base=keys.base, lease_ms=ms, locks=locks):
+            raise LeaseLost(f"the lock of job {self.id} has run out or is somebody else's")
+
+    def discard(self) -> None:
+        """Make a failure of this attempt final, even if attempts are left."""
+        remember(self, {b"discarded": b"1"})
+
+    # State and end
+
+    async def state(self) -> JobState:
+        """The state that the job is in now."""
+        client, keys, _ = self._ref
+        return cast(JobState, await queue_scripts.state_of(client, keys, id=self.id))
+
+    async def is_completed(self) -> bool:
+        """True when the job is completed."""
+        return await self.state() == "completed"
+
+    async def is_failed(self) -> bool:
+        """True when the job has failed for good."""
+        return await self.state() == "failed"
+
+    async def is_delayed(self) -> bool:
+        """True when the job is delayed."""
+        return await self.state() == "delayed"
+
+    async def is_active(self) -> bool:
+        """True when a worker holds the job."""
+        return await self.state() == "active"
+
+    async def is_waiting(self) -> bool:
+        """True when the job is ready to run, with a priority or without."""
+        return await self.state() in ("waiting", "prioritized")
+
+    async def is_paused(self) -> bool:
+        """True when the job is ready to run, but its queue is paused."""
+        is_held = await ask(self._ref.client, "HEXISTS", self._ref.keys.meta, "paused")
+        return bool(is_held) and await self.state() in ("waiting", "prioritized")
+
+    async def is_waiting_children(self) -> bool:
+        """True when the job waits for its children."""
+        return await self.state() == "waiting-children"
+
+    async def wait(
+        self, timeout: Duration | None = None, events: "QueueEvents | None" = None
+    ) -> Result:
+        """Wait until the job is finished, and return its result.
+
+        Raises `JobFailed` when it fails for good, and `TimeoutError` after `timeout`. With `events`
+        the end comes from the queue's events: then a job that is removed as soon as it has finished
+        is not missed, and Redis is not polled. `Queue.wait` does that by itself.
+        """
+        if events is not None:
+            return await events.wait(self.id, timeout)
+        limit = None if timeout is None else seconds(timeout, "timeout")
+        try:
+            async with asyncio.timeout(limit):
+                return await self._poll_until_finished()
+        except TimeoutError:
+            raise TimeoutError(f"job {self.id} has not finished within {limit:g} s") from None
+
+    async def _poll_until_finished(self) -> Any:
+        client, keys, _ = self._ref
+        pause = _FIRST_POLL_S
+        while True:
+            end = await job_scripts.end_of(client, keys, base=keys.base, id=self.id)
+            if end.finished:
+                return end.result()
+            if end.state == "missing":
+                raise NotFound(f"job {self.id} is gone, and its end was not kept")
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LAST_POLL_S)
+
+    # Children and parent
+
+    async def get_dependencies(
+        self, kind: ChildKind, *, cursor: int = 0, count: int = 100
+    ) -> DependencyPage:
+        """A page of about `count` of the job's children of one kind."""
+        return await children.page(self._ref.client, self._keys, kind, cursor=cursor, count=count)
+
+    async def dependency_counts(self) -> DependencyCounts:
+        """How many children of each kind the job has."""
+        return await children.counts(self._ref.client, self._keys)
+
+    async def children_values(self) -> dict[str, Any]:
+        """Results of the job's completed children, by their keys."""
+        return await children.values(self._ref.client, self._keys)
+
+    async def ignored_children_failures(self) -> dict[str, str]:
+        """Reasons of failed children that do not fail the job, by their keys."""
+        return await children.ignored_failures(self._ref.client, self._keys)
+
+    async def failed_children(self) -> list[str]:
+        """Keys of the children whose failure fails the job, in the order of their failures."""
+        return await children.failed_keys(self._ref.client, self._keys)
+
+    async def remove_child_dependency(self) -> bool:
+        """Release the job's parent from waiting for it; False when it did not wait."""
+        return await children.detach(self._ref.client, self._ref.keys, self.id)
+
+    async def remove_unprocessed_children(self) -> int:
+        """Remove the children that no worker has started, with theirs; returns how many jobs."""
+        return await children.remove_unprocessed(self._ref.client, self._ref.keys, self.id)
+
+    async def get_parent(self) -> "Job | None":
+        """The job that waits for this one."""
+        place = children.parent_place(self.parent_key, self._text(b"parent"))
+        if place is None:
+            return None
+        client = self._ref.client
+        fields = await hash_at(client, place.queue.of(place.id).job)
+        return Job(place.id, fields, QueueRef(client, place.queue)) if fields else None
+
+    # For plain handlers, which see the job through a `SyncJob`
 
     def view(self, calls: Calls) -> SyncJob:
-        """The job as a plain handler gets it."""
-        return SyncJob(self.id, dict(self._fields), self.token, self.queue.keys, calls)
+        """The job for a plain handler. Internal."""
+        return SyncJob(self.id, dict(self._fields), self.token, self._ref.keys, calls)
 
     async def perform(self, call: Call) -> tuple[Any, Changed]:
-        """Do a step for a plain handler: what it gives, and what it has changed."""
+        """Make a call of a plain handler: its result, and the fields it has changed. Internal."""
         *way, step = call.step.split(".")
         job = self
         for _ in way:
@@ -80,7 +366,8 @@ class Job(JobFields, JobSteps, Dependencies):
         if inspect.isawaitable(result):
             result = await result
         if isinstance(result, Job):
-            result = result.id, result._fields, result.queue.keys
+            parent = cast(Job, result)
+            result = parent.id, parent._fields, parent._ref.keys
         return result, job._changed_since(known, before)
 
     def _changed_since(self, known: dict[bytes, bytes], before: dict[bytes, bytes]) -> Changed:
@@ -90,9 +377,71 @@ class Job(JobFields, JobSteps, Dependencies):
         changed = {name: value for name, value in now.items() if before.get(name) is not value}
         return Changed(changed, is_all=False)
 
+    @property
+    def _ref(self) -> QueueRef:
+        if self._queue is None:
+            raise WrongState(
+                f"job {self.id} cannot reach a queue: it was made without one, or pickled"
+            )
+        return self._queue
+
+    @property
+    def _keys(self) -> JobKeys:
+        return self._ref.keys.of(self.id)
+
+    def _lock(self, token: str | None) -> str:
+        held = token or self.token
+        if held is None:
+            raise WrongState(f"job {self.id} is not held by this worker")
+        return held
+
+    def _accept(self, code: int, *, wanted: str = "active") -> None:
+        if code < 0:
+            raise refusal(code, self.id, wanted=wanted)
+
     def __repr__(self) -> str:
         return f"Job({self.id!r}, {self.name!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The way to the store stays where it is.
+        # The connection cannot be pickled.
         return Job, (self.id, self._fields, None, self.token)
+
+
+def queue_of(job: Job) -> QueueRef:
+    """The queue of a job, and the client to reach it with. Internal."""
+    return job._ref
+
+
+async def remove_job(client: Client, keys: QueueKeys, id: str, *, remove_children: bool) -> bool:
+    """Remove a job; False when a worker holds it or one of its children. Internal."""
+    code = await job_scripts.remove_job(
+        client, keys, base=keys.base, id=id, with_children=int(remove_children)
+    )
+    if code < 0:
+        raise WrongState(f"job {id} is the next of its scheduler: remove the scheduler instead")
+    return code == 1
+
+
+async def retry_finished(
+    client: Client,
+    keys: QueueKeys,
+    id: str,
+    state: str,
+    *,
+    lifo: bool = False,
+    forget: list[str] | None = None,
+) -> int:
+    """Run a finished job again; returns a code below 0 when it is not in this state. Internal."""
+    if state not in ("failed", "completed"):
+        raise InvalidOption(f"only failed and completed jobs can be retried, got {state!r}")
+    return await job_scripts.retry_job(
+        client, keys, base=keys.base, id=id, state=state, lifo=int(lifo), forget=forget or []
+    )
+
+
+def _progress(progress: Any, message: str | None) -> Any:
+    if message is None:
+        return progress
+    if isinstance(progress, dict):
+        return {**cast(dict[str, Any], progress), "message": message}
+    return {"progress": progress, "message": message}

@@ -1,13 +1,13 @@
-"""Manual processing: jobs taken one by one by code that runs them itself.
+"""Manual processing: jobs claimed one by one by code that runs them itself.
 
-For what cannot be a handler: a script that works off ten jobs and ends, a framework with a loop of
-its own, a person who decides. The locks of the jobs that were taken are renewed until they end.
+For code that cannot be a handler: a script that processes ten jobs and ends, a framework with a
+loop of its own, a person who decides. The locks of claimed jobs are renewed until the jobs end.
 """
 
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from waystation.bullmq import upkeep
 from waystation.bullmq.job import Job
@@ -17,9 +17,11 @@ from waystation.bullmq.redis.client import QueueClient
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
 from waystation.bullmq.source.claims import BullSource
-from waystation.bullmq.source.options import ClaimOptions, Strategy
+from waystation.bullmq.source.options import BackoffStrategy
 from waystation.bullmq.source.preparing import prepare
+from waystation.bullmq.worker import WorkerKeywords, claim_options, merged_options
 from waystation.core import identity
+from waystation.core.durations import Duration, milliseconds, seconds
 from waystation.core.errors import LeaseLost
 from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Claim, Settled
@@ -29,48 +31,47 @@ from waystation.core.runtime.tasks import end
 from waystation.core.store.connection import Store
 
 
-class ManualWorker(QueueClient):
-    """Takes jobs of one queue for code that runs them itself.
+class ManualKeywords(TypedDict, total=False):
+    """The fields of `WorkerOptions` that `ManualWorker` takes as keywords."""
 
-    Each ends with `complete`, `fail` or `give_back`; closing gives back what has not been ended.
+    name: str | None
+    lease: Duration
+    stalled_interval: Duration
+    max_stalled: int
+    limiter: Limit | None
+    backoff_strategy: BackoffStrategy | None
+    repeat_strategy: RepeatStrategy | None
+    remove_on_complete: Retention | None
+    remove_on_fail: Retention | None
+
+
+class ManualWorker(QueueClient):
+    """Claims jobs of one queue for code that runs them itself.
+
+    Each job ends with `complete`, `fail` or `give_back`; closing gives back the others.
     """
 
     def __init__(
         self,
-        name: str,
+        queue: str,
         url: str | Store | None = None,
         *,
         prefix: str = PREFIX,
-        worker_name: str | None = None,
-        lock_duration: int = 30_000,
-        stalled_interval: int = upkeep.STALLED_INTERVAL_MS,
-        max_stalled: int = upkeep.MAX_STALLED,
-        limiter: Limit | None = None,
-        backoff_strategy: Strategy | None = None,
-        repeat_strategy: RepeatStrategy | None = None,
-        remove_on_complete: Retention | None = None,
-        remove_on_fail: Retention | None = None,
+        **given: Unpack[ManualKeywords],
     ) -> None:
-        super().__init__(name, url, prefix=prefix)
-        self._options = ClaimOptions(
-            worker=worker_name or identity.worker_name(),
-            lock_duration=lock_duration,
-            limiter=limiter,
-            strategy=backoff_strategy,
-            repeat_strategy=repeat_strategy,
-            remove_on_complete=remove_on_complete,
-            remove_on_fail=remove_on_fail,
-        )
-        self._stalled_interval = stalled_interval
-        self._max_stalled = max_stalled
+        super().__init__(queue, url, prefix=prefix)
+        options = merged_options(None, WorkerKeywords(**given))
+        self._options = claim_options(options, options.name or identity.worker_name())
+        self._stalled_interval_ms = max(1, milliseconds(options.stalled_interval))
+        self._max_stalled = options.max_stalled
         self._held: dict[str, Claim[Job]] = {}
         self._source: BullSource | None = None
         self._closers = contextlib.AsyncExitStack()
 
-    async def get_next_job(self, wait: float = 0) -> Job | None:
-        """Take the next job, waiting up to so many seconds for one; None when none came."""
+    async def get_next_job(self, wait: Duration = 0) -> Job | None:
+        """Claim the next job, waiting up to this long for one; None when there was none."""
         source = await self._connected_source()
-        until = asyncio.get_running_loop().time() + wait
+        until = asyncio.get_running_loop().time() + seconds(wait, "wait")
         while True:
             for claim in (await source.settle([], claim=1)).claims:
                 self._held[claim.id] = claim
@@ -117,7 +118,7 @@ class ManualWorker(QueueClient):
         return self._source
 
     async def _on_connect(self, store: Store) -> None:
-        source = BullSource(store, self.keys, self._options)
+        source = BullSource(store, self._keys, self._options)
         await source.open()
         self._closers.push_async_callback(source.close)
         keeper = LeaseKeeper(
@@ -135,12 +136,12 @@ class ManualWorker(QueueClient):
         async def recover_stalled() -> None:
             await upkeep.recover_stalled(
                 store.hot,
-                self.keys,
-                interval_ms=self._stalled_interval,
+                self._keys,
+                interval_ms=self._stalled_interval_ms,
                 max_stalled=self._max_stalled,
             )
 
-        return Loop(recover_stalled, every_s=self._stalled_interval / 1000, jitter=0).run
+        return Loop(recover_stalled, every_s=self._stalled_interval_ms / 1000, jitter=0).run
 
     def _lost(self, claims: Any) -> None:
         for claim in claims:

@@ -1,29 +1,29 @@
-"""How many jobs end, minute by minute, as workers count them."""
+"""Metrics: how many jobs end, by the minute, as workers count them."""
 
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
+from waystation.bullmq.fields import State
 from waystation.bullmq.redis.commands import ask_all
 from waystation.bullmq.redis.keys import QueueKeys
-from waystation.bullmq.states import State
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
 from waystation.core.line import prometheus
 from waystation.core.line.forecasts import Forecast
 from waystation.core.store.script import Client
 
-Kind: TypeAlias = Literal["completed", "failed"]
+MetricsKind: TypeAlias = Literal["completed", "failed"]
 
 
 class Metrics(NamedTuple):
-    """The jobs that ended one way, as far as workers were asked to count."""
+    """How many jobs were completed, or failed, while workers counted them."""
 
     total: int
     """Since counting began."""
     previous_total: int
-    """When the newest minute ended."""
-    previous_at: int
-    """When that was looked at, in milliseconds."""
+    """At the end of the newest full minute."""
+    previous_ms: int
+    """Milliseconds since 1970 of that minute."""
     data: list[int]
     """By the minute, the newest first."""
     points: int
@@ -31,9 +31,9 @@ class Metrics(NamedTuple):
 
 
 async def read_metrics(
-    client: Client, keys: QueueKeys, kind: Kind, start: int, end: int
+    client: Client, keys: QueueKeys, kind: MetricsKind, start: int, end: int
 ) -> Metrics:
-    """Read what workers have counted."""
+    """Read the counts of one kind."""
     if kind not in ("completed", "failed"):
         raise InvalidOption(f"there are metrics of completed and of failed, got {kind!r}")
     counts, data = (
@@ -60,7 +60,7 @@ def as_text(
 ) -> str:
     """The numbers of a queue in Prometheus' text format, under the names BullMQ gives them.
 
-    What history advises stands beside them while it is fresh: a scaler reads it there.
+    The history's recommendations are included while they are fresh, for a scaler to read.
     """
     jobs = [({"queue": queue, "state": state}, count) for state, count in counts.items()]
     lines = [

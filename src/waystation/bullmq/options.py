@@ -1,19 +1,25 @@
-"""What a producer may ask for a job, and what is found in one that anybody wrote."""
+"""Job options: given by a producer, and as stored with a job.
+
+Durations are a `timedelta` or seconds here and milliseconds on the wire; they are converted once,
+when the options are written or read.
+"""
 
 import math
 import re
+from datetime import datetime
 from functools import cached_property, lru_cache
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypedDict, cast
 
 import msgspec
 
 from waystation.core import backoff, codec
+from waystation.core.durations import Duration, milliseconds, seconds
 from waystation.core.errors import InvalidOption, Malformed
 from waystation.core.options import at_least, of_kind
 from waystation.core.telemetry.logs import get_logger
 
 MOST_PRIORITY = 2**21 - 1
-"""Beyond it a score would no longer be exact."""
+"""A score above it would not be exact."""
 MOST_KEPT_LOGS = 1000
 MANY_KEPT = 10_000
 """Keeping more finished jobs than this is slow, and worth a warning."""
@@ -21,88 +27,93 @@ MANY_KEPT = 10_000
 _log = get_logger(__name__)
 
 
-class Backoff(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How long a job waits before it is tried again."""
+class Backoff(msgspec.Struct, frozen=True):
+    """The pause before a failed job is tried again."""
 
     type: str
-    """`fixed`, `exponential`, or a name that the worker's own strategy knows."""
-    delay: int = 0
-    """Milliseconds before the second attempt."""
+    """`fixed`, `exponential`, or a name that the worker's `backoff_strategy` knows."""
+    delay: Duration = 0
+    """The pause before the second attempt."""
     jitter: float = 0.0
-    """The part of the pause, from 0 to 1, that is left to chance."""
+    """The part of the pause, from 0 to 1, that is random."""
 
     def __post_init__(self) -> None:
+        seconds(self.delay, "backoff delay")
         if not 0 <= self.jitter <= 1:
             raise InvalidOption(f"backoff jitter must be between 0 and 1, got {self.jitter}")
 
     @classmethod
-    def fixed(cls, delay: int, *, jitter: float = 0.0) -> "Backoff":
+    def fixed(cls, delay: Duration, *, jitter: float = 0.0) -> "Backoff":
         """The same pause every time."""
-        return cls("fixed", at_least("backoff delay", delay, 1), jitter)
+        return _checked_backoff(cls("fixed", delay, jitter))
 
     @classmethod
-    def exponential(cls, delay: int, *, jitter: float = 0.0) -> "Backoff":
+    def exponential(cls, delay: Duration, *, jitter: float = 0.0) -> "Backoff":
         """A pause that doubles with every attempt."""
-        return cls("exponential", at_least("backoff delay", delay, 1), jitter)
+        return _checked_backoff(cls("exponential", delay, jitter))
 
     @classmethod
-    def custom(cls, name: str, delay: int = 0) -> "Backoff":
-        """A pause that a strategy of the worker decides."""
-        return cls(name, at_least("backoff delay", delay, 0))
-
-    def growing(self, cap_ms: int) -> backoff.Backoff | None:
-        """The pauses of the two kinds that every worker knows; None for a custom one."""
-        if self.type not in ("fixed", "exponential") or self.delay < 1:
-            return None
-        growth = backoff.Growth(self.type)
-        return backoff.Backoff(growth, self.delay, min(max(self.jitter, 0.0), 1.0), cap_ms)
+    def custom(cls, name: str, delay: Duration = 0) -> "Backoff":
+        """A pause that the worker's `backoff_strategy` decides."""
+        return cls(name, delay)
 
 
-class Keep(msgspec.Struct, frozen=True, omit_defaults=True):
+def growing(rule: Backoff, cap_ms: int) -> backoff.Backoff | None:
+    """The pauses of a fixed or exponential backoff; None for a custom one."""
+    delay_ms = milliseconds(rule.delay)
+    if rule.type not in ("fixed", "exponential") or delay_ms < 1:
+        return None
+    growth = backoff.Growth(rule.type)
+    return backoff.Backoff(growth, delay_ms, min(max(rule.jitter, 0.0), 1.0), cap_ms)
+
+
+class Keep(msgspec.Struct, frozen=True):
     """Which finished jobs are kept."""
 
-    age: int | None = None
-    """Seconds."""
+    age: Duration | None = None
+    """How long; None means for ever."""
     count: int | None = None
-    """The newest so many."""
+    """How many, the newest; None means all."""
     limit: int | None = None
-    """Most jobs forgotten for their age in one step."""
+    """How many jobs are removed for their age in one step, at most."""
 
     def __post_init__(self) -> None:
-        for name in ("age", "count", "limit"):
+        if self.age is not None:
+            seconds(self.age, "age of what is kept")
+        for name in ("count", "limit"):
             if (value := getattr(self, name)) is not None:
                 at_least(f"{name} of what is kept", value, 0)
 
 
 Retention: TypeAlias = bool | int | Keep
-"""True forgets at once, False keeps for ever, a number keeps the newest so many."""
+"""True removes a finished job at once, False keeps it for ever, a number keeps that many."""
 
 
 class Deduplication(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """Which jobs stand for one another."""
+    """Adds only one of several jobs that share an id."""
 
     id: str
-    ttl: int | None = None
-    """Milliseconds during which others like it are turned away; None means while it is there."""
+    ttl: Duration | None = None
+    """How long others with this id are refused; None means as long as the first job is there."""
     extend: bool = False
-    """Each one turned away starts the time anew."""
+    """Each job that is refused starts the time anew."""
     replace: bool = False
-    """While the first is delayed, a later one takes its place."""
+    """While the first job is delayed, a later one takes its place."""
     keep_last_if_active: bool = False
-    """While the first runs, the last one turned away is kept to run next."""
+    """While the first job runs, the last one refused is kept to run next."""
     reschedule: bool = False
-    """While the first is delayed, a later one moves its time instead of adding a job."""
+    """While the first job is delayed, a later one changes its delay instead of adding a job."""
 
     def __post_init__(self) -> None:
         of_kind("the id of a deduplication", self.id, str)
         if not self.id:
             raise InvalidOption("deduplication needs an id")
         if self.ttl is not None:
-            at_least("deduplication ttl", self.ttl, 1)
+            milliseconds(self.ttl, "deduplication ttl", above=0)
 
 
 class Parent(msgspec.Struct, frozen=True):
-    """The job that waits for this one."""
+    """Names the parent of a job, which waits for it."""
 
     id: str
     queue: str
@@ -110,53 +121,56 @@ class Parent(msgspec.Struct, frozen=True):
 
 
 class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a producer may ask for one job."""
+    """Options of one job."""
 
     attempts: int = 3
-    """Tries in all, the first included."""
-    backoff: Backoff | int | None = Backoff("exponential", 1000)
-    """The pause between tries; a number is a fixed one in milliseconds, None tries at once."""
-    delay: int = 0
-    """Milliseconds before the job may run."""
+    """Attempts in all, the first included."""
+    backoff: Backoff | Duration | None = Backoff("exponential", 1)
+    """The pause between attempts; a duration is a fixed pause, None tries again at once."""
+    delay: Duration = 0
+    """How long the job waits before it may run."""
     priority: int = 0
     """0 runs first, then 1, 2, …"""
     lifo: bool = False
-    """Ahead of what waits, instead of behind it."""
+    """Puts the job ahead of those that wait, instead of behind them."""
     job_id: str | None = None
-    """A name of its own; adding it again while it exists adds nothing."""
-    timestamp: int | None = None
-    """When the job was made, in milliseconds; None means now."""
+    """An id of your own; adding it again while the job exists adds nothing."""
+    created_at: datetime | None = None
+    """The instant at which the job was made; None means now."""
     remove_on_complete: Retention | None = None
-    """What becomes of completed jobs; None leaves it to the worker."""
+    """Which completed jobs are kept; None leaves it to the worker."""
     remove_on_fail: Retention | None = None
-    """What becomes of failed jobs; None leaves it to the worker."""
+    """Which failed jobs are kept; None leaves it to the worker."""
     stack_trace_limit: int | None = 10
-    """Tracebacks kept, the newest; None keeps all."""
+    """How many tracebacks are kept, the newest; None keeps all."""
     size_limit: int | None = None
-    """Most bytes of data; None leaves it to the queue."""
+    """The most bytes that the data may have; None leaves it to the queue."""
     keep_logs: int | None = MOST_KEPT_LOGS
-    """Log lines kept, the newest; None keeps all."""
+    """How many log lines are kept, the newest; None keeps all."""
     deduplication: Deduplication | None = None
     parent: Parent | None = None
     fail_parent_on_failure: bool = False
-    """Its failure fails the parent."""
+    """A failure of the job fails its parent."""
     continue_parent_on_failure: bool = False
-    """Its failure lets the parent run at once."""
+    """A failure of the job starts its parent at once."""
     ignore_dependency_on_failure: bool = False
-    """Its failure counts as done, and the parent can read why."""
+    """A failure of the job counts as done, and the parent can read the reason."""
     remove_dependency_on_failure: bool = False
-    """Its failure counts as done."""
+    """A failure of the job counts as done."""
 
     def __post_init__(self) -> None:
         at_least("attempts", self.attempts, 1)
-        at_least("delay", self.delay, 0)
+        if self.delay:
+            milliseconds(self.delay, "delay")
         at_least("priority", self.priority, 0)
         if self.priority > MOST_PRIORITY:
             raise InvalidOption(f"priority must be at most {MOST_PRIORITY}, got {self.priority}")
         _check_backoff(self.backoff)
-        for name in ("timestamp", "stack_trace_limit", "size_limit", "keep_logs"):
+        for name in ("stack_trace_limit", "size_limit", "keep_logs"):
             if (value := getattr(self, name)) is not None:
                 at_least(name, value, 0)
+        if self.created_at is not None:
+            instant_ms("created_at", self.created_at)
         for name in ("remove_on_complete", "remove_on_fail"):
             check_retention(name, getattr(self, name))
         of_kind("lifo", self.lifo, bool)
@@ -171,6 +185,29 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidOption("of what a failure means for the parent, choose one")
 
 
+class JobKeywords(TypedDict, total=False):
+    """The fields of `JobOptions` as keywords of `add`."""
+
+    attempts: int
+    backoff: Backoff | Duration | None
+    delay: Duration
+    priority: int
+    lifo: bool
+    job_id: str | None
+    created_at: datetime | None
+    remove_on_complete: Retention | None
+    remove_on_fail: Retention | None
+    stack_trace_limit: int | None
+    size_limit: int | None
+    keep_logs: int | None
+    deduplication: Deduplication | None
+    parent: Parent | None
+    fail_parent_on_failure: bool
+    continue_parent_on_failure: bool
+    ignore_dependency_on_failure: bool
+    remove_dependency_on_failure: bool
+
+
 _KINDS = {"job_id": str, "deduplication": Deduplication, "parent": Parent}
 
 FLAGS = {
@@ -179,12 +216,12 @@ FLAGS = {
     "ignore_dependency_on_failure": "idof",
     "remove_dependency_on_failure": "rdof",
 }
-"""What a child's failure means for its parent, and how the wire calls it."""
+"""What a child's failure means for its parent, with the wire's name."""
 
 
 def wire_options(options: JobOptions) -> bytes:
-    """The options as they stand in the job's hash."""
-    # For Python, keeping 1 and True are the same; for a job the one keeps it, the other does not.
+    """The options as they are stored in the job's hash."""
+    # For Python 1 and True are equal; for a job the one keeps it, the other does not.
     return _wire_options(options, type(options.remove_on_complete), type(options.remove_on_fail))
 
 
@@ -194,23 +231,22 @@ def _wire_options(options: JobOptions, *_kinds: type) -> bytes:
 
 
 def options_as_stored(options: JobOptions) -> dict[str, Any]:
-    """The options under the wire's names; what was not asked for is left out."""
+    """The options under the wire's names, without those that were not given."""
     stored: dict[str, Any] = {"attempts": options.attempts}
     if options.backoff:
-        delay = options.backoff
-        stored["backoff"] = Backoff("fixed", delay) if isinstance(delay, int) else delay
+        stored["backoff"] = _wire_backoff(options.backoff)
     named = {
-        "delay": options.delay or None,
+        "delay": (milliseconds(options.delay) if options.delay else 0) or None,
         "priority": options.priority or None,
         "lifo": options.lifo or None,
         "jobId": options.job_id,
-        "timestamp": options.timestamp,
-        "removeOnComplete": options.remove_on_complete,
-        "removeOnFail": options.remove_on_fail,
+        "timestamp": created_ms(options),
+        "removeOnComplete": _wire_retention(options.remove_on_complete),
+        "removeOnFail": _wire_retention(options.remove_on_fail),
         "stackTraceLimit": options.stack_trace_limit,
         "sizeLimit": options.size_limit,
         "kl": options.keep_logs,
-        "de": options.deduplication,
+        "de": options.deduplication and wire_deduplication(options.deduplication),
         "parent": options.parent,
     }
     stored |= {name: value for name, value in named.items() if value is not None}
@@ -218,39 +254,80 @@ def options_as_stored(options: JobOptions) -> dict[str, Any]:
     return stored
 
 
+def wire_deduplication(rule: Deduplication) -> dict[str, Any]:
+    """A deduplication as the wire has it."""
+    stored = msgspec.to_builtins(rule)
+    if rule.ttl is not None:
+        stored["ttl"] = max(1, milliseconds(rule.ttl))
+    return stored
+
+
+def created_ms(options: JobOptions) -> int | None:
+    """The instant at which a job was made, as the wire has it; None means now."""
+    return None if options.created_at is None else instant_ms("created_at", options.created_at)
+
+
+def instant_ms(name: str, instant: datetime) -> int:
+    """Milliseconds since 1970 from a datetime, which must have a time zone."""
+    of_kind(name, instant, datetime)
+    if instant.tzinfo is None:
+        raise InvalidOption(f"{name} needs a time zone, got {instant.isoformat()}")
+    return round(instant.timestamp() * 1000)
+
+
+def _wire_backoff(rule: Backoff | Duration) -> dict[str, Any]:
+    if not isinstance(rule, Backoff):
+        rule = Backoff("fixed", rule)
+    stored: dict[str, Any] = {"type": rule.type}
+    if delay := milliseconds(rule.delay):
+        stored["delay"] = delay
+    if rule.jitter:
+        stored["jitter"] = rule.jitter
+    return stored
+
+
+def _wire_retention(retention: Retention | None) -> Any:
+    if not isinstance(retention, Keep):
+        return retention
+    # BullMQ has the age in whole seconds; a part of one is kept for the whole.
+    age = None if retention.age is None else math.ceil(seconds(retention.age))
+    named = {"age": age, "count": retention.count, "limit": retention.limit}
+    return {name: value for name, value in named.items() if value is not None}
+
+
 class StoredOptions:
-    """The options found in a job, read kindly: whoever wrote them, the job must be workable."""
+    """The options of a stored job; unreadable ones count as their defaults, so that it can run."""
 
     def __init__(self, raw: dict[str, Any]) -> None:
         self.raw = raw
 
     @cached_property
     def attempts(self) -> int:
-        """Tries in all."""
+        """Attempts in all."""
         return max(1, _number(self.raw.get("attempts"), 1))
 
     @cached_property
     def backoff(self) -> Backoff | None:
-        """The pause between tries."""
+        """The pause between attempts."""
         found = self.raw.get("backoff")
         if isinstance(found, dict):
             rule = cast(dict[str, Any], found)
             jitter = rule.get("jitter")
             return Backoff(
                 str(rule.get("type", "fixed")),
-                max(0, _number(rule.get("delay"), 0)),
+                max(0, _number(rule.get("delay"), 0)) / 1000,
                 min(max(float(jitter), 0.0), 1.0) if isinstance(jitter, int | float) else 0.0,
             )
-        return Backoff("fixed", _number(found, 0)) if found else None
+        return Backoff("fixed", max(0, _number(found, 0)) / 1000) if found else None
 
     @cached_property
     def keep_completed(self) -> str | None:
-        """What becomes of completed jobs, as the script reads it; None leaves it to the worker."""
+        """Which completed jobs are kept, as the script reads it; None leaves it to the worker."""
         return _kept(self.raw.get("removeOnComplete"))
 
     @cached_property
     def keep_failed(self) -> str | None:
-        """What becomes of failed jobs, as the script reads it; None leaves it to the worker."""
+        """Which failed jobs are kept, as the script reads it; None leaves it to the worker."""
         return _kept(self.raw.get("removeOnFail"))
 
     @cached_property
@@ -261,7 +338,7 @@ class StoredOptions:
 
     @property
     def lifo(self) -> bool:
-        """Whether a retry goes ahead of what waits."""
+        """True when a retry goes ahead of what waits."""
         return bool(self.raw.get("lifo"))
 
     @property
@@ -279,7 +356,7 @@ class StoredOptions:
 
 @lru_cache(4096)
 def stored_options(raw: bytes) -> StoredOptions:
-    """Read the options of a job; many jobs share one text, so what was read is kept."""
+    """Read the options of a job; cached, because many jobs share one text."""
     try:
         found = codec.decode(raw)
     except Malformed:
@@ -288,13 +365,12 @@ def stored_options(raw: bytes) -> StoredOptions:
 
 
 def kept(retention: Retention | None) -> str:
-    """What becomes of finished jobs, as the script reads it: '' keeps all, '0' keeps none."""
-    stored = msgspec.to_builtins(retention) if isinstance(retention, Keep) else retention
-    return _kept(stored) or ""
+    """Which finished jobs are kept, as the script reads it: '' keeps all, '0' keeps none."""
+    return _kept(_wire_retention(retention)) or ""
 
 
 def check_job_id(job_id: str) -> None:
-    """Refuse an id that would be taken for something else."""
+    """Refuse an id that would clash with a number or a key of the queue."""
     if not job_id:
         raise InvalidOption("a job id must not be empty")
     if re.fullmatch(r"-?\d+", job_id):
@@ -351,24 +427,26 @@ def _kept(found: Any) -> str | None:
             return ""
 
 
-def _check_backoff(rule: Backoff | int | None) -> None:
+def _check_backoff(rule: Backoff | Duration | None) -> None:
     match rule:
         case None:
             return
-        case Backoff(type=""):
-            raise InvalidOption("backoff needs a type: fixed, exponential or a strategy's name")
-        case Backoff(type="fixed" | "exponential"):
-            at_least("backoff delay", rule.delay, 1)
         case Backoff():
-            at_least("backoff delay", rule.delay, 0)
-        case int():
-            at_least("backoff", rule, 0)
+            _checked_backoff(rule)
         case _:
-            raise InvalidOption(f"backoff must be a Backoff or milliseconds, got {rule!r}")
+            milliseconds(rule, "backoff, when it is not a Backoff,")
+
+
+def _checked_backoff(rule: Backoff) -> Backoff:
+    if not rule.type:
+        raise InvalidOption("backoff needs a type: fixed, exponential or a strategy's name")
+    is_built_in = rule.type in ("fixed", "exponential")
+    milliseconds(rule.delay, "backoff delay", above=0 if is_built_in else None)
+    return rule
 
 
 def check_retention(name: str, retention: Retention | None) -> None:
-    """Refuse what does not say which finished jobs are kept."""
+    """Refuse a value that is not a `Retention`."""
     if isinstance(retention, Keep) or retention is None:
         return
     if not isinstance(retention, int):  # pyright: ignore[reportUnnecessaryIsInstance]

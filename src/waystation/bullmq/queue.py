@@ -1,44 +1,80 @@
-"""How jobs get in."""
+"""Queue: adds jobs, looks them up, and administers them."""
 
 import asyncio
 import contextlib
+import re
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Literal, TypeAlias, Unpack, cast
 
 from msgspec import UNSET
 
-from waystation.bullmq.administration import Administration
-from waystation.bullmq.getters import Getters
-from waystation.bullmq.job import Job, QueueRef
+from waystation.bullmq.dead_letters import DeadLetters
+from waystation.bullmq.events.event import QueueEvent
+from waystation.bullmq.events.stream import NOW, QueueEvents
+from waystation.bullmq.fields import STATES, JobState, State, known_states
+from waystation.bullmq.job import Job, QueueRef, remove_job, retry_finished
 from waystation.bullmq.limits import Limits
-from waystation.bullmq.options import JobOptions
-from waystation.bullmq.redis import packing, scripts
-from waystation.bullmq.redis.commands import ask_all
+from waystation.bullmq.metrics import Metrics, MetricsKind, as_text, read_metrics
+from waystation.bullmq.options import JobKeywords, JobOptions, instant_ms, stored_options
+from waystation.bullmq.redis import packing, queue_scripts, scripts
+from waystation.bullmq.redis.client import QueueClient, client_name
+from waystation.bullmq.redis.commands import Logs, ask, ask_all, page_of, read_logs
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.redis.packing import JobLike, NewJob, Packed, Packer
-from waystation.bullmq.schedulers import Scheduling
+from waystation.bullmq.redis.queue_scripts import Sweep
+from waystation.bullmq.redis.scripts import Existing
+from waystation.bullmq.schedulers import Schedulers
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
 from waystation.core import codec
-from waystation.core.errors import NotAdded, StoreBusy, StoreError, WaystationError
+from waystation.core.durations import Duration, milliseconds
+from waystation.core.errors import (
+    InvalidOption,
+    NotAdded,
+    NotFound,
+    StoreBusy,
+    StoreError,
+    WaystationError,
+    WrongState,
+)
+from waystation.core.events import Line
+from waystation.core.line import forecasts
+from waystation.core.line.forecasts import Forecast
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.options import at_least
+from waystation.core.store import faults
 from waystation.core.store.connection import Store
 
 VERSION = "bullmq:6.7.0"
 """The generation of BullMQ whose wire this is; dashboards read it."""
 EVENTS_CAP = 10_000
 
-Added: TypeAlias = Job | WaystationError
-"""What came of sending a job: the job, or why it was refused."""
+_READ_AT_ONCE = 250
+_SWEPT_AT_ONCE = 500
+"""Jobs that one script call looks at; more would block the server for too long."""
+_PUT_BACK_AT_ONCE = 7000
+_IDS_AT_ONCE = 10_000
+_SUSPECTS_AT_ONCE = 50
+_EVER = "+inf"
+
+Cleanable: TypeAlias = Literal[
+    "waiting", "wait", "active", "prioritized", "delayed", "completed", "failed"
+]
+"""A state that `clean` takes."""
+Retryable: TypeAlias = Literal["failed", "completed"]
+"""A state that `retry_all` takes."""
+
+_Added: TypeAlias = Job | WaystationError
+"""The job that was added, or the reason why it was refused."""
 
 
-class Queue(Getters, Administration, Limits, Scheduling):
-    """One queue, for those who put jobs in and look after them.
+class Queue(QueueClient):
+    """A queue: adds jobs, looks them up, and administers them.
 
-    A job may have up to `size_limit` bytes of data and options; what is larger is better stored
-    elsewhere, with the place of it in the data. `repeat_strategy` reads the patterns of custom
-    schedules.
+    `prefix` starts the names of all keys, and must be the same for all who use the queue.
+    `default_job_options` are the options of jobs that are added without any. A job may have up to
+    `size_limit` bytes of data and options. `repeat_strategy` reads patterns of custom schedules.
     """
 
     def __init__(
@@ -53,20 +89,33 @@ class Queue(Getters, Administration, Limits, Scheduling):
     ) -> None:
         super().__init__(name, url, prefix=prefix)
         self._defaults = default_job_options or JobOptions()
-        self._repeat_strategy = repeat_strategy
         self._packer = Packer(self._defaults, at_least("size_limit", size_limit, 1))
+        self._events: QueueEvents | None = None
+        self.schedulers = Schedulers(self._connect_queue, self._defaults, repeat_strategy)
+        """Schedulers, which add jobs again and again."""
+        self.limits = Limits(self._connect_queue)
+        """Limits of concurrency and rate, over all workers."""
+        self.dead_letters = DeadLetters(self)
+        """Jobs that have failed for good."""
+
+    # Adding
 
     async def add(
-        self, name: str, data: Any = UNSET, options: JobOptions | None = None, **given: Any
+        self,
+        name: str,
+        data: Any = UNSET,
+        options: JobOptions | None = None,
+        **given: Unpack[JobKeywords],
     ) -> Job:
-        """Add a job; options are a `JobOptions`, or its fields as keywords, or both.
+        """Add a job; its options are a `JobOptions`, or keywords, which count before it.
 
-        The data is any JSON value, and an empty object when none is given. Where the id is taken,
-        or another job stands for this one, that job is returned as it is stored.
+        The data is any JSON value, and an empty object when none is given. When there is a job with
+        this id already, or the job is a duplicate, the existing job is returned as it is stored.
         """
         chosen = packing.merged(options, given, self._defaults)
         packed = self._packer.pack([NewJob(name, data, chosen)])
-        [added] = await self._send(await self._connected(), packed)
+        store = await self._connected()
+        [added] = self._as_added(store, packed, await self._request(store, packed))
         if isinstance(added, WaystationError):
             raise added
         return added
@@ -75,69 +124,468 @@ class Queue(Getters, Administration, Limits, Scheduling):
         """Add many jobs, each a name, its data and perhaps options.
 
         All of them are checked before the first is sent; then they go a few hundred at a time, and
-        none after a lot that the store has refused.
+        none after a batch that the store has refused.
         """
         packed = self._packer.pack(jobs)
         store = await self._connected()
-        sent: list[Added] = []
+        sent: list[_Added] = []
         try:
-            await self._send_lots(store, packing.chunks(packed), sent)
+            await self._send_batches(store, packing.chunks(packed), sent)
         except StoreError as error:
             error.add_note(f"at least {len(sent)} of {len(packed)} jobs had been added")
             raise
         return _all_of(sent)
 
-    async def _send_lots(
-        self, store: Store, lots: Iterable[list[Packed]], sent: list[Added]
+    # Looking up
+
+    async def get_job(self, job_id: str) -> Job | None:
+        """The job as it is now; None when there is none."""
+        found = await self._read([job_id])
+        return found[0] if found else None
+
+    async def get_jobs(
+        self,
+        *states: State,
+        offset: int = 0,
+        limit: int | None = 100,
+        newest_first: bool = False,
+    ) -> list[Job]:
+        """Jobs of these states, or of all, in this order; a page of each state.
+
+        `offset` and `limit` count in each state; `limit` None means all. Ids without a job are left
+        out, and those after them fill the page.
+        """
+        found: dict[str, Job] = {}
+        for state in known_states(states or STATES):
+            page = await self._page(state, offset, limit, newest_first=newest_first)
+            found |= {job.id: job for job in page}
+        return list(found.values())
+
+    async def state(self, job_id: str) -> JobState:
+        """The state that a job is in."""
+        client, keys = await self._connect_queue()
+        return cast(JobState, await queue_scripts.state_of(client, keys, id=job_id))
+
+    async def wait(self, job_id: str, timeout: Duration | None = None) -> Any:
+        """Wait until a job is finished, and return its result.
+
+        Raises `JobFailed` when it fails for good, and `TimeoutError` after `timeout`.
+        """
+        return await (await self._listener()).wait(job_id, timeout)
+
+    async def events(self, after: str | None = None) -> AsyncGenerator[QueueEvent]:
+        """Events of the queue as they happen, or after the event with this id."""
+        listener = await self._listener()
+        async with contextlib.aclosing(listener.listen(NOW if after is None else after)) as events:
+            async for event in events:
+                yield event
+
+    async def logs(
+        self,
+        job_id: str,
+        offset: int = 0,
+        limit: int | None = None,
+        *,
+        newest_first: bool = False,
+    ) -> Logs:
+        """Lines of a job's log; `limit` None means all."""
+        client, keys = await self._connect_queue()
+        return await read_logs(client, keys.of(job_id), offset, limit, newest_first=newest_first)
+
+    async def get_deduplication_job_id(self, deduplication_id: str) -> str | None:
+        """The id of the job that owns a deduplication id."""
+        client, keys = await self._connect_queue()
+        owner = await ask(client, "GET", f"{keys.base}de:{deduplication_id}")
+        return owner.decode() if owner else None
+
+    # Numbers
+
+    async def counts(self, *states: State) -> dict[State, int]:
+        """How many jobs are in each of these states, or in all."""
+        client, keys = await self._connect_queue()
+        wanted = known_states(states or STATES)
+        counted = await queue_scripts.count_jobs(client, keys, states=wanted)
+        return dict(zip(wanted, counted, strict=True))
+
+    async def count(self) -> int:
+        """How many jobs are still to be done, without those that are active."""
+        waiting = ("waiting", "prioritized", "delayed", "waiting-children")
+        return sum((await self.counts(*waiting)).values())
+
+    async def counts_per_priority(self, priorities: Sequence[int]) -> dict[int, int]:
+        """How many jobs wait with each of the priorities."""
+        client, keys = await self._connect_queue()
+        unique = list(dict.fromkeys(priorities))
+        counted = await queue_scripts.count_priorities(client, keys, priorities=unique)
+        return dict(zip(unique, counted, strict=True))
+
+    async def forecast(self) -> Forecast:
+        """What the history says of the queue: its throughput, when it is empty, workers needed.
+
+        `waystation pipeline run` computes it; values that are not fresh are None.
+        """
+        client, _ = await self._connect_queue()
+        return await forecasts.forecast(client, self.name, line=Line.BULLMQ)
+
+    async def metrics(
+        self, kind: MetricsKind, offset: int = 0, limit: int | None = None
+    ) -> Metrics:
+        """How many jobs were completed or failed, by the minute, the newest first."""
+        client, keys = await self._connect_queue()
+        return await read_metrics(client, keys, kind, *page_of(offset, limit))
+
+    async def prometheus_text(self) -> str:
+        """The queue's numbers in Prometheus' text format."""
+        client, keys = await self._connect_queue()
+        completed = await read_metrics(client, keys, "completed", 0, 0)
+        failed = await read_metrics(client, keys, "failed", 0, 0)
+        forecast = await self.forecast()
+        return as_text(self.name, await self.counts(), completed, failed, forecast)
+
+    async def workers(self) -> list[dict[str, str]]:
+        """The workers of this queue, as the server lists their connections."""
+        store = await self._connected()
+        name = client_name(self._keys)
+        with faults.translated():
+            found = await store.redis.client_list()
+        return [
+            {**client, "name": self.name, "rawname": client["name"]}
+            for client in found
+            if client["name"] == name or client["name"].startswith(f"{name}:w:")
+        ]
+
+    async def meta(self) -> dict[str, str]:
+        """The settings that are stored with the queue: limits, pause, version, cap of events."""
+        client, keys = await self._connect_queue()
+        names = ("opts.maxLenEvents", "version", "paused", "concurrency", "max", "duration")
+        values = await ask(client, "HMGET", keys.meta, *names)
+        return {name: value.decode() for name, value in zip(names, values, strict=True) if value}
+
+    async def version(self) -> str | None:
+        """The library that made the queue, and its version."""
+        return (await self.meta()).get("version")
+
+    # Pausing
+
+    async def pause(self) -> None:
+        """Start no jobs until the queue is resumed; jobs that are active go on."""
+        await queue_scripts.pause(*await self._connect_queue())
+
+    async def resume(self) -> None:
+        """Start jobs again."""
+        client, keys = await self._connect_queue()
+        while await queue_scripts.resume(client, keys, most=_PUT_BACK_AT_ONCE):
+            pass
+
+    async def is_paused(self) -> bool:
+        """True when the queue is paused."""
+        client, keys = await self._connect_queue()
+        return bool(await ask(client, "HEXISTS", keys.meta, "paused"))
+
+    # Running again
+
+    async def retry(self, *ids: str) -> int:
+        """Run these finished jobs again; returns how many of them had failed or been completed."""
+        client, keys = await self._connect_queue()
+        retried = 0
+        for job in await self._read(ids):
+            if (state := await self.state(job.id)) in ("failed", "completed"):
+                code = await retry_finished(client, keys, job.id, state, lifo=job.options.lifo)
+                retried += code >= 0
+        return retried
+
+    async def retry_all(
+        self,
+        state: Retryable = "failed",
+        *,
+        until: datetime | None = None,
+        limit: int | None = None,
+    ) -> int:
+        """Run all finished jobs of a state again that ended up to `until`; returns how many."""
+        if state not in ("failed", "completed"):
+            raise InvalidOption(f"only failed and completed jobs can be retried, got {state!r}")
+        last = SERVER_TIME if until is None else instant_ms("until", until)
+        return await self._wait_again(state, last, limit)
+
+    async def promote_all(self, *, limit: int | None = None) -> int:
+        """Make all delayed jobs ready to run now, at most `limit`; returns how many."""
+        return await self._wait_again("delayed", _EVER, limit)
+
+    # Removing
+
+    async def drain(self, delayed: bool = False) -> int:
+        """Remove all jobs that wait and, with `delayed`, those that are delayed; returns how many.
+
+        The next jobs of schedulers stay.
+        """
+        states = ["wait", "paused", "prioritized", *(["delayed"] if delayed else [])]
+        return sum([await self._empty(state) for state in states])
+
+    async def clean(
+        self, grace: Duration, limit: int = 1000, state: Cleanable = "completed"
+    ) -> list[str]:
+        """Remove jobs of a state that are older than `grace`, at most `limit`, or all with 0.
+
+        Returns the ids of the jobs removed.
+        """
+        ms = milliseconds(grace, "grace")
+        at_least("limit", limit, 0)
+        removed: list[str] = []
+        for name in _swept(state):
+            left = limit and limit - len(removed)
+            async for swept in self._sweeps(name, grace=ms, limit=left, event="cleaned"):
+                removed += swept.removed
+            if limit and len(removed) >= limit:
+                break
+        return removed
+
+    async def obliterate(self, *, force: bool = False) -> None:
+        """Delete the queue with everything in it; `force` deletes active jobs, too."""
+        client, keys = await self._connect_queue()
+        more = 1
+        while more == 1:
+            more = await queue_scripts.obliterate(
+                client, keys, base=keys.base, most=_SWEPT_AT_ONCE, force="1" if force else ""
+            )
+        if more < 0:
+            raise WrongState(f"the queue {self.name} has active jobs: `force` deletes them, too")
+
+    async def remove(self, job_id: str, *, remove_children: bool = True) -> bool:
+        """Remove a job and, by default, its children; False when a worker holds it."""
+        client, keys = await self._connect_queue()
+        return await remove_job(client, keys, job_id, remove_children=remove_children)
+
+    async def remove_orphans(self, *, count: int = 1000, limit: int = 0) -> int:
+        """Delete jobs that are in no state, at most `limit`, or all with 0; returns how many.
+
+        All keys of the store are scanned, about `count` at a time.
+        """
+        client, keys = await self._connect_queue()
+        removed = 0
+        async for ids in self._suspects(count):
+            removed += await queue_scripts.remove_orphans(
+                client, keys, base=keys.base, most=limit - removed if limit else len(ids), ids=ids
+            )
+            if limit and removed >= limit:
+                break
+        return removed
+
+    async def remove_deduplication_key(self, deduplication_id: str) -> bool:
+        """Allow another job with this deduplication id; False when no job owned it."""
+        client, keys = await self._connect_queue()
+        return bool(await ask(client, "DEL", f"{keys.base}de:{deduplication_id}"))
+
+    async def trim_events(self, max_len: int) -> int:
+        """Keep about `max_len` of the newest events; returns how many were deleted."""
+        at_least("max_len", max_len, 0)
+        client, keys = await self._connect_queue()
+        return await ask(client, "XTRIM", keys.events, "MAXLEN", "~", max_len)
+
+    # Internal: adding
+
+    async def _send_batches(
+        self, store: Store, batches: Iterable[list[Packed]], sent: list[_Added]
     ) -> None:
-        # Each lot waits for the answer to the last: taken after one that was refused, it would
-        # stand before it once that is sent again. Meanwhile the answer before is read.
+        # Each batch waits for the reply to the last: accepted after one that was refused, it would
+        # be ahead of it once that is sent again. Meanwhile the reply before is read.
         last: list[Packed] = []
         under_way: asyncio.Task[list[Any]] | None = None
-        for lot in lots:
+        for batch in batches:
             ids = await under_way if under_way else []
-            under_way = asyncio.create_task(self._request(store, lot))
+            under_way = asyncio.create_task(self._request(store, batch))
             await asyncio.sleep(0)
             sent += self._as_added(store, last, ids)
-            last = lot
+            last = batch
         if under_way:
             sent += self._as_added(store, last, await under_way)
-
-    async def _send(self, store: Store, packed: list[Packed]) -> list[Added]:
-        return self._as_added(store, packed, await self._request(store, packed))
 
     async def _request(self, store: Store, packed: list[Packed]) -> list[Any]:
         return await scripts.add(
             store.durable,
-            self.keys,
-            base=self.keys.base,
+            self._keys,
+            base=self._keys.base,
             now=SERVER_TIME,
             jobs=[part for job in packed for part in job],
         )
 
-    def _as_added(self, store: Store, packed: list[Packed], ids: Sequence[Any]) -> list[Added]:
-        queue = QueueRef(store.hot, self.keys)
+    def _as_added(self, store: Store, packed: list[Packed], ids: Sequence[Any]) -> list[_Added]:
+        queue = QueueRef(store.hot, self._keys)
         now = b"%d" % (time.time_ns() // 1_000_000)
         return [
-            packing.refusal(each[0].decode(), id)
+            _refusal(each[0].decode(), id)
             if isinstance(id, int)
-            else packing.as_added(id, each, queue, now)
+            else _as_stored(id, each, queue, now)
             for id, each in zip(ids, packed, strict=True)
         ]
 
+    # Internal: reading
+
+    async def _page(
+        self, state: State, offset: int, limit: int | None, *, newest_first: bool
+    ) -> list[Job]:
+        client, keys = await self._connect_queue()
+
+        async def ids(first: int, last: int) -> list[str]:
+            return await queue_scripts.list_ids(
+                client, keys, state=state, first=first, last=last, asc=int(not newest_first)
+            )
+
+        start, end = page_of(offset, limit)
+        listed = await ids(start, end)
+        jobs, many = await self._read(listed), len(listed)
+        while limit is not None and len(jobs) < many and listed:
+            start += limit
+            listed = await ids(start, start + limit - 1)
+            jobs += await self._read(listed)
+        return jobs[:many]
+
+    async def _read(self, ids: Sequence[str]) -> list[Job]:
+        client, keys = await self._connect_queue()
+        queue, jobs = QueueRef(client, keys), list[Job]()
+        for first in range(0, len(ids), _READ_AT_ONCE):
+            some = ids[first : first + _READ_AT_ONCE]
+            found = await queue_scripts.read_jobs(client, keys, base=keys.base, ids=some)
+            jobs += [
+                Job(id, fields, queue) for id, fields in zip(some, found, strict=True) if fields
+            ]
+        return jobs
+
+    async def _listener(self) -> QueueEvents:
+        store = await self._connected()
+        if self._events is None:
+            self._events = QueueEvents(self.name, store, prefix=self._keys.prefix)
+        return self._events
+
+    # Internal: administering
+
+    async def _empty(self, state: str) -> int:
+        removed = 0
+        while True:
+            # While workers claim jobs, places shift; the last pass finds nothing to remove.
+            passed = 0
+            async for swept in self._sweeps(state):
+                passed += len(swept.removed)
+            if not passed:
+                return removed
+            removed += passed
+
+    async def _sweeps(
+        self, state: str, *, grace: int | str = "", limit: int = 0, event: str = ""
+    ) -> AsyncGenerator[Sweep]:
+        client, keys = await self._connect_queue()
+        removed = skip = 0
+        while True:
+            most = min(_SWEPT_AT_ONCE, limit - removed) if limit else _SWEPT_AT_ONCE
+            swept = await queue_scripts.sweep(
+                client,
+                keys,
+                base=keys.base,
+                state=state,
+                grace=grace,
+                most=most,
+                skip=skip,
+                event=event,
+            )
+            yield swept
+            removed, skip = removed + len(swept.removed), skip + swept.spared
+            if swept.seen < most or (limit and removed >= limit):
+                return
+
+    async def _wait_again(self, state: str, until: int | str, limit: int | None) -> int:
+        if limit is not None:
+            at_least("limit", limit, 1)
+        client, keys = await self._connect_queue()
+        moved = 0
+        while limit is None or moved < limit:
+            most = _SWEPT_AT_ONCE if limit is None else min(_SWEPT_AT_ONCE, limit - moved)
+            found = await queue_scripts.retry_jobs(
+                client, keys, base=keys.base, state=state, until_ms=until, most=most
+            )
+            moved += found
+            if found < most:
+                break
+        return moved
+
+    async def _suspects(self, count: int) -> AsyncGenerator[list[str]]:
+        """Ids of hashes that may be jobs in no state; the script then checks them."""
+        store, base = await self._connected(), self._keys.base
+        # Looking up an id takes longer the longer the list is, so the lists are read once.
+        listed = await self._listed()
+        pattern = re.sub(r"([\\*?\[\]])", r"\\\1", base) + "*"
+        keys = cast(
+            AsyncIterator[bytes], store.redis.scan_iter(match=pattern, count=count, _type="HASH")
+        )
+        found: list[str] = []
+        with faults.translated():
+            async for key in keys:
+                name = key.removeprefix(base.encode())
+                if name not in listed:
+                    found.append(name.decode("utf-8", "replace"))
+                if len(found) == _SUSPECTS_AT_ONCE:
+                    yield found
+                    found = []
+        if found:
+            yield found
+
+    async def _listed(self) -> set[bytes]:
+        client, keys = await self._connect_queue()
+        ids: set[bytes] = set()
+        for key in (keys.wait, keys.active, keys.paused):
+            for first in range(0, await ask(client, "LLEN", key), _IDS_AT_ONCE):
+                ids.update(await ask(client, "LRANGE", key, first, first + _IDS_AT_ONCE - 1))
+        return ids
+
     async def _on_connect(self, store: Store) -> None:
-        # A store that is full, or a replica, can still be looked at and cleared.
+        # A store that is full, or a replica, can still be read.
         with contextlib.suppress(StoreBusy):
             await ask_all(
                 store.hot,
-                ("HSETNX", self.keys.meta, "opts.maxLenEvents", EVENTS_CAP),
-                ("HSETNX", self.keys.meta, "version", VERSION),
+                ("HSETNX", self._keys.meta, "opts.maxLenEvents", EVENTS_CAP),
+                ("HSETNX", self._keys.meta, "version", VERSION),
             )
 
+    async def _close(self) -> None:
+        if self._events is not None:
+            await self._events.close()
+        await super()._close()
 
-def _all_of(jobs: list[Added]) -> list[Job]:
+
+def _all_of(jobs: list[_Added]) -> list[Job]:
     added = [job for job in jobs if isinstance(job, Job)]
     if len(added) == len(jobs):
         return added
     refused = {n: job for n, job in enumerate(jobs) if isinstance(job, WaystationError)}
     raise NotAdded(refused, [job if isinstance(job, Job) else None for job in jobs])
+
+
+def _refusal(name: str, code: int) -> WaystationError:
+    if code == -5:
+        return NotFound(f"the parent of {name!r} does not exist")
+    if code == -7:
+        return WrongState(f"{name!r} already has another parent")
+    return WrongState(f"{name!r} was refused with {code}")
+
+
+def _as_stored(id: str, packed: Packed, queue: QueueRef, now_ms: bytes) -> Job:
+    """The job as it is stored; a new one as it was sent, with our clock instead of the server's."""
+    if isinstance(id, Existing) and id.fields:
+        return Job(str(id), id.fields, queue)
+    name, data, opts, wanted = packed
+    fields = {b"name": name, b"data": data, b"opts": opts, b"timestamp": now_ms}
+    if wanted:
+        asked = stored_options(opts).raw
+        for field in ("timestamp", "delay", "priority"):
+            if field in asked:
+                fields[field.encode()] = b"%d" % asked[field]
+        if deduplication := asked.get("de"):
+            fields[b"deid"] = deduplication["id"].encode()
+    return Job(str(id), fields, queue)
+
+
+def _swept(state: str) -> list[str]:
+    if state not in ("wait", "paused"):
+        [state] = known_states(state)
+    if state == "waiting-children":
+        raise InvalidOption("jobs that wait for their children cannot be cleaned")
+    # Jobs that BullMQ 5 moved to `paused` are older than those that came since.
+    return ["paused", "wait"] if state in ("waiting", "wait", "paused") else [state]

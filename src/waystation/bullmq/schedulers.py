@@ -1,20 +1,27 @@
-"""The schedulers of a queue, in the manner BullMQ users know."""
+"""Schedulers: jobs that are added again and again, at an interval or by a cron pattern."""
 
-from typing import Any
+from typing import Any, TypeAlias, Unpack
 
-from waystation.bullmq.options import JobOptions
-from waystation.bullmq.redis.client import QueueClient
-from waystation.bullmq.scheduling import advance
+from waystation.bullmq.options import JobKeywords, JobOptions
+from waystation.bullmq.redis.client import Connect
+from waystation.bullmq.redis.packing import merged
+from waystation.bullmq.scheduling import schedulers
 from waystation.bullmq.scheduling.schedule import RepeatStrategy, Schedule, Scheduler
 
+_Schedulers: TypeAlias = list[Scheduler]
 
-class Scheduling(QueueClient):
-    """What makes the queue's jobs come again and again."""
 
-    _defaults = JobOptions()
-    _repeat_strategy: RepeatStrategy | None = None
+class Schedulers:
+    """The schedulers of a queue: `queue.schedulers`."""
 
-    async def upsert_job_scheduler(
+    def __init__(
+        self, connect: Connect, defaults: JobOptions, strategy: RepeatStrategy | None
+    ) -> None:
+        self._connect = connect
+        self._defaults = defaults
+        self._strategy = strategy
+
+    async def upsert(
         self,
         scheduler_id: str,
         schedule: Schedule,
@@ -22,37 +29,36 @@ class Scheduling(QueueClient):
         name: str | None = None,
         data: Any = None,
         options: JobOptions | None = None,
+        **given: Unpack[JobKeywords],
     ) -> str:
-        """Make a scheduler, or change the one of this id; the id of its next job.
+        """Make a scheduler, or change the one of this id; returns the id of its next job.
 
-        Its jobs get this name, data and these options.
+        Its jobs get this name (by default the scheduler's id), this data and these options.
         """
-        client, keys = await self._at_hand()
-        return await advance.upsert(
+        client, keys = await self._connect()
+        return await schedulers.upsert(
             client,
             keys,
             scheduler_id,
             schedule,
             name=name,
             data=data,
-            options=options or self._defaults,
-            strategy=self._repeat_strategy,
+            options=merged(options, given, self._defaults),
+            strategy=self._strategy,
         )
 
-    async def get_job_scheduler(self, scheduler_id: str) -> Scheduler | None:
+    async def get(self, scheduler_id: str) -> Scheduler | None:
         """The scheduler of this id."""
-        return await advance.get(*await self._at_hand(), scheduler_id)
+        return await schedulers.get(*await self._connect(), scheduler_id)
 
-    async def get_job_schedulers(
-        self, start: int = 0, end: int = -1, *, asc: bool = True
-    ) -> list[Scheduler]:
-        """Schedulers by when they run next."""
-        return await advance.get_many(*await self._at_hand(), start, end, asc=asc)
+    async def list(self, offset: int = 0, limit: int | None = 100) -> _Schedulers:
+        """Schedulers, by when their next jobs are due; `limit` None means all."""
+        return await schedulers.get_many(*await self._connect(), offset, limit)
 
-    async def count_job_schedulers(self) -> int:
+    async def count(self) -> int:
         """How many schedulers there are."""
-        return await advance.count(*await self._at_hand())
+        return await schedulers.count(*await self._connect())
 
-    async def remove_job_scheduler(self, scheduler_id: str) -> bool:
-        """End a scheduler; False when there is none. A job of it that is due already stays."""
-        return await advance.remove(*await self._at_hand(), scheduler_id)
+    async def remove(self, scheduler_id: str) -> bool:
+        """Remove a scheduler; False when there is none. A job of it that is due already stays."""
+        return await schedulers.remove(*await self._connect(), scheduler_id)

@@ -1,30 +1,33 @@
-"""The job as a plain `def` handler gets it: the same steps, each done when its call returns."""
+"""SyncJob: the job as a plain `def` handler gets it, with blocking calls."""
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeVar
+from datetime import datetime, timedelta
+from typing import Any, Literal, TypeVar
 
-from waystation.bullmq.children import ChildKind, DependencyCounts, DependencyPage
-from waystation.bullmq.fields import Changed, JobFields
-from waystation.bullmq.job_steps import Logs
-from waystation.bullmq.redis.keys import JobKeys, QueueKeys
-from waystation.bullmq.states import JobState
+from waystation.bullmq.fields import (
+    Changed,
+    Data,
+    JobFields,
+    JobState,
+    Result,
+    remember,
+    remember_all,
+)
+from waystation.bullmq.redis.children import ChildKind, DependencyCounts, DependencyPage
+from waystation.bullmq.redis.commands import Logs
+from waystation.bullmq.redis.keys import QueueKeys
+from waystation.core.durations import Duration
 from waystation.core.runtime.handlers.calls import Call, Calls
 
 T = TypeVar("T")
 
 
-class QueuePlace(NamedTuple):
-    """Where a queue is."""
+class SyncJob(JobFields[Data, Result]):
+    """A job as a plain function gets it, in a thread or in a process.
 
-    keys: QueueKeys
-
-
-class SyncJob(JobFields):
-    """A job in the hands of a plain function, in a thread or in a process.
-
-    A call returns when the store has answered. Once the job was cancelled, its lock was lost, its
-    time is up or the worker has closed, `cancelled` is true and every call raises `Cancelled`;
-    a handler in a process is ended there and then.
+    It has the methods of `Job`, and each returns when the store has answered. When the job was
+    cancelled, its lock was lost, its time is up or the worker has closed, `cancelled` is True and
+    every call raises `Cancelled`; a handler in a process is ended at once.
     """
 
     __slots__ = ("_calls", "_keys", "_way")
@@ -42,49 +45,46 @@ class SyncJob(JobFields):
         self._keys = keys
         self._calls = calls
         self._way = way
-        """From the job that the handler was given to this one."""
+        """The path from the handler's job to this one."""
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody waits for the handler any more, so that it should clean up and end."""
+        """True when the handler should clean up and end, because its result no longer counts."""
         return self._calls.cancelled
 
     @property
-    def queue(self) -> QueuePlace:
-        """The queue it lives in."""
-        return QueuePlace(self._keys)
+    def queue_name(self) -> str:
+        """The name of the job's queue."""
+        return self._keys.name
 
-    @property
-    def keys(self) -> JobKeys:
-        """Where it is kept."""
-        return self._keys.of(self.id)
-
-    def update_data(self, data: Any) -> None:
-        """Give the job other data."""
+    def update_data(self, data: Data) -> None:
+        """Replace the job's data."""
         return self._do("update_data", data)
 
     def update_progress(self, progress: Any, message: str | None = None) -> None:
-        """Tell how far the job is, with any JSON value."""
+        """Report the job's progress, which is any JSON value."""
         return self._do("update_progress", progress, message)
 
     def log(self, line: str) -> int:
-        """Write a line into the job's log; how many it has now."""
+        """Append a line to the job's log; returns how many lines it has now."""
         return self._do("log", line)
 
-    def logs(self, start: int = 0, end: int = -1, *, asc: bool = True) -> Logs:
+    def logs(
+        self, offset: int = 0, limit: int | None = None, *, newest_first: bool = False
+    ) -> Logs:
         """Lines of the job's log, the oldest first unless asked otherwise."""
-        return self._do("logs", start, end, asc=asc)
+        return self._do("logs", offset, limit, newest_first=newest_first)
 
     def clear_logs(self, keep: int = 0) -> None:
-        """Forget the job's log, or all but its newest lines."""
+        """Delete the job's log, except the newest `keep` lines."""
         return self._do("clear_logs", keep)
 
     def promote(self) -> None:
-        """Let the delayed job run now."""
+        """Make the delayed job ready to run now."""
         return self._do("promote")
 
-    def change_delay(self, delay: int) -> None:
-        """Let the delayed job wait so many milliseconds from now."""
+    def change_delay(self, delay: Duration) -> None:
+        """Delay the delayed job anew, counted from now."""
         return self._do("change_delay", delay)
 
     def change_priority(self, priority: int = 0, *, lifo: bool = False) -> None:
@@ -107,77 +107,81 @@ class SyncJob(JobFields):
         )
 
     def remove(self, *, remove_children: bool = True) -> None:
-        """Remove the job and, unless asked otherwise, its children."""
+        """Remove the job and, by default, its children."""
         return self._do("remove", remove_children=remove_children)
 
-    def move_to_delayed(self, timestamp: int, token: str | None = None) -> None:
-        """Let the job wait until that millisecond; the handler then raises `JobDelayed`."""
-        return self._do("move_to_delayed", timestamp, token)
+    def move_to_delayed(self, until: datetime, token: str | None = None) -> None:
+        """Delay the job until this instant; the handler then raises `JobDelayed`."""
+        return self._do("move_to_delayed", until, token)
 
-    def move_to_wait(self, token: str | None = None) -> int:
-        """Put the job back at the head of the line; the handler then raises `JobWaiting`.
+    def move_to_wait(self, token: str | None = None) -> timedelta:
+        """Put the job back at the head of its queue; the handler then raises `JobWaiting`.
 
-        The reply is how many milliseconds the rate limit still lets nothing through.
+        Returns how long the rate limit still holds the queue back.
         """
         return self._do("move_to_wait", token)
 
     def move_to_waiting_children(self, *, child: str | None = None) -> bool:
-        """Leave it to wait for its children, or for the one with this key; the handler then
-        raises `JobWaitingForChildren`. False when there is nothing to wait for."""
+        """Make the job wait for its children, or for the one with this key.
+
+        The handler then raises `JobWaitingForChildren`. False when there is nothing to wait for.
+        """
         return self._do("move_to_waiting_children", child=child)
 
-    def rate_limit(self, ms: int) -> None:
-        """Let no job of the queue start for so many milliseconds; the handler then raises
-        `JobRateLimited`."""
-        return self._do("rate_limit", ms)
+    def rate_limit(self, duration: Duration) -> None:
+        """Start no job of the queue for a while; the handler then raises `JobRateLimited`."""
+        return self._do("rate_limit", duration)
 
-    def extend_lock(self, duration: int, token: str | None = None) -> None:
-        """Hold the job for so many milliseconds from now."""
+    def extend_lock(self, duration: Duration, token: str | None = None) -> None:
+        """Hold the job for this long from now."""
         return self._do("extend_lock", duration, token)
 
     def discard(self) -> None:
-        """Let a failure of this attempt be the last, whatever attempts are left."""
+        """Make a failure of this attempt final, even if attempts are left."""
         return self._do("discard")
 
     def remove_deduplication_key(self) -> bool:
-        """Let others like this job in, if it is the one that stands for them."""
+        """Allow other jobs with this one's deduplication id; False when this one did not own it."""
         return self._do("remove_deduplication_key")
 
     def state(self) -> JobState:
-        """Where the job is now."""
+        """The state that the job is in now."""
         return self._do("state")
 
     def is_completed(self) -> bool:
-        """Whether it has been done."""
+        """True when the job is completed."""
         return self._do("is_completed")
 
     def is_failed(self) -> bool:
-        """Whether it has failed for good."""
+        """True when the job has failed for good."""
         return self._do("is_failed")
 
     def is_delayed(self) -> bool:
-        """Whether its time has not come yet."""
+        """True when the job is delayed."""
         return self._do("is_delayed")
 
     def is_active(self) -> bool:
-        """Whether a worker has it."""
+        """True when a worker holds the job."""
         return self._do("is_active")
 
     def is_waiting(self) -> bool:
-        """Whether it is ready to run, by priority or in turn."""
+        """True when the job is ready to run, with a priority or without."""
         return self._do("is_waiting")
 
     def is_paused(self) -> bool:
-        """Whether it would run if its queue were not paused."""
+        """True when the job is ready to run, but its queue is paused."""
         return self._do("is_paused")
 
     def is_waiting_children(self) -> bool:
-        """Whether it waits for other jobs."""
+        """True when the job waits for its children."""
         return self._do("is_waiting_children")
 
-    def wait_until_finished(self, *, timeout: int | None = None) -> Any:
-        """What the handler of the job returns, once it has; `JobFailed` when it fails for good."""
-        return self._do("wait_until_finished", timeout=timeout)
+    def wait(self, timeout: Duration | None = None) -> Result:
+        """Wait until the job is finished, and return its result.
+
+        Raises `JobFailed` when it fails for good, and `TimeoutError` after `timeout`.
+        """
+        return self._do("wait", timeout)
 
     def refresh(self) -> None:
         """Read the job again."""
@@ -190,31 +194,31 @@ class SyncJob(JobFields):
         return self._do("get_dependencies", kind, cursor=cursor, count=count)
 
     def dependency_counts(self) -> DependencyCounts:
-        """How many children it has of each kind."""
+        """How many children of each kind the job has."""
         return self._do("dependency_counts")
 
     def children_values(self) -> dict[str, Any]:
-        """What its completed children returned, by their keys."""
+        """Results of the job's completed children, by their keys."""
         return self._do("children_values")
 
     def ignored_children_failures(self) -> dict[str, str]:
-        """Why children failed that did not make it fail, by their keys."""
+        """Reasons of failed children that do not fail the job, by their keys."""
         return self._do("ignored_children_failures")
 
     def failed_children(self) -> list[str]:
-        """The keys of the children whose failure makes it fail, in that order."""
+        """Keys of the children whose failure fails the job, in the order of their failures."""
         return self._do("failed_children")
 
     def remove_child_dependency(self) -> bool:
-        """Let its parent wait for it no longer; False when it did not."""
+        """Release the job's parent from waiting for it; False when it did not wait."""
         return self._do("remove_child_dependency")
 
     def remove_unprocessed_children(self) -> int:
-        """Remove the children that nobody has begun, with their own; how many jobs that were."""
+        """Remove the children that no worker has started, with theirs; returns how many jobs."""
         return self._do("remove_unprocessed_children")
 
     def get_parent(self) -> "SyncJob | None":
-        """The job that waits for this one; None when nobody does."""
+        """The job that waits for this one."""
         return self._make(Call(f"{self._way}get_parent"), self._parent)
 
     def _parent(self, answer: Any) -> "SyncJob | None":
@@ -232,7 +236,7 @@ class SyncJob(JobFields):
 
     def _result(self, answer: tuple[Any, Changed]) -> Any:
         result, changed = answer
-        (self.replace if changed.is_all else self.remember)(changed.fields)
+        (remember_all if changed.is_all else remember)(self, changed.fields)
         return result
 
     def __reduce__(self) -> tuple[Any, ...]:

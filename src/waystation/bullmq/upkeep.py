@@ -1,4 +1,4 @@
-"""What if nobody comes back: jobs of workers that fell silent go back into the line."""
+"""Upkeep: jobs whose workers have gone are put back into the queue. Internal."""
 
 from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.keys import QueueKeys
@@ -19,7 +19,7 @@ async def recover_stalled(
     interval_ms: int = STALLED_INTERVAL_MS,
     max_stalled: int = MAX_STALLED,
 ) -> list[str]:
-    """Make one pass; a job is put back at the second pass that finds it without a lock."""
+    """Make one pass; a job is put back by the second pass that finds it without a lock."""
     recovered = await scripts.recover_stalled(
         client,
         keys,

@@ -1,147 +1,192 @@
-"""The worker: a handler over one queue, in the manner BullMQ users know."""
+"""Worker: runs a handler over the jobs of one queue."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, cast, overload
 
 import msgspec
 
 from waystation.bullmq import upkeep
+from waystation.bullmq.fields import is_plain
 from waystation.bullmq.job import Job
 from waystation.bullmq.limits import Limit
 from waystation.bullmq.options import Retention, check_retention
 from waystation.bullmq.redis.client import QueueClient
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
-from waystation.bullmq.source.callbacks import Callbacks, WorkerEvent
+from waystation.bullmq.source.callbacks import Callbacks, WorkerEvent, WorkerSignal
 from waystation.bullmq.source.claims import BullSource
-from waystation.bullmq.source.options import ClaimOptions, Strategy
+from waystation.bullmq.source.options import BackoffStrategy, ClaimOptions
 from waystation.bullmq.source.preparing import prepare
 from waystation.core import identity
-from waystation.core.backoff import HOUR_MS
 from waystation.core.codec import PAYLOAD_LIMIT
+from waystation.core.durations import Duration, milliseconds, seconds
 from waystation.core.errors import InvalidOption, WorkError
 from waystation.core.line.background import BackgroundWorker, WorkerRuntime
 from waystation.core.options import at_least
 from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.loop import Loop
-from waystation.core.runtime.worker import Listener, WorkerOptions
+from waystation.core.runtime.worker import Listener
 from waystation.core.runtime.worker import Worker as CoreWorker
+from waystation.core.runtime.worker import WorkerOptions as CoreOptions
 from waystation.core.runtime.worklog import WorkLog
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.traces import Traces, carrier_from_text
 
 JobHandler: TypeAlias = Callable[[Any], Any]
-"""Takes the job, or a list of them, and returns a JSON value, or one for each."""
+"""Takes a job, or with `batch` a list of them; returns a JSON value, or one for each."""
+
+
+class WorkerOptions(CoreOptions, frozen=True, kw_only=True):
+    """Options of a worker. What a job's own options say about backoff and removal counts first."""
+
+    name: str | None = None
+    """The worker's name in events, logs and lists; None makes one of host and process."""
+    batch: int = 0
+    """The handler takes lists of up to so many jobs, and `concurrency` counts lists; 0 means one
+    job at a time."""
+    process: bool = False
+    """Runs plain handlers in processes instead of threads."""
+    stalled_interval: Duration = 30.0
+    """How often jobs are looked for whose workers have gone."""
+    max_stalled: int = 1
+    """How often a job may lose its worker before it fails."""
+    max_started_attempts: int | None = None
+    """How often a job may be started, whether its attempts ended or not; None means any number."""
+    limiter: Limit | None = None
+    """How many jobs may start in a stretch of time, over all workers that have a limiter."""
+    backoff_strategy: BackoffStrategy | None = None
+    """Decides the pause of backoffs that are neither `fixed` nor `exponential`."""
+    repeat_strategy: RepeatStrategy | None = None
+    """Decides when the next job of a scheduler with a pattern is due, instead of cron."""
+    max_backoff: Duration = 3600.0
+    """The longest pause of an exponential backoff."""
+    remove_on_complete: Retention | None = None
+    """Which completed jobs are kept; None keeps all."""
+    remove_on_fail: Retention | None = None
+    """Which failed jobs are kept; None keeps all."""
+    result_limit: int = PAYLOAD_LIMIT
+    """The most bytes of JSON that a result may have; a larger one fails its job."""
+    metrics_points: int | None = None
+    """For how many minutes the queue keeps the number of jobs that ended; None counts nothing."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        seconds(self.stalled_interval, "stalled_interval", above=0)
+        at_least("max_stalled", self.max_stalled, 0)
+        at_least("batch", self.batch, 0)
+        seconds(self.max_backoff, "max_backoff", above=0)
+        check_retention("remove_on_complete", self.remove_on_complete)
+        check_retention("remove_on_fail", self.remove_on_fail)
+
+
+class WorkerKeywords(TypedDict, total=False):
+    """The fields of `WorkerOptions` as keywords of `Worker`."""
+
+    concurrency: int
+    batch_limit: int
+    calls: int
+    lease: Duration
+    renew: Duration
+    timeout: Duration | None
+    grace: Duration
+    poll: Duration
+    name: str | None
+    batch: int
+    process: bool
+    stalled_interval: Duration
+    max_stalled: int
+    max_started_attempts: int | None
+    limiter: Limit | None
+    backoff_strategy: BackoffStrategy | None
+    repeat_strategy: RepeatStrategy | None
+    max_backoff: Duration
+    remove_on_complete: Retention | None
+    remove_on_fail: Retention | None
+    result_limit: int
+    metrics_points: int | None
 
 
 class Worker(BackgroundWorker[Job], QueueClient):
-    """Runs jobs of one queue; entering starts it, leaving lets it finish what it has begun.
+    """Runs the jobs of one queue; entering starts it, leaving lets it finish what it has begun.
 
-    The handler takes a job, or there is one for each name; it runs on the loop, in a thread when it
-    is a plain function, or in a process with `process`. Outside of the loop it takes a `SyncJob`,
-    which has the same steps without `await`. With `batch` it takes lists of up to so
-    many jobs; `concurrency` counts lists. Durations are milliseconds: `timeout` ends an attempt,
-    `grace` is what running jobs get when the worker closes, `drain_delay` how long it waits at an
-    empty queue before it looks again, `lock_renew_time` a third of the lock unless given. A job may
-    lose its worker `max_stalled` times and be picked up `max_started_attempts` times. Whatever a
-    job says itself about backoff and removal counts before what is said here. A result of more than
-    `result_limit` bytes of JSON fails its job, as one that cannot be written does.
+    `handlers` is a callable that takes a job, or a mapping with one for each name of a job. An
+    `async def` runs on the event loop and gets a `Job`; a plain function runs in a thread, or with
+    `process=True` in a process, and gets a `SyncJob`, whose methods need no `await`. Options are a
+    `WorkerOptions`, or its fields as keywords, which count before it.
     """
 
     def __init__(
         self,
-        name: str,
-        handler: JobHandler | Mapping[str, JobHandler],
+        queue: str,
+        handlers: JobHandler | Mapping[str, JobHandler],
         url: str | Store | None = None,
         *,
         prefix: str = PREFIX,
-        concurrency: int = 1,
-        batch: int = 0,
-        process: bool = False,
-        timeout: int | None = None,
-        worker_name: str | None = None,
-        lock_duration: int = 30_000,
-        lock_renew_time: int | None = None,
-        stalled_interval: int = upkeep.STALLED_INTERVAL_MS,
-        max_stalled: int = upkeep.MAX_STALLED,
-        max_started_attempts: int | None = None,
-        limiter: Limit | None = None,
-        backoff_strategy: Strategy | None = None,
-        repeat_strategy: RepeatStrategy | None = None,
-        max_backoff: int = HOUR_MS,
-        remove_on_complete: Retention | None = None,
-        remove_on_fail: Retention | None = None,
-        result_limit: int = PAYLOAD_LIMIT,
-        metrics_points: int | None = None,
-        drain_delay: int = 5_000,
-        grace: int = 30_000,
+        options: WorkerOptions | None = None,
         listener: Listener[Job] | None = None,
+        **given: Unpack[WorkerKeywords],
     ) -> None:
-        super().__init__(name, url, prefix=prefix)
-        for what, value, least in (
-            ("lock_duration", lock_duration, 1),
-            ("stalled_interval", stalled_interval, 1),
-            ("max_stalled", max_stalled, 0),
-            ("timeout", timeout, 1),
-            ("drain_delay", drain_delay, 1),
-            ("grace", grace, 0),
-            ("lock_renew_time", lock_renew_time, 1),
-        ):
-            if value is not None:
-                at_least(what, value, least)
-        check_retention("remove_on_complete", remove_on_complete)
-        check_retention("remove_on_fail", remove_on_fail)
-        self.worker_name = worker_name or identity.worker_name()
+        super().__init__(queue, url, prefix=prefix)
+        self._options = options = merged_options(options, given)
+        self.worker_name = options.name or identity.worker_name()
         self._callbacks = Callbacks(listener)
         self._is_closing = False
         self._traces = Traces()
-        self._stalled_interval = stalled_interval
-        self._max_stalled = max_stalled
-        self._claims = ClaimOptions(
-            worker=self.worker_name,
-            lock_duration=lock_duration,
-            limiter=limiter,
-            max_backoff=max_backoff,
-            strategy=backoff_strategy,
-            repeat_strategy=repeat_strategy,
-            max_started_attempts=max_started_attempts,
-            remove_on_complete=remove_on_complete,
-            remove_on_fail=remove_on_fail,
-            result_limit=result_limit,
-            metrics_points=metrics_points,
-        )
-        self._options = WorkerOptions(
-            concurrency=concurrency,
-            lease=lock_duration / 1000,
-            renew=(lock_renew_time or 0) / 1000,
-            timeout=None if timeout is None else timeout / 1000,
-            grace=grace / 1000,
-            poll=drain_delay / 1000,
-        )
-        self._handler = self._wrapped(
-            handler, concurrency=concurrency, process=process, batch=batch
-        )
+        self._claims = claim_options(options, self.worker_name)
+        self._handler = self._wrapped(handlers, options)
 
+    @overload
+    def on(self, event: Literal["active", "lost"], callback: Callable[[Job], Any]) -> None: ...
+    @overload
+    def on(
+        self, event: Literal["completed", "progress"], callback: Callable[[Job, Any], Any]
+    ) -> None: ...
+    @overload
+    def on(
+        self, event: Literal["failed", "refused"], callback: Callable[[Job, Exception], Any]
+    ) -> None: ...
+    @overload
+    def on(self, event: Literal["stalled"], callback: Callable[[str, str], Any]) -> None: ...
+    @overload
+    def on(self, event: Literal["error"], callback: Callable[[Exception], Any]) -> None: ...
+    @overload
+    def on(self, event: WorkerSignal, callback: Callable[[], Any]) -> None: ...
     def on(self, event: WorkerEvent, callback: Callable[..., Any]) -> None:
-        """Call back when something happens here; other workers' jobs are told by QueueEvents.
+        """Call `callback` whenever the event happens in this worker; see `WorkerEvent`.
 
-        A coroutine is awaited behind those before it, while the worker goes on. What a callback
-        raises is logged and told to the callbacks of `error`.
+        Coroutines are awaited one after the other, while the worker goes on. An error that a
+        callback raises is logged, and passed to the callbacks of `error`.
         """
         self._callbacks.on(event, callback)
 
+    @overload
+    def once(self, event: Literal["active", "lost"], callback: Callable[[Job], Any]) -> None: ...
+    @overload
+    def once(
+        self, event: Literal["completed", "progress"], callback: Callable[[Job, Any], Any]
+    ) -> None: ...
+    @overload
+    def once(
+        self, event: Literal["failed", "refused"], callback: Callable[[Job, Exception], Any]
+    ) -> None: ...
+    @overload
+    def once(self, event: Literal["stalled"], callback: Callable[[str, str], Any]) -> None: ...
+    @overload
+    def once(self, event: Literal["error"], callback: Callable[[Exception], Any]) -> None: ...
+    @overload
+    def once(self, event: WorkerSignal, callback: Callable[[], Any]) -> None: ...
     def once(self, event: WorkerEvent, callback: Callable[..., Any]) -> None:
-        """Call back the next time that something happens, and never again."""
+        """Call `callback` the next time that the event happens."""
         self._callbacks.on(event, callback, once=True)
 
     def off(self, event: WorkerEvent, callback: Callable[..., Any]) -> bool:
-        """Call back no more; False if nobody had asked for it."""
+        """Stop calling `callback`; False when it was not registered."""
         return self._callbacks.off(event, callback)
 
     @property
     def concurrency(self) -> int:
-        """Handlers, or batches, running at once; it may be set while the worker runs."""
+        """Handlers, or batches, that run at once; can be set while the worker runs."""
         return self._options.concurrency
 
     @concurrency.setter
@@ -153,36 +198,36 @@ class Worker(BackgroundWorker[Job], QueueClient):
             self._handler.resize(many)
 
     def pause(self) -> None:
-        """Take no more jobs until resumed; this worker only, not its queue."""
+        """Claim no more jobs until resumed; this worker only, not its queue."""
         super().pause()
         self._callbacks.emit("paused")
 
     def resume(self) -> None:
-        """Take jobs again."""
+        """Claim jobs again."""
         super().resume()
         self._callbacks.emit("resumed")
 
     def stop(self) -> None:
-        """Finish what was begun and end; `run` returns when it is done."""
+        """Finish the jobs that run, and end; `run` returns when it is done."""
         super().stop()
         if self._runtime and not self._is_closing:
             self._is_closing = True
             self._callbacks.emit("closing")
 
     def _runtime_at(self, store: Store) -> WorkerRuntime[Job]:
+        options = self._options
+        interval_ms = max(1, milliseconds(options.stalled_interval))
+
         async def recover_stalled() -> None:
             stalled = await upkeep.recover_stalled(
-                store.hot,
-                self.keys,
-                interval_ms=self._stalled_interval,
-                max_stalled=self._max_stalled,
+                store.hot, self._keys, interval_ms=interval_ms, max_stalled=options.max_stalled
             )
             for id in stalled:
                 self._callbacks.emit("stalled", id, "active")
 
         callbacks = self._callbacks
-        source = BullSource(store, self.keys, self._claims, progressed=callbacks.progressed)
-        duty = Loop(recover_stalled, every_s=self._stalled_interval / 1000, jitter=0)
+        source = BullSource(store, self._keys, self._claims, progressed=callbacks.progressed)
+        duty = Loop(recover_stalled, every_s=interval_ms / 1000, jitter=0)
         log = WorkLog(
             _about,
             server=str(store.address),
@@ -190,20 +235,16 @@ class Worker(BackgroundWorker[Job], QueueClient):
             queue=self.name,
             worker_id=self.worker_name,
         )
-        worker = CoreWorker(source, self._handler, self._options, listener=callbacks, log=log)
+        worker = CoreWorker(source, self._handler, options, listener=callbacks, log=log)
         self._is_closing = False
         return WorkerRuntime(worker, _Presence(source, callbacks), beside=[duty.run])
 
     def _wrapped(
-        self,
-        handler: JobHandler | Mapping[str, JobHandler],
-        *,
-        concurrency: int,
-        process: bool,
-        batch: int,
+        self, handler: JobHandler | Mapping[str, JobHandler], options: WorkerOptions
     ) -> Handler[Job]:
+        concurrency, process = options.concurrency, options.process
         if isinstance(handler, Mapping):
-            if batch:
+            if options.batch:
                 raise InvalidOption("a batch holds jobs of any name, so it takes one handler")
             named = cast(Mapping[str, JobHandler], handler)
             if not named:
@@ -212,24 +253,38 @@ class Worker(BackgroundWorker[Job], QueueClient):
                 name: handler_of(each, concurrency=concurrency, process=process)
                 for name, each in named.items()
             }
-            return _Prepared(self, _ByName(handlers))
-        return _Prepared(
-            self, handler_of(handler, concurrency=concurrency, process=process, batch=batch)
-        )
+            return _Prepared(self.name, self._claims, self._traces, _ByName(handlers))
+        one = handler_of(handler, concurrency=concurrency, process=process, batch=options.batch)
+        return _Prepared(self.name, self._claims, self._traces, one)
 
-    async def prepare(self, job: Job) -> None:
-        """What has to happen before a job's handler runs."""
-        await prepare(job, self._claims)
 
-    @property
-    def counts_starts(self) -> bool:
-        """Whether a job may be picked up only so often."""
-        return self._claims.max_started_attempts is not None
+def merged_options(options: WorkerOptions | None, given: WorkerKeywords) -> WorkerOptions:
+    """The options of a worker: keywords over `options`. Internal."""
+    base = options or WorkerOptions()
+    if not given:
+        return base
+    try:
+        return msgspec.structs.replace(base, **given)
+    except TypeError as error:
+        known = ", ".join(WorkerOptions.__struct_fields__)
+        raise InvalidOption(f"{error}; a worker takes {known}") from None
 
-    @property
-    def traces(self) -> Traces:
-        """Where the spans of this worker's jobs go."""
-        return self._traces
+
+def claim_options(options: WorkerOptions, worker_name: str) -> ClaimOptions:
+    """The options as the source of work takes them. Internal."""
+    return ClaimOptions(
+        worker=worker_name,
+        lock_duration=max(1, milliseconds(options.lease)),
+        limiter=options.limiter,
+        max_backoff=max(1, milliseconds(options.max_backoff)),
+        strategy=options.backoff_strategy,
+        repeat_strategy=options.repeat_strategy,
+        max_started_attempts=options.max_started_attempts,
+        remove_on_complete=options.remove_on_complete,
+        remove_on_fail=options.remove_on_fail,
+        result_limit=options.result_limit,
+        metrics_points=options.metrics_points,
+    )
 
 
 def _about(claim: Claim[Job]) -> dict[str, str]:
@@ -237,7 +292,7 @@ def _about(claim: Claim[Job]) -> dict[str, str]:
 
 
 class _ByName(Handler[Job]):
-    """A handler for each name of a job."""
+    """Handlers by the name of the job."""
 
     def __init__(self, handlers: Mapping[str, Handler[Job]]) -> None:
         super().__init__(self._run)
@@ -260,32 +315,36 @@ class _ByName(Handler[Job]):
 
 
 class _Prepared(Handler[Job]):
-    """A handler with what comes before it: a schedule advanced, a failure that was put off."""
+    """A handler, with what happens to a job before it: its schedule, a deferred failure, traces."""
 
-    def __init__(self, worker: Worker, handler: Handler[Job]) -> None:
+    def __init__(
+        self, queue: str, options: ClaimOptions, traces: Traces, handler: Handler[Job]
+    ) -> None:
         super().__init__(self._run_batch if handler.batch else self._run, batch=handler.batch)
-        self._worker = worker
+        self._queue = queue
+        self._options = options
+        self._traces = traces
         self._handler = handler
-        self._counts_starts = worker.counts_starts
+        self._counts_starts = options.max_started_attempts is not None
 
     async def _run(self, job: Job) -> Any:
-        if self._counts_starts or not job.is_plain:
-            await self._worker.prepare(job)
-        if self._worker.traces.enabled:
+        if self._counts_starts or not is_plain(job):
+            await prepare(job, self._options)
+        if self._traces.enabled:
             return await self._traced(job)
         return await self._handler.run(job)
 
     async def _traced(self, job: Job) -> Any:
-        carrier = carrier_from_text(job.opts.telemetry or "{}")
-        with self._worker.traces.span_for(self._worker.name, job.id, carrier=carrier):
+        carrier = carrier_from_text(job.options.telemetry or "{}")
+        with self._traces.span_for(self._queue, job.id, carrier=carrier):
             return await self._handler.run(job)
 
     async def _run_batch(self, jobs: list[Job]) -> Any:
         outcomes: dict[str, Any] = {}
         for job in jobs:
-            if self._counts_starts or not job.is_plain:
+            if self._counts_starts or not is_plain(job):
                 try:
-                    await self._worker.prepare(job)
+                    await prepare(job, self._options)
                 except Exception as error:
                     outcomes[job.id] = error
         runnable = [job for job in jobs if job.id not in outcomes]
@@ -305,7 +364,7 @@ class _Prepared(Handler[Job]):
 
 
 class _Presence:
-    """A worker among the queue's workers, and what its listeners hear of that."""
+    """The worker's entry among the queue's workers, with its events `ready` and `closed`."""
 
     def __init__(self, source: BullSource, callbacks: Callbacks) -> None:
         self._source = source

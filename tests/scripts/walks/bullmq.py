@@ -16,8 +16,9 @@ from waystation.bullmq import (
     Queue,
     Schedule,
 )
+from waystation.bullmq.fields import instant
 from waystation.bullmq.job import Job
-from waystation.bullmq.scheduling import advance
+from waystation.bullmq.scheduling import schedulers
 from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Claim, Settled
 
@@ -66,7 +67,7 @@ async def add(hands: Hands, queue: Queue) -> None:
     await hands.redis.lpush(hands.keys.paused, "aside")
     await hands.add()
     await queue.resume()
-    await queue.set_global_concurrency(5)
+    await queue.limits.set_concurrency(5)
     await hands.add()
 
 
@@ -115,17 +116,17 @@ async def settle_and_keep(hands: Hands) -> None:
 
 
 async def limit(hands: Hands, queue: Queue) -> None:
-    await queue.set_global_rate_limit(2, 60_000)
+    await queue.limits.set_rate_limit(2, 60_000)
     await queue.add_many([NewJob("send")] * 4)
     await end(hands, Done(1), want=2)
     await end(hands, Failed(JobRateLimited()), want=2)
-    limited = hands.source(limiter=await queue.get_global_rate_limit())
+    limited = hands.source(limiter=await queue.limits.get_rate_limit())
     await limited.settle([], claim=2)
-    await queue.remove_global_rate_limit()
-    await queue.set_global_concurrency(3)
+    await queue.limits.remove_rate_limit()
+    await queue.limits.set_concurrency(3)
     await hands.claim(4)
     # BullMQ 5 has opened the queue, and keeps what waits in a list of its own while it is paused.
-    await queue.set_global_concurrency(9)
+    await queue.limits.set_concurrency(9)
     await hands.redis.hset(hands.keys.meta, "version", "bullmq:5.81.5")
     await hands.add()
     await queue.pause()
@@ -247,7 +248,7 @@ async def step(hands: Hands, queue: Queue) -> None:
     await job.log("a line")
     await job.clear_logs()
     await job.extend_lock(1000)
-    await job.move_to_delayed(0)
+    await job.move_to_delayed(instant(0))
     await (await held()).move_to_wait()
     for priority in (0, 1):
         id = await hands.add(delay=1000, priority=priority)
@@ -268,22 +269,22 @@ async def step(hands: Hands, queue: Queue) -> None:
             assert job is not None
             await job.retry(state)
             await hands.end(await hands.claim_one(), fails() if state == "failed" else Done(1))
-        await queue.retry_jobs(state=state)
+        await queue.retry_all(state=state)
 
 
 async def schedule(hands: Hands, queue: Queue) -> None:
-    await queue.upsert_job_scheduler("often", Schedule(every=1000))
-    await queue.upsert_job_scheduler("often", Schedule(every=2000))
-    await queue.upsert_job_scheduler("daily", Schedule(pattern="0 0 * * *"))
+    await queue.schedulers.upsert("often", Schedule(every=1000))
+    await queue.schedulers.upsert("often", Schedule(every=2000))
+    await queue.schedulers.upsert("daily", Schedule(pattern="0 0 * * *"))
     await hands.redis.delete(hands.keys.delayed)
     for id in await hands.ids("repeat"):
         slot = await hands.redis.zscore(hands.keys.repeat, id)
         job = await queue.get_job(f"repeat:{id}:{slot:.0f}")
         assert job is not None
-        await advance.advance(hands.store.hot, hands.keys, job, now=int(slot or 0) + 1)
+        await schedulers.advance(hands.store.hot, hands.keys, job, now=int(slot or 0) + 1)
         await queue.remove(job.id)
-    await queue.remove_job_scheduler("often")
-    await queue.upsert_job_scheduler("later", Schedule(every=1000))
+    await queue.schedulers.remove("often")
+    await queue.schedulers.upsert("later", Schedule(every=1000))
     await repeat(hands)
     await queue.clean(0, state="delayed")
     await queue.obliterate(force=True)
@@ -298,7 +299,7 @@ async def repeat(hands: Hands) -> None:
     await hands.redis.hset(hands.keys.of("repeat:old:1000").job, mapping=fields)
     await hands.redis.lpush(hands.keys.wait, "repeat:old:1000")
     (held,) = [each for each in await hands.claim(9) if each.id == "repeat:old:1000"]
-    assert await advance.advance(hands.store.hot, hands.keys, held.work, now=1500)
+    assert await schedulers.advance(hands.store.hot, hands.keys, held.work, now=1500)
 
 
 async def admin(hands: Hands, queue: Queue) -> None:
@@ -310,7 +311,7 @@ async def admin(hands: Hands, queue: Queue) -> None:
     await queue.resume()
     await hands.redis.lpush(hands.keys.paused, "aside")
     await queue.resume()
-    await queue.promote_jobs()
+    await queue.promote_all()
     await queue.clean(0, state="completed")
     await queue.clean(0, state="waiting")
     await hands.add()

@@ -4,24 +4,25 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Callable, Coroutine
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, TypeVar, cast, get_args
 
 import msgspec
 import typer
 
-from waystation.bullmq import Job, Queue
-from waystation.bullmq.administration import Cleanable
+from waystation.bullmq import Cleanable, Job, Queue, State
 from waystation.bullmq.commands import work as running
 from waystation.bullmq.commands.job_sheet import sheet
+from waystation.bullmq.fields import STATES, known_states
+from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.settings import BullmqSettings
-from waystation.bullmq.states import STATES, State, known
 from waystation.core import codec
 from waystation.core.app import compose, working
 from waystation.core.app.listing import list_rows
 from waystation.core.app.loading import loaded
 from waystation.core.app.reload import Reload, supervise
 from waystation.core.app.settings import StoreSettings, TelemetrySettings
+from waystation.core.durations import parse_duration
 from waystation.core.errors import InvalidOption, Malformed, NotFound
 from waystation.core.settings.load import Settings
 from waystation.core.store import faults
@@ -95,15 +96,15 @@ def jobs(
     oldest: Annotated[bool, typer.Option("--oldest", help="The oldest instead.")] = False,
 ) -> None:
     """Print the newest jobs of a state, with why they failed if they did."""
-    wanted = known(state)
+    wanted = known_states(state)
 
     async def ask(queue: Queue) -> list[Job]:
-        return await queue.get_jobs(wanted, 0, count - 1, asc=oldest)
+        return await queue.get_jobs(*wanted, limit=count, newest_first=not oldest)
 
     rows = [
         (
             found.id,
-            datetime.fromtimestamp(found.timestamp / 1000, UTC).isoformat(timespec="seconds"),
+            found.created_at.isoformat(timespec="seconds"),
             found.name,
             " ".join((found.failed_reason or "").split()),
         )
@@ -131,20 +132,20 @@ def job(
             "name": found.name,
             "state": await found.state(),
             "data": codec.decode_or_text(found.data_text),
-            "options": found.opts.raw,
+            "options": found.options.raw,
             "progress": found.progress,
             "attempts_made": found.attempts_made,
             "attempts_started": found.attempts_started,
             "stalled_count": found.stalled_count,
             "processed_by": found.processed_by,
-            "timestamp": found.timestamp,
-            "processed_on": found.processed_on,
-            "finished_on": found.finished_on,
+            "created_at": _iso(found.created_at),
+            "started_at": _iso(found.started_at),
+            "finished_at": _iso(found.finished_at),
             "parent": found.parent_key,
-            "return_value": found.return_value,
+            "result": found.result,
             "failed_reason": found.failed_reason,
             "stacktrace": found.stacktrace,
-            "logs": (await found.logs(0, logs - 1, asc=False)).lines[::-1] if logs else [],
+            "logs": (await found.logs(limit=logs, newest_first=True)).lines[::-1] if logs else [],
         }
 
     found = _on(context, queue, ask)
@@ -165,7 +166,7 @@ def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The job's name.")],
     data: Annotated[str, typer.Argument(metavar="DATA", help="The job's data, as JSON.")] = "{}",
     priority: Annotated[int, typer.Option(help="0 runs first, then 1, 2, …")] = 0,
-    delay: Annotated[int, typer.Option(help="Milliseconds from now.")] = 0,
+    delay: Annotated[str, typer.Option(help="How long it waits first, such as 90s or 1h.")] = "0s",
     attempts: Annotated[int, typer.Option(help="Tries in all.")] = 3,
     job_id: Annotated[str | None, typer.Option(help="A custom id.")] = None,
 ) -> None:
@@ -177,7 +178,12 @@ def add(
 
     async def put(queue: Queue) -> Job:
         return await queue.add(
-            name, value, priority=priority, delay=delay, attempts=attempts, job_id=job_id
+            name,
+            value,
+            priority=priority,
+            delay=parse_duration(delay),
+            attempts=attempts,
+            job_id=job_id,
         )
 
     typer.echo(_on(context, queue, put).id)
@@ -195,7 +201,7 @@ def retry(
 
     async def again(queue: Queue) -> int:
         if not job_ids:
-            return await queue.retry_jobs()
+            return await queue.retry_all()
         for job_id in job_ids:
             found = await queue.get_job(job_id)
             if found is None:
@@ -211,19 +217,21 @@ def clean(
     context: typer.Context,
     queue: OfQueue,
     state: OfState = "completed",
-    older: Annotated[int, typer.Option(help="Only those that are older, in milliseconds.")] = 0,
+    older: Annotated[
+        str, typer.Option(help="Only those older than this, such as 90s or 1h.")
+    ] = "0s",
     limit: Annotated[int, typer.Option(help="At most so many; 0 means all.")] = 0,
     yes: Yes = False,
 ) -> None:
     """Remove jobs of a state for good."""
-    known(state)
+    known_states(state)
     if state not in get_args(Cleanable):
         able = ", ".join(get_args(Cleanable))
         raise InvalidOption(f"jobs can be cleaned that are {able}, got {state!r}")
     _agreed(f"Remove {state} jobs of {queue} for good?", yes)
 
     async def remove(queue: Queue) -> list[str]:
-        return await queue.clean(older, limit, cast(Cleanable, state))
+        return await queue.clean(parse_duration(older), limit, cast(Cleanable, state))
 
     typer.echo(f"{len(_on_known(context, queue, remove)):,} removed")
 
@@ -321,6 +329,10 @@ def work(
     )
 
 
+def _iso(instant: datetime | None) -> str | None:
+    return None if instant is None else instant.isoformat(timespec="milliseconds")
+
+
 def _agreed(question: str, yes: bool) -> None:
     if not yes:
         typer.confirm(question, abort=True)
@@ -331,11 +343,13 @@ def _on_known(
 ) -> T:
     """Use a queue that has had a job; a mistyped name has not."""
 
+    keys = QueueKeys(name, prefix=cast(Given, context.obj).prefix)
+
     async def checked(store: Store, queue: Queue) -> T:
         with faults.translated():
-            seen = await store.redis.exists(queue.keys.id, queue.keys.events)
+            seen = await store.redis.exists(keys.id, keys.events)
         if not seen and not any((await queue.counts()).values()):
-            raise NotFound(f"there is no queue {queue.keys.qualified}; is the name right?")
+            raise NotFound(f"there is no queue {keys.qualified}; is the name right?")
         return await step(queue)
 
     return _run(context, name, checked)

@@ -1,12 +1,10 @@
 """One job as text: a line for each field, and its tracebacks as Python prints them."""
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from waystation.core import codec
 
-_INSTANTS = ("timestamp", "processed_on", "finished_on")
 _BLOCKS = ("stacktrace", "logs")
 _NAMES = 16
 
@@ -25,10 +23,8 @@ def _lines(known: Mapping[str, Any]) -> Iterator[str]:
             for text in value:
                 yield from (f"  {line}" for line in str(text).splitlines())
         else:
-            yield f"{name:<{_NAMES}}  {_text(name, value)}"
+            yield f"{name:<{_NAMES}}  {_text(value)}"
 
 
-def _text(name: str, value: Any) -> str:
-    if name in _INSTANTS:
-        return datetime.fromtimestamp(value / 1000, UTC).isoformat(timespec="milliseconds")
+def _text(value: Any) -> str:
     return value if isinstance(value, str) else codec.encode_as_node(value).decode()

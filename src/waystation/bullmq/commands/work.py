@@ -7,7 +7,6 @@ from waystation.bullmq.settings import BullmqSettings
 from waystation.bullmq.worker import JobHandler
 from waystation.core.app import compose
 from waystation.core.app.settings import StoreSettings, TelemetrySettings, WorkerSettings
-from waystation.core.durations import milliseconds
 from waystation.core.runtime.metered import Metered
 from waystation.core.runtime.service import serve
 from waystation.core.settings.load import Settings
@@ -37,11 +36,11 @@ async def run(
                 process=process,
                 metrics_points=metrics_points,
                 concurrency=options.concurrency,
-                lock_duration=milliseconds(options.lease),
-                lock_renew_time=milliseconds(options.renew) or None,
-                timeout=None if options.timeout is None else milliseconds(options.timeout),
-                grace=milliseconds(options.grace),
-                drain_delay=milliseconds(options.poll),
+                lease=options.lease,
+                renew=options.renew,
+                timeout=options.timeout,
+                grace=options.grace,
+                poll=options.poll,
                 listener=Metered(telemetry.metrics, line="bullmq", queue=queue),
             )
             for queue in dict.fromkeys(queues)

@@ -1,69 +1,76 @@
-"""One entry of a queue's stream, read into what it tells."""
+"""QueueEvent: one entry of a queue's stream of events."""
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from waystation.bullmq.fields import instant
 from waystation.core import codec
 from waystation.core.errors import Malformed
 from waystation.core.events import Event, from_bullmq
 
 
 class QueueEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that happened in the queue."""
+    """An event of a queue."""
 
     id: str
-    """Its place in the stream, from which one may go on listening."""
+    """Its id in the stream, after which listening can go on."""
     name: str
     at_ms: int
     job_id: str | None = None
-    """None when it happened to the queue itself."""
+    """None when the event is about the queue itself."""
     prev: str | None = None
-    """Where the job was before."""
+    """The state that the job was in before."""
     data: Any = None
-    """What the handler told, on `progress`."""
-    return_value: Any = None
-    """What the handler returned, on `completed`."""
+    """The progress that the handler reported, on `progress`."""
+    result: Any = None
+    """The result of the handler, on `completed`."""
     failed_reason: str | None = None
-    delay: int | None = None
-    """On `delayed` the instant it is due, on `retry` the pause; both in milliseconds."""
+    delay_ms: int | None = None
+    """On `delayed` when it is due, in milliseconds since 1970; on `retry` the pause."""
     attempts_made: int | None = None
     worker: str | None = None
     fields: dict[str, str] = {}
-    """What this event tells besides, as it stands in the stream."""
+    """All other fields of the event, as they are in the stream."""
     corrupt: str | None = None
-    """What could not be read; that part stays among the fields."""
+    """Describes what could not be read; that part stays in `fields`."""
+
+    @property
+    def at(self) -> datetime:
+        """The instant of the event."""
+        return instant(self.at_ms)
 
 
 def read_event(queue: str, id: bytes, entry: Mapping[bytes, bytes]) -> QueueEvent:
-    """One entry of the stream; what makes no sense is told, never raised."""
-    told = from_bullmq(queue, id, entry)
-    reading = _Reading(told)
+    """Read an entry of the stream; what cannot be read is described in `corrupt`, not raised."""
+    event = from_bullmq(queue, id, entry)
+    reading = _Reading(event)
     return QueueEvent(
         id=id.decode(),
-        name=told.name,
-        at_ms=told.at_ms,
-        job_id=told.subject,
-        attempts_made=told.attempt,
-        worker=told.worker,
+        name=event.name,
+        at_ms=event.at_ms,
+        job_id=event.subject,
+        attempts_made=event.attempt,
+        worker=event.worker,
         prev=reading.text("prev"),
         failed_reason=reading.text("failedReason"),
-        delay=reading.number("delay"),
-        data=reading.json("data") if told.name == "progress" else None,
-        return_value=reading.json("returnvalue") if told.name == "completed" else None,
+        delay_ms=reading.number("delay"),
+        data=reading.json("data") if event.name == "progress" else None,
+        result=reading.json("returnvalue") if event.name == "completed" else None,
         fields=reading.left,
         corrupt="; ".join(reading.wrong) or None,
     )
 
 
 class _Reading:
-    """The fields of one event being taken apart, and what was wrong with them."""
+    """Fields of an event that are left to read, and what was wrong with others."""
 
-    def __init__(self, told: Event) -> None:
-        self.left = dict(told.fields)
-        self.wrong = [told.corrupt] if told.corrupt else []
+    def __init__(self, event: Event) -> None:
+        self.left = dict(event.fields)
+        self.wrong = [event.corrupt] if event.corrupt else []
 
     def text(self, name: str) -> str | None:
         return self.left.pop(name, None)

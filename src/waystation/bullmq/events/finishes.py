@@ -1,72 +1,67 @@
-"""Waiting for jobs to end, however many, on one reading of the queue's events."""
+"""Waiting for jobs to end: any number of them on one reader of the queue's events. Internal."""
 
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Generator
 from typing import Any, Protocol
 
 from waystation.bullmq.events.event import QueueEvent
 from waystation.bullmq.events.gaps import order
+from waystation.bullmq.redis.client import Connect
 from waystation.bullmq.redis.job_scripts import End, end_of
-from waystation.bullmq.redis.keys import QueueKeys
+from waystation.core.durations import Duration, seconds
 from waystation.core.errors import (
     JobFailed,
     NotFound,
     StoreUnreachable,
-    TimedOut,
 )
-from waystation.core.options import at_least
-from waystation.core.store.script import Client
 
 _LOOK_AGAIN_S = 5.0
-"""Heals an end whose event was trimmed away before anybody read it."""
+"""Finds an end whose event was trimmed away before it was read."""
 
 _ENDS = ("completed", "failed", "removed")
 
 
 class Stream(Protocol):
-    """Where the ends are told."""
-
-    keys: QueueKeys
+    """The events of a queue."""
 
     async def last_id(self) -> str:
-        """Where the stream ends now."""
+        """The id of the newest event."""
         ...
 
     def listen(self, after: str) -> AsyncGenerator[QueueEvent]:
-        """Tell what happens after this position."""
+        """Events after this id."""
         ...
 
 
 class Finishes:
-    """The jobs whose ends somebody waits for."""
+    """The jobs whose ends are waited for."""
 
-    def __init__(self, stream: Stream, client: Callable[[], Awaitable[Client]]) -> None:
+    def __init__(self, stream: Stream, connect: Connect) -> None:
         self._stream = stream
-        self._client = client
+        self._connect = connect
         self._awaited: defaultdict[str, list[asyncio.Future[QueueEvent]]] = defaultdict(list)
         self._watch: asyncio.Task[None] | None = None
 
-    async def of(self, job_id: str, timeout: int | None) -> Any:
-        """What the job returned, once it has."""
-        if timeout is not None:
-            at_least("timeout", timeout, 0)
-        limit = asyncio.timeout(None if timeout is None else timeout / 1000)
+    async def of(self, job_id: str, timeout: Duration | None) -> Any:
+        """Wait for the result of a job."""
+        most = None if timeout is None else seconds(timeout, "timeout")
+        limit = asyncio.timeout(most)
         try:
             async with limit:
                 return await self._result(job_id)
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise TimedOut(f"job {job_id} has not finished within {timeout} ms") from None
+            raise TimeoutError(f"job {job_id} has not finished within {most:g} s") from None
 
     async def close(self) -> None:
-        """Let nobody wait any longer."""
+        """End all waiting, with an error."""
         if self._watch:
             self._watch.cancel()
             await asyncio.wait([self._watch])
-        self._fail(StoreUnreachable("nobody listens to the queue's events any more"))
+        self._fail(StoreUnreachable("the listener to the queue's events has been closed"))
 
     async def _result(self, job_id: str) -> Any:
         # Listen first, look second: an end between the two is seen by both, never by neither.
@@ -77,22 +72,22 @@ class Finishes:
                 if end.finished:
                     return end.result()
                 if end.state == "missing":
-                    return _outcome(job_id, await self._told_since(position, job_id))
+                    return _outcome(job_id, await self._found_since(position, job_id))
                 await asyncio.wait([ended], timeout=_LOOK_AGAIN_S)
             return _outcome(job_id, ended.result())
 
     async def _look(self, job_id: str) -> End:
-        keys = self._stream.keys
-        return await end_of(await self._client(), keys, base=keys.base, id=job_id)
+        client, keys = await self._connect()
+        return await end_of(client, keys, base=keys.base, id=job_id)
 
-    async def _told_since(self, position: str, job_id: str) -> QueueEvent | None:
-        """The end of a job that was not kept, told between our first look and now."""
+    async def _found_since(self, position: str, job_id: str) -> QueueEvent | None:
+        """The end of a job that was not kept, among the events since a position."""
         until = await self._stream.last_id()
         if order(until) <= order(position):
             return None
         found: QueueEvent | None = None
-        async with contextlib.aclosing(self._stream.listen(position)) as told:
-            async for event in told:
+        async with contextlib.aclosing(self._stream.listen(position)) as events:
+            async for event in events:
                 if event.job_id == job_id and event.name in _ENDS:
                     found = event
                 if order(event.id) >= order(until):
@@ -104,7 +99,7 @@ class Finishes:
         ended: asyncio.Future[QueueEvent] = asyncio.get_running_loop().create_future()
         self._awaited[job_id].append(ended)
         if self._watch is None or self._watch.done():
-            self._watch = asyncio.create_task(self._tell(self._stream.listen(position)))
+            self._watch = asyncio.create_task(self._watch_for_ends(self._stream.listen(position)))
         try:
             yield ended
         finally:
@@ -112,10 +107,10 @@ class Finishes:
             if not self._awaited[job_id]:
                 del self._awaited[job_id]
 
-    async def _tell(self, told: AsyncGenerator[QueueEvent]) -> None:
+    async def _watch_for_ends(self, events: AsyncGenerator[QueueEvent]) -> None:
         try:
-            async with contextlib.aclosing(told):
-                async for event in told:
+            async with contextlib.aclosing(events):
+                async for event in events:
                     if event.job_id in self._awaited and event.name in _ENDS:
                         for ended in self._awaited[event.job_id]:
                             if not ended.done():
@@ -135,4 +130,4 @@ def _outcome(job_id: str, event: QueueEvent | None) -> Any:
         raise NotFound(f"there is no job {job_id}")
     if event.name == "failed":
         raise JobFailed(event.failed_reason or "")
-    return event.return_value
+    return event.result

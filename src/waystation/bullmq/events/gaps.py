@@ -1,8 +1,8 @@
-"""What a listener has missed: events that were trimmed away before it read them.
+"""Gaps: events that were trimmed away before a listener could read them.
 
-The server counts every entry that was ever added to a stream, and entries go from the oldest on. So
-a listener that knows how many lie up to its own place learns from the number gone how many of those
-ahead of it are gone, too.
+The server counts every entry that was ever added to a stream, and trims the oldest first. So a
+listener that knows how many entries there were up to its position can compute how many entries
+after it are gone.
 """
 
 from collections.abc import Sequence
@@ -16,19 +16,19 @@ _LAST_OF_A_MILLISECOND = 2**64 - 1
 
 
 class Gap(QueueEvent, frozen=True, kw_only=True):
-    """Events that nobody can tell any more; what comes next happened after them."""
+    """Events that are lost; the next event happened after them."""
 
     name: str = "gap"
     after: str
-    """The last place before them."""
+    """The id of the last event before them."""
     before: str
-    """The first event after them."""
+    """The id of the first event after them."""
     lost: int | None
-    """How many; None when the server cannot tell, and then there may have been none."""
+    """How many; None when it cannot be known, and then there may have been none."""
 
 
 class Trail:
-    """Where a listener is in the stream, and how many entries lie up to there."""
+    """A listener's position in the stream, and how many entries there were up to it."""
 
     def __init__(self, at: str, passed: int | None) -> None:
         self.at = at
@@ -36,23 +36,23 @@ class Trail:
 
     @classmethod
     def from_the_start(cls, found: Extent) -> "Trail":
-        """Begin before everything that is still kept."""
+        """Start before all that is still kept."""
         return cls(_just_before(found.first) if found.first else found.last or "0", found.gone)
 
     @classmethod
     def from_now(cls, found: Extent) -> "Trail":
-        """Begin behind everything that has happened."""
+        """Start after all events so far."""
         return cls(found.last or BEGINNING, found.added)
 
     @classmethod
     def from_place(cls, at: str, found: Extent) -> "Trail":
-        """Begin at a place that somebody remembers."""
+        """Start at a given position."""
         if found.added is None or found.behind is None or _trimmed(at, found):
             return cls(at, None)
         return cls(at, found.added - found.behind)
 
     def follow(self, ids: Sequence[str], found: Extent) -> Gap | None:
-        """Go on to the last of these entries; tells what was gone between here and the first."""
+        """Go on to the last of these entries; returns the gap before the first, if there is one."""
         gap = self._missed(ids[0], found)
         if gap and found.gone is not None:
             self._passed = found.gone
@@ -65,7 +65,7 @@ class Trail:
 
     def _missed(self, first: str, found: Extent) -> Gap | None:
         if not found.first or order(found.first) > order(first):
-            # Trimmed since they were read; what was lost before them is told with the next ones.
+            # Trimmed since they were read; what was lost before them shows with the next ones.
             return None
         gone, passed = found.gone, self._passed
         if gone is None or passed is None or found.added is None or found.added < passed:
@@ -75,13 +75,13 @@ class Trail:
 
 
 def order(id: str) -> tuple[int, int]:
-    """An entry's id, so that it can be compared."""
+    """An entry's id as numbers, which can be compared."""
     millis, _, rank = id.partition("-")
     return int(millis), int(rank or 0)
 
 
 def _trimmed(at: str, found: Extent) -> bool:
-    """Whether entries behind a place may be gone, by the ids alone."""
+    """True when entries after a position may be gone, by the ids alone."""
     if order(at) == order(BEGINNING):
         return False
     if not found.first:
@@ -90,7 +90,7 @@ def _trimmed(at: str, found: Extent) -> bool:
 
 
 def _gap(after: str, before: str, lost: int | None) -> Gap:
-    # Whoever goes on listening from here is not told of the same gap again.
+    # A listener that goes on from here does not get the same gap again.
     return Gap(
         id=_just_before(before), at_ms=order(before)[0], after=after, before=before, lost=lost
     )

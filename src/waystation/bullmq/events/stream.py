@@ -1,4 +1,4 @@
-"""What happens in a queue, told as it happens or from any point of the past."""
+"""Queue events: listening to what happens in a queue, and publishing events of one's own."""
 
 import asyncio
 import contextlib
@@ -11,11 +11,11 @@ import msgspec
 from waystation.bullmq.events.event import QueueEvent, read_event
 from waystation.bullmq.events.finishes import Finishes
 from waystation.bullmq.events.gaps import BEGINNING, Extent, Gap, Trail, order
-from waystation.bullmq.redis.client import QueueClient
+from waystation.bullmq.redis.client import QueueClient, client_name
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.redis.queue_scripts import extent
-from waystation.bullmq.source.marker import client_name
 from waystation.core import codec
+from waystation.core.durations import Duration
 from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable
 from waystation.core.events import EventName
 from waystation.core.store import faults
@@ -24,9 +24,9 @@ from waystation.core.store.reconnect import Reconnect, reconnecting
 from waystation.core.store.script import Client
 
 NOW = "$"
-"""The position behind everything that has happened."""
+"""The position after all events so far."""
 START = "0"
-"""The position before everything that is still kept."""
+"""The position before all events that are still kept."""
 KEPT_BY_PRODUCERS = 1000
 
 _BLOCK_S = 10.0
@@ -38,40 +38,43 @@ _OF_THE_QUEUE = frozenset(str(name) for name in EventName)
 
 
 class QueueEvents(QueueClient):
-    """Listens to a queue; iterating over it tells everything since it was opened."""
+    """Listens to a queue; iterating over it yields all events since it was opened."""
 
     def __init__(self, name: str, url: str | Store | None = None, *, prefix: str = PREFIX) -> None:
         super().__init__(name, url, prefix=prefix)
         self._at_opening: Extent | None = None
         self._ending = asyncio.Event()
-        self._finishes = Finishes(self, self._client)
+        self._finishes = Finishes(self, self._connect_queue)
 
     async def _enter(self) -> None:
-        self._at_opening = await extent(await self._client(), self.keys)
+        self._at_opening = await extent(await self._client(), self._keys)
 
     def __aiter__(self) -> AsyncIterator[QueueEvent]:
         found = self._at_opening
         return self._follow(Trail.from_now(found)) if found else self.listen()
 
     async def last_id(self) -> str:
-        """Where the stream ends now; what is told after it has not happened yet."""
-        return (await extent(await self._client(), self.keys)).last or BEGINNING
+        """The id of the newest event, after which to go on listening."""
+        return (await extent(await self._client(), self._keys)).last or BEGINNING
 
     async def listen(self, after: str = NOW) -> AsyncGenerator[QueueEvent]:
-        """Tell what happens after this position: an event's id, START or NOW.
+        """Events after this position: an event's id, START or NOW.
 
-        It goes on where it was when the store has been away, and ends when this is closed. Events
-        that were trimmed away before they could be read are told as a `Gap`.
+        After an outage of the store it goes on where it was; it ends when the listener is closed.
+        For events that were trimmed away before they could be read there is a `Gap`.
         """
         if not _POSITION.fullmatch(after):
             raise InvalidOption(f"a position is '$' or an event's id such as 17-0, got {after!r}")
         trail = await reconnecting(lambda: self._begin(after))
-        async with contextlib.aclosing(self._follow(trail)) as told:
-            async for event in told:
+        async with contextlib.aclosing(self._follow(trail)) as events:
+            async for event in events:
                 yield event
 
-    async def wait_until_finished(self, job_id: str, timeout: int | None = None) -> Any:
-        """What the job returned, once it has; raises JobFailed, or TimedOut after milliseconds."""
+    async def wait(self, job_id: str, timeout: Duration | None = None) -> Any:
+        """Wait until a job is finished, and return its result.
+
+        Raises `JobFailed` when it fails for good, and `TimeoutError` after `timeout`.
+        """
         return await self._finishes.of(job_id, timeout)
 
     async def _close(self) -> None:
@@ -82,10 +85,10 @@ class QueueEvents(QueueClient):
     async def _begin(self, after: str) -> Trail:
         client = await self._client()
         if after == NOW:
-            return Trail.from_now(await extent(client, self.keys))
+            return Trail.from_now(await extent(client, self._keys))
         if order(after) == order(START):
-            return Trail.from_the_start(await extent(client, self.keys))
-        return Trail.from_place(after, await extent(client, self.keys, after=after))
+            return Trail.from_the_start(await extent(client, self._keys))
+        return Trail.from_place(after, await extent(client, self._keys, after=after))
 
     async def _follow(self, trail: Trail) -> AsyncGenerator[QueueEvent]:
         reconnect = Reconnect()
@@ -110,18 +113,18 @@ class QueueEvents(QueueClient):
         with faults.translated():
             answer = await client.execute_command(
                 *("XREAD", "COUNT", _AT_ONCE, "BLOCK", int(_BLOCK_S * 1000)),
-                *("STREAMS", self.keys.events, trail.at),
+                *("STREAMS", self._keys.events, trail.at),
             )
         if not answer:
             return None, ()
         entries = answer[0][1]
-        found = await extent(await self._client(), self.keys)
+        found = await extent(await self._client(), self._keys)
         return trail.follow([id.decode() for id, _ in entries], found), entries
 
     async def _listening(self) -> Store:
         store = await self._connected()
         # Dashboards count listeners by this name, so nothing but listening happens under it.
-        name = client_name(self.keys, ":qe")
+        name = client_name(self._keys, ":qe")
         return Store(store.address, msgspec.structs.replace(store.options, client_name=name))
 
     async def _client(self) -> Client:
@@ -142,7 +145,7 @@ class QueueEvents(QueueClient):
 
 
 class QueueEventsProducer(QueueClient):
-    """Tells events of one's own to everybody who listens to a queue."""
+    """Publishes events of your own to all who listen to a queue."""
 
     async def publish(
         self,
@@ -151,9 +154,9 @@ class QueueEventsProducer(QueueClient):
         *,
         max_len: int = KEPT_BY_PRODUCERS,
     ) -> str:
-        """Tell an event and return its id; texts travel as they are, other values as JSON."""
+        """Publish an event and return its id; text is sent as it is, other values as JSON."""
         if not event or event in _OF_THE_QUEUE:
-            raise InvalidOption(f"an event of one's own needs a name of its own, got {event!r}")
+            raise InvalidOption(f"an event needs a name that BullMQ does not use, got {event!r}")
         if max_len < 1:
             raise InvalidOption(f"max_len must be at least 1, got {max_len}")
         own = dict(fields or {})
@@ -163,7 +166,7 @@ class QueueEventsProducer(QueueClient):
         client = (await self._connected()).hot
         with faults.translated():
             id = await client.execute_command(
-                *("XADD", self.keys.events, "MAXLEN", "~", max_len, "*", "event", event, *pairs)
+                *("XADD", self._keys.events, "MAXLEN", "~", max_len, "*", "event", event, *pairs)
             )
         return id.decode()
 

@@ -1,18 +1,70 @@
-"""Plain commands, for what needs no script."""
+"""Redis commands, for what needs no script."""
 
 import asyncio
-from typing import Any
+from typing import Any, NamedTuple, cast
 
+from waystation.bullmq.redis.keys import JobKeys, QueueKeys
+from waystation.core.durations import Duration, milliseconds
+from waystation.core.options import at_least
 from waystation.core.store import faults
 from waystation.core.store.script import Client
 
+_NEVER_REACHED = 2**53 - 1
+
 
 async def ask(client: Client, *command: str | int) -> Any:
-    """Send one command; what goes wrong is told in our words."""
+    """Send one command, with errors translated to waystation's."""
     with faults.translated():
         return await client.execute_command(*command)
 
 
 async def ask_all(client: Client, *commands: tuple[str | int, ...]) -> list[Any]:
-    """Send several commands at once; nothing promises that nobody comes between them."""
+    """Send several commands at once; they are not atomic."""
     return await asyncio.gather(*(ask(client, *command) for command in commands))
+
+
+async def hash_at(client: Client, key: str) -> dict[bytes, bytes]:
+    """All fields of a hash; none when there is no such key."""
+    return fields_of(await ask(client, "HGETALL", key))
+
+
+def fields_of(answer: Any) -> dict[bytes, Any]:
+    """Fields and values, or members and scores, from any form in which the client returns them."""
+    if isinstance(answer, dict):
+        return cast(dict[bytes, Any], answer)
+    found = cast(list[Any], answer)
+    if found and isinstance(found[0], tuple):
+        return dict(cast(list[tuple[bytes, Any]], found))
+    return dict(zip(found[::2], found[1::2], strict=True))
+
+
+class Logs(NamedTuple):
+    """Lines of a job's log, and how many it has in all."""
+
+    lines: list[str]
+    total: int
+
+
+async def read_logs(
+    client: Client, keys: JobKeys, offset: int, limit: int | None, *, newest_first: bool
+) -> Logs:
+    """Read lines of a job's log."""
+    start, end = page_of(offset, limit)
+    first, last = (-(end + 1), -(start + 1)) if newest_first else (start, end)
+    raw, total = await ask_all(client, ("LRANGE", keys.logs, first, last), ("LLEN", keys.logs))
+    lines = [line.decode("utf-8", "replace") for line in raw]
+    return Logs(lines[::-1] if newest_first else lines, total)
+
+
+async def block_for(client: Client, keys: QueueKeys, duration: Duration) -> None:
+    """Start no job for a while, where a rate limit is set."""
+    ms = max(1, milliseconds(duration, "the duration of a rate limit", above=0))
+    await ask(client, "SET", keys.limiter, _NEVER_REACHED, "PX", ms)
+
+
+def page_of(offset: int, limit: int | None) -> tuple[int, int]:
+    """The first and the last place of a page; -1 is the end."""
+    at_least("offset", offset, 0)
+    if limit is None:
+        return offset, -1
+    return offset, offset + at_least("limit", limit, 1) - 1

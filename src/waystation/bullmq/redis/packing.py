@@ -1,27 +1,29 @@
-"""How a job is made ready to be added: checked and written out before anything is sent."""
+"""Packing: jobs checked and encoded for the scripts that add them, before anything is sent."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
 from msgspec import UNSET
 
-from waystation.bullmq.job import Job, QueueRef
-from waystation.bullmq.options import JobOptions, options_as_stored, stored_options, wire_options
-from waystation.bullmq.redis.scripts import Existing
-from waystation.bullmq.redis.wants import wire_wants
-from waystation.core import codec
-from waystation.core.errors import (
-    InvalidInput,
-    NotFound,
-    PayloadTooLarge,
-    WaystationError,
-    WrongState,
+from waystation.bullmq.options import (
+    FLAGS,
+    JobKeywords,
+    JobOptions,
+    Parent,
+    created_ms,
+    options_as_stored,
+    wire_deduplication,
+    wire_options,
 )
+from waystation.core import codec
+from waystation.core.durations import milliseconds
+from waystation.core.errors import InvalidInput, PayloadTooLarge
 from waystation.core.telemetry import traces
 
 MOST_JOBS = 250
-"""Jobs that are sent in one go; with more the server would keep others waiting."""
+"""Jobs in one call; more would block the server for too long."""
 MOST_BYTES = 2**20
 
 
@@ -37,42 +39,43 @@ class NewJob(NamedTuple):
 JobLike: TypeAlias = NewJob | tuple[str, Any] | tuple[str, Any, JobOptions | None]
 
 Packed: TypeAlias = tuple[bytes, bytes, bytes, bytes]
-"""Name, data, options and wishes, as the script takes them."""
+"""Name, data, options and `AddOptions`, as the script takes them."""
 
 
 class Packer:
-    """Makes jobs ready for one queue."""
+    """Packs jobs for one queue."""
 
     def __init__(self, defaults: JobOptions, size_limit: int) -> None:
         self._size_limit = size_limit
         self._defaults = defaults
 
     def pack(self, jobs: Iterable[JobLike]) -> list[Packed]:
-        """Check and write out all jobs; one that cannot be added stops them all."""
+        """Check and encode all jobs; one that cannot be added stops them all."""
         encode, defaults, trace = codec.encode_as_node, self._defaults, current_trace()
         packed: list[Packed] = []
-        # Many jobs in a row share their name and options, and to look these up costs as much as
-        # to write the data.
+        # Jobs in a row often share name and options; looking these up costs as much as encoding
+        # the data.
         last_name = last_options = UNSET
-        named = opts = wants = b""
+        named = opts = wanted = b""
         most = 0
         for job in jobs:
             name, data, options = job if len(job) == 3 else _padded(job)
             options = options or defaults
             if options is not last_options:
-                last_options, opts, wants = options, _written(options, trace), wire_wants(options)
+                last_options, opts = options, _written(options, trace)
+                wanted = wire_add_options(options)
                 most = _room(options, self._size_limit, opts)
             if name is not last_name:
                 last_name, named = name, wire_name(name)
             raw = b"{}" if data is UNSET else encode(data)
             if len(raw) > most:
                 _refuse_size(len(raw), len(opts), options, self._size_limit)
-            packed.append((named, raw, opts, wants))
+            packed.append((named, raw, opts, wanted))
         return packed
 
 
 def chunks(packed: list[Packed]) -> Iterator[list[Packed]]:
-    """The jobs in the lots in which they are sent: not too many, and not too large."""
+    """The jobs in batches for one call each: not too many, and not too large."""
     start = size = 0
     for place, (_, data, opts, _) in enumerate(packed):
         size += len(data) + len(opts)
@@ -83,19 +86,8 @@ def chunks(packed: list[Packed]) -> Iterator[list[Packed]]:
         yield packed[start:]
 
 
-def refusal(name: str, code: int) -> WaystationError:
-    """Why the script did not add a job."""
-    if code == -5:
-        return NotFound(f"the parent of {name!r} does not exist")
-    if code == -7:
-        return WrongState(f"{name!r} already has another parent")
-    return WrongState(f"{name!r} was refused with {code}")
-
-
-def merged(
-    options: JobOptions | None, given: Mapping[str, Any], defaults: JobOptions
-) -> JobOptions:
-    """The options of one job: what was given over what the queue does by default."""
+def merged(options: JobOptions | None, given: JobKeywords, defaults: JobOptions) -> JobOptions:
+    """The options of one job: keywords over `options` or the queue's defaults."""
     base = defaults if options is None else options
     if not given:
         return base
@@ -106,25 +98,6 @@ def merged(
         raise InvalidInput(f"{error}; a job takes {known}") from None
 
 
-def as_added(id: str, packed: Packed, queue: QueueRef, now_ms: bytes) -> Job:
-    """The job as it is stored.
-
-    One that is new is as it was sent; when it was made is the server's business, and near enough.
-    """
-    if isinstance(id, Existing) and id.fields:
-        return Job(str(id), id.fields, queue)
-    name, data, opts, wants = packed
-    fields = {b"name": name, b"data": data, b"opts": opts, b"timestamp": now_ms}
-    if wants:
-        asked = stored_options(opts).raw
-        for field in ("timestamp", "delay", "priority"):
-            if field in asked:
-                fields[field.encode()] = b"%d" % asked[field]
-        if deduplication := asked.get("de"):
-            fields[b"deid"] = deduplication["id"].encode()
-    return Job(str(id), fields, queue)
-
-
 def _padded(job: Any) -> tuple[Any, Any, None]:
     if not isinstance(job, tuple | list) or len(cast(list[Any], job)) != 2:
         raise InvalidInput(f"a job to add is a name, its data and perhaps options, got {job!r}")
@@ -133,7 +106,7 @@ def _padded(job: Any) -> tuple[Any, Any, None]:
 
 
 def wire_name(name: Any) -> bytes:
-    """A job's name as it is sent."""
+    """A job's name, checked and encoded."""
     if not isinstance(name, str) or not name:
         raise InvalidInput(f"a job's name must be text, got {name!r}")
     try:
@@ -151,7 +124,7 @@ def _written(options: JobOptions, trace: str | None) -> bytes:
 
 
 def current_trace() -> str | None:
-    """The trace that new jobs belong to, as the wire has it."""
+    """The current trace, which new jobs belong to, as the wire has it."""
     if traces.current_ids() is None:
         return None
     return codec.encode(traces.current_carrier()).decode()
@@ -165,3 +138,55 @@ def _room(options: JobOptions, limit: int, opts: bytes) -> int:
 def _refuse_size(size: int, more: int, options: JobOptions, limit: int) -> None:
     codec.check_size(size + more, limit)
     raise PayloadTooLarge(f"the data takes {size} bytes, but size_limit is {options.size_limit}")
+
+
+class AddOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Options that the adding script itself reads, by the names it knows them by."""
+
+    id: str | None = None
+    timestamp: int | None = None
+    delay: int = 0
+    priority: int = 0
+    lifo: bool = False
+    parent_key: str | None = None
+    parent: str | None = None
+    """The parent as the job's hash names it."""
+    deduplication: dict[str, Any] | None = None
+    has_children: bool = False
+    """The job waits for children that come with it."""
+
+
+_NOTHING = AddOptions()
+
+
+@lru_cache(4096)
+def wire_add_options(options: JobOptions) -> bytes:
+    """The options that the script reads; empty for a job that simply waits."""
+    wanted = add_options(options, parent=options.parent)
+    return b"" if wanted == _NOTHING else codec.encode(wanted)
+
+
+def add_options(
+    options: JobOptions,
+    *,
+    parent: Parent | None,
+    id: str | None = None,
+    has_children: bool = False,
+) -> AddOptions:
+    """The options that the script reads, for a child of this parent."""
+    return AddOptions(
+        id=id or options.job_id,
+        timestamp=created_ms(options),
+        delay=milliseconds(options.delay) if options.delay else 0,
+        priority=options.priority,
+        lifo=options.lifo,
+        parent_key=parent and f"{parent.queue}:{parent.id}",
+        parent=parent and codec.encode(_reference(options, parent)).decode(),
+        deduplication=options.deduplication and wire_deduplication(options.deduplication),
+        has_children=has_children,
+    )
+
+
+def _reference(options: JobOptions, parent: Parent) -> dict[str, str | bool]:
+    flags = {short: True for flag, short in FLAGS.items() if getattr(options, flag)}
+    return {"id": parent.id, "queueKey": parent.queue, **flags}

@@ -1,7 +1,7 @@
-"""Repeatable jobs of BullMQ 5: jobs that were added with a `repeat` option.
+"""Repeatable jobs of BullMQ 5: jobs that were added with a `repeat` option. Internal.
 
-They came before schedulers and are made by nobody else any more, but queues are full of them. The
-job that runs makes the next one from its own name, data and options.
+Schedulers have replaced them, but many queues still hold some. The worker that runs one adds the
+next from its name, data and options.
 """
 
 import hashlib
@@ -18,8 +18,8 @@ from waystation.core.store.script import Client
 
 
 async def advance(client: Client, keys: QueueKeys, job: Job, *, now: int) -> str | None:
-    """Make the next job; its id, or None when this one keeps nothing going."""
-    options = job.opts.raw
+    """Add the next job; returns its id, or None when there is none to add."""
+    options = job.options.raw
     repeat: Mapping[str, Any] = options.get("repeat") or {}
     repeatable, previous = job.scheduler_id or "", whole(options.get("prevMillis")) or 0
     count = (whole(repeat.get("count")) or 0) + 1
@@ -51,7 +51,7 @@ async def advance(client: Client, keys: QueueKeys, job: Job, *, now: int) -> str
         opts=codec.encode(again),
         delay=delay,
         priority=job.priority,
-        lifo=int(job.opts.lifo),
+        lifo=int(job.options.lifo),
     )
     return id if is_made else None
 

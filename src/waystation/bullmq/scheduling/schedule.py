@@ -1,82 +1,114 @@
-"""When the jobs of a scheduler come, and how that stands in its record."""
+"""Schedules: when the jobs of a scheduler are due, and how a scheduler is stored."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias, cast
 
 import msgspec
 
+from waystation.bullmq.fields import instant
+from waystation.bullmq.options import instant_ms
 from waystation.bullmq.scheduling import cron
 from waystation.core import codec
+from waystation.core.durations import Duration, milliseconds
 from waystation.core.errors import InvalidOption, Malformed
-from waystation.core.options import of_kind
 
-RepeatStrategy: TypeAlias = Callable[[int, "Scheduler"], "int | Awaitable[int | None] | None"]
-"""From a millisecond and a scheduler: the millisecond of its next job, or None for no more."""
+RepeatStrategy: TypeAlias = Callable[
+    [datetime, "Scheduler"], "datetime | Awaitable[datetime | None] | None"
+]
+"""Takes an instant and a scheduler; returns when its next job is due, or None for no more."""
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """When jobs come: every so many milliseconds, or by a cron pattern."""
+    """When jobs are due: at an interval, or by a cron pattern."""
 
-    every: int | None = None
-    """Milliseconds from one job to the next."""
+    every: Duration | None = None
+    """The interval between two jobs."""
     pattern: str | None = None
     """Five cron fields, or six with the seconds first."""
     tz: str | None = None
     """The time zone of the pattern; None means the machine's own."""
     limit: int | None = None
     """Jobs in all."""
-    start_date: int | datetime | None = None
-    """No job comes before; milliseconds or a datetime with a time zone."""
-    end_date: int | datetime | None = None
-    """No job comes after."""
-    offset: int | None = None
-    """Milliseconds into each stretch of `every` at which its job comes."""
+    start_date: datetime | None = None
+    """No job is due before this instant."""
+    end_date: datetime | None = None
+    """No job is due after this instant."""
+    offset: Duration | None = None
+    """How long after the start of each interval of `every` its job is due."""
     immediately: bool = False
-    """The first job of a pattern comes now."""
+    """The first job of a pattern is due now."""
     custom: bool = False
     """The pattern is not cron: the `repeat_strategy` of the queue and of its workers reads it."""
 
     def __post_init__(self) -> None:
         if (self.every is None) == (self.pattern is None):
             raise InvalidOption("a schedule has either `every` or a `pattern`")
-        for name in ("every", "limit"):
-            _positive(name, getattr(self, name))
-        if self.offset is not None and not (self.every and 0 <= self.offset < self.every):
-            raise InvalidOption(f"offset must lie inside of `every`, got {self.offset}")
+        if self.every is not None and milliseconds(self.every, "every", above=0) < 1:
+            raise InvalidOption(f"every must be at least a millisecond, got {self.every!r}")
+        _positive("limit", self.limit)
+        if self.offset is not None:
+            inside = milliseconds(self.offset, "offset")
+            if self.every is None or inside >= milliseconds(self.every):
+                raise InvalidOption(f"offset must be less than `every`, got {self.offset!r}")
         if self.immediately and self.start_date is not None:
             raise InvalidOption("a schedule begins immediately or at a start date, not both")
-        start, end = millis(self.start_date), millis(self.end_date)
+        start, end = _ms("start_date", self.start_date), _ms("end_date", self.end_date)
         if start is not None and end is not None and end <= start:
-            raise InvalidOption("end_date must lie behind start_date")
+            raise InvalidOption("end_date must be after start_date")
         if self.pattern is not None and not self.custom:
             cron.check(self.pattern, self.tz)
 
 
 class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
-    """A scheduler as it stands in the store, whoever made it."""
+    """A scheduler as it is stored."""
 
     id: str
     name: str
-    next: int | None
-    """The millisecond of the job that keeps it going."""
+    next_ms: int | None
+    """Milliseconds since 1970 at which its next job is due."""
     iteration_count: int = 1
-    every: int | None = None
+    every_ms: int | None = None
     pattern: str | None = None
     tz: str | None = None
     limit: int | None = None
-    start_date: int | None = None
-    end_date: int | None = None
-    offset: int | None = None
+    start_ms: int | None = None
+    end_ms: int | None = None
+    offset_ms: int | None = None
     data: Any = None
     options: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
-    """What its jobs are given, under the wire's names."""
+    """The options of its jobs, under the wire's names."""
+
+    @property
+    def next_at(self) -> datetime | None:
+        """The instant at which its next job is due."""
+        return None if self.next_ms is None else instant(self.next_ms)
+
+    @property
+    def every(self) -> timedelta | None:
+        """The interval between two jobs."""
+        return None if self.every_ms is None else timedelta(milliseconds=self.every_ms)
+
+    @property
+    def offset(self) -> timedelta | None:
+        """How long after the start of each interval its job is due."""
+        return None if self.offset_ms is None else timedelta(milliseconds=self.offset_ms)
+
+    @property
+    def start_date(self) -> datetime | None:
+        """No job is due before this instant."""
+        return None if self.start_ms is None else instant(self.start_ms)
+
+    @property
+    def end_date(self) -> datetime | None:
+        """No job is due after this instant."""
+        return None if self.end_ms is None else instant(self.end_ms)
 
 
 def read_scheduler(
     scheduler_id: str, fields: Mapping[bytes, bytes], score: bytes | None
 ) -> Scheduler:
-    """The scheduler that a record tells of, with the score that says when it runs next."""
+    """A scheduler from its hash; the score is when its next job is due."""
 
     def number(field: bytes) -> int | None:
         return whole(fields.get(field))
@@ -88,41 +120,55 @@ def read_scheduler(
     return Scheduler(
         id=scheduler_id,
         name=text(b"name") or scheduler_id,
-        next=whole(score),
+        next_ms=whole(score),
         iteration_count=number(b"ic") or 1,
-        every=number(b"every"),
+        every_ms=number(b"every"),
         pattern=text(b"pattern"),
         tz=text(b"tz"),
         limit=number(b"limit"),
-        start_date=number(b"startDate"),
-        end_date=number(b"endDate"),
-        offset=number(b"offset"),
+        start_ms=number(b"startDate"),
+        end_ms=number(b"endDate"),
+        offset_ms=number(b"offset"),
         data=_json(fields.get(b"data"), {}),
         options=cast(dict[str, Any], options) if isinstance(options, dict) else {},
     )
 
 
+class ScheduleMs(msgspec.Struct, frozen=True):
+    """The times of a schedule in milliseconds, as the wire has them."""
+
+    every: int | None
+    offset: int | None
+    start: int | None
+    end: int | None
+
+
+def in_ms(schedule: Schedule) -> ScheduleMs:
+    """The times of a schedule in milliseconds."""
+    return ScheduleMs(
+        every=None if schedule.every is None else milliseconds(schedule.every),
+        offset=None if schedule.offset is None else milliseconds(schedule.offset),
+        start=_ms("start_date", schedule.start_date),
+        end=_ms("end_date", schedule.end_date),
+    )
+
+
 def wire_times(schedule: Schedule) -> dict[str, Any]:
-    """The schedule under the wire's names; what it does not say is left out."""
+    """The schedule under the wire's names, without what was not given."""
+    times = in_ms(schedule)
     named = {
         "tz": schedule.tz,
         "limit": schedule.limit,
         "pattern": schedule.pattern,
-        "startDate": millis(schedule.start_date),
-        "endDate": millis(schedule.end_date),
-        "every": schedule.every,
+        "startDate": times.start,
+        "endDate": times.end,
+        "every": times.every,
     }
     return {name: value for name, value in named.items() if value is not None}
 
 
-def millis(instant: int | datetime | None) -> int | None:
-    """An instant in milliseconds."""
-    if instant is None or isinstance(instant, int):
-        return instant
-    of_kind("a date that is not given in milliseconds", instant, datetime)
-    if instant.tzinfo is None:
-        raise InvalidOption(f"a date needs a time zone, got {instant.isoformat()}")
-    return int(instant.timestamp() * 1000)
+def _ms(name: str, instant: datetime | None) -> int | None:
+    return None if instant is None else instant_ms(name, instant)
 
 
 def _json(raw: bytes | None, otherwise: Any) -> Any:
@@ -133,7 +179,7 @@ def _json(raw: bytes | None, otherwise: Any) -> Any:
 
 
 def whole(value: Any) -> int | None:
-    """A number that somebody wrote; None when it is none."""
+    """A whole number from a stored value; None when it is not a number."""
     try:
         return int(float(value))
     except (TypeError, ValueError, OverflowError):

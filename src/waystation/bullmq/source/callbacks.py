@@ -1,4 +1,4 @@
-"""What a worker tells: its events, by the names BullMQ gives them, and who listens to them."""
+"""A worker's events, by the names BullMQ gives them, and the callbacks for them. Internal."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias, get_args
@@ -10,53 +10,43 @@ from waystation.core.runtime.claim import Claim, Refused, Settled
 from waystation.core.runtime.listeners import Emitter
 from waystation.core.runtime.worker import Listener
 
-WorkerEvent: TypeAlias = Literal[
-    "active",
-    "closed",
-    "closing",
-    "completed",
-    "drained",
-    "error",
-    "failed",
-    "lost",
-    "paused",
-    "progress",
-    "ready",
-    "refused",
-    "resumed",
-    "stalled",
-]
-"""What a worker tells, and what its callbacks are given:
+WorkerSignal: TypeAlias = Literal["closed", "closing", "drained", "paused", "ready", "resumed"]
+"""Events of a worker whose callbacks get no arguments."""
+WorkerEvent: TypeAlias = (
+    Literal["active", "completed", "error", "failed", "lost", "progress", "refused", "stalled"]
+    | WorkerSignal
+)
+"""Events of a worker, and the arguments of their callbacks:
 
 - `active`: a job, before its handler runs
 - `completed`: a job and its result, once they are stored
 - `failed`: a job and the error of an attempt, once that is stored; `attempts_made` says which
-- `progress`: a job and what its handler has said about how far it is
-- `refused`: a job and why the outcome of its attempt did not count
+- `progress`: a job and the progress that its handler has reported
+- `refused`: a job and the error for which the outcome of its attempt was refused
 - `lost`: a job whose lock ran out while its handler was running, which has been cancelled
-- `stalled`: the id of a job that another worker has left behind, and its state, `active`
-- `drained`: nothing; there was no job left to take
-- `error`: an error of the store, after which the worker tries again, or of another callback
-- `ready`, `paused`, `resumed`, `closing`, `closed`: nothing; what has become of the worker
+- `stalled`: the id of a job whose worker has gone, and its state, `active`
+- `drained`: no arguments; there was no job left to claim
+- `error`: an error of the store, after which the worker tries again, or of a callback
+- `ready`, `paused`, `resumed`, `closing`, `closed`: no arguments; the worker's own state
 """
 
 
 class Callbacks(Emitter):
-    """Tells whoever asked with `on`, and one listener before them."""
+    """Calls the listener, and then the callbacks that were registered with `on`."""
 
     def __init__(self, listener: Listener[Job] | None) -> None:
-        super().__init__(get_args(WorkerEvent))
+        super().__init__([name for part in get_args(WorkerEvent) for name in get_args(part)])
         self._listener = listener
 
     def claimed(self, claims: Sequence[Claim[Job]]) -> None:
-        """These came in."""
+        """Jobs were claimed."""
         self._pass_on("claimed", claims)
         if self.is_heard("active"):
             for claim in claims:
                 self.emit("active", claim.work)
 
     def settled(self, settled: Sequence[Settled[Job]]) -> None:
-        """These outcomes were accepted."""
+        """Outcomes were stored."""
         self._pass_on("settled", settled)
         if not self.is_heard("completed", "failed"):
             return
@@ -70,13 +60,13 @@ class Callbacks(Emitter):
                     pass
 
     def refused(self, refused: Sequence[Refused[Job]]) -> None:
-        """These outcomes did not count."""
+        """Outcomes were refused."""
         self._pass_on("refused", refused)
         for each in refused:
             self.emit("refused", each.claim.work, each.reason)
 
     def lost(self, claims: Sequence[Claim[Job]]) -> None:
-        """These leases ran out."""
+        """Locks ran out."""
         self._pass_on("lost", claims)
         for claim in claims:
             self.emit("lost", claim.work)
@@ -92,7 +82,7 @@ class Callbacks(Emitter):
         self.emit("error", error)
 
     def progressed(self, job: Job, progress: Any) -> None:
-        """A handler has said how far it is."""
+        """A handler has reported progress."""
         self.emit("progress", job, progress)
 
     def _pass_on(self, event: str, *what: Any) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 from waystation.bullmq.job import COUNTED, Job, QueueRef
 from waystation.bullmq.redis import scripts
+from waystation.bullmq.redis.client import client_name
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.refusals import refusal
 from waystation.bullmq.redis.scripts import Settlement
 from waystation.bullmq.source.doubts import Accepted, Sent, filed_before
-from waystation.bullmq.source.marker import client_name
 from waystation.bullmq.source.options import ClaimOptions
 from waystation.bullmq.source.records import HELD_UP, Record, Records, held_up, remember
 from waystation.core.clock import Clock, SystemClock
@@ -158,7 +158,7 @@ class BullSource:
                 want=claim,
                 worker=options.worker,
                 max=limit.max if limit else "",
-                duration=limit.duration if limit else "",
+                duration=limit.duration_ms if limit else "",
                 metrics=options.metrics_points or "",
                 outcomes=outcomes,
             )

@@ -1,14 +1,17 @@
-"""Outcomes as the settling script takes them, and what is stored when it accepts them."""
+"""Records: outcomes as the settling script takes them. Internal."""
 
 import asyncio
 import random
 from collections.abc import Awaitable
 from typing import Any, TypeAlias, cast
 
+from waystation.bullmq.fields import remember as remember_fields
+from waystation.bullmq.fields import remember_result
 from waystation.bullmq.job import Job
-from waystation.bullmq.options import Backoff, kept
+from waystation.bullmq.options import Backoff, growing, kept
 from waystation.bullmq.source.options import ClaimOptions
 from waystation.core import codec
+from waystation.core.durations import milliseconds
 from waystation.core.errors import (
     InvalidResult,
     JobDelayed,
@@ -32,16 +35,16 @@ _MOVED_BY_THE_HANDLER = (JobDelayed, JobWaiting, JobWaitingForChildren)
 
 
 class Records:
-    """What is sent for each outcome of one worker's jobs."""
+    """Makes the records of one worker's outcomes."""
 
     def __init__(self, options: ClaimOptions) -> None:
         self._options = options
         self._keep_completed = kept(options.remove_on_complete)
         self._keep_failed = kept(options.remove_on_fail)
-        self._dice = random.Random()
+        self._rng = random.Random()
 
     def at_once(self, settled: Settled[Job]) -> tuple[Settled[Job], Record] | None:
-        """As `of`, without a coroutine, for a result that can be written: nearly every job."""
+        """As `of`, without a coroutine, for a result that can be encoded: nearly every job."""
         if type(settled.outcome) is not Done:
             return None
         try:
@@ -50,7 +53,7 @@ class Records:
             return None
 
     async def of(self, settled: Settled[Job]) -> tuple[Settled[Job], Record | None]:
-        """The outcome as it will be stored, and what is sent for it, if anything is."""
+        """The outcome as it will be stored, and its record, if one is sent."""
         claim, outcome = settled.claim, settled.outcome
         stored: Stored = Returned()
         record: Record | None = ("returned", claim.id, claim.token)
@@ -72,7 +75,7 @@ class Records:
 
     def _completed(self, claim: Claim[Job], result: object) -> Record:
         value = codec.encode_result(result, self._options.result_limit)
-        keep = claim.work.opts.keep_completed
+        keep = claim.work.options.keep_completed
         keep = self._keep_completed if keep is None else keep
         return ("completed", claim.id, claim.token, value, keep)
 
@@ -84,25 +87,25 @@ class Records:
         traces = codec.encode(self._traces(job, error))
         head = (claim.id, claim.token, reason, traces)
         if pause is not None:
-            return Retried(error, made, pause), ("retry", *head, pause, int(job.opts.lifo))
-        keep = job.opts.keep_failed
+            return Retried(error, made, pause), ("retry", *head, pause, int(job.options.lifo))
+        keep = job.options.keep_failed
         keep = self._keep_failed if keep is None else keep
-        return Failed(error, made), ("failed", *head, keep, job.opts.attempts)
+        return Failed(error, made), ("failed", *head, keep, job.options.attempts)
 
     async def _pause(self, job: Job, error: BaseException) -> int | None:
         """Milliseconds until the next attempt; None when there is none."""
         options = self._options
         made = job.attempts_made + 1
         most_started = options.max_started_attempts
-        if made >= job.opts.attempts or isinstance(error, Unrecoverable) or job.discarded:
+        if made >= job.options.attempts or isinstance(error, Unrecoverable) or job.discarded:
             return None
         if most_started is not None and job.attempts_started >= most_started:
             return None
-        rule = job.opts.backoff
+        rule = job.options.backoff
         if rule is None:
             return 0
-        if growing := rule.growing(options.max_backoff):
-            return growing.pause_ms(made, self._dice)
+        if pauses := growing(rule, options.max_backoff):
+            return pauses.pause_ms(made, self._rng)
         if rule.type in ("fixed", "exponential"):
             return 0
         return await self._custom_pause(rule, made, error, job)
@@ -117,7 +120,7 @@ class Records:
             pause = self._options.strategy(made, rule.type, error, job)
             if isinstance(pause, Awaitable):
                 pause = await pause
-            return None if pause < 0 else int(pause)
+            return None if pause is None else milliseconds(pause, "the pause from backoff_strategy")
         except asyncio.CancelledError:
             leave_if_cancelled()
             error.add_note("the backoff strategy was cancelled, so there was no retry")
@@ -128,15 +131,15 @@ class Records:
 
     def _traces(self, job: Job, error: BaseException) -> list[str]:
         traces = [*job.stacktrace, trace_text(error)]
-        limit = job.opts.stack_trace_limit
+        limit = job.options.stack_trace_limit
         return traces if limit is None else traces[len(traces) - limit :] if limit else []
 
 
 def remember(job: Job, record: Record, now: bytes) -> None:
-    """Let the job say what was stored about it, so that whoever is told of its end can read it."""
+    """Update a job with what was stored about it, for the listeners that get it."""
     kind = record[0]
     if kind == "completed":
-        job.completed_with(cast(bytes, record[3]), now)
+        remember_result(job, cast(bytes, record[3]), now)
         return
     if kind in ("returned", "limited"):
         return
@@ -149,7 +152,7 @@ def remember(job: Job, record: Record, now: bytes) -> None:
         fields[b"finishedOn"] = now
     elif record[5]:
         fields[b"delay"] = b"%d" % record[5]
-    job.remember(fields)
+    remember_fields(job, fields)
 
 
 HELD_UP = (-4, -9)

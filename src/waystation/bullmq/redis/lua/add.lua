@@ -1,4 +1,4 @@
---- Put jobs into the line; each is a name, data, options, and what else it wants as JSON or ''.
+--- Add jobs; each is a name, data, options, and the options for this script as JSON or ''.
 --- Wants: id timestamp delay priority lifo parent_key parent deduplication.
 --- The reply has an id for each job, or a number below zero that says why it was refused, or the id
 --- and the fields of the job that was there before.
@@ -18,7 +18,7 @@ local many = (#ARGV - jobs + 1) / 4
 -- Everything that a key of another type would make fail is asked before the first write, so that a
 -- script that fails has added nothing.
 local rules = redis.call('HMGET', meta, 'opts.maxLenEvents', 'paused', 'concurrency')
--- Whoever writes there may write anything, and jobs must go on.
+-- Another client may have written anything there, and jobs must go on.
 local most, cap = tonumber(rules[3]), rules[1]
 if not cap or #cap > 9 or not string.match(cap, '^%d+$') then cap = 10000 end
 queue.is_held = (rules[2] or (most and redis.call('LLEN', active) >= most)) and true or false

@@ -1,6 +1,6 @@
 --- Add trees of jobs, all or nothing; parents stand before their children.
---- Each job is its queue's base, its name, data, options, and what it wants as JSON (see `add`).
---- A job that wants `has_children` waits for them. The reply has an id for each job, with the fields
+--- Each job is its queue's base, its name, data, options, and the options for this script as JSON (see `add`).
+--- A job with `has_children` waits for them. The reply has an id for each job, with the fields
 --- of one that was there before;
 --- or, when nothing was added, a number below zero and the place of the job it is about.
 --- keys  meta

@@ -1,4 +1,4 @@
---- Let a delayed job wait so many milliseconds from now: 0, -1 when it is gone, -3 when it is not
+--- Delay a delayed job anew, by milliseconds from now: 0, -1 when it is gone, -3 when it is not
 --- delayed.
 --- keys  delayed marker meta events
 --- args  base now id delay

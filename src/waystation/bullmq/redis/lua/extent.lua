@@ -1,5 +1,5 @@
---- Tell how much of the events' stream there was and is.
---- The reply: how many were ever told (-1 where the server does not count), how many are kept, the
+--- Read how many events there have been, and which are kept.
+--- The reply: how many were ever emitted (-1 where the server does not count), how many are kept, the
 --- first id kept, the last id ever given ('' for none), and how many are kept behind `after`, if
 --- one is given (-1 when they are more than `most`, which are not counted).
 --- keys  events

@@ -1,4 +1,4 @@
---- Tell which outcomes were filed away by calls whose answers were lost.
+--- Find which outcomes were stored by calls whose replies were lost.
 --- Each is its kind and id, then the attempts, pickups and stalls that its worker knew of. The reply
 --- has for each: when the job finished, 1 when it goes on, 0 when the outcome was not filed, and
 --- nothing when the job is gone.

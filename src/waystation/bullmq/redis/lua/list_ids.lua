@@ -13,7 +13,7 @@ end
 
 if state == 'active' then return from_list(active) end
 if state == 'waiting' then
-  -- What BullMQ 5 has set aside is older than what came since.
+  -- Jobs that BullMQ 5 moved to `paused` are older than those that came since.
   local older, newer = from_list(paused), from_list(wait)
   local ids, more = newer, older
   if asc == '1' then ids, more = older, newer end

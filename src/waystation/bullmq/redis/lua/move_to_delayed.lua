@@ -1,4 +1,4 @@
---- Let the job that a worker holds wait until `due`; the attempt does not count. 0, or why not.
+--- Delay the job that a worker holds until `due`; the attempt does not count. 0, or an error code.
 --- keys  active delayed marker meta events stalled
 --- args  base now id token due
 --- uses  now_ms take_back push_delayed mark_delayed events_cap

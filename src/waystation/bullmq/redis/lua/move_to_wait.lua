@@ -1,4 +1,4 @@
---- Put the job that a worker holds back at the head of the line; the attempt does not count.
+--- Put the job that a worker holds back at the head of its queue; the attempt does not count.
 --- The reply is how long the rate limit still binds, in milliseconds, or why the job stays.
 --- keys  wait active prioritized marker meta events stalled limiter paused
 --- args  base id token

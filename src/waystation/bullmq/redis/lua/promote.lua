@@ -1,4 +1,4 @@
---- Let a delayed job run now: 0, or -3 when it is not delayed.
+--- Make a delayed job ready to run now: 0, or -3 when it is not delayed.
 --- keys  wait active prioritized delayed marker meta events pc paused
 --- args  base id
 --- uses  push_prioritized mark_ready waiting_list

@@ -1,4 +1,4 @@
---- Let a parent wait no longer for a child; 1 when done, 0 when it did not, below zero why not.
+--- Release a parent from waiting for a child; 1 when done, 0 when it did not wait, or an error code.
 --- keys  job
 --- args  base now
 --- uses  now_ms check_parent leave_parent

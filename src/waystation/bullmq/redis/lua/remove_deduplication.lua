@@ -1,4 +1,4 @@
---- Let others like a job in, if it is the one that stands for them: whether it was.
+--- Free the deduplication id of a job, if it owns it: 1, or 0 when it does not.
 --- args  base id deduplication
 local key = base .. 'de:' .. deduplication
 if redis.call('GET', key) ~= id then return 0 end

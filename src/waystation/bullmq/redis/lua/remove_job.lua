@@ -1,4 +1,4 @@
---- Remove a job with all that is kept about it: 1, or 0 when somebody holds it or one of its
+--- Remove a job with all that is kept about it: 1, or 0 when a worker holds it or one of its
 --- children, or -8 when it keeps its scheduler going.
 --- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker
 --- args  base now id with_children

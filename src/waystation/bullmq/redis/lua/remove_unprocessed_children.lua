@@ -1,4 +1,4 @@
---- Remove children that nobody holds and that have not failed, with their own; one page of them.
+--- Remove children that no worker holds and that have not failed, with their own; one page of them.
 --- The reply has the cursor of the next page, 0 at the end, and how many jobs were removed.
 --- keys  job dependencies
 --- args  base cursor now

@@ -1,4 +1,4 @@
---- Let a finished job run again: 0, -1 when it is gone, -3 when it is not in that state.
+--- Run a finished job again: 0, -1 when it is gone, -3 when it is not in that state.
 --- keys  wait active prioritized completed failed marker meta events pc paused
 --- args  base id state lifo forget...
 --- uses  push_prioritized mark_ready waiting_list check_parent return_to_parent events_cap

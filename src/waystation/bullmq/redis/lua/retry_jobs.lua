@@ -1,4 +1,4 @@
---- Let the jobs of one state wait again that got there no later than `until_ms`, or now when that
+--- Make the jobs of one state wait again that got there no later than `until_ms`, or now when that
 --- is '', the oldest first and at most `most`; the reply is how many there were.
 --- keys  wait active completed failed delayed marker meta events paused
 --- args  base now state until_ms most

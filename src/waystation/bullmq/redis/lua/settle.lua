@@ -23,7 +23,7 @@ end
 want = tonumber(want)
 
 -- Every key is asked for something that only its own type answers before anything is written, so
--- that a call that fails has moved nothing; and no job is handed out that could not be filed away.
+-- that a call that fails has moved nothing; and no job is claimed whose outcome could not be stored.
 local rules = redis.call('HMGET', meta, 'paused', 'concurrency', 'max', 'duration',
   'opts.maxLenEvents', 'version')
 local suspects = redis.call('SCARD', stalled)
@@ -144,7 +144,7 @@ if #locks > 0 then
 end
 if #scores > 0 then redis.call('ZADD', completed, unpack(scores)) end
 local cap = tonumber(rules[5])
--- Whoever writes there may write anything, and jobs must go on.
+-- Another client may have written anything there, and jobs must go on.
 cap = cap and cap >= 0 and cap <= 2 ^ 31 and math.floor(cap) or 10000
 for nth, each in ipairs(told) do
   if nth < #told then
@@ -169,7 +169,7 @@ if want > 0 and held_ms == 0 then
   if is_due then lazy().promote_due(queue, now) end
   if goes_back or has_ties then first = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES') end
   claims, limited_ms = claim_jobs(queue, rules, want, token, lease_ms, worker, max, duration, now)
-  -- BullMQ 5 may have come after somebody else has paused the queue.
+  -- BullMQ 5 may have opened the queue after another client had paused it.
   if rules[1] and rules[6] then lazy().set_aside(queue, rules[6]) end
   -- How long, not when: a worker's clock may be another.
   if #claims == 0 and limited_ms == 0 and first[2] then

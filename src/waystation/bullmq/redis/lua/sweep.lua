@@ -1,5 +1,5 @@
 --- Remove jobs of one state, the oldest first: those made or ended at least `grace` milliseconds
---- ago, or all when that is ''; neither what somebody holds nor what keeps a scheduler going.
+--- ago, or all when that is ''; but no job that a worker holds, nor the next one of a scheduler.
 --- Looks at up to `most` ids after the first `skip`; replies which it removed and how many it spared.
 --- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker
 --- args  base now state grace most skip event
@@ -51,7 +51,7 @@ for place, id in ipairs(ids) do
 end
 makes_room('ZREM', completed)
 for _, place in ipairs(is_list and places or {}) do
-  -- No id is empty, so what has been emptied can be told apart and is taken out below.
+  -- No id is empty, so emptied places are known and taken out below.
   redis.call('LSET', key, place, '')
 end
 if #gone > 0 and is_list then redis.call('LREM', key, -#gone, '') end
@@ -59,7 +59,7 @@ for first = 1, is_list and 0 or #gone, 1000 do
   redis.call('ZREM', key, unpack(gone, first, math.min(first + 999, #gone)))
 end
 for nth, id in ipairs(gone) do erase_job(queue, id, now, parents[nth]) end
--- Of the list that only BullMQ 5 leaves nothing is told when it is not there.
+-- Of the list that only BullMQ 5 leaves no event is emitted when it is not there.
 if event ~= '' and (#gone > 0 or state ~= 'paused') then
   redis.call('XADD', events, '*', 'event', event, 'count', #gone)
 end

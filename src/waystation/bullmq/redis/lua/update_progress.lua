@@ -1,4 +1,4 @@
---- Keep how far a job is, and tell it: 0, or -1 when it is gone.
+--- Store a job's progress and emit `progress`: 0, or -1 when it is gone.
 --- keys  meta events
 --- args  base id progress
 --- uses  events_cap

@@ -39,7 +39,7 @@ local function check_ancestors(near, parent_key, seen)
   end
 end
 
---- Stop the script, before it has written, when something that is removed with a job, or told of it,
+--- Stop the script, before it has written, when something that is removed or changed with a job
 --- is of another type.
 --- uses  check_queue check_parent field_of locate_job
 local function check_tree(base, id, parent_key, with_children, seen)

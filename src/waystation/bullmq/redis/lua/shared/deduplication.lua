@@ -1,4 +1,4 @@
---- Find the job that stands for this one; nothing when this one is to be added and now stands.
+--- Find the job that this one duplicates; nothing when it is to be added and now owns the id.
 --- uses  own_deduplication replace_delayed push_delayed mark_delayed
 local function deduplicate(queue, id, name, data, opts, wants, now)
   local rule = wants.deduplication
@@ -10,7 +10,7 @@ local function deduplicate(queue, id, name, data, opts, wants, now)
   end
   if rule.replace and replace_delayed(queue, owner, id, key, rule, now) then return end
   if redis.call('PTTL', key) == -1 and redis.call('EXISTS', queue.base .. owner) == 0 then
-    -- The key should have gone with its job; nobody would ever free it.
+    -- The key should have gone with its job; nothing would ever delete it.
     redis.call('DEL', next_key)
     own_deduplication(key, id, rule)
     return
@@ -41,9 +41,9 @@ local function deduplicate(queue, id, name, data, opts, wants, now)
   return owner
 end
 
---- Let a job stand for others like it, for as long as its rule says.
+--- Make a job own a deduplication id, for as long as its rule says.
 local function own_deduplication(key, id, rule)
-  -- Whoever keeps the last of the others holds the key until it has finished.
+  -- A job that keeps the last duplicate owns the key until it has finished.
   local ttl = not rule.keepLastIfActive and tonumber(rule.ttl)
   if ttl and ttl > 0 then
     redis.call('SET', key, id, 'PX', string.format('%.0f', ttl))
@@ -71,7 +71,7 @@ local function replace_delayed(queue, owner, id, key, rule, now)
   return true
 end
 
---- Let others like a job in again that is about to be removed.
+--- Free the deduplication id of a job that is about to be removed.
 --- uses  field_of
 local function free_deduplication(queue, id)
   local deduplication = field_of(queue.base .. id, 'deid')
@@ -81,7 +81,7 @@ local function free_deduplication(queue, id)
   redis.call('DEL', key, queue.base .. 'dn:' .. deduplication)
 end
 
---- Let others like a finished job in again, beginning with the last one that was kept for later.
+--- Free the deduplication id of a finished job, and add the duplicate that was kept for later.
 --- A key with a TTL runs out by itself.
 --- uses  own_deduplication store_job enqueue_job
 local function release_deduplication(queue, deduplication, id, now)

@@ -48,7 +48,7 @@ local function finish_failed(queue, id, token, reason, stacktrace, keep, attempt
   return 0
 end
 
---- Put a job whose attempt failed back into the line, or among the delayed; 0, or why not.
+--- Make a job wait whose attempt failed, or delay it; 0, or an error code.
 --- uses  take_back count_up enqueue_job
 local function try_again(queue, id, token, reason, stacktrace, delay, lifo, now, held)
   local code = take_back(queue, id, token, held)

@@ -1,4 +1,4 @@
---- Write a new job down and tell that it exists; its id, or nothing when something else than a job
+--- Store a new job and emit `added`; returns its id, or nothing when something else than a job
 --- lies under it.
 local function store_job(queue, id, name, data, opts, timestamp, delay, priority, ...)
   local stored = redis.pcall('HSET', queue.base .. id, 'name', name, 'data', data, 'opts', opts,
@@ -11,7 +11,7 @@ local function store_job(queue, id, name, data, opts, timestamp, delay, priority
   return id
 end
 
---- Add a job that wants more than its turn; its id, a number below zero that says why not, or
+--- Add a job with options that the script reads; returns its id, an error code below zero, or
 --- nothing when something else lies under the number it would get. With the id of a job that was
 --- there before come the fields of that job.
 --- uses  link_parent deduplicate store_job enqueue_job stored_fields

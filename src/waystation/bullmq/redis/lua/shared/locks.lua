@@ -30,14 +30,14 @@ local function claim_jobs(queue, rules, want, token, lease_ms, worker, max, dura
   for _, id in ipairs(ids) do
     local job = queue.base .. id
     local fields = redis.pcall('HGETALL', job)
-    -- An id whose job is gone leaves the line here; it is no job to run, and nor is an error.
+    -- An id whose job is gone leaves the queue here; it is no job to run, and nor is an error.
     local is_job = #fields > 0
     if is_job and redis.call('SET', job .. ':lock', token, 'NX', 'PX', lease_ms) then
       live[#live + 1] = id
       claims[#claims + 1] = id
       claims[#claims + 1] = fields
     elseif is_job and not redis.call('LPOS', queue.active, id) then
-      -- Somebody holds it, so it belongs among the active, where the check looks after it.
+      -- Another worker holds it, so it belongs to the active ones, where the stalled check finds it.
       live[#live + 1] = id
     end
   end
@@ -58,7 +58,7 @@ local function claim_jobs(queue, rules, want, token, lease_ms, worker, max, dura
   if max and window then
     local started = redis.pcall('INCRBY', queue.limiter, counted)
     if type(started) == 'table' then
-      -- Whoever writes there may write anything, and jobs must go on.
+      -- Another client may have written anything there, and jobs must go on.
       redis.call('SET', queue.limiter, counted, 'PX', window)
     elseif started == counted then
       redis.call('PEXPIRE', queue.limiter, window)
@@ -68,7 +68,7 @@ local function claim_jobs(queue, rules, want, token, lease_ms, worker, max, dura
   return claims, 0
 end
 
---- Whether somebody holds a job or, when asked, one of those that it waits for.
+--- True when a worker holds a job or, when asked, one of its children.
 --- uses  locate_job
 local function is_locked(base, id, with_children)
   local job = base .. id
@@ -94,7 +94,7 @@ local function take_back(queue, id, token, held)
   return 0
 end
 
---- Put a job back at the head of the line as if it had not been claimed; 0, or why not.
+--- Put a job back at the head of its queue as if it had not been claimed; 0, or an error code.
 --- uses  take_back waiting_list mark_ready
 local function hand_back(queue, id, token, held)
   local code = take_back(queue, id, token, held)

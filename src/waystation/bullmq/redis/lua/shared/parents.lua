@@ -6,14 +6,14 @@ local function read_parent(parent_key, text)
   return { id = id, queueKey = queue_key }
 end
 
---- Whether a job already has a parent that lives and is not this one.
+--- True when a job already has another parent that exists.
 local function has_other_parent(job, parent_key)
   local present = redis.call('HGET', job, 'parentKey')
   return present and present ~= parent_key and redis.call('EXISTS', present) == 1
 end
 
 --- Make a job that exists the child of a parent; 0, or -7 when it has another that lives.
---- A parent that is still being added with its other children is released by whoever adds it.
+--- A parent that is still being added with its other children is released by the script that adds it.
 --- uses  has_other_parent queue_at read_parent release_parent
 local function link_parent(queue, id, parent_key, parent, now, is_flow)
   local job, dependencies = queue.base .. id, parent_key .. ':dependencies'
@@ -33,7 +33,7 @@ local function link_parent(queue, id, parent_key, parent, now, is_flow)
   return 0
 end
 
---- Let a parent wait no longer for this child; the reply is where the parent is, when that was the
+--- Release a parent from waiting for this child; returns where the parent is, when that was the
 --- last one it waited for: what its key starts with, and its id.
 --- `parent_key` is false for a child that is known to have none.
 --- uses  locate_job field_of
@@ -46,14 +46,14 @@ local function unlink_from_parent(queue, job, parent_key)
   return base, id
 end
 
---- Let a parent wait no longer for this child, and run if there is no other.
+--- Release a parent from waiting for this child, and run it if there is no other.
 --- uses  unlink_from_parent queue_at release_parent
 local function leave_parent(queue, job, parent_key, now)
   local base, id = unlink_from_parent(queue, job, parent_key)
   if base then release_parent(queue_at(base), id, now) end
 end
 
---- Let a parent run that has waited for its children.
+--- Make a parent ready to run that has waited for its children.
 --- uses  enqueue_job
 local function release_parent(parents, id, now)
   if redis.call('ZREM', parents['waiting-children'], id) == 0 then return end
@@ -77,7 +77,7 @@ local function fail_parent(parents, id, child_key, now)
   release_parent(parents, id, now)
 end
 
---- Let a parent wait again for a child that is to be run once more.
+--- Make a parent wait again for a child that will run once more.
 local function return_to_parent(job, state, parent)
   if not parent or redis.call('EXISTS', parent) == 0 then return end
   local was_counted
@@ -90,7 +90,7 @@ local function return_to_parent(job, state, parent)
   if was_counted then redis.call('SADD', parent .. ':dependencies', job) end
 end
 
---- Tell a parent that one of its children is done.
+--- Record in a parent that one of its children is completed.
 --- uses  queue_at release_parent
 local function child_completed(parent_key, parent, child_key, result, now)
   local dependencies = parent_key .. ':dependencies'
@@ -101,7 +101,7 @@ local function child_completed(parent_key, parent, child_key, result, now)
   end
 end
 
---- Tell a parent that one of its children has failed for good; the child's flags say what follows.
+--- Record in a parent that one of its children has failed for good, as the child's flags say.
 --- Without a flag the parent goes on waiting.
 --- uses  queue_at release_parent fail_parent
 local function child_failed(parent_key, parent, child_key, reason, now)

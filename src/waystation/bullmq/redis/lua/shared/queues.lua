@@ -19,7 +19,7 @@ end
 --- How many events the queue keeps; the first to ask writes the default down.
 local function events_cap(meta)
   local cap = redis.call('HGET', meta, 'opts.maxLenEvents')
-  -- Whoever writes there may write anything, and jobs must go on.
+  -- Another client may have written anything there, and jobs must go on.
   if cap and #cap < 10 and string.match(cap, '^%d+$') then return cap end
   if cap then return 10000 end
   redis.call('HSET', meta, 'opts.maxLenEvents', 10000)
@@ -30,7 +30,7 @@ end
 local function record_metrics(metrics, many, now, size)
   local total = redis.pcall('HINCRBY', metrics, 'count', many)
   if type(total) == 'table' then
-    -- Whoever writes there may write anything, and jobs must go on.
+    -- Another client may have written anything there, and jobs must go on.
     redis.call('HSET', metrics, 'count', many)
     total = many
   end

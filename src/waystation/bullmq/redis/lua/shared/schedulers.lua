@@ -35,7 +35,7 @@ local function insert_iteration(queue, scheduler, slot, job, now)
   return id
 end
 
---- Whether a job is the one that keeps its scheduler going.
+--- True when a job is the current one of its scheduler.
 --- uses  field_of
 local function is_current_iteration(queue, id)
   local scheduler = field_of(queue.base .. id, 'rjk')

@@ -1,10 +1,10 @@
---- Whether BullMQ 5 made or opened the queue last, by the version in its `meta`.
+--- True when BullMQ 5 made or opened the queue last, by the version in its `meta`.
 local function is_shared_with_5(version)
   return version and string.find(version, ':5.', 1, true) ~= nil
 end
 
 --- The list that takes waiting jobs. BullMQ 5 keeps a paused queue's jobs in a list of its own, and
---- writes that list over `wait` when it resumes, so beside it everything goes there, too.
+--- writes that list over `wait` when it resumes, so with BullMQ 5 on the queue every waiting job goes there.
 --- uses  is_shared_with_5
 local function waiting_list(queue)
   local state = redis.call('HMGET', queue.meta, 'paused', 'version')
@@ -14,11 +14,11 @@ local function waiting_list(queue)
   return queue.wait
 end
 
---- Whether the queue hands out nothing now: paused, or at its global concurrency.
+--- True when no job may start now: paused, or at the global concurrency.
 local function is_held_back(queue)
   local state = redis.call('HMGET', queue.meta, 'paused', 'concurrency')
   if state[1] then return true end
-  -- Whoever writes there may write anything, and jobs must go on.
+  -- Another client may have written anything there, and jobs must go on.
   local most = tonumber(state[2])
   return most and redis.call('LLEN', queue.active) >= most
 end
@@ -50,7 +50,7 @@ end
 local function push_prioritized(queue, id, priority)
   local arrival = redis.pcall('INCR', queue.pc)
   if type(arrival) == 'table' then
-    -- Whoever writes there may write anything, and jobs must go on.
+    -- Another client may have written anything there, and jobs must go on.
     redis.call('SET', queue.pc, 1)
     arrival = 1
   end
@@ -82,7 +82,7 @@ local function enqueue_job(queue, id, timestamp, delay, priority, lifo, prev)
   end
 end
 
---- Move delayed jobs whose time has come into the line.
+--- Move delayed jobs that are due to the waiting ones.
 --- uses  push_prioritized mark_ready waiting_list
 local function promote_due(queue, now)
   local due = redis.call('ZRANGEBYSCORE', queue.delayed, 0, (now + 1) * 4096 - 1, 'LIMIT', 0, 1000)
@@ -119,7 +119,7 @@ local function drop_from_states(queue, id)
   return 'unknown'
 end
 
---- Wake an idle worker, unless the queue hands out nothing now.
+--- Wake an idle worker, unless no job may start now.
 --- A script that has looked before says so with true or false: `is_marked`, `is_held`.
 --- uses  is_held_back
 local function mark_ready(queue)
@@ -129,7 +129,7 @@ local function mark_ready(queue)
   if not is_held then redis.call('ZADD', queue.marker, 0, '0') end
 end
 
---- Tell idle workers when the next delayed job is due.
+--- Set for idle workers when the next delayed job is due.
 local function mark_delayed(queue)
   local first = redis.call('ZRANGE', queue.delayed, 0, 0, 'WITHSCORES')
   if first[2] then redis.call('ZADD', queue.marker, first[2] / 4096, '1') end

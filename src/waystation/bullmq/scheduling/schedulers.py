@@ -1,18 +1,19 @@
-"""Jobs that come again and again, by the clock or by the calendar.
+"""Schedulers in Redis: made, read, removed, and advanced by the workers that run their jobs.
 
-A scheduler is a record and the one job that keeps it going: whoever picks that job up makes the
-next one before running it. Which one that is stands in the store, so two sides never make two.
+A scheduler is a hash and one job. The worker that starts this job adds the next one before it runs
+its handler. The script checks that the job is the scheduler's current one, so that two workers
+never add two. Internal.
 """
 
 import asyncio
 from collections.abc import Awaitable, Mapping
 from typing import Any, cast
 
-from waystation.bullmq.children import hash_at
+from waystation.bullmq.fields import instant
 from waystation.bullmq.job import Job
-from waystation.bullmq.options import Deduplication, JobOptions, options_as_stored
+from waystation.bullmq.options import JobOptions, instant_ms, options_as_stored
 from waystation.bullmq.redis import queue_scripts
-from waystation.bullmq.redis.commands import ask
+from waystation.bullmq.redis.commands import ask, hash_at, page_of
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.packing import wire_name
 from waystation.bullmq.scheduling import cron, repeatables
@@ -20,7 +21,7 @@ from waystation.bullmq.scheduling.schedule import (
     RepeatStrategy,
     Schedule,
     Scheduler,
-    millis,
+    in_ms,
     read_scheduler,
     whole,
     wire_times,
@@ -42,7 +43,7 @@ _log = get_logger(__name__)
 _SLOTS_TRIED = 32
 _TAKEN = -10
 _PAUSES_S = (0.05, 0.2, 1.0, None)
-"""Before the store is asked again; a schedule must not end because it was away for a moment."""
+"""Pauses between tries; a schedule must not end because Redis was away for a moment."""
 
 
 async def upsert(
@@ -57,7 +58,7 @@ async def upsert(
     now: int | None = None,
     strategy: RepeatStrategy | None = None,
 ) -> str:
-    """Make a scheduler, or change the one of this id; the id of its next job."""
+    """Make a scheduler, or change the one of this id; returns the id of its next job."""
     _check_id(scheduler_id)
     of_kind("a schedule", schedule, Schedule)
     template = options_as_stored(options) if options else {}
@@ -65,9 +66,10 @@ async def upsert(
     payload = codec.encode_as_node({} if data is None else data)
     codec.check_size(len(payload))
     now = await _time(client) if now is None else now
-    end = millis(schedule.end_date)
+    times = in_ms(schedule)
+    end = times.end
     if end is not None and end <= now:
-        raise InvalidOption("end_date must lie in the future")
+        raise InvalidOption("end_date must be in the future")
     slot = await _first_slot(scheduler_id, schedule, now, strategy)
     if slot is not None and end is not None and slot > end:
         raise InvalidOption("the pattern is not due before end_date")
@@ -78,9 +80,9 @@ async def upsert(
         scheduler=scheduler_id,
         now=now,
         slot="" if slot is None else slot,
-        every=schedule.every or "",
-        offset=schedule.offset or "",
-        start_date=_or_empty(millis(schedule.start_date)),
+        every=times.every or "",
+        offset=times.offset or "",
+        start_date=_or_empty(times.start),
         name=wire_name(name or scheduler_id),
         data=payload,
         fields=_record_fields(schedule, template, payload),
@@ -99,11 +101,10 @@ async def get(client: Client, keys: QueueKeys, scheduler_id: str) -> Scheduler |
 
 
 async def get_many(
-    client: Client, keys: QueueKeys, start: int = 0, end: int = -1, *, asc: bool = True
+    client: Client, keys: QueueKeys, offset: int = 0, limit: int | None = None
 ) -> list[Scheduler]:
-    """Schedulers by when they run next."""
-    command = "ZRANGE" if asc else "ZREVRANGE"
-    found: list[bytes] = await ask(client, command, keys.repeat, start, end)
+    """Schedulers, by when their next jobs are due."""
+    found: list[bytes] = await ask(client, "ZRANGE", keys.repeat, *page_of(offset, limit))
     each = [await get(client, keys, id.decode()) for id in found]
     return [scheduler for scheduler in each if scheduler]
 
@@ -114,7 +115,7 @@ async def count(client: Client, keys: QueueKeys) -> int:
 
 
 async def remove(client: Client, keys: QueueKeys, scheduler_id: str) -> bool:
-    """End a scheduler; False when there is none. A job that is due already stays."""
+    """Remove a scheduler; False when there is none. A job that is due already stays."""
     return await queue_scripts.remove_scheduler(
         client, keys, base=keys.base, scheduler=scheduler_id
     )
@@ -128,7 +129,7 @@ async def advance(
     now: int | None = None,
     strategy: RepeatStrategy | None = None,
 ) -> str | None:
-    """Make the scheduler's next job; its id, or None when this job keeps nothing going."""
+    """Add the scheduler's next job; returns its id, or None when there is none to add."""
     for pause in _PAUSES_S:
         try:
             return await _advance(client, keys, job, now, strategy)
@@ -137,7 +138,7 @@ async def advance(
                 raise
             await asyncio.sleep(pause)
         except InvalidInput as error:
-            # A schedule that nobody can read ends; the job itself is as good as any other.
+            # A schedule that cannot be read ends; the job itself can run.
             _log.error("scheduler_stopped", error, queue=keys.name, job_id=job.id)
             return None
     return None
@@ -149,7 +150,7 @@ async def _advance(
     scheduler_id = job.scheduler_id or ""
     fields = await _record(client, keys, scheduler_id)
     if b"ic" not in fields:
-        # Only a scheduler counts its jobs; what is repeated without that is BullMQ 5's.
+        # Only a scheduler counts its jobs; without the count it is a repeatable job of BullMQ 5.
         now = await _time(client) if now is None else now
         return await repeatables.advance(client, keys, job, now=now)
     scheduler = read_scheduler(scheduler_id, fields, None)
@@ -158,7 +159,7 @@ async def _advance(
     now = await _time(client) if now is None else now
     if scheduler.limit is not None and count >= scheduler.limit:
         return None
-    if scheduler.end_date is not None and now > scheduler.end_date:
+    if scheduler.end_ms is not None and now > scheduler.end_ms:
         return None
     iteration = _iteration(scheduler_id, scheduler.options, {**repeat, "count": count + 1})
     slot: int | None = None
@@ -191,7 +192,7 @@ async def _first_slot(
         return None
     if schedule.immediately:
         return now
-    start = max(now, millis(schedule.start_date) or 0)
+    start = max(now, in_ms(schedule).start or 0)
     if not schedule.custom:
         return cron.next_after(schedule.pattern, schedule.tz, start)
     if strategy is None:
@@ -206,28 +207,28 @@ async def _first_slot(
 async def _next_slot(
     scheduler: Scheduler, after: int, strategy: RepeatStrategy | None
 ) -> int | None:
-    start = max(after, scheduler.start_date or 0)
+    start = max(after, scheduler.start_ms or 0)
     if strategy is not None:
         slot = await _asked(strategy, start, scheduler)
     else:
         slot = cron.next_after(scheduler.pattern or "", scheduler.tz, start)
-    is_over = slot is not None and scheduler.end_date is not None and slot > scheduler.end_date
+    is_over = slot is not None and scheduler.end_ms is not None and slot > scheduler.end_ms
     return None if is_over else slot
 
 
 async def _asked(strategy: RepeatStrategy, after: int, scheduler: Scheduler) -> int | None:
-    slot = strategy(after, scheduler)
+    slot = strategy(instant(after), scheduler)
     if isinstance(slot, Awaitable):
         slot = await slot
-    return None if slot is None else int(slot)
+    return None if slot is None else instant_ms("the time from repeat_strategy", slot)
 
 
 def _repeat(schedule: Schedule) -> dict[str, Any]:
-    """What a job's options say about the schedule."""
+    """The schedule in a job's options."""
     return {
         "count": 1,
         **wire_times(schedule),
-        **({"offset": schedule.offset} if schedule.offset else {}),
+        **({"offset": offset} if (offset := in_ms(schedule).offset) else {}),
     }
 
 
@@ -245,7 +246,7 @@ def _record_fields(
 def _iteration(
     scheduler_id: str, template: Mapping[str, Any], repeat: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What the script needs to make a job; it closes the texts, which end where its part begins."""
+    """What the script needs to add a job; it appends to the texts and closes them."""
     opts = codec.encode_as_node({**template, "repeat": repeat, "repeatJobKey": scheduler_id})
     return {
         "opts": opts[:-1],
@@ -257,9 +258,8 @@ def _iteration(
 
 
 def _deduplication_id(rule: Any) -> str:
-    # Built from options when made, read from JSON when advanced.
     match rule:
-        case Deduplication(id=id) | {"id": str(id)}:
+        case {"id": str(id)}:
             return id
         case _:
             return ""
@@ -270,13 +270,13 @@ async def _record(client: Client, keys: QueueKeys, scheduler_id: str) -> dict[by
 
 
 async def _time(client: Client) -> int:
-    """The server's clock, because it is the one that jobs wait by."""
+    """The server's clock, by which delayed jobs are due."""
     seconds, micros = await ask(client, "TIME")
     return int(seconds) * 1000 + int(micros) // 1000
 
 
 def _repeat_of(job: Job) -> dict[str, Any]:
-    repeat = job.opts.raw.get("repeat")
+    repeat = job.options.raw.get("repeat")
     return dict(cast(dict[str, Any], repeat)) if isinstance(repeat, dict) else {}
 
 
@@ -296,7 +296,7 @@ def _check_id(scheduler_id: str) -> None:
 def _check_template(options: JobOptions | None) -> None:
     if options is None:
         return
-    for what in ("job_id", "parent", "timestamp"):
+    for what in ("job_id", "parent", "created_at"):
         if getattr(options, what) is not None:
             raise InvalidOption(f"a scheduler chooses the {what} of its jobs itself")
     if options.delay:
