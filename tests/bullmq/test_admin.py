@@ -7,6 +7,7 @@ from tests.bullmq.hands import Hands
 from waystation.bullmq.fields import instant
 from waystation.bullmq.options import Deduplication, JobOptions, Parent
 from waystation.bullmq.queue import Queue
+from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core.errors import InvalidOption, WrongState
 
 HOUR = 3_600_000
@@ -83,7 +84,7 @@ async def test_draining_frees_those_like_what_was_removed(queue: Queue) -> None:
 
 async def waiting_parent(hands: Hands, queue: Queue) -> str:
     """A job that waits for children that are still to come."""
-    keys = hands.keys
+    keys = QueueKeys(queue.name)
     await hands.call("HSET", keys.of("parent").job, "name", "parent", "timestamp", 1)
     await hands.call("ZADD", keys.waiting_children, 1, "parent")
     return "parent"
@@ -178,7 +179,7 @@ async def test_cleaning_spares_what_keeps_a_scheduler_going(queue: Queue, hands:
 
 
 async def test_cleaning_refuses_what_it_cannot_do(queue: Queue) -> None:
-    with pytest.raises(InvalidOption, match="grace must be at least 0, got -1"):
+    with pytest.raises(InvalidOption, match="grace must be a timedelta or seconds, at least 0"):
         await queue.clean(-0.001)
     with pytest.raises(InvalidOption, match="a state is one of"):
         await queue.clean(0, 0, "asleep")  # pyright: ignore[reportArgumentType]
@@ -312,7 +313,7 @@ async def test_jobs_that_no_state_knows_are_removed(queue: Queue, hands: Hands) 
 
     assert await hands.hash(iteration)
     assert await hands.call("EXISTS", "bull:mail:repeat:s") == 1
-    assert len(await queue.get_jobs("waiting")) == AT_ONCE + 2
+    assert len(await queue.get_jobs("waiting", limit=None)) == AT_ONCE + 2
 
 
 async def test_events_can_be_trimmed(queue: Queue, hands: Hands) -> None:

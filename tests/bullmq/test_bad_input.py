@@ -25,7 +25,7 @@ async def queue(redis_url: str) -> AsyncIterator[Queue]:
 async def working(
     hands: Hands, redis_url: str, handler: Callable[[Job], Any], **options: Any
 ) -> AsyncGenerator[Worker]:
-    options = {"drain_delay": 50, "stalled_interval": 100, "lock_duration": 5000} | options
+    options = {"poll": 0.05, "stalled_interval": 0.1, "lease": 5} | options
     async with Worker(hands.keys.name, handler, redis_url, **options) as worker:
         yield worker
 

@@ -21,7 +21,6 @@ from waystation.core.errors import (
     JobFailed,
     NotFound,
     StoreUnreachable,
-    TimedOut,
     WrongType,
 )
 from waystation.core.store import embedded
@@ -268,7 +267,7 @@ async def test_waiting_for_a_job_that_is_removed_says_so(redis: Redis, events: Q
 
 async def test_waiting_ends_after_its_time(redis: Redis, events: QueueEvents) -> None:
     await store_job(redis, "1")
-    with pytest.raises(TimedOut, match="job 1 has not finished within 30 ms"):
+    with pytest.raises(TimeoutError, match=r"job 1 has not finished within 0\.03 s"):
         await events.wait("1", timeout=0.03)
 
 
@@ -278,7 +277,7 @@ async def test_closing_lets_nobody_wait_for_ever(redis: Redis, redis_url: str) -
     waiting = asyncio.create_task(events.wait("1"))
     await blocked_on(redis)
     await events.close()
-    with pytest.raises(StoreUnreachable, match="nobody listens"):
+    with pytest.raises(StoreUnreachable, match="has been closed"):
         await waiting
 
 
@@ -300,7 +299,7 @@ async def test_an_event_of_ones_own_cannot_pose_as_one_of_the_queue(
     redis: Redis, redis_url: str, name: str
 ) -> None:
     async with QueueEventsProducer("mail", redis_url) as producer:
-        with pytest.raises(InvalidOption, match="needs a name of its own"):
+        with pytest.raises(InvalidOption, match="needs a name that BullMQ does not use"):
             await producer.publish(name)
         with pytest.raises(InvalidOption, match="the field 'event'"):
             await producer.publish("reviewed", {"event": "completed"})

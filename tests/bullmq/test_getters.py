@@ -148,7 +148,7 @@ async def test_what_workers_have_counted_can_be_read(queue: Queue, hands: Hands)
     assert found.total == 6
     assert found.data == [2, 1]
     assert found.points == 2
-    assert (await queue.metrics("completed", 0, 0)).data == [2]
+    assert (await queue.metrics("completed", limit=1)).data == [2]
     assert (await queue.metrics("failed")).total == 0
     with pytest.raises(InvalidOption, match="got 'waiting'"):
         await queue.metrics("waiting")  # pyright: ignore[reportArgumentType]

@@ -17,7 +17,6 @@ from waystation.core.errors import (
     JobFailed,
     LeaseLost,
     NotFound,
-    TimedOut,
     WrongState,
 )
 
@@ -129,7 +128,7 @@ async def test_a_delay_can_be_changed(queue: Queue, hands: Hands) -> None:
     assert due / 4096 == pytest.approx(time.time() * 1000 + 2 * HOUR, abs=60_000)
     with pytest.raises(WrongState, match="is not delayed"):
         await other.change_delay(AN_HOUR)
-    with pytest.raises(InvalidOption, match="delay must be at least 0, got -1"):
+    with pytest.raises(InvalidOption, match="delay must be a timedelta or seconds, at least 0"):
         await job.change_delay(-0.001)
 
 
@@ -337,7 +336,7 @@ async def test_waiting_for_a_job_that_fails_raises_its_reason(queue: Queue, hand
 async def test_waiting_for_a_job_ends_in_time(queue: Queue) -> None:
     job = await queue.add("work")
 
-    with pytest.raises(TimedOut, match="has not finished within 1 ms"):
+    with pytest.raises(TimeoutError, match=r"has not finished within 0\.001 s"):
         await job.wait(timeout=0.001)
 
 
@@ -350,7 +349,7 @@ async def test_a_listener_hears_the_end_of_a_job_that_is_not_kept(
         await hands.complete(await hands.claim_one(), "done")
 
         assert await waiting == "done"
-    with pytest.raises(NotFound, match="how it ended was not kept"):
+    with pytest.raises(NotFound, match="its end was not kept"):
         await job.wait()
 
 

@@ -147,7 +147,7 @@ async def test_many_jobs_may_each_have_options(queue: Queue, hands: Hands) -> No
     )
 
     assert [job.data for job in jobs] == [1, 2, 3, None]
-    assert [job.delay for job in jobs] == [0, 60_000, 0, 0]
+    assert [job.delay_ms for job in jobs] == [0, 60_000, 0, 0]
     assert [job.priority for job in jobs] == [0, 0, 2, 0]
     assert await hands.ids("delayed") == ["2"]
     assert await hands.ids("prioritized") == ["3"]

@@ -43,9 +43,9 @@ def test_a_job_is_tried_three_times_unless_told_otherwise() -> None:
 
 def test_a_backoff_that_makes_no_sense_is_refused() -> None:
     """D-24, D-29."""
-    for rule in (Backoff("fixed", 0), Backoff("exponential", -0.001), Backoff("", 0.001)):
+    for type, delay in (("fixed", 0), ("exponential", -0.001), ("", 0.001)):
         with pytest.raises(InvalidOption, match="backoff"):
-            JobOptions(backoff=rule)
+            JobOptions(backoff=Backoff(type, delay))
 
 
 def test_every_refused_option_is_an_error_of_one_kind() -> None:

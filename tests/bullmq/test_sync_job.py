@@ -216,7 +216,7 @@ async def test_a_thread_sees_that_it_should_stop(hands: Hands, queue: Queue, rea
             refused.append(error)
         ended.set()
 
-    options: dict[str, Any] = {"lost": {"lock_renew_time": 10}, "timed out": {"timeout": 50}}
+    options: dict[str, Any] = {"lost": {"renew": 0.01}, "timed out": {"timeout": 0.05}}
     worker = Worker("mail", work, hands.store, grace=0, **options.get(reason, {}))
     async with worker:
         job = await queue.add("work", attempts=1)
@@ -255,7 +255,7 @@ def test_a_plain_handlers_job_has_every_step_of_a_job() -> None:
         theirs, ours = getattr(Job, name), getattr(SyncJob, name)
         assert isinstance(theirs, property) == isinstance(ours, property), name
         assert not inspect.iscoroutinefunction(ours)
-        if inspect.isfunction(theirs) and name != "wait_until_finished":
+        if inspect.isfunction(theirs) and name != "wait":
             wanted = inspect.signature(theirs).parameters.values()
             had = inspect.signature(ours).parameters.values()
             assert [(p.name, p.kind, p.default) for p in had] == [
@@ -269,5 +269,5 @@ def _public(kind: type) -> set[str]:
 
 async def test_a_job_without_a_queue_says_so() -> None:
     job = Job("1", {b"name": b"work"}, None)
-    with pytest.raises(WrongState, match="job 1 has no way to a queue: it was made without one"):
+    with pytest.raises(WrongState, match="job 1 cannot reach a queue: it was made without one"):
         await job.update_progress(1)

@@ -367,7 +367,7 @@ async def test_a_worker_that_has_not_started_says_so(redis_url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"concurrency": 0}, {"lock_duration": 0}, {"stalled_interval": -1}, {"batch": -1}]
+    "options", [{"concurrency": 0}, {"lease": 0}, {"stalled_interval": -1}, {"batch": -1}]
 )
 def test_senseless_options_are_refused(options: dict[str, int]) -> None:
     with pytest.raises(InvalidOption, match=next(iter(options))):
@@ -375,7 +375,7 @@ def test_senseless_options_are_refused(options: dict[str, int]) -> None:
 
 
 def test_a_limiter_that_lets_nothing_through_is_refused() -> None:
-    with pytest.raises(InvalidOption, match="max of the limiter must be at least 1"):
+    with pytest.raises(InvalidOption, match="max of a limit must be at least 1"):
         Worker("mail", print, "redis://127.0.0.1:1", limiter=Limit(0, 0))
 
 

@@ -94,7 +94,7 @@ def test_a_failed_job_says_why_and_can_run_again(bullmq: Bullmq, redis_url: str)
 
 
 def test_a_queue_is_paused_resumed_and_emptied(bullmq: Bullmq) -> None:
-    for delay in ("0", "0", "60000"):
+    for delay in ("0s", "0s", "1m"):
         bullmq("add", "mail", "send", "--delay", delay)
 
     assert bullmq("pause", "mail").out == "paused\n"

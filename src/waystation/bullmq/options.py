@@ -160,7 +160,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         at_least("attempts", self.attempts, 1)
-        if self.delay:
+        if self.delay != 0:
             milliseconds(self.delay, "delay")
         at_least("priority", self.priority, 0)
         if self.priority > MOST_PRIORITY:

@@ -74,7 +74,8 @@ class Queue(QueueClient):
 
     `prefix` starts the names of all keys, and must be the same for all who use the queue.
     `default_job_options` are the options of jobs that are added without any. A job may have up to
-    `size_limit` bytes of data and options. `repeat_strategy` reads patterns of custom schedules.
+    `size_limit` bytes of data and options; store larger things elsewhere and send their address.
+    `repeat_strategy` reads patterns of custom schedules.
     """
 
     def __init__(
