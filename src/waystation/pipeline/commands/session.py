@@ -86,7 +86,8 @@ def _setting(text: str) -> tuple[str, str]:
 def store_url(settings: Settings) -> Generator[str]:
     """The URL of the store: from the settings, or of the embedded server."""
     if (url := settings[StoreSettings].url) is not None:
-        yield url
+        # Plain text: Spark and the options of data sources take no subclass of it.
+        yield str(url)
         return
     with embedded.shared() as server:
         yield server.url
