@@ -175,7 +175,8 @@ def test_a_second_factor_is_added_once_and_removed(room: Command) -> None:
     lines = dict(
         line.split(maxsplit=1) for line in room("second-factor", "add", "alice").out.splitlines()
     )
-    assert lines["uri"].startswith(f"otpauth://totp/waystation:alice?secret={lines['secret']}&")
+    assert lines["uri"].startswith("otpauth://totp/waystation:alice?")
+    assert f"secret={lines['secret']}&" in lines["uri"]
     assert "alice has a second factor" in room("second-factor", "add", "alice").err
     assert room("second-factor", "remove", "alice").out == "alice needs no code any more\n"
     assert "alice has no second factor" in room("second-factor", "remove", "alice").err

@@ -211,7 +211,7 @@ def check(file: Path) -> None:
 def _steering(word: str, help: str, done: str, *, action: str = "") -> None:
     def command(context: typer.Context, id: Id) -> None:
         async def put(room: Room) -> int:
-            return await getattr(Control(room), word.replace("-", "_"))()
+            return await getattr(Control(room), (action or word).replace("-", "_"))()
 
         change_the_room(context, id, action or word, put)
         typer.echo(done)
