@@ -1,4 +1,4 @@
-"""Pages that come from the code: `docs/reference` from declarations, `docs/tour` from tests.
+"""Texts that come from the code: reference pages, tours, and the headers of Lua scripts.
 
 python -m tools.pages           write them
 python -m tools.pages --check   say which are not what the code says
@@ -7,14 +7,15 @@ python -m tools.pages --check   say which are not what the code says
 import sys
 from pathlib import Path
 
-from tools import reference, tour
+from tools import reference, scripts, tour
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
 def pages() -> dict[Path, str]:
-    """Every generated page and its text."""
-    return {DOCS / name: text for name, text in {**reference.pages(), **tour.pages()}.items()}
+    """Every generated text by its file."""
+    written = {**reference.pages(), **tour.pages()}
+    return {**{DOCS / name: text for name, text in written.items()}, **scripts.headers()}
 
 
 def stale() -> list[Path]:

@@ -17,7 +17,18 @@ COMMANDS = "Commands are for the command line"
 SHARED = "What commands share is for commands and settings"
 LOADER = "The loader of settings knows no section"
 
+DOWN = "Imports point down"
+RUNTIME = "The runtime knows no Redis"
+VALUES = "Values know nothing that runs"
+SPARK = "Only the pipeline knows Spark"
+
 MUTATIONS = [
+    (DOWN, "bullmq/states.py", "waystation.routing.redis.keys"),
+    (DOWN, "core/identity.py", "waystation.errors"),
+    (RUNTIME, "core/runtime/tasks.py", "redis"),
+    (VALUES, "core/codec.py", "waystation.core.telemetry.logs"),
+    (VALUES, "core/store/faults.py", "waystation.core.line.server_time"),
+    (SPARK, "routing/target.py", "pyspark"),
     (CIRCLES, "pipeline/products/facts.py", "waystation.pipeline.history"),
     (CIRCLES, "pipeline/silver/steps.py", "waystation.pipeline.history"),
     (CIRCLES, "pipeline/storage/delta_sink.py", "waystation.pipeline.sources.streams"),

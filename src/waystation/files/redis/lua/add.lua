@@ -1,7 +1,6 @@
---- Add files to their queues, except those that were added before or exceed the rate.
---- Each is its digest (empty counts as new), lane, id, JSON, path and size; the reply has 1 for
---- each that was added, 0 for one that is known, 2 for one that has to wait, and the milliseconds
---- to wait.
+--- Add files to their queues. Each is its digest (empty counts as new), lane, id, JSON, path and
+--- size; the reply has 1 for each that was added, 0 for one that is known, 2 for one that has to
+--- wait, and the milliseconds to wait.
 --- keys  seen seen_before rate_limit events wake lanes...
 --- args  now events_cap remember_ms rate burst jobs...
 --- unchecked  rate_limit

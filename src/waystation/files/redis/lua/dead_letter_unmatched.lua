@@ -1,6 +1,5 @@
---- Make dead letters of files that no worker has a handler for.
---- Each is its entry in the stream, then its id, lane and attempt, payload, reason and error; the
---- reply has 1 for each that was still there.
+--- Make dead letters of files without a handler. Each is its entry in the stream, then its id, lane
+--- and attempt, payload, reason and error; the reply has 1 for each that was still there.
 --- keys  unmatched dead_letter dead_letter_meta events lanes...
 --- args  now worker events_cap entries...
 --- uses  instant_ms emit_event add_dead_letter take_unmatched

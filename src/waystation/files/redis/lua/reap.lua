@@ -1,7 +1,6 @@
---- Take jobs back from a worker whose heartbeat has lapsed.
---- Each is its kind and the bytes in the worker's list, its id, lane and attempt, then:
---- retry payload delay reason; dead payload reason error. The reply has 1 for each that was still
---- there; there is none when the worker is alive.
+--- Take jobs back from a dead worker. Each is its kind and the bytes in the worker's list, its id,
+--- lane and attempt, then: retry payload delay reason; dead payload reason error. The reply has 1
+--- for each that was still there; there is none when the worker is alive.
 --- keys  processing heartbeat workers dead_letter dead_letter_meta events wake lanes...
 --- args  now worker events_cap taken...
 --- uses  instant_ms check_lanes emit_event retry_later add_dead_letter

@@ -1,4 +1,4 @@
---- Look up which files were added before, and keep remembering those.
+--- Look up which files were added before.
 --- keys  seen seen_before
 --- args  remember_ms digests...
 --- uses  rotate_seen

@@ -1,4 +1,4 @@
---- Register a worker whose list holds jobs, so that the reaper examines it.
+--- Register a worker whose list holds jobs.
 --- keys  processing workers
 --- args  worker
 if redis.call('LLEN', processing) == 0 then return 0 end

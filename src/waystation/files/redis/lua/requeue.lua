@@ -1,5 +1,5 @@
---- Move dead letters back into their queues, their attempts counted anew.
---- Each is the bytes of the letter, its id, lane and new JSON.
+--- Move dead letters back into their queues. Each is the bytes of the letter, its id, lane and new
+--- JSON.
 --- keys  dead_letter dead_letter_meta events wake lanes...
 --- args  now events_cap letters...
 --- uses  instant_ms check_lanes emit_event wake_worker

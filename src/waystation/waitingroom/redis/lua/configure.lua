@@ -1,4 +1,4 @@
---- Change how the room is set up, if it is still as the caller knows it.
+--- Change how the room is set up.
 --- keys  meta state events
 --- args  queue event version pepper now fields...
 --- uses  instant_us format_int emit_event

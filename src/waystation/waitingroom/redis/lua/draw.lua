@@ -1,4 +1,4 @@
---- Put some of the pre-queue in line, the last of them first, so that late comers stay behind.
+--- Put some of the pre-queue in line, the last of them first.
 --- keys  prequeue early_elevated early_vip early_premium positions elevated vip premium
 --- keys  normal_list elevated_list vip_list premium_list heartbeat drawn
 --- args  now people...

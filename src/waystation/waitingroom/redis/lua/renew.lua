@@ -1,4 +1,4 @@
---- Note that somebody inside is active, which keeps the session alive up to its limit.
+--- Keep a session alive.
 --- keys  meta sessions_expiry session position owner
 --- args  id views now
 --- uses  instant_us format_int

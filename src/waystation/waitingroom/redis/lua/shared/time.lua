@@ -1,15 +1,3 @@
---- The instant that the caller gave, in microseconds; the server's own when it gave none.
-local function instant_us(given)
-  if given ~= '' then return tonumber(given) end
-  local time = redis.call('TIME')
-  return tonumber(time[1]) * 1000000 + tonumber(time[2])
-end
-
---- A number written out in full, which Lua would shorten to 1.7e+15.
-local function format_int(number)
-  return string.format('%.0f', math.floor(number))
-end
-
 --- How many come in per second at an instant, given that a change of rate may be under way.
 local function rate_at(set, us)
   local rate = tonumber(set.rate) or 0
