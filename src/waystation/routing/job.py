@@ -35,8 +35,12 @@ class JobFields(Generic[Data, Result]):
         self.raw = raw
         """The job's JSON."""
         # A producer knows the type of a job that it adds, and mostly needs no more of it.
-        self._read = read_job(raw) if type is None else None
-        self.type = type or self._wire.type
+        if type is None:
+            self._read: WireJob | None = (wire := read_job(raw))
+            self.type = wire.type
+        else:
+            self._read = None
+            self.type = type
         self._data: Any = _UNREAD
 
     @property
