@@ -14,10 +14,8 @@ from waystation.core.app.settings import StoreSettings, TelemetrySettings
 from waystation.core.errors import InvalidSetting, StoreUnreachable, StoreUnsuitable
 from waystation.core.settings.secrets import Secret
 from waystation.core.store.embedded import Ephemeral
-from waystation.routing import SchedulerOptions
-from waystation.routing.commands.work import scheduler_options
 from waystation.routing.redis.keys import NAMESPACE
-from waystation.routing.settings import RoutingSettings, SchedulerSettings
+from waystation.routing.settings import RoutingSettings
 
 SENDS_ONE_SPAN = """
 import asyncio, sys
@@ -99,8 +97,7 @@ def test_spans_reach_the_collector_of_the_settings() -> None:
     assert paths == ["/v1/traces"]
 
 
-def test_the_defaults_are_those_of_the_core() -> None:
-    assert scheduler_options(SchedulerSettings()) == SchedulerOptions()
+def test_the_default_prefix_of_routing_is_that_of_its_queue() -> None:
     assert RoutingSettings().namespace == NAMESPACE
 
 

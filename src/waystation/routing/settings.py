@@ -2,34 +2,18 @@
 
 from typing import Annotated
 
-import msgspec
-
-from waystation.core.durations import Seconds
 from waystation.core.errors import InvalidOption
 from waystation.core.runtime.worker import WorkerOptions
 from waystation.core.settings.section import Inherits, Section
 from waystation.routing.redis.keys import RoutingKeys, checked_server_id
+from waystation.routing.upkeep import SchedulerOptions
 
-Interval = Annotated[Seconds, msgspec.Meta(ge=0.01)]
 
-
-class SchedulerSettings(Section, frozen=True, kw_only=True):
+class SchedulerSettings(SchedulerOptions, frozen=True, kw_only=True):
     """The maintenance of the queue, done by one process at a time, the leader."""
 
     enabled: bool = True
     """Whether workers can become leader; off where `waystation routing scheduler` runs."""
-    tick: Interval = 1.0
-    """How often delayed jobs and schedules are checked."""
-    recover: Interval = 5.0
-    """How often jobs are taken back from workers without a heartbeat."""
-    mend: Interval = 30.0
-    """How often counts, index and registry are repaired."""
-    term: Annotated[Seconds, msgspec.Meta(ge=1)] = 30.0
-    """How long a leader without a heartbeat stays leader."""
-    max_stalls: Annotated[int, msgspec.Meta(ge=0)] = 3
-    """How often a job may lose its worker before it is a dead letter."""
-    forget_workers: Annotated[Seconds, msgspec.Meta(ge=30)] = 300.0
-    """How long a worker without a heartbeat stays in the registry."""
 
 
 class RoutingSettings(Section, frozen=True, kw_only=True):

@@ -105,7 +105,7 @@ def stats(context: typer.Context, as_json: AsJson = False) -> None:
 
 @app.command()
 def workers(context: typer.Context, as_json: AsJson = False) -> None:
-    """Print who works, and what they offer."""
+    """Print the workers and what they offer."""
 
     async def ask(queue: Queue) -> list[WorkerInfo]:
         return await queue.workers()
@@ -122,7 +122,7 @@ def workers(context: typer.Context, as_json: AsJson = False) -> None:
         )
         for each in found
     ]
-    list_rows(rows, none="nobody works")
+    list_rows(rows, none="there are no workers")
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""What the processes of the routing line do until they are told to stop."""
+"""`waystation routing work` and `scheduler`: processes that run until asked to stop."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -20,11 +20,10 @@ from waystation.routing import (
     Job,
     JobHandler,
     Scheduler,
-    SchedulerOptions,
     Worker,
     WorkerOptions,
 )
-from waystation.routing.settings import RoutingSettings, SchedulerSettings
+from waystation.routing.settings import RoutingSettings
 
 _log = get_logger(__name__)
 T = TypeVar("T")
@@ -45,7 +44,7 @@ async def run(
         region=offered.region,
         capabilities=offered.capabilities,
         process=process,
-        scheduler=scheduler_options(offered.scheduler) if offered.scheduler.enabled else None,
+        scheduler=offered.scheduler if offered.scheduler.enabled else None,
     )
     async with (
         compose.telemetry(settings[TelemetrySettings], queues=list(named)) as telemetry,
@@ -63,8 +62,8 @@ async def run(
 
 
 async def schedule(settings: Settings, *, namespace: str) -> None:
-    """Stand for election and do the upkeep while elected, until asked to stop."""
-    options = scheduler_options(settings[RoutingSettings].scheduler)
+    """Run a scheduler until asked to stop; one of all that run leads."""
+    options = settings[RoutingSettings].scheduler
     async with (
         compose.telemetry(settings[TelemetrySettings]),
         compose.store(settings[StoreSettings], wait_s=settings[StoreSettings].wait) as store,
@@ -74,18 +73,6 @@ async def schedule(settings: Settings, *, namespace: str) -> None:
         _log.info("scheduler_started", worker_id=scheduler.name, line="routing")
         await until_asked_to_stop()
         await end([candidate])
-
-
-def scheduler_options(settings: SchedulerSettings) -> SchedulerOptions:
-    """How often the leader makes its rounds, and how patient it is."""
-    return SchedulerOptions(
-        tick=settings.tick,
-        recover=settings.recover,
-        mend=settings.mend,
-        term=settings.term,
-        max_stalls=settings.max_stalls,
-        forget_workers=settings.forget_workers,
-    )
 
 
 def _by_type(
