@@ -16,7 +16,7 @@ from enum import Enum
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -161,22 +161,42 @@ def is_duration(kind: Any, marks: Sequence[Any] = ()) -> bool:
 
 @cache
 def _fields(section: type[Section]) -> Mapping[str, Setting]:
-    found = (_setting(field) for field in msgspec.structs.fields(section))
+    names, defaults = section.__struct_fields__, section.__struct_defaults__
+    required = (msgspec.NODEFAULT,) * (len(names) - len(defaults))
+    hints = _hints(section)
+    found = [
+        _setting(name, written, hints[name], default)
+        for name, written, default in zip(
+            names, section.__struct_encode_fields__, (*required, *defaults), strict=True
+        )
+    ]
     return {each.name: each for each in found if _can_be_written(each.kind)}
 
 
-def _setting(field: msgspec.structs.FieldInfo) -> Setting:
-    kind, marks = unwrapped(field.type)
+def _hints(section: type[Section]) -> Mapping[str, Any]:
+    """The type of each field; one that names what its module does not have is no setting's."""
+    hints: dict[str, Any] = {}
+    for kind in reversed(section.__mro__):
+        for name, hint in vars(kind).get("__annotations__", {}).items():
+            alone = type(name, (), {"__annotations__": {name: hint}, "__module__": kind.__module__})
+            try:
+                hints |= get_type_hints(alone, include_extras=True)
+            except NameError:
+                hints[name] = object
+    return hints
+
+
+def _setting(name: str, written: str, hint: Any, default: Any) -> Setting:
+    kind, marks = unwrapped(hint)
     optional = False
     if get_origin(kind) in (Union, types.UnionType) and type(None) in get_args(kind):
         optional = True
         parts = [part for part in get_args(kind) if part is not type(None)]
         kind, more = unwrapped(parts[0]) if len(parts) == 1 else (Union[tuple(parts)], ())  # noqa: UP007
         marks += more
-    default = field.default
-    if default is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT:
-        default = field.default_factory()
-    return Setting(field.encode_name, field.name, kind, default, optional, marks)
+    if hasattr(default, "factory"):
+        default = default.factory()
+    return Setting(written, name, kind, default, optional, marks)
 
 
 def unwrapped(kind: Any) -> tuple[Any, tuple[Any, ...]]:
