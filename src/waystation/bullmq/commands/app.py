@@ -29,7 +29,6 @@ from waystation.core.store import faults
 from waystation.core.store.connection import Store
 
 T = TypeVar("T")
-A_WEEK = 7 * 24 * 60
 
 EXAMPLES = """\b
 Examples:
@@ -297,12 +296,6 @@ def work(
     concurrency: working.Concurrency = None,
     process: Annotated[bool, typer.Option("--process", help="Run it in processes.")] = False,
     options: working.Options = None,
-    metrics: Annotated[
-        int,
-        typer.Option(
-            min=0, help="Minutes for which the queue keeps how many jobs ended; 0 for none."
-        ),
-    ] = A_WEEK,
     wait: working.Wait = None,
     reload: Reload = False,
 ) -> None:
@@ -314,19 +307,15 @@ def work(
     supervise(reload)
     given = cast(Given, context.obj)
     settings = working.with_options(
-        given.settings, ("bullmq", "worker"), wait=wait, options=options, concurrency=concurrency
+        given.settings,
+        ("bullmq", "worker"),
+        wait=wait,
+        options=options,
+        concurrency=concurrency,
+        process=process or None,
     )
     compose.log_to_stderr(settings[TelemetrySettings])
-    asyncio.run(
-        running.run(
-            working.handler_at(handler),
-            queues,
-            settings,
-            prefix=given.prefix,
-            process=process,
-            metrics_points=metrics or None,
-        )
-    )
+    asyncio.run(running.run(working.handler_at(handler), queues, settings, prefix=given.prefix))
 
 
 def _iso(instant: datetime | None) -> str | None:

@@ -18,11 +18,9 @@ async def run(
     settings: Settings,
     *,
     prefix: str,
-    process: bool = False,
-    metrics_points: int | None = None,
 ) -> None:
     """Work until asked to stop."""
-    options, place = settings[BullmqSettings].worker, settings[StoreSettings]
+    place = settings[StoreSettings]
     async with (
         compose.telemetry(settings[TelemetrySettings], queues=queues) as telemetry,
         compose.store(place, wait_s=place.wait) as store,
@@ -33,14 +31,7 @@ async def run(
                 handler,
                 store,
                 prefix=prefix,
-                process=process,
-                metrics_points=metrics_points,
-                concurrency=options.concurrency,
-                lease=options.lease,
-                renew=options.renew,
-                timeout=options.timeout,
-                grace=options.grace,
-                poll=options.poll,
+                options=settings[BullmqSettings].worker,
                 listener=Metered(telemetry.metrics, line="bullmq", queue=queue),
             )
             for queue in dict.fromkeys(queues)

@@ -20,6 +20,7 @@ from waystation.core.settings.section import (
 )
 from waystation.core.settings.sources import Key, Value, read_text
 
+_DURATION = "a duration such as 500ms, 30s or 1h30m"
 _TRUE = ("true", "yes", "on", "y", "t", "1")
 _FALSE = ("false", "no", "off", "n", "f", "0")
 
@@ -163,7 +164,7 @@ def _duration(value: Value, key: Key) -> float:
     try:
         return parse_duration(value if isinstance(value, str) else "")
     except InvalidOption:
-        raise Wrong(key, value, "a duration such as 500ms, 30s or 1h30m") from None
+        raise Wrong(key, value, _DURATION) from None
 
 
 def _choice(kind: Any, value: Value, key: Key) -> Any:
@@ -228,6 +229,8 @@ def _wanted(kind: Any) -> str:
     words = {bool: "true or false", int: "a whole number", float: "a number", Path: "a path"}
     if kind in words:
         return words[kind]
+    if is_duration(kind):
+        return _DURATION
     if get_origin(kind) in (dict, Mapping):
         return "keys with values"
     if get_origin(kind) in (list, tuple, Sequence):
