@@ -1,4 +1,4 @@
-"""What time it is, and waiting for it to pass."""
+"""Clocks: the time of day, and sleeping; the system's, or one that a test advances."""
 
 import asyncio
 import heapq
@@ -40,7 +40,7 @@ class SystemClock:
 
 
 class HandClock:
-    """A clock that stands still until somebody turns it."""
+    """A clock that stands still until a test advances it."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._start_ms = now_ms

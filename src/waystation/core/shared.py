@@ -1,4 +1,4 @@
-"""What everybody on one event loop uses together: made by the first, closed by the last."""
+"""Shared resources: one for each key and event loop, made by the first user, closed by the last."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hashable

@@ -1,4 +1,4 @@
-"""Where store and runtime meet: a line's worker, at work in the background."""
+"""The background worker: connects, runs and stops a product's worker."""
 
 import asyncio
 from abc import ABC, abstractmethod

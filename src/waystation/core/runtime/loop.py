@@ -1,4 +1,4 @@
-"""When a duty runs: every so often, with jitter, until told to stop."""
+"""Loops: a duty that runs at an interval, with jitter, until it is cancelled."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Who does what only one may do.
+"""Leader election: one process at a time does what only one may do.
 
 A leader's term is kept under a key that runs out, and has a number that only grows. Whoever leads
 passes the number along; a script that `uses fenced` refuses it once a newer term has begun, so a

@@ -1,4 +1,4 @@
-"""Going on when the store has been away, or waiting until it comes."""
+"""Reconnecting: backoff while the store cannot be reached."""
 
 import random
 from collections.abc import Awaitable, Callable

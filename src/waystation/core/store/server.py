@@ -1,4 +1,4 @@
-"""What kind of server the store is, and whether work may be trusted to it."""
+"""Server checks: what kind of server the store is, and whether it is safe for jobs."""
 
 import re
 from enum import StrEnum

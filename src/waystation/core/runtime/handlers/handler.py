@@ -1,4 +1,4 @@
-"""What runs for a piece of work: a coroutine, a function in a thread, or one in a process."""
+"""Handlers: a coroutine on the loop, a function in a thread, or one in a process."""
 
 import asyncio
 import contextvars

@@ -1,4 +1,4 @@
-"""What many ask at the same time, asked of the store once."""
+"""Batching: questions asked at the same time are sent to the store in one call."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,6 +1,6 @@
-"""Typed doors to `.lua` files: one atomic step each.
+"""Script declarations: a typed Python function for each `.lua` file.
 
-A door is a declaration. Its name is the file's, its keyspace has the keys, its keyword arguments
+The function's name is the file's, its keyspace has the keys, its keyword arguments
 are the arguments that the file's header lists, and `reply` reads the answer:
 
     @script(reply=bool)
@@ -55,7 +55,7 @@ class SyncClient(Protocol):
 def script(
     *, reply: Callable[[Any], R]
 ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], "LuaScript[P, R]"]:
-    """Turn a declaration into the door to `lua/<its name>.lua` beside its module."""
+    """Declare the function that calls `lua/<its name>.lua` in its module's package."""
 
     def door(declaration: Callable[P, Coroutine[Any, Any, R]]) -> "LuaScript[P, R]":
         return LuaScript(declaration, reply)
@@ -185,7 +185,7 @@ class LuaScript(Generic[P, R]):
         return self.script.line(int(found.group(1))) if found else None
 
     def __repr__(self) -> str:
-        return f"<door to {self.script.where}>"
+        return f"<script {self.script.where}>"
 
 
 def _several(
