@@ -126,7 +126,7 @@ async def test_a_custom_schedule_needs_a_strategy(
 
 async def test_a_strategy_decides_the_pause_of_a_job_that_failed_by_hand(redis_url: str) -> None:
     def in_an_hour(made: int, name: str, error: BaseException, job: Job) -> int:
-        return 3_600_000
+        return 3600
 
     worker = ManualWorker("mail", redis_url, backoff_strategy=in_an_hour)
     async with Queue("mail", redis_url) as queue, worker:

@@ -98,7 +98,7 @@ async def test_we_read_every_kind_of_job_node_adds(queue: Queue, any_node: NodeP
     jobs = {job.name: job for job in await queue.get_jobs()}
 
     assert jobs["text"].data == 'ü, / and " and \u2028'
-    assert jobs["later"].delay == HOUR
+    assert jobs["later"].delay == AN_HOUR
     assert jobs["later"].options.attempts == 4
     assert jobs["later"].options.backoff == Backoff("fixed", 0.5)
     assert await jobs["later"].is_delayed()

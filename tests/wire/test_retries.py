@@ -28,9 +28,9 @@ async def fail_once(side: Side, node: NodePeer, store: Store, made: int) -> None
         await remote.poll("getJob", "1", gives={"attemptsMade": made})
 
 
-async def listed(made: int, _: str, __: BaseException, ___: Job) -> int:
+async def listed(made: int, _: str, __: BaseException, ___: Job) -> float:
     """The waits that the Node worker above has, too."""
-    return LISTED[made - 1]
+    return LISTED[made - 1] / 1000
 
 
 @pytest.mark.parametrize(

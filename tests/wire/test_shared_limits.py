@@ -125,7 +125,7 @@ async def test_a_limit_below_the_concurrency_is_worked_off_window_by_window_as_b
     async def work_off(ours: bool) -> None:
         await queue.add_many(jobs)
         if ours:
-            chosen = Limit(**limiter) if limiter else None
+            chosen = Limit(limiter["max"], limiter["duration"] / 1000) if limiter else None
             # Whoever sleeps through the end of a window sleeps for longer than the test waits.
             worker = Worker("q", Steps(store), store, concurrency=10, limiter=chosen, poll=3600)
             async with worker:
