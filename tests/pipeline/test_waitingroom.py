@@ -120,7 +120,7 @@ async def simulated(spark: SparkSession, crowd: Crowd) -> Evening:
         async with await connect(server.socket_url) as store:
             simulation = Simulation(store, crowd, learn_after=1.0, events_cap=10_000_000)
             await simulation.run()
-            rows = await told(store.redis, simulation.room.keys.events)
+            rows = await told(store.redis, simulation.room.store.keys.events)
     return Evening(stories.frame(spark, rows).cache(), simulation.room.queue_id)
 
 

@@ -75,7 +75,7 @@ async def test_producers_and_workers_meet_on_a_server_of_the_tests_own() -> None
         await run_until_empty(Worker("mail", send, url), queue)
         done = await queue.get_job(job.id)
         assert done is not None
-        assert (await queue.state(job.id), done.return_value) == ("completed", "sent")
+        assert (await queue.state(job.id), done.result) == ("completed", "sent")
 
 
 async def test_a_queue_that_does_not_get_empty_is_reported() -> None:

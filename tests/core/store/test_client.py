@@ -4,8 +4,9 @@ import pytest
 
 from waystation.bullmq.redis.client import QueueClient
 from waystation.core.errors import StoreUnreachable
-from waystation.core.store.client import CONFIGURED
 from waystation.core.store.connection import Store, connect
+
+CONFIGURED = "WAYSTATION_STORE__URL"
 
 
 class Thing(QueueClient):
