@@ -18,8 +18,6 @@ from waystation.core.store.script import LuaScript
 
 SOURCE = Path(waystation.__file__).parents[1]
 WIDTH = 100
-NOT_YET = ("waystation.bullmq.", "waystation.routing.")
-"""Packages whose headers are not written yet; a run without these lines brings them up to date."""
 
 _CLAUSE = re.compile(r"^.*?(?=[;.:](?: |$))")
 _SLOTS = re.compile(r"--- (keys|args|uses|lazy|unchecked)\b")
@@ -32,7 +30,6 @@ def headers() -> dict[Path, str]:
         SOURCE / script.script.where: _current(script)
         for script in LuaScript.every
         if script.script.package.startswith("waystation.")
-        and not script.script.package.startswith(NOT_YET)
     }
 
 

@@ -12,7 +12,7 @@ from waystation.core.store.script import Client, raw, script
 
 @script(reply=raw)
 async def update_data(redis: Client, keys: JobKeys, *, data: bytes) -> int:
-    """Give the job other data."""
+    """Give a job other data."""
     ...
 
 
@@ -20,19 +20,19 @@ async def update_data(redis: Client, keys: JobKeys, *, data: bytes) -> int:
 async def update_progress(
     redis: Client, keys: QueueKeys, *, base: str, id: str, progress: bytes
 ) -> int:
-    """Keep how far the job is, and tell it."""
+    """Store a job's progress and emit `progress`."""
     ...
 
 
 @script(reply=raw)
 async def add_log(redis: Client, keys: JobKeys, *, line: bytes, keep: str | int) -> int:
-    """Write a line into the job's log; the reply is how many there are."""
+    """Write a line into a job's log, which keeps the newest ones; the reply is their number."""
     ...
 
 
 @script(reply=raw)
 async def promote(redis: Client, keys: QueueKeys, *, base: str, id: str) -> int:
-    """Let the delayed job run now."""
+    """Make a delayed job ready to run now."""
     ...
 
 
@@ -40,7 +40,7 @@ async def promote(redis: Client, keys: QueueKeys, *, base: str, id: str) -> int:
 async def change_delay(
     redis: Client, keys: QueueKeys, *, base: str, now: str | int = SERVER_TIME, id: str, delay: int
 ) -> int:
-    """Let the delayed job wait so many milliseconds from now."""
+    """Delay a delayed job anew, by milliseconds from now."""
     ...
 
 
@@ -48,7 +48,7 @@ async def change_delay(
 async def change_priority(
     redis: Client, keys: QueueKeys, *, base: str, id: str, priority: int, lifo: int
 ) -> int:
-    """Give the job another priority."""
+    """Give a job another priority, and its new place if it waits."""
     ...
 
 
@@ -63,7 +63,7 @@ async def retry_job(
     lifo: int,
     forget: Sequence[str],
 ) -> int:
-    """Let the finished job run again."""
+    """Run a finished job again."""
     ...
 
 
@@ -77,7 +77,9 @@ async def remove_job(
     id: str,
     with_children: int,
 ) -> int:
-    """Remove the job: 1, or 0 when it is held, or -8 when it keeps its scheduler going."""
+    """Remove a job with all that is kept about it: 1, or 0 when it is held, or -8 when it keeps its
+    scheduler going.
+    """
     ...
 
 
@@ -92,13 +94,13 @@ async def move_to_delayed(
     token: str,
     due: int,
 ) -> int:
-    """Let the job that a worker holds wait until it is due."""
+    """Delay the job that a worker holds until `due`."""
     ...
 
 
 @script(reply=raw)
 async def move_to_wait(redis: Client, keys: QueueKeys, *, base: str, id: str, token: str) -> int:
-    """Put the job that a worker holds back at the head of the line."""
+    """Put the job that a worker holds back at the head of its queue."""
     ...
 
 
@@ -106,7 +108,7 @@ async def move_to_wait(redis: Client, keys: QueueKeys, *, base: str, id: str, to
 async def remove_deduplication(
     redis: Client, keys: QueueKeys, *, base: str, id: str, deduplication: str
 ) -> bool:
-    """Let others like the job in, if it is the one that stands for them."""
+    """Free the deduplication id of a job, if it owns it."""
     ...
 
 
@@ -135,7 +137,7 @@ def _end(raw: Any) -> End:
 
 @script(reply=_end)
 async def end_of(redis: Client, keys: QueueKeys, *, base: str, id: str) -> End:
-    """Look how a job has ended."""
+    """How a job has ended."""
     ...
 
 
@@ -155,7 +157,7 @@ async def move_to_waiting_children(
     child: str = "",
     now: str | int = SERVER_TIME,
 ) -> int:
-    """Leave a job to wait for its children."""
+    """Leave a job that its worker holds to wait for one of its children, or for all."""
     ...
 
 
@@ -163,7 +165,7 @@ async def move_to_waiting_children(
 async def remove_child_dependency(
     redis: Client, keys: JobKeys, *, base: str, now: str | int = SERVER_TIME
 ) -> int:
-    """Let a parent no longer wait for a child."""
+    """Release a parent from waiting for a child."""
     ...
 
 
@@ -171,5 +173,5 @@ async def remove_child_dependency(
 async def remove_unprocessed_children(
     redis: Client, keys: JobKeys, *, base: str, cursor: int, now: str | int = SERVER_TIME
 ) -> tuple[int, int]:
-    """Remove some of the children that nobody has begun."""
+    """Remove children that no worker holds and that have not failed, with their own."""
     ...

@@ -44,7 +44,9 @@ async def pause(redis: Client, keys: QueueKeys) -> int:
 
 @script(reply=raw)
 async def resume(redis: Client, keys: QueueKeys, *, most: int) -> int:
-    """Hand out jobs again; the reply is how many are still to be put back before it does."""
+    """Resume the queue, after moving back the jobs that BullMQ 5 put into `paused`, so many a call;
+    the reply is how many are still to be put back before it does.
+    """
     ...
 
 
@@ -61,7 +63,7 @@ async def sweep(
     skip: int,
     event: str,
 ) -> Sweep:
-    """Remove jobs of one state that are old enough and that nobody holds."""
+    """Remove jobs of one state, the oldest first."""
     ...
 
 
@@ -75,7 +77,9 @@ async def obliterate(
     most: int,
     force: str,
 ) -> int:
-    """Delete the queue; 1 when there is more, 0 when nothing is left, -2 when jobs are active."""
+    """Delete a whole queue, so many jobs in one call; 1 when there is more, 0 when nothing is left,
+    -2 when jobs are active.
+    """
     ...
 
 
@@ -90,7 +94,9 @@ async def retry_jobs(
     until_ms: str | int,
     most: int,
 ) -> int:
-    """Let jobs of one state wait again; the reply is how many there were."""
+    """Make the jobs of one state wait again that got there no later than `until_ms`, or now when
+    that is '', the oldest first and at most `most`; the reply is how many there were.
+    """
     ...
 
 
@@ -98,7 +104,9 @@ async def retry_jobs(
 async def remove_orphans(
     redis: Client, keys: QueueKeys, *, base: str, most: int, ids: Sequence[str]
 ) -> int:
-    """Delete those of the jobs that no state knows of; the reply is how many there were."""
+    """Delete what is kept about jobs that no state knows of, at most so many; the reply is how many
+    there were.
+    """
     ...
 
 
@@ -110,7 +118,7 @@ async def state_of(redis: Client, keys: QueueKeys, *, id: str) -> str:
 
 @script(reply=raw)
 async def count_jobs(redis: Client, keys: QueueKeys, *, states: Sequence[str]) -> list[int]:
-    """How many jobs are in each of the states."""
+    """How many jobs are in each of the states, in the order asked for."""
     ...
 
 
@@ -118,7 +126,7 @@ async def count_jobs(redis: Client, keys: QueueKeys, *, states: Sequence[str]) -
 async def count_priorities(
     redis: Client, keys: QueueKeys, *, priorities: Sequence[int]
 ) -> list[int]:
-    """How many jobs wait with each of the priorities."""
+    """How many jobs wait with each of the priorities, in the order asked for."""
     ...
 
 
@@ -126,7 +134,7 @@ async def count_priorities(
 async def list_ids(
     redis: Client, keys: QueueKeys, *, state: str, first: int, last: int, asc: int
 ) -> list[str]:
-    """The ids of one state, the newest or (`asc`) the oldest first."""
+    """The ids of one state from place `first` to `last`, the newest or (`asc`) the oldest first."""
     ...
 
 
@@ -134,13 +142,15 @@ async def list_ids(
 async def read_jobs(
     redis: Client, keys: QueueKeys, *, base: str, ids: Sequence[str]
 ) -> list[dict[bytes, bytes]]:
-    """The fields of jobs; none of those that are gone."""
+    """The fields of jobs, each a flat list that is empty when the job is gone; none of those that
+    are gone.
+    """
     ...
 
 
 @script(reply=raw)
 async def rate_limit_ttl(redis: Client, keys: QueueKeys, *, max: str | int) -> int:
-    """How many milliseconds the rate limit lets nothing through."""
+    """How long the rate limit lets nothing through, in milliseconds, when so many may start."""
     ...
 
 
@@ -170,7 +180,7 @@ def _extent(raw: Any) -> Extent:
 async def extent(
     redis: Client, keys: QueueKeys, *, after: str = "", most: int = MOST_COUNTED
 ) -> Extent:
-    """Tell how much of the events' stream there was and is."""
+    """Read how many events there have been, and which are kept."""
     ...
 
 
@@ -223,7 +233,7 @@ async def advance_scheduler(
     deduplication: str,
     now: str | int = SERVER_TIME,
 ) -> str | int:
-    """Make a scheduler's next job, if this job is still the one that keeps it going."""
+    """Make a scheduler's next job, if `job` is still the one that keeps it going."""
     ...
 
 
@@ -245,7 +255,9 @@ async def advance_repeatable(
     priority: int,
     lifo: int,
 ) -> bool:
-    """Make the next job of one of BullMQ 5's repeatable jobs; False when this one makes none."""
+    """Make the next job of one of BullMQ 5's repeatable jobs, if the job of slot `previous` is
+    still the one that keeps it going; False when this one makes none.
+    """
     ...
 
 

@@ -56,7 +56,7 @@ def _id_or_code(added: Any) -> str | int:
 async def add(
     redis: Client, keys: QueueKeys, *, base: str, now: str | int, jobs: Sequence[str | bytes]
 ) -> list[str | int]:
-    """Put jobs into the line."""
+    """Add jobs."""
     ...
 
 
@@ -92,7 +92,9 @@ async def settle(
 async def find_held(
     redis: Client, keys: QueueKeys, *, base: str, tokens: Sequence[str]
 ) -> list[Any]:
-    """Find the jobs that were claimed under these tokens: id, token and fields of each, in turn."""
+    """Find the jobs that were claimed under these tokens, for a worker whose answer was lost: id,
+    token and fields of each, in turn.
+    """
     ...
 
 
@@ -100,7 +102,7 @@ async def find_held(
 async def filed_before(
     redis: Client, keys: QueueKeys, *, base: str, outcomes: Sequence[str | int]
 ) -> list[bytes]:
-    """Tell which outcomes were filed away by calls whose answers were lost."""
+    """Find which outcomes were stored by calls whose replies were lost."""
     ...
 
 
@@ -108,7 +110,7 @@ async def filed_before(
 async def extend_locks(
     redis: Client, keys: QueueKeys, *, base: str, lease_ms: int, locks: Sequence[str]
 ) -> list[int]:
-    """Renew locks; the reply has the places, from 1, of those that are lost."""
+    """Renew locks by their ids and tokens; the reply has the places, from 1, of those that are lost."""
     ...
 
 
@@ -122,11 +124,13 @@ async def recover_stalled(
     interval_ms: int,
     max_stalled: int,
 ) -> list[str]:
-    """Put back the jobs whose locks have lapsed since the last look."""
+    """Put back the jobs whose locks have lapsed since the last look, and suspect those active now."""
     ...
 
 
 @script(reply=raw)
 async def leave(redis: Client, keys: QueueKeys) -> int:
-    """Wake another worker when jobs wait, or are due; 1 when there are any that wait."""
+    """Put back what a worker that takes no more jobs may have taken from the others; 1 when there
+    are any that wait.
+    """
     ...

@@ -39,7 +39,9 @@ async def process_delayed(
 async def process_cron(
     redis: Client, keys: RoutingKeys, *, now: int | str, batch: int = 100
 ) -> Any:
-    """Fire the schedules that are due; a JSON list of those that need a next time."""
+    """Fire the schedules that are due, each slot once however often this is called; a JSON list of
+    those that need a next time.
+    """
     ...
 
 

@@ -90,7 +90,9 @@ async def settle(
 async def find_held(
     redis: Client, keys: RoutingKeys, *, namespace: str, tokens: Sequence[str]
 ) -> list[bytes]:
-    """Find the jobs that were claimed under these tokens: id, token and JSON of each, in turn."""
+    """Find the jobs that were claimed under these tokens, for a worker whose answer was lost: id,
+    token and JSON of each, in turn.
+    """
     ...
 
 
@@ -152,7 +154,7 @@ async def look(
 async def fits(
     redis: Client, keys: RoutingKeys, *, signature: bytes, profiles: Sequence[bytes]
 ) -> list[int] | None:
-    """The places of those that have what a signature asks for; None when no job of it waits."""
+    """Which of these workers have what jobs of a signature ask for; None when no job of it waits."""
     ...
 
 
@@ -265,7 +267,7 @@ async def recover_foreign(
     batch: int,
     cursor: int,
 ) -> Page:
-    """Take back jobs that others claimed with plain commands and whose lock is over."""
+    """Take back jobs that others have claimed with plain commands and whose lock is over."""
     ...
 
 
@@ -287,7 +289,9 @@ async def fire_cron(
 async def reconcile(
     redis: Client, keys: RoutingKeys, *, namespace: str, term: int, counted: Sequence[str]
 ) -> list[str]:
-    """Set each type's count of running jobs to what the claims say; the types that were wrong."""
+    """Set the count of running jobs, of these types and of all that run under a limit, to what the
+    claims say; the types that were wrong.
+    """
     ...
 
 
@@ -303,7 +307,7 @@ async def tidy(
     batch: int,
     cursor: int,
 ) -> Page:
-    """Forget workers silent for long and signatures that nobody asks for any more."""
+    """Forget workers that have been silent for long and signatures that nobody asks for any more."""
     ...
 
 
@@ -333,7 +337,7 @@ async def coverage(
     first: int,
     count: int,
 ) -> list[list[Any]]:
-    """What waits, by signature, and what keeps it from running on the workers given."""
+    """Waiting jobs by signature, compared with what these workers offer."""
     ...
 
 
