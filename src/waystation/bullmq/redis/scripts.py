@@ -110,7 +110,7 @@ async def filed_before(
 async def extend_locks(
     redis: Client, keys: QueueKeys, *, base: str, lease_ms: int, locks: Sequence[str]
 ) -> list[int]:
-    """Renew locks by their ids and tokens; the reply has the places, from 1, of those that are lost."""
+    """Renew locks by their ids and tokens; the reply has the places, from 1, of lost ones."""
     ...
 
 
@@ -124,7 +124,7 @@ async def recover_stalled(
     interval_ms: int,
     max_stalled: int,
 ) -> list[str]:
-    """Put back the jobs whose locks have lapsed since the last look, and suspect those active now."""
+    """Put back jobs whose locks have lapsed since the last look, and suspect those active now."""
     ...
 
 

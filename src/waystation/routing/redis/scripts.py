@@ -154,7 +154,7 @@ async def look(
 async def fits(
     redis: Client, keys: RoutingKeys, *, signature: bytes, profiles: Sequence[bytes]
 ) -> list[int] | None:
-    """Which of these workers have what jobs of a signature ask for; None when no job of it waits."""
+    """Which of these workers have what jobs of a signature ask for; None when no job waits."""
     ...
 
 
@@ -307,7 +307,7 @@ async def tidy(
     batch: int,
     cursor: int,
 ) -> Page:
-    """Forget workers that have been silent for long and signatures that nobody asks for any more."""
+    """Forget workers that have been silent for long and signatures that nobody asks for."""
     ...
 
 

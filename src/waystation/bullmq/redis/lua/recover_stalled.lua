@@ -1,4 +1,4 @@
---- Put back the jobs whose locks have lapsed since the last look, and suspect those active now.
+--- Put back jobs whose locks have lapsed since the last look, and suspect those active now.
 --- keys  stalled wait paused active stalled_check meta events marker
 --- args  base now interval_ms max_stalled
 --- uses  now_ms makes_room events_cap mark_ready count_up waiting_list

@@ -1,4 +1,4 @@
---- Forget workers that have been silent for long and signatures that nobody asks for any more.
+--- Forget workers that have been silent for long and signatures that nobody asks for.
 --- keys  registered signatures heads claims terms events
 --- args  namespace now term silent_ms batch cursor
 --- uses  keys_at instant_ms emit_event fenced whole
