@@ -23,7 +23,7 @@ class BullLine:
         self._hands = hands
 
     async def add(self, *, attempts: int = 1, backoff_ms: int = 0) -> str:
-        return await self._hands.add(attempts=attempts, backoff=backoff_ms or None)
+        return await self._hands.add(attempts=attempts, backoff=backoff_ms / 1000 or None)
 
     def source(self) -> Source[Any]:
         return self._hands.source()

@@ -82,5 +82,5 @@ async def test_what_history_advises_counts_while_it_is_fresh(
 
 async def test_a_priority_that_no_file_can_have_is_refused(redis_url: str) -> None:
     async with files.Queue(redis_url) as queue:
-        with pytest.raises(InvalidOption, match="wanted one of high, low, got 'urgent'"):
+        with pytest.raises(InvalidOption, match="priority must be one of high, low, got 'urgent'"):
             await queue.forecast("urgent")

@@ -49,7 +49,7 @@ async def looks_until_claimed(source: Source[Any]) -> int:
 
 async def test_a_delayed_job_is_not_asked_for_again_and_again(store: Store) -> None:
     async with bullmq.Queue("mail", store) as queue:
-        await queue.add("send", delay=DELAY)
+        await queue.add("send", delay=DELAY / 1000)
         source = BullSource(store, QueueKeys("mail"), BullOptions(worker="w"))
         # The first look may be that of the producer's wake-up.
         assert await looks_until_claimed(source) <= 2

@@ -33,8 +33,8 @@ async def charge(job):
         raise TimeoutError(f"no answer to {job.id}")
 
 async def main():
-    async with Worker("mail", charge, sys.argv[1], concurrency=10, lock_duration=1000,
-                      stalled_interval=500, max_stalled=50):
+    async with Worker("mail", charge, sys.argv[1], concurrency=10, lease=1,
+                      stalled_interval=0.5, max_stalled=50):
         await until_asked_to_stop()
 
 asyncio.run(main())
@@ -44,7 +44,7 @@ asyncio.run(main())
 async def chaos(url: str) -> None:
     """Work through a queue with workers that are killed in the middle of their work."""
     async with Queue("mail", url) as queue:
-        options = JobOptions(attempts=20, backoff=Backoff.fixed(10))
+        options = JobOptions(attempts=20, backoff=Backoff.fixed(0.01))
         await queue.add_many(("send", {"n": n}, options) for n in range(JOBS))
         for goal in (90, 170, 290, JOBS):
             worker = await asyncio.create_subprocess_exec(sys.executable, "-c", WORKER, url)
