@@ -233,6 +233,10 @@ class Hub:
         worker.wake(wake_up)
 
     def _keep(self, wake_up: WakeUp) -> None:
+        kept = self._unserved.get(wake_up.signature)
+        if kept and kept.id > wake_up.id:
+            # Whoever has heard this one may not have heard that.
+            return
         self._unserved[wake_up.signature] = wake_up
         if len(self._unserved) > UNSERVED:
             _, dropped = self._unserved.popitem(last=False)

@@ -314,6 +314,34 @@ async def test_what_is_claimed_while_the_worker_stops_is_handed_back() -> None:
     assert source.entries[id].state in ("waiting", "completed")
 
 
+async def test_work_that_comes_while_an_older_answer_is_on_its_way_is_not_forgotten() -> None:
+    class Delayed(MemorySource):
+        """Answers a call that settles only after a later wake-up has reached the worker."""
+
+        woken = asyncio.Event()
+
+        async def settle(self, settled: Sequence[Settled[Any]], *, claim: int) -> Reply[Any]:
+            reply = await super().settle(settled, claim=claim)
+            if settled and not self.woken.is_set():
+                self.add("comes after the script ran")
+                await self.woken.wait()
+                await asyncio.sleep(0)
+            return reply
+
+        async def wait(self, at_most: float) -> None:
+            await super().wait(at_most)
+            # A wake-up is told once, as those of the store are.
+            self._news.clear()
+            if len(self.entries) > 1:
+                self.woken.set()
+
+    source = Delayed()
+    source.add("first")
+
+    async with working(source, no_op, concurrency=2, poll=3600):
+        await until_all(source)
+
+
 async def test_a_keeper_that_breaks_is_mended() -> None:
     class Brittle(MemorySource):
         breaks = 2

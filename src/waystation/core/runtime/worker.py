@@ -125,6 +125,8 @@ class Worker(Generic[W]):
         self._done: list[Settled[W]] = []
         self._idle_lanes: list[asyncio.Future[None]] = []
         self._maybe_work = True
+        self._asked = 0
+        self._outdated = 0
         self._is_drained = False
         self._asking = False
         self._paused = False
@@ -166,8 +168,7 @@ class Worker(Generic[W]):
     def resume(self) -> None:
         """Take work again."""
         self._paused = False
-        self._maybe_work = True
-        self._wake_lane()
+        self._look_again()
 
     @property
     def paused(self) -> bool:
@@ -185,8 +186,7 @@ class Worker(Generic[W]):
         self._room += (concurrency - self._concurrency) * self._each
         self._concurrency = concurrency
         self._slots.resize(concurrency)
-        self._maybe_work = True
-        self._wake_lane()
+        self._look_again()
 
     @property
     def held(self) -> list[Claim[W]]:
@@ -239,7 +239,8 @@ class Worker(Generic[W]):
             settled, room = self._take()
             if settled or room:
                 self._under_way += 1
-                self._deliver(await self._call(settled, room), settled, room)
+                self._asked = number = self._asked + 1
+                self._deliver(await self._call(settled, room), settled, room, number)
             else:
                 await self._sleep_until_woken()
 
@@ -292,7 +293,9 @@ class Worker(Generic[W]):
         self._trouble(error)
         return Reply((), [Refused(each.claim, error) for each in settled])
 
-    def _deliver(self, reply: Reply[W], settled: Sequence[Settled[W]], room: int) -> None:
+    def _deliver(
+        self, reply: Reply[W], settled: Sequence[Settled[W]], room: int, number: int
+    ) -> None:
         self._under_way -= 1
         for each in settled:
             self._held.pop(each.claim, None)
@@ -306,7 +309,11 @@ class Worker(Generic[W]):
         self._room += room - len(claims)
         if room:
             self._asking = self._asking and bool(settled)
-            self._maybe_work = len(claims) >= room
+            if len(claims) >= room:
+                self._outdated = max(self._outdated, number)
+            # That there is nothing more is believed only of a call that was sent after the last
+            # sign of work: an older one did not see it.
+            self._maybe_work = number <= self._outdated
             if not self._maybe_work:
                 self._quiet.set()
         self._notice_if_idle()
@@ -384,8 +391,13 @@ class Worker(Generic[W]):
                 self._trouble(error)
                 tries += 1
                 await asyncio.sleep(_RETRY_BACKOFF.pause_ms(tries, _RNG) / 1000)
-            self._maybe_work = True
-            self._wake_lane()
+            self._look_again()
+
+    def _look_again(self) -> None:
+        # Whoever was asked before this moment may not have seen what there is now.
+        self._outdated = self._asked
+        self._maybe_work = True
+        self._wake_lane()
 
 
 def _listener_failed(event: str, error: BaseException) -> None:
