@@ -1,0 +1,177 @@
+"""Fingerprints of failures: error messages with ids, numbers, paths and quotations masked.
+
+A message is cut to the line with the error, and every word that looks like a value is masked by its
+shape, because ids, tokens and names cannot be listed. The patterns mean the same to Python and to
+Java, whose `$1` is Python's first group.
+"""
+
+import hashlib
+import re
+from typing import NamedTuple
+
+LONGEST = 200
+"""Most characters of a signature."""
+LOOKED_AT = 8_000
+"""Characters of a message that are examined, from its start and from its end."""
+
+
+class Mask(NamedTuple):
+    """A pattern of values, and the text that replaces them."""
+
+    pattern: str
+    replacement: str
+
+
+_B, _E = "(?<![A-Za-z0-9])", "(?![A-Za-z0-9])"
+"""Start and end of a run of letters and digits; an underscore is neither."""
+_HEX = "[0-9a-fA-F]"
+_CONSONANT = "[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ]"
+_WORD = "(?:[A-Z]?[a-z]{3,}+|[A-Z]{2,}+)"
+"""A word, alone or part of a compound: `Http`, `request`, `XML`."""
+_NAME_PART = rf"(?:{_WORD}{{0,5}}+[a-z]{{0,2}}\d{{0,4}}|[A-Z][a-z]?)"
+"""A part of an identifier: `MailSender2`, `v3`, `by`."""
+_ODD = rf"(?:[A-Z]{{2}}[a-z]+[A-Z]{{2}}|{_CONSONANT}{{7}})"
+"""Letters that no identifier has: two pairs of capitals, or seven consonants."""
+_HOLE = "<(?:id|n)>"
+_JOINT = "[-_.:+/=]"
+
+MASKS = (
+    Mask(r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*+://[^\s'\"<>]+", "<url>"),
+    Mask(r"(?<![\w.+-])[\w.+-]++@[\w-]+(?:\.[\w-]+)+", "<email>"),
+    # A JSON web token.
+    Mask(r"\beyJ[\w-]+(?:\.[\w-]*)+", "<id>"),
+    Mask(rf"{_B}{_HEX}{{8}}-(?:{_HEX}{{4}}-){{3}}{_HEX}{{12}}{_E}", "<id>"),
+    Mask(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?", "<time>"),
+    Mask(rf"{_B}\d{{1,3}}(?:\.\d{{1,3}}){{3}}(?:[:/]\d+)?{_E}", "<address>"),
+    # IPv6, with brackets and a port or without.
+    Mask(
+        r"\[(?=[0-9a-fA-F:.]*:[0-9a-fA-F:.]*:)[0-9a-fA-F:.]+(?:%\w+)?\](?::\d+)?",
+        "<address>",
+    ),
+    Mask(
+        rf"(?<![\w:])(?=[0-9a-fA-F:]*::|(?:{_HEX}{{1,4}}:){{7}})(?=:*{_HEX})"
+        rf"(?:{_HEX}{{0,4}}:){{2,7}}{_HEX}{{0,4}}(?![\w:])",
+        "<address>",
+    ),
+    # Base64, unless all between its signs are names: then it is a path.
+    Mask(
+        r"(?<![\w+/.-])(?=[\w+/]*[+/])(?=[\w+/]*\d)(?=[\w+/]*[a-z])(?=[\w+/]*[A-Z])"
+        rf"(?!/?{_NAME_PART}(?:[+/_]{_NAME_PART})*+(?![\w+/]))"
+        r"[A-Za-z0-9+/]{20,}={0,2}(?![\w+/=.])",
+        "<id>",
+    ),
+    Mask(r"(?<![\w.])(?:/[\w.@%+~-]+){2,}/?", "<path>"),
+    Mask(r"(?<![\w.])[A-Za-z]:(?:\\[\w.@%+~-]+)+", "<path>"),
+    Mask(rf"{_B}0x{_HEX}+{_E}", "<id>"),
+    Mask(r"'[^']{0,200}'", "<text>"),
+    Mask(r'"[^"]{0,200}"', "<text>"),
+    # A number with its unit.
+    Mask(
+        rf"(?<![\w-])(?:\d+(?:[.,]\d+)*(?=(?:[num\u00b5]?s|min|secs?|seconds|[KMGTk]i?B|bytes|px){_E})"
+        rf"|\d{{1,4}}(?=[mhdxB]{_E}))",
+        "<n>",
+    ),
+    # A long random text with - and _ in it, unless it is a name, or an id with a prefix.
+    Mask(
+        rf"(?<![\w-])(?=[\w-]*\d|[\w-]*{_ODD})(?=[\w-]*[a-z])(?=[\w-]*[A-Z])"
+        r"(?!(?:[a-z]{1,8}_){1,3}[A-Za-z0-9]+(?![\w-]))"
+        rf"(?!{_NAME_PART}(?:[-_]+{_NAME_PART})*+(?![\w-]))[\w-]{{20,}}(?![\w-])=*",
+        "<id>",
+    ),
+    # An id with a prefix: ord_3f9a12, usr_9Qa13g; but not address_line2.
+    Mask(
+        rf"{_B}((?:[a-z]{{1,8}}_){{1,3}}|[A-Z]{{1,8}}_)(?!(?:[a-z]+|[A-Z]+)\d{{1,3}}{_E})"
+        rf"(?=[A-Za-z]*\d|[a-z]+[A-Z]|[A-Z]+[a-z])[A-Za-z0-9]{{6,}}{_E}",
+        "$1<id>",
+    ),
+    # Letters and digits mixed, and long, unless it is a word with a number behind it.
+    Mask(
+        rf"{_B}(?=[A-Za-z]*\d)(?=\d*[A-Za-z])"
+        rf"(?!(?!{_HEX}+{_E}){_WORD}{{1,5}}+\d{{1,4}}{_E})[A-Za-z0-9]{{8,}}{_E}",
+        "<id>",
+    ),
+    Mask(rf"{_B}(?=[a-z]*[A-Z])(?=[A-Z]*[a-z])(?=[A-Za-z]*{_ODD})[A-Za-z]{{16,}}{_E}", "<id>"),
+    # Short ones, in which letters and digits take turns; and hex.
+    Mask(
+        rf"{_B}(?=[A-Za-z0-9]*\d[A-Za-z]+\d|[A-Za-z0-9]*[A-Za-z]\d+[A-Za-z])"
+        rf"[A-Za-z0-9]{{4,7}}{_E}",
+        "<id>",
+    ),
+    Mask(rf"{_B}(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{{5,7}}{_E}", "<id>"),
+    # A mixed part of something that is joined by - or _: the a62 of a62-z.
+    Mask(
+        rf"{_B}(?:(?<=[-_])|(?=[A-Za-z0-9]+[-_][A-Za-z0-9<]))(?=[A-Za-z]*\d)(?=\d*[A-Za-z])"
+        rf"(?![A-Za-z]{{3,}}\d+{_E})[A-Za-z0-9]+{_E}",
+        "<id>",
+    ),
+    Mask(r"\d+(?:[.,]\d+)*", "<n>"),
+    # What is joined to a masked value and is no word of its own belongs to it.
+    Mask(rf"{_HOLE}-(?:[A-Za-z]+<n>|{_CONSONANT}{{4,6}}){_E}", "<id>"),
+    Mask(rf"({_HOLE})(?:[-_][A-Za-z]{_E})+", "$1"),
+    Mask(rf"{_B}(?:[A-Za-z][-_])++(?={_HOLE})", ""),
+    Mask(rf"(?:{_HOLE}{_JOINT}*)*<id>(?:{_JOINT}*{_HOLE})*", "<id>"),
+    Mask(r"<n>(?:[-_:/]<n>)+", "<n>"),
+    Mask(r"(?<![A-Za-z0-9>])[-_]+(?=<id>)", ""),
+    Mask(r"<id>[-_=]+(?![A-Za-z0-9<])", "<id>"),
+    Mask(r"\s+", " "),
+)
+"""In this order: special patterns before general ones."""
+
+TRACEBACK = "Traceback (most recent call last):"
+BARS = r"(?m)^[ \t]*\|[ ]?"
+"""The bars that Python draws in front of the errors in an exception group."""
+PYTHON = (
+    r"(?s)\A.*\n[ \t]*File \"[^\n]*\", line \d+[^\n]*\n(?:[ \t]+[^\n]*\n)*"
+    r"([^\s+][^\n]*)"
+)
+"""The first line behind the last frame that is not indented."""
+CAUSE = r"(?s)\A.*\n[ \t]*(?:\[cause\]|Caused by): *([^\n]+?) *\{?(?:\n|$)"
+"""The last cause that Node or Java names."""
+NAMES_A_CLASS = (
+    r"^\s*([A-Za-z_][\w.]*(?:Error|Exception|Warning|Timeout|Failure|Exit|Interrupt)\b|Error(?=:))"
+)
+RAISED = r"^([A-Za-z_][\w.]*)(?=:|$)"
+
+
+def error_line(reason: str) -> str:
+    """The line with the error: the last of a traceback, else the last named cause, else the first
+    line."""
+    end = reason[-LOOKED_AT:].replace("\r", "")
+    first = re.match(r"\s*([^\r\n]*)", reason[:LOOKED_AT])
+    return _raised(reason) or _found(CAUSE, end) or (first[1] if first else "")
+
+
+def signature(reason: str) -> str:
+    """The message with ids, numbers, paths and quotations masked."""
+    text = error_line(reason)[:2000]
+    for pattern, replacement in _COMPILED:
+        text = pattern.sub(replacement, text)
+    return text.strip(" ")[:LONGEST]
+
+
+def error_class(reason: str) -> str | None:
+    """The error class that a message names; None when it names none."""
+    return _found(NAMES_A_CLASS, error_line(reason)) or _found(RAISED, _raised(reason) or "")
+
+
+def fingerprint(reason: str) -> str:
+    """A short hash of the signature."""
+    return hashlib.sha256(signature(reason).encode()).hexdigest()[:16]
+
+
+def _raised(reason: str) -> str | None:
+    """The error that a traceback of Python's ends with; None where there is none."""
+    if TRACEBACK not in reason:
+        return None
+    return _found(PYTHON, re.sub(BARS, "", reason[-LOOKED_AT:].replace("\r", "")))
+
+
+def _found(pattern: str, text: str) -> str | None:
+    # As in Java, `\w` and `\d` are ASCII.
+    found = re.search(pattern, text, re.ASCII)
+    return found[1] or None if found else None
+
+
+_COMPILED = [
+    (re.compile(mask.pattern, re.ASCII), mask.replacement.replace("$1", r"\1")) for mask in MASKS
+]
