@@ -5,14 +5,8 @@ import random
 import sys
 from pathlib import Path
 
-from waystation.core.store import embedded
-from waystation.core.store.connection import connect
-from waystation.waitingroom import Joined, JoinRequest, Lane, RoomOptions
-from waystation.waitingroom.http.app import App
-from waystation.waitingroom.http.bodies import Enqueue
-from waystation.waitingroom.http.context import ServerContext
-from waystation.waitingroom.http.framework.endpoints import Table, endpoint, offered
-from waystation.waitingroom.http.framework.exchange import (
+from waystation.core.http.endpoints import Table, endpoint, offered
+from waystation.core.http.exchange import (
     Answer,
     Receive,
     Request,
@@ -20,8 +14,14 @@ from waystation.waitingroom.http.framework.exchange import (
     Send,
     answer,
 )
+from waystation.core.http.server import run, serving
+from waystation.core.store import embedded
+from waystation.core.store.connection import connect
+from waystation.waitingroom import Joined, JoinRequest, Lane, RoomOptions
+from waystation.waitingroom.http.app import App
+from waystation.waitingroom.http.bodies import Enqueue
+from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.options import ServerOptions
-from waystation.waitingroom.http.server import run, serving
 from waystation.waitingroom.rooms import Rooms
 from waystation.waitingroom.signing.tokens import Keyring
 

@@ -8,13 +8,13 @@ from granian.constants import Interfaces
 from granian.server.embed import Server
 
 from examples.shop.site import site
+from waystation.core.operators.operators import Role
 from waystation.core.runtime.service import until_asked_to_stop
 from waystation.core.settings.secrets import Secret
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
 from waystation.waitingroom import RoomOptions
 from waystation.waitingroom import serving as room
-from waystation.waitingroom.http.operators.operators import Role
 from waystation.waitingroom.middleware import Rule, WaitingRoomMiddleware
 from waystation.waitingroom.middleware.gate import GateOptions
 from waystation.waitingroom.settings import RoomSettings

@@ -12,8 +12,8 @@ from tests.support.oidc.real import provider
 from tests.support.ports import free_port
 from tests.support.programs import require_program
 from tests.waitingroom.http import hands
-from waystation.waitingroom.http.operators.oidc.options import OidcOptions
-from waystation.waitingroom.http.server import serving
+from waystation.core.http.server import serving
+from waystation.core.operators.oidc.options import OidcOptions
 from waystation.waitingroom.maintenance import RoomMaintenance
 
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]

@@ -7,8 +7,8 @@ from playwright.async_api import Page, expect
 
 from tests.browser.street import Street, complaints, picture, shows
 from tests.waitingroom.http.hands import QUEUE
-from waystation.waitingroom.http.operators.operators import Role
-from waystation.waitingroom.http.operators.second_factor import STEP_S, code_at
+from waystation.core.operators.operators import Role
+from waystation.core.operators.second_factor import STEP_S, code_at
 
 
 async def _opened(street: Street, role: Role = Role.ADMIN) -> Page:

@@ -10,8 +10,8 @@ import pytest
 
 from waystation.cli.root import run
 from waystation.core.clock import SystemClock
+from waystation.core.operators.operators import Operators
 from waystation.core.store.connection import connect
-from waystation.waitingroom.http.operators.operators import Operators
 
 
 class Ended(NamedTuple):

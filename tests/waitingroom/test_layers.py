@@ -16,7 +16,7 @@ BROKEN = {
     "lottery.py": "waystation.waitingroom.pages.words",
     "pages/render.py": "waystation.waitingroom.http.bodies",
     "middleware/rules.py": "waystation.waitingroom.http.bodies",
-    "http/framework/pace.py": "waystation.waitingroom.http.options",
+    "http/options.py": "waystation.waitingroom.http.context",
     "http/visitors/notify.py": "waystation.waitingroom.http.sites.sessions",
 }
 

@@ -5,7 +5,7 @@ import pytest
 from tests.support.ports import free_port
 from tests.waitingroom.http import hands
 from waystation.core.errors import InvalidOption
-from waystation.waitingroom.http.server import serving
+from waystation.core.http.server import serving
 from waystation.waitingroom.loadtest import Visits
 from waystation.waitingroom.loadtest.simulator import Crowd, Mood
 from waystation.waitingroom.maintenance import RoomMaintenance

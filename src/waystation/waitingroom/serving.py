@@ -4,22 +4,21 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from waystation.core.errors import InvalidOption, InvalidSetting
+from waystation.core.errors import InvalidSetting
+from waystation.core.http.server import serving
+from waystation.core.operators.oidc.configured import oidc_options
+from waystation.core.operators.oidc.provider import Provider
 from waystation.core.runtime.loop import Loop
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.metrics import Metrics
 from waystation.waitingroom.http.app import App
 from waystation.waitingroom.http.context import ServerContext
-from waystation.waitingroom.http.operators.oidc.options import Grant, OidcOptions
-from waystation.waitingroom.http.operators.oidc.provider import Provider
-from waystation.waitingroom.http.operators.operators import Role
 from waystation.waitingroom.http.options import ServerOptions
-from waystation.waitingroom.http.server import serving
 from waystation.waitingroom.http.webhooks.dispatcher import dispatcher_of
 from waystation.waitingroom.maintenance import RoomMaintenance
 from waystation.waitingroom.metrics import RoomMetrics
 from waystation.waitingroom.rooms import Rooms
-from waystation.waitingroom.settings import OidcSettings, RoomSettings
+from waystation.waitingroom.settings import RoomSettings
 from waystation.waitingroom.signing.keyfile import KeyFile
 from waystation.waitingroom.signing.tokens import Keyring
 
@@ -38,7 +37,7 @@ async def running(
     given = settings.keys
     keys = file.read() if given is None else Keyring.from_json(given)
     context = ServerContext.create(rooms, keys, server_options(settings), metrics=numbers)
-    oidc = oidc_options(settings.oidc)
+    oidc = oidc_options(settings.oidc, "room.oidc")
     dispatcher = dispatcher_of(context)
 
     async def look_at_keys() -> None:
@@ -72,38 +71,3 @@ def server_options(settings: RoomSettings) -> ServerOptions:
         poll_floor_ms=round(settings.poll_floor * 1000),
         front=settings.front,
     )
-
-
-def oidc_options(settings: OidcSettings) -> OidcOptions | None:
-    """The identity provider that operators may sign in with, if one is set up."""
-    if not settings.is_set:
-        return None
-    try:
-        return OidcOptions(
-            issuer=settings.issuer,
-            client_id=settings.client_id,
-            client_secret=_client_secret(settings),
-            public_url=settings.public_url,
-            scopes=settings.scopes,
-            claim=settings.claim,
-            grants={
-                group: Grant(role=Role(each.role), queues=each.rooms)
-                for group, each in settings.grants.items()
-            },
-        )
-    except InvalidOption as error:
-        raise InvalidSetting(f"room.oidc: {error}") from error
-
-
-def _client_secret(settings: OidcSettings) -> str:
-    file, given = settings.client_secret_file, settings.client_secret
-    try:
-        secret = file.read_text().strip() if file else ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidSetting(
-            f"room.oidc.client_secret_file wants a file that can be read, got {file} ({error})"
-        ) from error
-    secret = secret or (given or "")
-    if not secret:
-        raise InvalidSetting("room.oidc wants a secret, got an empty one")
-    return secret

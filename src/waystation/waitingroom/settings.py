@@ -1,62 +1,16 @@
 """The settings of the waiting room's HTTP server."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
 from waystation.core.durations import Seconds
 from waystation.core.errors import InvalidOption
+from waystation.core.http.addresses import networks
+from waystation.core.operators.oidc.settings import OidcSettings
 from waystation.core.settings.secrets import Secret
 from waystation.core.settings.section import Section
-from waystation.waitingroom.http.framework.addresses import networks
-
-
-class GrantSettings(Section, frozen=True, kw_only=True):
-    """What the members of one group may do."""
-
-    role: Literal["viewer", "operator", "admin"]
-    rooms: tuple[str, ...] = ()
-    """The rooms that the role is limited to; default: all."""
-
-
-class OidcSettings(Section, frozen=True, kw_only=True):
-    """The identity provider that operators may sign in with; off while nothing is set."""
-
-    issuer: str = ""
-    """The provider's address, as it calls itself."""
-    client_id: str = ""
-    """The id under which the provider knows this server."""
-    client_secret: Secret | None = None
-    """The secret that belongs to it; best from the environment."""
-    client_secret_file: Path | None = None
-    """A file with the secret in it, instead."""
-    public_url: str = ""
-    """Where browsers reach this server; the provider redirects to /sign-in/callback there."""
-    scopes: tuple[str, ...] = ("openid",)
-    """The scopes to request; some providers need one for groups."""
-    claim: str = "groups"
-    """The claim that holds somebody's groups."""
-    grants: Mapping[str, GrantSettings] = msgspec.field(default_factory=dict[str, GrantSettings])
-    """What each group may do: its role, and its rooms if they are not all."""
-
-    def __post_init__(self) -> None:
-        if not self.is_set:
-            return
-        needed = ("issuer", "client_id", "public_url", "grants")
-        if missing := [name for name in needed if not getattr(self, name)]:
-            raise InvalidOption(f"an identity provider needs {', '.join(missing)} as well")
-        if [self.client_secret, self.client_secret_file].count(None) != 1:
-            raise InvalidOption(
-                "an identity provider needs either client_secret or client_secret_file"
-            )
-
-    @property
-    def is_set(self) -> bool:
-        """Whether anything of a provider is set."""
-        given = (self.issuer, self.client_id, self.public_url, self.grants)
-        return any(given) or not (self.client_secret is None and self.client_secret_file is None)
 
 
 class RoomSettings(Section, frozen=True, kw_only=True):

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from waystation.core.errors import InvalidSetting
+from waystation.core.operators.oidc.configured import oidc_options
+from waystation.core.operators.oidc.options import Grant
+from waystation.core.operators.operators import Role
 from waystation.core.settings.load import load
-from waystation.waitingroom.http.operators.oidc.options import Grant
-from waystation.waitingroom.http.operators.operators import Role
-from waystation.waitingroom.serving import oidc_options
 from waystation.waitingroom.settings import RoomSettings
 
 WHOLE = {
@@ -31,7 +31,7 @@ def _without(name: str) -> dict[str, str]:
 
 
 def test_a_whole_provider_is_set_up_and_none_is_none() -> None:
-    options = oidc_options(_settings(**WHOLE).oidc)
+    options = oidc_options(_settings(**WHOLE).oidc, "room.oidc")
     assert options is not None
     assert options.callback == "https://wait.example/sign-in/callback"
     assert options.client_secret == "hush"
@@ -39,7 +39,7 @@ def test_a_whole_provider_is_set_up_and_none_is_none() -> None:
         "admins": Grant(role=Role.ADMIN),
         "night shift": Grant(role=Role.OPERATOR, queues=("shop",)),
     }
-    assert oidc_options(_settings().oidc) is None
+    assert oidc_options(_settings().oidc, "room.oidc") is None
 
 
 def test_the_command_line_changes_nothing_about_it() -> None:
@@ -52,15 +52,15 @@ def test_the_secret_comes_from_a_file_as_well(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_text("from a file\n")
     said = {**_without("CLIENT_SECRET"), "CLIENT_SECRET_FILE": str(file)}
-    options = oidc_options(_settings(**said).oidc)
+    options = oidc_options(_settings(**said).oidc, "room.oidc")
     assert options is not None
     assert options.client_secret == "from a file"
     file.write_text("\n")
     with pytest.raises(InvalidSetting, match="wants a secret, got an empty one"):
-        oidc_options(_settings(**said).oidc)
+        oidc_options(_settings(**said).oidc, "room.oidc")
     file.unlink()
     with pytest.raises(InvalidSetting, match="wants a file that can be read"):
-        oidc_options(_settings(**said).oidc)
+        oidc_options(_settings(**said).oidc, "room.oidc")
 
 
 @pytest.mark.parametrize(
@@ -94,4 +94,4 @@ def test_a_provider_that_cannot_be_believed_is_refused_at_the_start(
     said: dict[str, str], wrong: str
 ) -> None:
     with pytest.raises(InvalidSetting, match=wrong):
-        oidc_options(_settings(**{**WHOLE, **said}).oidc)
+        oidc_options(_settings(**{**WHOLE, **said}).oidc, "room.oidc")

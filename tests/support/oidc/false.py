@@ -10,8 +10,8 @@ from joserfc.jwk import RSAKey
 
 from tests.support.oidc.real import CLIENT, GRANTS
 from tests.support.ports import free_port
-from waystation.waitingroom.http.operators.oidc.options import OidcOptions
-from waystation.waitingroom.http.server import serving
+from waystation.core.http.server import serving
+from waystation.core.operators.oidc.options import OidcOptions
 
 
 class FalseProvider:

@@ -9,14 +9,14 @@ import httpx2
 import msgspec
 
 from waystation.core.clock import HandClock, SystemClock
+from waystation.core.operators.oidc.options import OidcOptions
+from waystation.core.operators.oidc.provider import Provider
+from waystation.core.operators.operators import Role
 from waystation.core.store.connection import Store, connect
 from waystation.waitingroom.admission import Admission
 from waystation.waitingroom.control import Control
 from waystation.waitingroom.http.app import App
 from waystation.waitingroom.http.context import ServerContext
-from waystation.waitingroom.http.operators.oidc.options import OidcOptions
-from waystation.waitingroom.http.operators.oidc.provider import Provider
-from waystation.waitingroom.http.operators.operators import Role
 from waystation.waitingroom.http.options import ServerOptions
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.room import Room

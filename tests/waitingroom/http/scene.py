@@ -9,12 +9,12 @@ from typing import Any
 
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House
+from waystation.core.http.exchange import Message, Receive, Scope, Send
+from waystation.core.http.problems import Problem
+from waystation.core.operators.operators import Role
 from waystation.waitingroom.codes import Codes
 from waystation.waitingroom.http.app import App
 from waystation.waitingroom.http.bodies import rfc3339
-from waystation.waitingroom.http.framework.exchange import Message, Receive, Scope, Send
-from waystation.waitingroom.http.framework.problems import Problem
-from waystation.waitingroom.http.operators.operators import Role
 from waystation.waitingroom.http.webhooks.hooks import Webhooks
 from waystation.waitingroom.signing.keyfile import KeyFile
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from waystation.waitingroom.http.framework import exchange
-from waystation.waitingroom.http.framework.exchange import MOST_BODY, Message, Request, Scope
-from waystation.waitingroom.http.framework.problems import Problem
+from waystation.core.http import exchange
+from waystation.core.http.exchange import MOST_BODY, Message, Request, Scope
+from waystation.core.http.problems import Problem
 
 
 def _asked(*parts: bytes, end: bool = True, told: dict[str, str] | None = None) -> Request:

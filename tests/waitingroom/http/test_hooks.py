@@ -14,10 +14,10 @@ from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House, Person
 from waystation.core.clock import HandClock
 from waystation.core.errors import InvalidOption
+from waystation.core.http.addresses import networks
+from waystation.core.http.server import serving
 from waystation.waitingroom.http.app import App
-from waystation.waitingroom.http.framework.addresses import networks
 from waystation.waitingroom.http.options import ServerOptions
-from waystation.waitingroom.http.server import serving
 from waystation.waitingroom.http.webhooks import delivery as outside
 from waystation.waitingroom.http.webhooks.dispatcher import WebhookDispatcher, dispatcher_of
 

@@ -13,7 +13,7 @@ from tests.support.ports import free_port
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import HOST, QUEUE, House, Person
 from waystation.core.clock import HandClock
-from waystation.waitingroom.http.operators.oidc.options import CALLBACK, OidcOptions
+from waystation.core.operators.oidc.options import CALLBACK, OidcOptions
 
 SET_OUT = f"/operate/{QUEUE}/sign-in"
 SIGN_IN = "/api/v1/admin/sign-in"

@@ -13,8 +13,8 @@ from tests.support.oidc.real import CLIENT
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import HOST, QUEUE, House
 from waystation.core.clock import HandClock
-from waystation.waitingroom.http.operators.oidc.options import CALLBACK
-from waystation.waitingroom.http.operators.oidc.provider import AWAY_S
+from waystation.core.operators.oidc.options import CALLBACK
+from waystation.core.operators.oidc.provider import AWAY_S
 
 SET_OUT = f"/operate/{QUEUE}/sign-in"
 

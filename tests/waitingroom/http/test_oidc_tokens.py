@@ -10,10 +10,10 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 
-from waystation.waitingroom.http.operators.oidc import id_token
-from waystation.waitingroom.http.operators.oidc.errors import SignInRefused
-from waystation.waitingroom.http.operators.oidc.options import Grant, OidcOptions, is_safe
-from waystation.waitingroom.http.operators.operators import Role
+from waystation.core.operators.oidc import id_token
+from waystation.core.operators.oidc.errors import SignInRefused
+from waystation.core.operators.oidc.options import Grant, OidcOptions, is_safe
+from waystation.core.operators.operators import Role
 
 NOW = 1_900_000_000
 ISSUER, CLIENT = "https://login.example", "room"

@@ -10,9 +10,9 @@ import pytest
 from tests.support.ports import free_port
 from tests.waitingroom.http import hands, scene
 from tests.waitingroom.http.hands import House
-from waystation.waitingroom.http.framework.endpoints import declared
+from waystation.core.http.endpoints import declared
+from waystation.core.http.server import serving
 from waystation.waitingroom.http.reference import PARTS
-from waystation.waitingroom.http.server import serving
 
 PROGRAM = Path(sys.executable).with_name("schemathesis")
 EXAMPLES = 10

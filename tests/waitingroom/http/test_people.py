@@ -8,8 +8,8 @@ from tests.support.ports import free_port
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import HOST, QUEUE, House, Person
 from waystation.core.clock import HandClock
+from waystation.core.http.server import serving
 from waystation.waitingroom.http.options import ServerOptions
-from waystation.waitingroom.http.server import serving
 
 SIGN_IN = "/api/v1/admin/sign-in"
 OPERATORS = "/api/v1/admin/operators"

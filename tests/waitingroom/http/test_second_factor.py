@@ -9,7 +9,7 @@ import pytest
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import HOST, QUEUE, House, Person
 from waystation.core.clock import HandClock
-from waystation.waitingroom.http.operators.second_factor import GUESSES, STEP_S, code_at, step_of
+from waystation.core.operators.second_factor import GUESSES, STEP_S, code_at, step_of
 
 SIGN_IN = "/api/v1/admin/sign-in"
 FACTOR = f"{SIGN_IN}/second-factor"

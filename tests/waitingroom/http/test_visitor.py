@@ -9,7 +9,7 @@ from tests.support.ports import free_port
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House, Person
 from waystation.core.clock import HandClock
-from waystation.waitingroom.http.server import serving
+from waystation.core.http.server import serving
 from waystation.waitingroom.http.visitors.snapshots import STALE_S
 
 

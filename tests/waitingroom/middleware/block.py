@@ -10,7 +10,7 @@ import msgspec
 from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from tests.waitingroom.http.hands import QUEUE, House
-from waystation.waitingroom.http.server import serving
+from waystation.core.http.server import serving
 from waystation.waitingroom.middleware import Rule, WaitingRoomMiddleware
 from waystation.waitingroom.middleware.gate import GateOptions
 

@@ -13,8 +13,8 @@ from tests.waitingroom.middleware.block import Block
 from tests.waitingroom.middleware.nginx import nginx
 from tests.waitingroom.middleware.shop import Shop
 from waystation.core.clock import HandClock
+from waystation.core.http.server import serving
 from waystation.waitingroom.http.options import ServerOptions
-from waystation.waitingroom.http.server import serving
 
 
 class Proxy(Protocol):

@@ -10,7 +10,7 @@ from tests.waitingroom.http.hands import QUEUE
 from tests.waitingroom.middleware.shop import OPTIONS, PAGE, Shop
 from waystation.core.clock import HandClock
 from waystation.core.errors import InvalidOption, StoreUnreachable
-from waystation.waitingroom.http.server import serving
+from waystation.core.http.server import serving
 from waystation.waitingroom.middleware import WaitingRoomWsgi
 from waystation.waitingroom.middleware.gate import Gate, GateOptions
 from waystation.waitingroom.middleware.link import AGAIN_S, AWAY_AFTER, FRESH_S, Link, http_fetch

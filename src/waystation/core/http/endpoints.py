@@ -5,8 +5,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from waystation.waitingroom.http.framework.exchange import Answer, Request
-from waystation.waitingroom.http.framework.problems import Code, Problem
+from waystation.core.http.exchange import Answer, Request
+from waystation.core.http.problems import Code, Problem
 
 MOST_KNOWN = 1024
 """Paths whose endpoint is remembered; nearly all visitors ask for the same few."""

@@ -9,7 +9,7 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.errors import Malformed
-from waystation.waitingroom.http.framework.problems import Code, Problem
+from waystation.core.http.problems import Code, Problem
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]

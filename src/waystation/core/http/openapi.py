@@ -7,8 +7,8 @@ import msgspec
 
 from waystation import __version__
 from waystation.core import codec
-from waystation.waitingroom.http.framework.endpoints import Endpoint, Table
-from waystation.waitingroom.http.framework.problems import ProblemBody
+from waystation.core.http.endpoints import Endpoint, Table
+from waystation.core.http.problems import ProblemBody
 
 _SLOT = re.compile(r"\{(\w+)\}")
 _REF = "#/components/schemas/{name}"
@@ -16,7 +16,7 @@ _SHOWN = {"ticket": "ticket", "session": "session"}
 """What has to be shown, by scope; all others are what an operator's key allows."""
 
 
-def document(table: Table) -> bytes:
+def document(table: Table, *, title: str) -> bytes:
     """The whole document as JSON."""
     endpoints = [each for each in table if each.group != "pages"]
     kinds = [ProblemBody, *{kind: None for each in endpoints for kind in _kinds(each)}]
@@ -28,7 +28,7 @@ def document(table: Table) -> bytes:
     return codec.encode(
         {
             "openapi": "3.1.0",
-            "info": {"title": "waystation waiting room", "version": __version__},
+            "info": {"title": title, "version": __version__},
             "paths": paths,
             "components": {
                 "schemas": components,

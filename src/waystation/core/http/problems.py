@@ -1,6 +1,7 @@
 """Problem documents: errors as RFC 9457 writes them."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from waystation.core.errors import (
     WaystationError,
     WrongState,
 )
-from waystation.waitingroom.http.framework.codes import Code
+from waystation.core.http.codes import Code
 
 __all__ = ["KIND", "Code", "Problem", "ProblemBody", "from_error"]
 
@@ -30,7 +31,7 @@ class Problem(Exception):
     def __init__(
         self,
         status: int,
-        code: Code,
+        code: StrEnum,
         detail: str,
         *,
         headers: Mapping[str, str] | None = None,
@@ -89,8 +90,8 @@ def from_error(error: Exception) -> Problem:
     if not isinstance(error, WaystationError):
         return Problem(500, Code.INTERNAL, "an unexpected error; the server has logged it")
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
-    # What the store says is for its operator, not for the visitor.
-    detail = "the room cannot be asked right now" if status == 503 else str(error)
+    # What the store says is for its operator, not for whoever asks.
+    detail = "the store does not answer right now" if status == 503 else str(error)
     problem = Problem(status, Code.INTERNAL, detail)
     problem.code = error.code
     if isinstance(error, RateLimited):

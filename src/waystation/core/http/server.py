@@ -14,7 +14,7 @@ from granian.constants import Interfaces
 from granian.server.embed import Server
 
 from waystation.core.errors import InvalidOption
-from waystation.waitingroom.http.framework.exchange import Receive, Scope, Send
+from waystation.core.http.exchange import Receive, Scope, Send
 
 BACKLOG = 1024
 

@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
-from waystation.waitingroom.http.framework.exchange import NO_STORE, Answer
+from waystation.core.http.exchange import NO_STORE, Answer
 
 KIND = b"text/csv; charset=utf-8; header=present"
 _RUNS = ("=", "+", "-", "@", "\t", "\r", "\n")

@@ -9,14 +9,13 @@ import msgspec
 from waystation.core import codec
 from waystation.core.clock import Clock
 from waystation.core.errors import InvalidOption, NotFound
+from waystation.core.http.cookies import digest_of, require_own_site
+from waystation.core.http.exchange import Request
+from waystation.core.http.pace import Pace
+from waystation.core.http.problems import Code, Problem
+from waystation.core.operators.keys import OperatorKeys
+from waystation.core.operators.second_factor import Enrolled, SecondFactors
 from waystation.core.store.connection import Store
-from waystation.waitingroom.http.cookies import VisitorCookies, digest_of, require_own_site
-from waystation.waitingroom.http.framework.exchange import Request
-from waystation.waitingroom.http.framework.pace import Pace
-from waystation.waitingroom.http.framework.problems import Code, Problem
-from waystation.waitingroom.http.keys import HttpKeys
-from waystation.waitingroom.http.operators.second_factor import Enrolled, SecondFactors
-from waystation.waitingroom.redis.keys import name_of
 
 AUDIT_CAP = 10_000
 SIGNED_IN_S = 12 * 3600
@@ -74,7 +73,7 @@ class Operators:
         """The name of the cookie of those who signed in."""
         self._store = store
         self._clock = clock
-        self._keys = HttpKeys()
+        self._keys = OperatorKeys()
         self.factors = SecondFactors(store, clock)
         """Who has to show a code besides the key."""
         # Wrong keys are few among people and many among guessers.
@@ -94,8 +93,7 @@ class Operators:
             raise InvalidOption(f"days must be above 0, at most 3650, got {days}")
         key = f"wrk_{secrets.token_urlsafe(32)}"
         until = self._clock.now_ms() + int(days * 86_400_000)
-        rooms = [name_of(each) for each in queues or []]
-        who = Operator(name=name, role=role, queues=rooms, expires_ms=until)
+        who = Operator(name=name, role=role, queues=_names(queues or []), expires_ms=until)
         await self._store.ask("HSET", self._keys.operators, digest_of(key), codec.encode(who))
         return key
 
@@ -173,8 +171,7 @@ class Operators:
         They are one of the operators for as long as the cookie counts, or until withdrawn.
         """
         until = self._clock.now_ms() + SIGNED_IN_S * 1000
-        rooms = [name_of(each) for each in queues]
-        who = Operator(name=ELSEWHERE + subject, role=role, queues=rooms, expires_ms=until)
+        who = Operator(name=ELSEWHERE + subject, role=role, queues=_names(queues), expires_ms=until)
         # No digest of a key has a colon in it, so no key can be made to fit.
         at = ELSEWHERE + digest_of(f"{issuer}\n{subject}")
         await self._forget_guests()
@@ -272,15 +269,11 @@ class Operators:
         return found
 
 
-def operator_cookie(
-    cookies: VisitorCookies, name: str, token: str, max_age: int
-) -> tuple[bytes, bytes]:
-    """The header that keeps the cookie of somebody who signed in."""
-    header, value = cookies.header(name, token, max_age)
-    # Nobody is led into an operator's page from elsewhere already signed in.
-    return header, value.replace(b"SameSite=Lax", b"SameSite=Strict")
+def _names(queues: list[str]) -> list[str]:
+    # The id of a room has braces, its name has none.
+    return [each.strip("{}") for each in queues]
 
 
 def _unknown(code: Code, detail: str) -> Problem:
-    asks = {"www-authenticate": 'Bearer realm="waiting room"'}
+    asks = {"www-authenticate": 'Bearer realm="waystation"'}
     return Problem(401, code, detail, headers=asks)

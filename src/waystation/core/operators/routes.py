@@ -1,32 +1,32 @@
 """Operator routes to sign in and to manage keys."""
 
+from datetime import UTC, datetime
+
 from waystation.core.errors import InvalidOption, NotFound
-from waystation.waitingroom.http.admin import bodies
-from waystation.waitingroom.http.admin.context import FAILS, AdminContext
-from waystation.waitingroom.http.bodies import rfc3339
-from waystation.waitingroom.http.cookies import VisitorCookies, require_own_site
-from waystation.waitingroom.http.framework.endpoints import endpoint
-from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
-from waystation.waitingroom.http.operators.operators import (
+from waystation.core.http.cookies import Cookies, require_own_site
+from waystation.core.http.endpoints import endpoint
+from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.operators import bodies
+from waystation.core.operators.operators import (
     SIGNED_IN_S,
     Operator,
+    Operators,
     Role,
-    operator_cookie,
 )
-from waystation.waitingroom.http.operators.second_factor import Enrolled
+from waystation.core.operators.second_factor import Enrolled
 
 SIGN_IN = "/api/v1/admin/sign-in"
 OPERATORS = "/api/v1/admin/operators"
+FAILS = (400, 401, 403, 404, 409, 412, 413, 415, 422, 429, 503)
 _SIGNS = (400, 401, 403, 413, 415, 429, 503)
 
 
-class OperatorAdmin:
+class OperatorRoutes:
     """Who may operate."""
 
-    def __init__(self, context: AdminContext, cookies: VisitorCookies) -> None:
-        self._context = context
+    def __init__(self, operators: Operators, cookies: Cookies) -> None:
         self._cookies = cookies
-        self._operators = context.operators
+        self._operators = operators
 
     @endpoint(f"POST {SIGN_IN}", takes=bodies.SignIn, gives={200: bodies.Who}, fails=_SIGNS)
     async def sign_in(self, request: Request) -> Answer:
@@ -105,7 +105,8 @@ class OperatorAdmin:
         return Answer(204)
 
     def _cookie(self, token: str, max_age: int) -> tuple[bytes, bytes]:
-        return operator_cookie(self._cookies, self._operators.cookie, token, max_age)
+        # Nobody is led into an operator's page from elsewhere already signed in.
+        return self._cookies.strict_header(self._operators.cookie, token, max_age)
 
 
 def _told(who: Operator) -> bodies.Who:
@@ -113,5 +114,9 @@ def _told(who: Operator) -> bodies.Who:
         name=who.name,
         role=who.role.value,
         queues=who.queues,
-        expires_at=rfc3339(who.expires_ms) if who.expires_ms else None,
+        expires_at=_rfc3339(who.expires_ms) if who.expires_ms else None,
     )
+
+
+def _rfc3339(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")

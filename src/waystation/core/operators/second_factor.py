@@ -10,11 +10,11 @@ from cryptography.hazmat.primitives.twofactor.totp import TOTP
 
 from waystation.core.clock import Clock
 from waystation.core.errors import RateLimited, WrongState
+from waystation.core.http.cookies import digest_of
+from waystation.core.operators.keys import OperatorKeys
 from waystation.core.store import limits
 from waystation.core.store.connection import Store
 from waystation.core.store.limits import FixedWindow
-from waystation.waitingroom.http.cookies import digest_of
-from waystation.waitingroom.http.keys import HttpKeys
 
 ISSUER = "waystation"
 STEP_S = 30
@@ -41,7 +41,7 @@ class SecondFactors:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._keys = HttpKeys()
+        self._keys = OperatorKeys()
 
     async def enrol(self, name: str) -> Enrolled:
         """Ask this operator for a code from now on; WrongState if that is so already."""

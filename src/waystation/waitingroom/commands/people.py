@@ -6,10 +6,10 @@ import typer
 
 from waystation.core.clock import SystemClock
 from waystation.core.errors import NotFound
+from waystation.core.operators.operators import Operators, Role
+from waystation.core.operators.second_factor import Enrolled
 from waystation.core.store.connection import Store
 from waystation.waitingroom.commands.reach import in_the_store, note
-from waystation.waitingroom.http.operators.operators import Operators, Role
-from waystation.waitingroom.http.operators.second_factor import Enrolled
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 

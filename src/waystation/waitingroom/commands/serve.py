@@ -8,11 +8,11 @@ import typer
 from waystation.core.app import compose
 from waystation.core.app.loading import loaded
 from waystation.core.app.settings import StoreSettings, TelemetrySettings
+from waystation.core.http import server
 from waystation.core.runtime.service import until_asked_to_stop
 from waystation.core.settings.load import Settings
 from waystation.core.telemetry.logs import get_logger
 from waystation.waitingroom import serving as composed
-from waystation.waitingroom.http import server
 from waystation.waitingroom.rooms import Rooms
 from waystation.waitingroom.settings import RoomSettings
 

@@ -6,8 +6,8 @@ import msgspec
 import typer
 
 from waystation.core.app.loading import loaded
+from waystation.core.http.addresses import networks
 from waystation.waitingroom.commands.reach import AsJson, Id, Noted, in_the_room, noted_in_the_room
-from waystation.waitingroom.http.framework.addresses import networks
 from waystation.waitingroom.http.webhooks import delivery as outside
 from waystation.waitingroom.http.webhooks.hooks import State, Webhook, Webhooks
 from waystation.waitingroom.room import Room

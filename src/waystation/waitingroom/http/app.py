@@ -1,28 +1,13 @@
 """The ASGI application: routes requests and reports every error as a problem document."""
 
-import secrets
 import time
 
 from waystation.core.errors import StoreError
-from waystation.core.store.connection import Store
-from waystation.core.telemetry.logs import get_logger
-from waystation.core.telemetry.metrics import CONTENT_TYPE
-from waystation.waitingroom.http.admin.context import AdminContext
-from waystation.waitingroom.http.admin.controls import Controls
-from waystation.waitingroom.http.admin.events import EventAdmin
-from waystation.waitingroom.http.admin.invitations import InvitationAdmin
-from waystation.waitingroom.http.admin.operators import OperatorAdmin
-from waystation.waitingroom.http.admin.overview import Overview
-from waystation.waitingroom.http.admin.reports import Reports
-from waystation.waitingroom.http.admin.rooms import RoomAdmin
-from waystation.waitingroom.http.admin.signing_keys import SigningKeyAdmin
-from waystation.waitingroom.http.admin.themes import ThemeAdmin
-from waystation.waitingroom.http.admin.webhooks import WebhookAdmin
-from waystation.waitingroom.http.context import ServerContext
-from waystation.waitingroom.http.framework import openapi
-from waystation.waitingroom.http.framework.addresses import is_among, networks, visitor_address
-from waystation.waitingroom.http.framework.endpoints import Table, endpoint, offered
-from waystation.waitingroom.http.framework.exchange import (
+from waystation.core.http import openapi
+from waystation.core.http.addresses import networks
+from waystation.core.http.asgi import is_from_here, lifespan, problem_answer, reported, request_of
+from waystation.core.http.endpoints import Table, endpoint, offered
+from waystation.core.http.exchange import (
     NO_STORE,
     Answer,
     Receive,
@@ -31,9 +16,22 @@ from waystation.waitingroom.http.framework.exchange import (
     Send,
     answer,
 )
-from waystation.waitingroom.http.framework.problems import KIND, Problem, from_error
-from waystation.waitingroom.http.operators.oidc.provider import Provider
-from waystation.waitingroom.http.operators.operators import Operators
+from waystation.core.operators.oidc.provider import Provider
+from waystation.core.operators.operators import Operators
+from waystation.core.operators.routes import OperatorRoutes
+from waystation.core.store.connection import Store
+from waystation.core.telemetry.metrics import CONTENT_TYPE
+from waystation.waitingroom.http.admin.context import AdminContext
+from waystation.waitingroom.http.admin.controls import Controls
+from waystation.waitingroom.http.admin.events import EventAdmin
+from waystation.waitingroom.http.admin.invitations import InvitationAdmin
+from waystation.waitingroom.http.admin.overview import Overview
+from waystation.waitingroom.http.admin.reports import Reports
+from waystation.waitingroom.http.admin.rooms import RoomAdmin
+from waystation.waitingroom.http.admin.signing_keys import SigningKeyAdmin
+from waystation.waitingroom.http.admin.themes import ThemeAdmin
+from waystation.waitingroom.http.admin.webhooks import WebhookAdmin
+from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.pages import refused
 from waystation.waitingroom.http.pages.routes import Pages
 from waystation.waitingroom.http.pages.sign_in import SignIn
@@ -45,13 +43,6 @@ from waystation.waitingroom.http.webhooks.dispatcher import WebhookDispatcher, d
 from waystation.waitingroom.maintenance import RoomMaintenance
 from waystation.waitingroom.signing.keyfile import KeyFile
 
-_log = get_logger(__name__)
-_SAFE: list[tuple[bytes, bytes]] = [(b"x-content-type-options", b"nosniff")]
-_HANDED_ON = {
-    b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip", b"forwarded",
-    b"via",
-}  # fmt: skip
-"""What a proxy adds: who asks through one is not on this machine, whatever the address says."""
 ADMIT_LAG_S = 3.0
 """A room that nobody was called into for so long is not ready."""
 
@@ -100,7 +91,7 @@ class App:
                     InvitationAdmin(admin, context.tokens),
                     WebhookAdmin(admin, dispatcher or dispatcher_of(context)),
                     ThemeAdmin(admin, themes),
-                    OperatorAdmin(admin, cookies),
+                    OperatorRoutes(self.operators, cookies),
                     Reports(admin),
                     SigningKeyAdmin(admin, context.tokens, keys),
                     group="admin",
@@ -110,7 +101,7 @@ class App:
                 *offered(self, group="operations"),
             ]
         )
-        self.described = openapi.document(self.table)
+        self.described = openapi.document(self.table, title="waystation waiting room")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -122,10 +113,10 @@ class App:
                 return
             await (await self._answer(scope, receive)).send(send)
         elif scope["type"] == "lifespan":
-            await _live(receive, send)
+            await lifespan(receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
-        request = self._request(scope, receive)
+        request = request_of(scope, receive, self._trusted)
         try:
             if request.path.startswith(ENVOY):
                 return await self._proxies.verify_for_envoy(request)
@@ -138,25 +129,11 @@ class App:
             return Answer(given.status, b"", given.kind, given.headers)
         return given
 
-    def _request(self, scope: Scope, receive: Receive) -> Request:
-        peer = scope.get("client")
-        address = peer[0] if peer else ""
-        if not self._trusted or not is_among(address, self._trusted):
-            return Request(scope, receive, address)
-        said = [v for n, v in scope["headers"] if n == b"x-forwarded-for"]
-        hops = b",".join(said).decode("latin-1")
-        visitor = visitor_address(address, hops, self._trusted)
-        return Request(scope, receive, visitor, proxied=True)
-
     def _problem(self, error: Exception, request: Request) -> Answer:
-        problem = from_error(error)
-        request_id = secrets.token_hex(8)
-        if problem.status >= 500 and not isinstance(error, Problem | StoreError):
-            _log.exception("request_failed", request_id=request_id)
-        headers = [(n.encode(), v.encode("latin-1")) for n, v in problem.headers.items()]
+        problem, request_id, headers = reported(error)
         if refused.is_shown(request):
             return refused.page(problem, request, request_id, headers)
-        return Answer(problem.status, problem.body(request_id), KIND, [NO_STORE, *_SAFE, *headers])
+        return problem_answer(problem, request_id, headers)
 
     @endpoint("GET /health/live")
     async def live(self, request: Request) -> Answer:
@@ -184,7 +161,7 @@ class App:
     @endpoint("GET /metrics", gives={200: None}, fails=(401, 403, 429, 503))
     async def numbers(self, request: Request) -> Answer:
         """Prometheus metrics, for this machine or with a key."""
-        if request.address not in ("127.0.0.1", "::1") or _HANDED_ON & request.headers.keys():
+        if not is_from_here(request):
             await self.operators.require(request, "viewer")
         return Answer(200, self.context.metrics.expose(), CONTENT_TYPE.encode(), [NO_STORE])
 
@@ -192,11 +169,3 @@ class App:
     async def describe(self, request: Request) -> Answer:
         """The OpenAPI document."""
         return Answer(200, self.described, headers=[(b"cache-control", b"public, max-age=60")])
-
-
-async def _live(receive: Receive, send: Send) -> None:
-    while True:
-        message = await receive()
-        await send({"type": f"{message['type']}.complete"})
-        if message["type"] == "lifespan.shutdown":
-            return

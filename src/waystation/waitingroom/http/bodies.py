@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from waystation.waitingroom.http.framework.endpoints import stated
+from waystation.core.http.endpoints import stated
 
 
 def rfc3339(at: int | datetime) -> str:

@@ -3,8 +3,8 @@
 import msgspec
 
 from waystation.core.clock import Clock, SystemClock
+from waystation.core.http.exchange import Request
 from waystation.waitingroom.http.cookies import VisitorCookies
-from waystation.waitingroom.http.framework.exchange import Request
 from waystation.waitingroom.http.options import ServerOptions
 from waystation.waitingroom.http.tokens import Tokens
 from waystation.waitingroom.metrics import RoomMetrics

@@ -1,39 +1,27 @@
 """Cookies of visitors: the key that makes a browser one visitor, its ticket and its session."""
 
-import hashlib
 import secrets
-from typing import TypeAlias
 
-from waystation.waitingroom.http.framework.exchange import Request
-from waystation.waitingroom.http.framework.problems import Code, Problem
+from waystation.core.http.cookies import Cookies, Header, digest_of
+from waystation.core.http.exchange import Request
+from waystation.core.http.problems import Problem
+from waystation.waitingroom.http.codes import RoomCode
 
-Header: TypeAlias = tuple[bytes, bytes]
 
-
-class VisitorCookies:
+class VisitorCookies(Cookies):
     """Reads and writes the room's cookies, and the headers that apps send instead of them."""
 
     def __init__(self, *, secure: bool, ticket_s: int) -> None:
-        self._prefix = "__Host-wr_" if secure else "wr_"
-        self._flags = "; HttpOnly; SameSite=Lax; Secure" if secure else "; HttpOnly; SameSite=Lax"
+        super().__init__("wr_", secure=secure)
         self._ticket_s = ticket_s
         self._visitor = self.name("v")
-
-    def name(self, kind: str, room: str = "") -> str:
-        """The name of a cookie; the prefix makes browsers refuse one set by another host."""
-        return f"{self._prefix}{kind}_{room}" if room else f"{self._prefix}{kind}"
-
-    def header(self, name: str, value: str, max_age: int) -> Header:
-        """The header that sets a cookie; with no age, the one that deletes it."""
-        text = f"{name}={value}; Path=/; Max-Age={max_age}{self._flags}"
-        return b"set-cookie", text.encode("latin-1")
 
     def visitor_key(self, request: Request) -> str | None:
         """The key of the visitor who asks; None for a new one."""
         cookie = request.cookies.get(self._visitor, "")
         header = request.header("wr-visitor")
         if cookie and header and cookie != header:
-            raise Problem(400, Code.AMBIGUOUS_VISITOR, "the cookie and Wr-Visitor disagree")
+            raise Problem(400, RoomCode.AMBIGUOUS_VISITOR, "the cookie and Wr-Visitor disagree")
         key = cookie or header
         return key if 22 <= len(key) <= 128 and key.isascii() and key.isprintable() else None
 
@@ -74,21 +62,5 @@ class VisitorCookies:
 
 def _one_of(cookie: str, header: str) -> str:
     if cookie and header and cookie != header:
-        raise Problem(400, Code.AMBIGUOUS_TOKEN, "the cookie and the header disagree")
+        raise Problem(400, RoomCode.AMBIGUOUS_TOKEN, "the cookie and the header disagree")
     return header or cookie
-
-
-def digest_of(secret: str) -> str:
-    """The SHA-256 of a secret in hexadecimal."""
-    return hashlib.sha256(secret.encode()).hexdigest()
-
-
-def require_own_site(request: Request) -> None:
-    """Refuse what the page of another site sends in the visitor's name."""
-    if b"sec-fetch-site" not in request.headers and b"origin" not in request.headers:
-        return
-    site = request.header("sec-fetch-site")
-    origin = request.header("origin")
-    foreign = origin and origin.partition("://")[2] != request.host
-    if site in ("cross-site", "same-site") or (not site and foreign):
-        raise Problem(403, Code.CROSS_SITE, "this must be sent by the room's own page")

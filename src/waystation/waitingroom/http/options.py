@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from waystation.core.errors import InvalidOption
-from waystation.waitingroom.http.framework.addresses import networks
+from waystation.core.http.addresses import networks
 
 
 class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):

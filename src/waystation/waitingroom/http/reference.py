@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
+from waystation.core.http.endpoints import declared
+from waystation.core.operators.routes import OperatorRoutes
 from waystation.waitingroom.http.admin.controls import Controls
 from waystation.waitingroom.http.admin.events import EventAdmin
 from waystation.waitingroom.http.admin.invitations import InvitationAdmin
-from waystation.waitingroom.http.admin.operators import OperatorAdmin
 from waystation.waitingroom.http.admin.overview import Overview
 from waystation.waitingroom.http.admin.reports import Reports
 from waystation.waitingroom.http.admin.rooms import RoomAdmin
@@ -13,7 +14,6 @@ from waystation.waitingroom.http.admin.signing_keys import SigningKeyAdmin
 from waystation.waitingroom.http.admin.themes import ThemeAdmin
 from waystation.waitingroom.http.admin.webhooks import WebhookAdmin
 from waystation.waitingroom.http.app import App
-from waystation.waitingroom.http.framework.endpoints import declared
 from waystation.waitingroom.http.pages.routes import Pages
 from waystation.waitingroom.http.pages.sign_in import SignIn
 from waystation.waitingroom.http.sites.proxies import ProxyRoutes
@@ -36,7 +36,7 @@ PARTS: dict[str, tuple[type, ...]] = {
     "Invitations and access codes": (InvitationAdmin,),
     "How the waiting page looks": (ThemeAdmin,),
     "Webhooks": (WebhookAdmin,),
-    "Operators": (OperatorAdmin,),
+    "Operators": (OperatorRoutes,),
     "SigningKeyAdmin keys": (SigningKeyAdmin,),
     "Operations": (App,),
     "Pages": (Pages, SignIn),

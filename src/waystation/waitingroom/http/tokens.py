@@ -6,7 +6,8 @@ from base64 import urlsafe_b64decode
 
 from waystation.core.clock import Clock
 from waystation.core.errors import InvalidToken
-from waystation.waitingroom.http.framework.problems import Code, Problem
+from waystation.core.http.problems import Problem
+from waystation.waitingroom.http.codes import RoomCode
 from waystation.waitingroom.http.returns import Return, Seal, safe_path
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.signing.tokens import (
@@ -85,7 +86,7 @@ class Tokens:
     def read_ticket(self, token: str, room: Room, state: RoomState) -> Place:
         """The place of a ticket that is valid in this room; a Problem for any other."""
         if not token:
-            raise Problem(401, Code.TICKET_REQUIRED, "this needs a ticket, got none")
+            raise Problem(401, RoomCode.TICKET_REQUIRED, "this needs a ticket, got none")
         ticket = self._checked.get(token)
         if not isinstance(ticket, QueueTicket) or ticket.exp <= self.now_s():
             try:
@@ -97,10 +98,10 @@ class Tokens:
                     now_ms=self._clock.now_ms(),
                 )
             except InvalidToken as error:
-                raise Problem(401, Code.INVALID_TOKEN, str(error)) from None
+                raise Problem(401, RoomCode.INVALID_TOKEN, str(error)) from None
             self._remember(token, ticket)
         if ticket.aud != room.name or ticket.epoch < state.epoch:
-            raise Problem(401, Code.INVALID_TOKEN, "the ticket is no longer valid here")
+            raise Problem(401, RoomCode.INVALID_TOKEN, "the ticket is no longer valid here")
         return Place(ticket.jti, ticket.owner)
 
     def read_session(self, token: str, room: str, *, grace_s: int = 0) -> SessionToken:
@@ -134,7 +135,7 @@ class Tokens:
                 epoch=state.epoch,
             )
         except InvalidToken as error:
-            raise Problem(401, Code.INVALID_TOKEN, str(error)) from None
+            raise Problem(401, RoomCode.INVALID_TOKEN, str(error)) from None
 
     def seal_target(self, room: Room, host: str, path: str) -> str:
         """Seal where a visitor wants to go; the host, if any, must be one of the room's own."""

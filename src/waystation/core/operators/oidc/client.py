@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import httpx2
 
-from waystation.waitingroom.http.operators.oidc.errors import ProviderAway
+from waystation.core.operators.oidc.errors import ProviderAway
 
 TIMEOUT_S = 5.0
 MOST = 1_000_000

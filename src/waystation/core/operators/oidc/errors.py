@@ -5,6 +5,8 @@ class SignInRefused(Exception):
     """Somebody is not let in; the words are for them."""
 
     status = 403
+    page = ""
+    """The page that the sign-in began on, as far as that is known."""
 
 
 class SignInUnknown(SignInRefused):

@@ -7,7 +7,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import JWKRegistry, Key, KeySet
 
-from waystation.waitingroom.http.operators.oidc.errors import SignInRefused
+from waystation.core.operators.oidc.errors import SignInRefused
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA")
 """Only those with which nobody but the provider can sign."""

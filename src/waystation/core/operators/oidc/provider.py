@@ -9,10 +9,10 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from waystation.core.clock import Clock
-from waystation.waitingroom.http.operators.oidc import id_token
-from waystation.waitingroom.http.operators.oidc.client import ask
-from waystation.waitingroom.http.operators.oidc.errors import ProviderAway, SignInRefused
-from waystation.waitingroom.http.operators.oidc.options import OidcOptions, is_safe
+from waystation.core.operators.oidc import id_token
+from waystation.core.operators.oidc.client import ask
+from waystation.core.operators.oidc.errors import ProviderAway, SignInRefused
+from waystation.core.operators.oidc.options import OidcOptions, is_safe
 
 DISCOVERY = "/.well-known/openid-configuration"
 FRESH_S = 600.0

@@ -6,10 +6,10 @@ import secrets
 import msgspec
 
 from waystation.core import codec
+from waystation.core.http.cookies import digest_of
+from waystation.core.operators.keys import OperatorKeys
+from waystation.core.operators.oidc.errors import SignInUnknown
 from waystation.core.store.connection import Store
-from waystation.waitingroom.http.cookies import digest_of
-from waystation.waitingroom.http.keys import HttpKeys
-from waystation.waitingroom.http.operators.oidc.errors import SignInUnknown
 
 LIFE_S = 600
 
@@ -32,7 +32,7 @@ class OidcStateStore:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._keys = HttpKeys()
+        self._keys = OperatorKeys()
 
     async def begin(self, queue: str) -> tuple[SignInState, str, str]:
         """Set out: the sign_in, the state that comes back with it, and the browser's cookie."""

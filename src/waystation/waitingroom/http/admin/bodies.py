@@ -5,11 +5,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from waystation.core.http.endpoints import stated
 from waystation.waitingroom.admission import BATCH
 from waystation.waitingroom.codes import MOST_AT_ONCE, MOST_USES
 from waystation.waitingroom.control import LONGEST_FAIL_OPEN_S, LONGEST_RAMP_S
-from waystation.waitingroom.http.framework.endpoints import stated
-from waystation.waitingroom.http.operators.operators import Role
 from waystation.waitingroom.http.webhooks.hooks import TOLD
 from waystation.waitingroom.options import MOST_RATE
 from waystation.waitingroom.statistics import Hour
@@ -206,48 +205,6 @@ class Batches(msgspec.Struct, kw_only=True):
     """All batches."""
 
     batches: list[CodeBatch]
-
-
-class SignIn(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A key, shown once for a cookie."""
-
-    key: str
-    code: str = ""
-    """What the authenticator shows, for those who have one."""
-
-
-class Who(msgspec.Struct, kw_only=True):
-    """Somebody who may operate."""
-
-    name: str
-    role: str
-    queues: list[str]
-    """The only rooms; empty for all."""
-    expires_at: str | None
-
-
-class Everybody(msgspec.Struct, kw_only=True):
-    """All who may operate."""
-
-    operators: list[Who]
-
-
-class NewKey(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A key to be made."""
-
-    name: Annotated[str, stated(minLength=1, maxLength=64)]
-    role: Annotated[str, stated(enum=list(Role))] = "operator"
-    """connector, viewer, operator or admin."""
-    queues: list[str] = []
-    days: Annotated[float, stated(exclusiveMinimum=0, maximum=3650)] = 90
-
-
-class MadeKey(msgspec.Struct, kw_only=True):
-    """A key, for the only time."""
-
-    name: str
-    role: str
-    key: str
 
 
 class Analytics(msgspec.Struct, kw_only=True):

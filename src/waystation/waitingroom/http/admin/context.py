@@ -3,8 +3,8 @@
 from typing import Any
 
 from waystation.core.clock import Clock
-from waystation.waitingroom.http.framework.exchange import Request
-from waystation.waitingroom.http.operators.operators import Operator, Operators
+from waystation.core.http.exchange import Request
+from waystation.core.operators.operators import Operator, Operators
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import Rooms
 from waystation.waitingroom.state import RoomState

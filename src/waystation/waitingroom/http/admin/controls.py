@@ -3,13 +3,13 @@
 from collections.abc import Awaitable, Callable
 
 from waystation.core.errors import InvalidOption
+from waystation.core.http.endpoints import endpoint
+from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.http.problems import Code, Problem
 from waystation.waitingroom.admission import Admission
 from waystation.waitingroom.control import Control
 from waystation.waitingroom.http.admin import bodies
 from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, AdminContext
-from waystation.waitingroom.http.framework.endpoints import endpoint
-from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
-from waystation.waitingroom.http.framework.problems import Code, Problem
 from waystation.waitingroom.http.visitors.status import serving_state
 from waystation.waitingroom.visitor import Lane
 

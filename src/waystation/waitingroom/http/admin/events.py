@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 
 from waystation.core.errors import NotFound
+from waystation.core.http.endpoints import endpoint
+from waystation.core.http.exchange import Answer, Request, answer
 from waystation.waitingroom.http.admin import bodies
 from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, AdminContext
 from waystation.waitingroom.http.admin.merging import merged
 from waystation.waitingroom.http.bodies import rfc3339
-from waystation.waitingroom.http.framework.endpoints import endpoint
-from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.schedule import CURRENT, Schedule, ScheduledEvent, changes_of
 from waystation.waitingroom.state import RoomState

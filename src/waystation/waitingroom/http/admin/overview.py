@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 
 from waystation.core.errors import NotFound, StoreError
+from waystation.core.http.endpoints import endpoint
+from waystation.core.http.exchange import Answer, Request, answer
 from waystation.core.store import faults
 from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.http.admin import bodies
 from waystation.waitingroom.http.admin.context import FAILS, ROOT, AdminContext
 from waystation.waitingroom.http.bodies import PlaceBody, rfc3339
-from waystation.waitingroom.http.framework.endpoints import endpoint
-from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
 from waystation.waitingroom.http.visitors.status import serving_state, status_body
 from waystation.waitingroom.http.visitors.streams import EVERY_S, LONGEST_S, Stream
 from waystation.waitingroom.room import Room

@@ -3,13 +3,13 @@
 import msgspec
 
 from waystation.core.errors import InvalidOption
+from waystation.core.http.endpoints import endpoint
+from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.http.tables import table
 from waystation.waitingroom import statistics as hours
 from waystation.waitingroom.http.admin import bodies
 from waystation.waitingroom.http.admin.context import FAILS, ROOT, AdminContext
 from waystation.waitingroom.http.bodies import rfc3339
-from waystation.waitingroom.http.framework.endpoints import endpoint
-from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
-from waystation.waitingroom.http.framework.tables import table
 from waystation.waitingroom.statistics import MOST_HOURS, Hour
 
 MOST_ENTRIES = 200

@@ -6,14 +6,14 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.errors import InvalidOption, WrongState
+from waystation.core.http.endpoints import endpoint
+from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.http.problems import Code, Problem
 from waystation.core.store import faults
 from waystation.waitingroom.http.admin import bodies
 from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, AdminContext
 from waystation.waitingroom.http.admin.merging import OWN, merged
 from waystation.waitingroom.http.bodies import rfc3339
-from waystation.waitingroom.http.framework.endpoints import endpoint
-from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
-from waystation.waitingroom.http.framework.problems import Code, Problem
 from waystation.waitingroom.http.keys import HttpKeys
 from waystation.waitingroom.http.sites.proxies import Rule, rules_of
 from waystation.waitingroom.http.visitors.status import serving_state

@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Callable
 
+from waystation.core.http.endpoints import endpoint
+from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.http.problems import Problem
 from waystation.waitingroom.http.admin import bodies
 from waystation.waitingroom.http.admin.context import FAILS, AdminContext
 from waystation.waitingroom.http.bodies import rfc3339
-from waystation.waitingroom.http.framework.endpoints import endpoint
-from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
-from waystation.waitingroom.http.framework.problems import Code, Problem
+from waystation.waitingroom.http.codes import RoomCode
 from waystation.waitingroom.http.tokens import Tokens
 from waystation.waitingroom.signing.keyfile import KeyFile
 from waystation.waitingroom.signing.tokens import Keyring, Kind
@@ -58,7 +59,7 @@ class SigningKeyAdmin:
         asked = await request.read(bodies.KeyChange)
         if self._file is None:
             raise Problem(
-                409, Code.KEYS_ELSEWHERE, "the keys come from a setting; change them there"
+                409, RoomCode.KEYS_ELSEWHERE, "the keys come from a setting; change them there"
             )
         kind = _NAMES[asked.kind]
         now_s = int(self._tokens.now_s())

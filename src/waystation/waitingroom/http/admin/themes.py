@@ -3,9 +3,9 @@
 import secrets
 
 from waystation.core.errors import InvalidOption
+from waystation.core.http.endpoints import endpoint
+from waystation.core.http.exchange import NO_STORE, Answer, Request, answer
 from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, AdminContext
-from waystation.waitingroom.http.framework.endpoints import endpoint
-from waystation.waitingroom.http.framework.exchange import NO_STORE, Answer, Request, answer
 from waystation.waitingroom.http.pages.waiting import Shown, values
 from waystation.waitingroom.http.theme_store import ThemeStore
 from waystation.waitingroom.pages import words as dictionary

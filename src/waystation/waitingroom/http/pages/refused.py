@@ -5,8 +5,9 @@ import secrets
 from html import escape
 from urllib.parse import urlsplit
 
-from waystation.waitingroom.http.framework.exchange import Answer, Headers, Request
-from waystation.waitingroom.http.framework.problems import Code, Problem
+from waystation.core.http.exchange import Answer, Headers, Request
+from waystation.core.http.problems import Problem
+from waystation.waitingroom.http.codes import RoomCode
 from waystation.waitingroom.http.pages.routes import PAGE, page_headers
 from waystation.waitingroom.pages import words as dictionary
 from waystation.waitingroom.pages.render import Markup, fill, source
@@ -14,8 +15,8 @@ from waystation.waitingroom.pages.words import Words
 
 _ROOM = re.compile(r"(/wait/[A-Za-z0-9_.-]+)(/[a-z]+)?")
 _LINKS: dict[str, str] = {
-    Code.LINK_INVALID: "page_link_text",
-    Code.TARGET_NOT_ALLOWED: "page_target_text",
+    RoomCode.LINK_INVALID: "page_link_text",
+    RoomCode.TARGET_NOT_ALLOWED: "page_target_text",
 }
 
 

@@ -5,13 +5,14 @@ import secrets
 from collections.abc import Iterator
 
 from waystation.core.errors import InvalidInput
+from waystation.core.http.cookies import require_own_site
+from waystation.core.http.endpoints import Endpoint, endpoint, offered
+from waystation.core.http.exchange import NO_STORE, Answer, Request
+from waystation.core.http.problems import Code, Problem
 from waystation.waitingroom.http import bodies
 from waystation.waitingroom.http.bodies import rfc3339
+from waystation.waitingroom.http.codes import RoomCode
 from waystation.waitingroom.http.context import ServerContext
-from waystation.waitingroom.http.cookies import require_own_site
-from waystation.waitingroom.http.framework.endpoints import Endpoint, endpoint, offered
-from waystation.waitingroom.http.framework.exchange import NO_STORE, Answer, Request
-from waystation.waitingroom.http.framework.problems import Code, Problem
 from waystation.waitingroom.http.pages.waiting import REFRESH_S, Shown, values, with_return
 from waystation.waitingroom.http.returns import return_hosts, split_target
 from waystation.waitingroom.http.theme_store import ThemeStore
@@ -29,11 +30,11 @@ from waystation.waitingroom.visitor import Begun, Forbidden, Gone, Late, Place
 PAGE = b"text/html; charset=utf-8"
 _TROUBLE: dict[str, str] = {
     Code.CODE_INVALID: "code",
-    Code.INVALID_TOKEN: "code",
-    Code.WRONG_NETWORK: "code",
+    RoomCode.INVALID_TOKEN: "code",
+    RoomCode.WRONG_NETWORK: "code",
     Code.RATE_LIMITED: "crowded",
-    Code.VISITOR_KEY_REQUIRED: "cookies",
-    Code.CHALLENGE_REQUIRED: "scripts",
+    RoomCode.VISITOR_KEY_REQUIRED: "cookies",
+    RoomCode.CHALLENGE_REQUIRED: "scripts",
 }
 """How the page is told, in its address, why nobody joined."""
 _SAID = {"code": "code_wrong", "scripts": "scripts"}
@@ -130,7 +131,7 @@ class Pages:
             return self._back(room, form)
         left = await room.leave(place, self._cookies.possession(request, "") or "-")
         if isinstance(left, Forbidden):
-            raise Problem(403, Code.NOT_YOURS, "the secret of this place is another")
+            raise Problem(403, RoomCode.NOT_YOURS, "the secret of this place is another")
         gone = self._cookies.forget_ticket(room.name)
         return self._back(room, form, gone, more="&left=1")
 
@@ -227,13 +228,13 @@ class Pages:
         try:
             return self._tokens.seal_target(room, *split_target(target, return_hosts(state)))
         except InvalidInput as error:
-            raise Problem(400, Code.TARGET_NOT_ALLOWED, str(error)) from None
+            raise Problem(400, RoomCode.TARGET_NOT_ALLOWED, str(error)) from None
 
     def _destination(self, state: RoomState, room: Room, sealed: str) -> str:
         try:
             return self._visitors.redirect_url(state, "", sealed, room)
         except InvalidInput as error:
-            raise Problem(400, Code.LINK_INVALID, str(error)) from None
+            raise Problem(400, RoomCode.LINK_INVALID, str(error)) from None
 
     def _back(
         self, room: Room, form: dict[str, str], *cookies: tuple[bytes, bytes], more: str = ""

@@ -10,17 +10,18 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, InvalidToken, Malformed, NotFound
-from waystation.waitingroom.http.context import ServerContext
-from waystation.waitingroom.http.framework.endpoints import Endpoint, endpoint, offered, stated
-from waystation.waitingroom.http.framework.exchange import (
+from waystation.core.http.endpoints import Endpoint, endpoint, offered, stated
+from waystation.core.http.exchange import (
     NO_STORE,
     Answer,
     Headers,
     Request,
     answer,
 )
-from waystation.waitingroom.http.framework.problems import Code, Problem
-from waystation.waitingroom.http.operators.operators import Operators
+from waystation.core.http.problems import Code, Problem
+from waystation.core.operators.operators import Operators
+from waystation.waitingroom.http.codes import RoomCode
+from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.returns import return_hosts, safe_path
 from waystation.waitingroom.http.sites.sessions import Sessions
 from waystation.waitingroom.redis.store import STATE_S
@@ -85,7 +86,7 @@ class ProxyRoutes:
         """Verify a visitor: 204, or 401 and where to wait; 303 or 429 in redirect mode."""
         name = request.query.get("queue", "")
         if not name:
-            raise Problem(400, Code.QUEUE_REQUIRED, "say which room: ?queue=name")
+            raise Problem(400, RoomCode.QUEUE_REQUIRED, "say which room: ?queue=name")
         path = request.header("x-original-uri") or request.header("x-forwarded-uri")
         method = request.header("x-original-method") or request.header("x-forwarded-method")
         mode = request.query.get("mode")
@@ -245,4 +246,4 @@ def _passing(request: Request, name: str, *headers: tuple[bytes, bytes]) -> Answ
 
 def _required(status: int) -> bytes:
     detail = "there is a line; Wr-Location says where"
-    return Problem(status, Code.WAITING_ROOM_REQUIRED, detail).body(secrets.token_hex(8))
+    return Problem(status, RoomCode.WAITING_ROOM_REQUIRED, detail).body(secrets.token_hex(8))

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 import msgspec
 
 from waystation.core.errors import InvalidInput, InvalidToken, NotFound
+from waystation.core.http.endpoints import Endpoint, endpoint, offered
+from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.http.problems import Code, Problem
 from waystation.waitingroom.http import bodies
 from waystation.waitingroom.http.bodies import rfc3339
+from waystation.waitingroom.http.codes import RoomCode
 from waystation.waitingroom.http.cookies import VisitorCookies
-from waystation.waitingroom.http.framework.endpoints import Endpoint, endpoint, offered
-from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
-from waystation.waitingroom.http.framework.problems import Code, Problem
 from waystation.waitingroom.http.tokens import Tokens, audience_of, subject_of
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import Rooms
@@ -119,11 +120,11 @@ class Sessions:
             wanted = request.slots["sid"]
             token = next((each for each in tokens if _is_for(each, wanted)), "")
         if not token:
-            raise Problem(401, Code.SESSION_REQUIRED, "this needs a session token, got none")
+            raise Problem(401, RoomCode.SESSION_REQUIRED, "this needs a session token, got none")
         try:
             seat = await self.read(token)
         except InvalidToken as error:
-            raise Problem(401, Code.INVALID_TOKEN, str(error)) from None
+            raise Problem(401, RoomCode.INVALID_TOKEN, str(error)) from None
         if seat.claims.sub != request.slots["sid"]:
             # Whether the other one exists is nobody's business.
             raise Problem(404, Code.NOT_FOUND, "there is no such session")
@@ -133,7 +134,7 @@ class Sessions:
         try:
             token = await self.sign_again(seat, request.host, views=views)
         except NotFound as error:
-            raise Problem(410, Code.SESSION_ENDED, str(error)) from None
+            raise Problem(410, RoomCode.SESSION_ENDED, str(error)) from None
         body = await self._body(seat)
         body.session_token = token
         lasts_s = seat.state.options.session_max_s
@@ -144,7 +145,7 @@ class Sessions:
         try:
             found = await seat.room.get_session(seat.place.id)
         except NotFound as error:
-            raise Problem(410, Code.SESSION_ENDED, str(error)) from None
+            raise Problem(410, RoomCode.SESSION_ENDED, str(error)) from None
         return bodies.SessionBody(
             session_id=found.id,
             queue_id=seat.room.name,

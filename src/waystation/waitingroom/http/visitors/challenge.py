@@ -9,11 +9,12 @@ import secrets
 from functools import lru_cache
 
 from waystation.core.errors import InvalidOption
+from waystation.core.http.endpoints import endpoint
+from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.http.problems import Problem
 from waystation.waitingroom.http import bodies
+from waystation.waitingroom.http.codes import RoomCode
 from waystation.waitingroom.http.cookies import VisitorCookies
-from waystation.waitingroom.http.framework.endpoints import endpoint
-from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
-from waystation.waitingroom.http.framework.problems import Code, Problem
 from waystation.waitingroom.http.keys import HttpKeys
 from waystation.waitingroom.http.tokens import Tokens
 from waystation.waitingroom.room import Room
@@ -78,12 +79,12 @@ class Challenges:
         challenge, _, solution = shown.rpartition(":")
         if not self._is_solved(room, key, bits, challenge, solution):
             raise Problem(
-                403, Code.CHALLENGE_REQUIRED, "the room's challenge has to be solved first"
+                403, RoomCode.CHALLENGE_REQUIRED, "the room's challenge has to be solved first"
             )
         at = HttpKeys(room.queue_id).of(hashlib.sha256(challenge.encode()).hexdigest()[:32]).solved
         first = await room.store.ask("SET", at, "1", "EX", 2 * LIFE_S, "NX")
         if first is None:
-            raise Problem(403, Code.CHALLENGE_USED, "this solution was shown before")
+            raise Problem(403, RoomCode.CHALLENGE_USED, "this solution was shown before")
 
     def _challenge(self, room: Room, key: str, bits: int) -> str:
         until = int(self._tokens.now_s()) + LIFE_S

@@ -1,9 +1,9 @@
 """Routes to verify the draw."""
 
+from waystation.core.http.endpoints import endpoint
+from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.http.problems import Code, Problem
 from waystation.waitingroom.http import bodies
-from waystation.waitingroom.http.framework.endpoints import endpoint
-from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
-from waystation.waitingroom.http.framework.problems import Code, Problem
 from waystation.waitingroom.lottery import Lottery
 from waystation.waitingroom.rooms import Rooms
 

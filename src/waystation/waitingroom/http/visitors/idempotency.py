@@ -3,8 +3,8 @@
 import hashlib
 
 from waystation.core import codec
-from waystation.waitingroom.http.framework.exchange import Request
-from waystation.waitingroom.http.framework.problems import Code, Problem
+from waystation.core.http.exchange import Request
+from waystation.core.http.problems import Code, Problem
 from waystation.waitingroom.http.keys import HttpKeys
 from waystation.waitingroom.room import Room
 

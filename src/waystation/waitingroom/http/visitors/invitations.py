@@ -3,11 +3,12 @@
 import msgspec
 
 from waystation.core.clock import Clock
+from waystation.core.http.exchange import Request
+from waystation.core.http.pace import Pace
+from waystation.core.http.problems import Code, Problem
 from waystation.waitingroom.codes import Codes
 from waystation.waitingroom.http.bodies import Enqueue
-from waystation.waitingroom.http.framework.exchange import Request
-from waystation.waitingroom.http.framework.pace import Pace
-from waystation.waitingroom.http.framework.problems import Code, Problem
+from waystation.waitingroom.http.codes import RoomCode
 from waystation.waitingroom.http.tokens import Tokens
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.signing.tokens import EnqueueTicket
@@ -40,7 +41,7 @@ class Invitations:
             return Welcome(invited.lane, f"invite|{invited.key}")
         if asked.code and key is not None:
             return Welcome(await self._lane(request, room, asked.code, key), f"cookie|{key}")
-        raise Problem(403, Code.INVITE_REQUIRED, "this line is for those who were invited")
+        raise Problem(403, RoomCode.INVITE_REQUIRED, "this line is for those who were invited")
 
     async def _lane(self, request: Request, room: Room, code: str, key: str) -> Lane:
         self._wrong.require_left(request.address, "too many wrong codes came from there")
@@ -56,7 +57,7 @@ class Invitations:
     ) -> EnqueueTicket:
         invited = self._tokens.read_invitation(ticket, room, state)
         if await room.revoked(invited.jti):
-            raise Problem(401, Code.INVALID_TOKEN, "the invitation was revoked")
+            raise Problem(401, RoomCode.INVALID_TOKEN, "the invitation was revoked")
         if invited.ip and invited.ip != network_of(request.address):
-            raise Problem(403, Code.WRONG_NETWORK, "this invitation is for another network")
+            raise Problem(403, RoomCode.WRONG_NETWORK, "this invitation is for another network")
         return invited

@@ -6,12 +6,13 @@ webhook hears it with the visitor's `admitted`.
 
 import re
 
+from waystation.core.http.cookies import require_own_site
+from waystation.core.http.endpoints import endpoint
+from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.http.problems import Code, Problem
 from waystation.waitingroom.http import bodies
+from waystation.waitingroom.http.codes import RoomCode
 from waystation.waitingroom.http.context import TicketHolders
-from waystation.waitingroom.http.cookies import require_own_site
-from waystation.waitingroom.http.framework.endpoints import endpoint
-from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
-from waystation.waitingroom.http.framework.problems import Code, Problem
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.visitor import Place
@@ -57,4 +58,4 @@ class Notify:
 async def _remember(room: Room, place: Place, handle: str) -> None:
     keys = room.store.keys.of(place.id)
     if not await scripts.notify(await room.store.client(), keys, handle=handle):
-        raise Problem(410, Code.PLACE_LOST, "there is no such place in line any more")
+        raise Problem(410, RoomCode.PLACE_LOST, "there is no such place in line any more")

@@ -4,14 +4,16 @@ import re
 from collections.abc import Iterator, Sequence
 
 from waystation.core import codec
+from waystation.core.http.cookies import digest_of, require_own_site
+from waystation.core.http.endpoints import Endpoint, endpoint, offered
+from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.http.pace import Pace
+from waystation.core.http.problems import Code, Problem
 from waystation.waitingroom.http import bodies
 from waystation.waitingroom.http.bodies import PlaceBody, rfc3339
+from waystation.waitingroom.http.codes import RoomCode
 from waystation.waitingroom.http.context import ServerContext
-from waystation.waitingroom.http.cookies import Header, digest_of, require_own_site
-from waystation.waitingroom.http.framework.endpoints import Endpoint, endpoint, offered
-from waystation.waitingroom.http.framework.exchange import Answer, Request, answer
-from waystation.waitingroom.http.framework.pace import Pace
-from waystation.waitingroom.http.framework.problems import Code, Problem
+from waystation.waitingroom.http.cookies import Header
 from waystation.waitingroom.http.returns import Return, return_hosts, safe_path
 from waystation.waitingroom.http.visitors.challenge import Challenges, bits_of
 from waystation.waitingroom.http.visitors.fairness import Fairness
@@ -49,12 +51,12 @@ LEAVING_S = 120
 _FAILS = (400, 401, 403, 404, 410, 413, 415, 429, 503)
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _REFUSED = {
-    "full": (503, Code.QUEUE_FULL, "the line is full"),
+    "full": (503, RoomCode.QUEUE_FULL, "the line is full"),
     "crowded": (429, Code.RATE_LIMITED, "too many come from there at once"),
-    "rejected": (403, Code.REJECTED, "nobody may join"),
-    "draining": (503, Code.DRAINING, "nobody may join any more"),
-    "maintenance": (503, Code.MAINTENANCE_MODE, "the room is closed for maintenance"),
-    "closed": (410, Code.ENDED, "it is over"),
+    "rejected": (403, RoomCode.REJECTED, "nobody may join"),
+    "draining": (503, RoomCode.DRAINING, "nobody may join any more"),
+    "maintenance": (503, RoomCode.MAINTENANCE_MODE, "the room is closed for maintenance"),
+    "closed": (410, RoomCode.ENDED, "it is over"),
 }
 
 
@@ -110,7 +112,7 @@ class Visitors:
             # A client that keeps no cookies never gets a place, so it cannot hold up the line.
             raise Problem(
                 401,
-                Code.VISITOR_KEY_REQUIRED,
+                RoomCode.VISITOR_KEY_REQUIRED,
                 "ask again with the cookie, or bring a key of your own as Wr-Visitor",
                 headers={"set-cookie": cookie[1].decode()},
             )
@@ -123,7 +125,7 @@ class Visitors:
             await self._challenges.require(room, state, key or welcome.identity, asked.pow)
         secret = asked.h or digest_of(key or "")
         if not asked.h and key is None:
-            raise Problem(400, Code.SECRET_REQUIRED, "without a visitor key h has to be there")
+            raise Problem(400, RoomCode.SECRET_REQUIRED, "without a visitor key h has to be there")
         metadata = codec.encode(asked.metadata).decode() if asked.metadata else ""
         return JoinRequest(
             key=welcome.identity,
@@ -252,7 +254,7 @@ class Visitors:
             result = word_of(begun)
         self._metrics.claims.of(room.name, result).inc()
         if isinstance(begun, Forbidden):
-            raise Problem(403, Code.NOT_YOURS, "the secret of this place is another")
+            raise Problem(403, RoomCode.NOT_YOURS, "the secret of this place is another")
         if not isinstance(begun, Begun):
             _require_here(begun)
         return begun
@@ -272,7 +274,7 @@ class Visitors:
         self._claims.require(place.id)
         status = await room.recover(place, self._cookies.possession(request, asked.secret) or "-")
         if isinstance(status, Forbidden):
-            raise Problem(403, Code.NOT_YOURS, "the secret of this place is another")
+            raise Problem(403, RoomCode.NOT_YOURS, "the secret of this place is another")
         _require_here(status)
         return answer(status_body(room, place, status, state))
 
@@ -290,7 +292,7 @@ class Visitors:
         asked = await request.read(bodies.Possession)
         left = await room.leave(place, self._cookies.possession(request, asked.secret) or "-")
         if isinstance(left, Forbidden):
-            raise Problem(403, Code.NOT_YOURS, "the secret of this place is another")
+            raise Problem(403, RoomCode.NOT_YOURS, "the secret of this place is another")
         if not left:
             raise Problem(404, Code.NOT_FOUND, "there was no place to give up")
         return answer(bodies.Done(status="cancelled"), 200, self._cookies.forget_ticket(room.name))
@@ -332,10 +334,10 @@ def _require_here(status: VisitorStatus) -> None:
     if isinstance(status, Late):
         raise Problem(
             410,
-            Code.TURN_MISSED,
+            RoomCode.TURN_MISSED,
             "the turn is over; it can be taken back for a while",
             recoverable_until=rfc3339(status.until_ms),
             status_word="missed",
         )
     if isinstance(status, Gone):
-        raise Problem(410, Code.PLACE_LOST, "there is no such place in line any more")
+        raise Problem(410, RoomCode.PLACE_LOST, "there is no such place in line any more")

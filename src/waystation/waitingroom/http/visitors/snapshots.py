@@ -9,10 +9,10 @@ from msgspec.structs import astuple
 from waystation.core import codec
 from waystation.core.clock import Clock
 from waystation.core.errors import StoreError
+from waystation.core.http.endpoints import endpoint
+from waystation.core.http.exchange import Answer, Message, Request, Scope
 from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.http.bodies import EtaModel, PollPolicy, SnapshotBody, rfc3339
-from waystation.waitingroom.http.framework.endpoints import endpoint
-from waystation.waitingroom.http.framework.exchange import Answer, Message, Request, Scope
 from waystation.waitingroom.http.visitors.status import (
     CEILING_MS,
     DIVISOR,

@@ -17,7 +17,7 @@ from typing import TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
 from waystation.core.errors import InvalidOption
-from waystation.waitingroom.http.framework.addresses import Network
+from waystation.core.http.addresses import Network
 
 PATIENCE_S = 5.0
 LONGEST_URL = 500

@@ -9,13 +9,13 @@ from waystation.core import codec
 from waystation.core.backoff import Backoff, Growth
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import InvalidOption
+from waystation.core.http.addresses import Network, networks
 from waystation.core.identity import worker_name
 from waystation.core.store.connection import Store
 from waystation.core.store.leader import Election, OfficeKeys
 from waystation.core.telemetry.logs import get_logger
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.context import ServerContext
-from waystation.waitingroom.http.framework.addresses import Network, networks
 from waystation.waitingroom.http.webhooks import delivery
 from waystation.waitingroom.http.webhooks.hooks import State, Webhook, Webhooks, signature
 from waystation.waitingroom.room import Room

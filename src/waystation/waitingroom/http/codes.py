@@ -1,0 +1,38 @@
+"""Error codes of the waiting room's HTTP API, besides those that all servers share."""
+# ruff: noqa: S105  # names of errors, not passwords
+
+from enum import StrEnum
+
+
+class RoomCode(StrEnum):
+    """The `code` of a problem that only a waiting room has."""
+
+    # Visitors: the key, the ticket, the place
+    VISITOR_KEY_REQUIRED = "VISITOR_KEY_REQUIRED"
+    AMBIGUOUS_VISITOR = "AMBIGUOUS_VISITOR"
+    AMBIGUOUS_TOKEN = "AMBIGUOUS_TOKEN"
+    TICKET_REQUIRED = "TICKET_REQUIRED"
+    INVALID_TOKEN = "INVALID_TOKEN"
+    SECRET_REQUIRED = "SECRET_REQUIRED"
+    NOT_YOURS = "NOT_YOURS"
+    TURN_MISSED = "TURN_MISSED"
+    PLACE_LOST = "PLACE_LOST"
+    TARGET_NOT_ALLOWED = "TARGET_NOT_ALLOWED"
+    LINK_INVALID = "LINK_INVALID"
+    # Joining
+    QUEUE_FULL = "QUEUE_FULL"
+    REJECTED = "REJECTED"
+    DRAINING = "DRAINING"
+    MAINTENANCE_MODE = "MAINTENANCE_MODE"
+    ENDED = "ENDED"
+    INVITE_REQUIRED = "INVITE_REQUIRED"
+    WRONG_NETWORK = "WRONG_NETWORK"
+    CHALLENGE_REQUIRED = "CHALLENGE_REQUIRED"
+    CHALLENGE_USED = "CHALLENGE_USED"
+    # Sessions and proxies
+    SESSION_REQUIRED = "SESSION_REQUIRED"
+    SESSION_ENDED = "SESSION_ENDED"
+    QUEUE_REQUIRED = "QUEUE_REQUIRED"
+    WAITING_ROOM_REQUIRED = "WAITING_ROOM_REQUIRED"
+    # Operators
+    KEYS_ELSEWHERE = "KEYS_ELSEWHERE"
