@@ -105,6 +105,13 @@ def test_a_queue_is_paused_resumed_and_emptied(bullmq: Bullmq) -> None:
     assert bullmq("clean", "mail", "delayed", "--yes").out == "1 removed\n"
 
 
+def test_a_job_is_cancelled_with_a_reason(bullmq: Bullmq) -> None:
+    id = bullmq("add", "mail", "send").out.strip()
+    assert bullmq("cancel", "mail", id, "--reason", "not needed").out == "1 cancelled\n"
+    assert bullmq("cancel", "mail", id).out == "0 cancelled\n"
+    assert json.loads(bullmq("job", "mail", id, "--json").out)["failed_reason"] == "not needed"
+
+
 def test_queues_of_another_prefix_are_reached(bullmq: Bullmq) -> None:
     bullmq("--prefix", "shop", "add", "mail", "send")
 

@@ -36,7 +36,15 @@ from waystation.core.store.script import Client
 if TYPE_CHECKING:
     from waystation.bullmq.events.stream import QueueEvents
 
-__all__ = ["COUNTED", "Job", "QueueRef", "queue_of", "remove_job", "retry_finished"]
+__all__ = [
+    "COUNTED",
+    "Job",
+    "QueueRef",
+    "cancel_job",
+    "queue_of",
+    "remove_job",
+    "retry_finished",
+]
 
 _FIRST_POLL_S, _LAST_POLL_S = 0.02, 1.0
 
@@ -173,6 +181,10 @@ class Job(JobFields[Data, Result]):
             client, keys, self.id, state, lifo=self.options.lifo, forget=forget
         )
         self._accept(code, wanted=state)
+
+    async def cancel(self, reason: str = "") -> bool:
+        """Make the job fail, whether it waits or runs; False when it has ended already."""
+        return await cancel_job(self, reason)
 
     async def remove(self, *, remove_children: bool = True) -> None:
         """Remove the job and, by default, its children."""
@@ -419,6 +431,22 @@ async def remove_job(client: Client, keys: QueueKeys, id: str, *, remove_childre
     )
     if code < 0:
         raise WrongState(f"job {id} is the next of its scheduler: remove the scheduler instead")
+    return code == 1
+
+
+async def cancel_job(job: Job, reason: str) -> bool:
+    """Make a job fail that has not ended; False when it has. Internal."""
+    client, keys, _ = queue_of(job)
+    code = await job_scripts.cancel(
+        client,
+        keys,
+        base=keys.base,
+        id=job.id,
+        reason=reason or f"job {job.id} was cancelled",
+        keep=job.options.keep_failed or "",
+    )
+    if code < 0:
+        raise WrongState(f"job {job.id} is the next of its scheduler: remove the scheduler instead")
     return code == 1
 
 

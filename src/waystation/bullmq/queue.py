@@ -2,9 +2,8 @@
 
 import asyncio
 import contextlib
-import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, Unpack, cast
 
@@ -14,11 +13,11 @@ from waystation.bullmq.dead_letters import DeadLetters
 from waystation.bullmq.events.event import QueueEvent
 from waystation.bullmq.events.stream import NOW, QueueEvents
 from waystation.bullmq.fields import STATES, JobState, State, known_states
-from waystation.bullmq.job import Job, QueueRef, remove_job, retry_finished
+from waystation.bullmq.job import Job, QueueRef, cancel_job, remove_job, retry_finished
 from waystation.bullmq.limits import Limits
 from waystation.bullmq.metrics import Metrics, MetricsKind, as_text, read_metrics
 from waystation.bullmq.options import JobKeywords, JobOptions, instant_ms, stored_options
-from waystation.bullmq.redis import packing, queue_scripts, scripts
+from waystation.bullmq.redis import orphans, packing, queue_scripts, scripts
 from waystation.bullmq.redis.client import QueueClient, client_name
 from waystation.bullmq.redis.commands import Logs, ask, ask_all, page_of, read_logs
 from waystation.bullmq.redis.keys import PREFIX
@@ -54,8 +53,6 @@ _READ_AT_ONCE = 250
 _SWEPT_AT_ONCE = 500
 """Jobs that one script call looks at; more would block the server for too long."""
 _PUT_BACK_AT_ONCE = 7000
-_IDS_AT_ONCE = 10_000
-_SUSPECTS_AT_ONCE = 50
 _EVER = "+inf"
 
 Cleanable: TypeAlias = Literal[
@@ -314,6 +311,13 @@ class Queue(QueueClient):
 
     # Removing
 
+    async def cancel(self, *ids: str, reason: str = "") -> int:
+        """Make jobs fail for good that have not ended, running ones too; returns how many.
+
+        The worker of a running job notices it when it next renews its lock, and stops the handler.
+        """
+        return sum([await cancel_job(job, reason) for job in await self._read(ids)])
+
     async def drain(self, delayed: bool = False) -> int:
         """Remove all jobs that wait and, with `delayed`, those that are delayed; returns how many.
 
@@ -363,7 +367,7 @@ class Queue(QueueClient):
         """
         client, keys = await self._connect_queue()
         removed = 0
-        async for ids in self._suspects(count):
+        async for ids in orphans.suspects(await self._connected(), keys, count):
             removed += await queue_scripts.remove_orphans(
                 client, keys, base=keys.base, most=limit - removed if limit else len(ids), ids=ids
             )
@@ -506,35 +510,6 @@ class Queue(QueueClient):
             if found < most:
                 break
         return moved
-
-    async def _suspects(self, count: int) -> AsyncGenerator[list[str]]:
-        """Ids of hashes that may be jobs in no state; the script then checks them."""
-        store, base = await self._connected(), self._keys.base
-        # Looking up an id takes longer the longer the list is, so the lists are read once.
-        listed = await self._listed()
-        pattern = re.sub(r"([\\*?\[\]])", r"\\\1", base) + "*"
-        keys = cast(
-            AsyncIterator[bytes], store.redis.scan_iter(match=pattern, count=count, _type="HASH")
-        )
-        found: list[str] = []
-        with faults.translated():
-            async for key in keys:
-                name = key.removeprefix(base.encode())
-                if name not in listed:
-                    found.append(name.decode("utf-8", "replace"))
-                if len(found) == _SUSPECTS_AT_ONCE:
-                    yield found
-                    found = []
-        if found:
-            yield found
-
-    async def _listed(self) -> set[bytes]:
-        client, keys = await self._connect_queue()
-        ids: set[bytes] = set()
-        for key in (keys.wait, keys.active, keys.paused):
-            for first in range(0, await ask(client, "LLEN", key), _IDS_AT_ONCE):
-                ids.update(await ask(client, "LRANGE", key, first, first + _IDS_AT_ONCE - 1))
-        return ids
 
     async def _on_connect(self, store: Store) -> None:
         # A store that is full, or a replica, can still be read.

@@ -106,6 +106,10 @@ class SyncJob(JobFields[Data, Result]):
             reset_attempts_started=reset_attempts_started,
         )
 
+    def cancel(self, reason: str = "") -> bool:
+        """Make the job fail, whether it waits or runs; False when it has ended already."""
+        return self._do("cancel", reason)
+
     def remove(self, *, remove_children: bool = True) -> None:
         """Remove the job and, by default, its children."""
         return self._do("remove", remove_children=remove_children)

@@ -23,14 +23,51 @@ from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Claim, Settled
 
 ONCE: dict[str, Any] = {"attempts": 1}
+WAYS: list[dict[str, Any]] = [
+    {},
+    {"fail_parent_on_failure": True},
+    {"continue_parent_on_failure": True},
+    {"ignore_dependency_on_failure": True},
+    {"remove_dependency_on_failure": True},
+]
+"""What a child's failure means for its parent."""
 
 
 async def walk(url: str) -> None:
     """Take the paths of every script of bullmq."""
-    for part in (add, settle, limit, deduplicate, relate, remove_families, step, schedule, admin):
+    for part in WALKS:
         async with hands_on(url) as hands, Queue("mail", hands.store) as queue:
             await hands.redis.flushdb()
             await part(hands, queue)
+
+
+async def cancel(hands: Hands, queue: Queue) -> None:
+    wishes: list[dict[str, Any]] = [
+        {},
+        {"delay": 1000},
+        {"priority": 1},
+        {"deduplication": Deduplication("one")},
+        {"remove_on_fail": True},
+        {"remove_on_fail": Keep(count=1)},
+    ]
+    for wish in wishes:
+        assert await queue.cancel(await hands.add(**wish))
+    await hands.add()
+    held = await hands.claim_one()
+    assert await queue.cancel(held.id, "by hand")
+    assert not await queue.cancel(held.id)
+    rule = Deduplication("kept", keep_last_if_active=True)
+    await hands.add(deduplication=rule)
+    await hands.claim_one()
+    await hands.add(deduplication=rule)
+    (running,) = await hands.ids("active")
+    assert await queue.cancel(running)
+    async with FlowProducer(hands.store) as flows:
+        for at, way in enumerate(WAYS):
+            for place in ("mail", "other"):
+                name = f"{at}-{place}"
+                await flows.add(parent(name, child(f"{name}-a", **way), queue=place))
+                assert await queue.cancel(f"{name}-a")
 
 
 async def end(hands: Hands, *outcomes: Outcome, want: int = 0) -> list[Claim[Job]]:
@@ -170,15 +207,8 @@ def parent(name: str, *children: FlowNode, queue: str = "mail", **options: Any) 
 
 async def relate(hands: Hands, queue: Queue) -> None:
     """Parents in the queue itself and in another, and children that fail in every way."""
-    ways: list[dict[str, Any]] = [
-        {},
-        {"fail_parent_on_failure": True},
-        {"continue_parent_on_failure": True},
-        {"ignore_dependency_on_failure": True},
-        {"remove_dependency_on_failure": True},
-    ]
     async with FlowProducer(hands.store) as flows:
-        for at, way in enumerate(ways):
+        for at, way in enumerate(WAYS):
             for outcome, place in ((Done(1), "mail"), (fails(), "mail"), (fails(), "other")):
                 name = f"{at}-{type(outcome).__name__}-{place}"
                 await flows.add(parent(name, child(f"{name}-a", **way), queue=place))
@@ -322,3 +352,17 @@ async def admin(hands: Hands, queue: Queue) -> None:
     await queue.drain(delayed=True)
     await hands.add()
     await queue.obliterate()
+
+
+WALKS = (
+    add,
+    settle,
+    limit,
+    cancel,
+    deduplicate,
+    relate,
+    remove_families,
+    step,
+    schedule,
+    admin,
+)

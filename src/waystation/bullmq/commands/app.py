@@ -212,6 +212,21 @@ def retry(
 
 
 @app.command()
+def cancel(
+    context: typer.Context,
+    queue: OfQueue,
+    job_ids: Annotated[list[str], typer.Argument(metavar="ID", help="Ids of jobs.")],
+    reason: Annotated[str, typer.Option(help="Why; it is shown with the failed job.")] = "",
+) -> None:
+    """Make jobs fail that have not ended, running ones too."""
+
+    async def stop(queue: Queue) -> int:
+        return await queue.cancel(*job_ids, reason=reason)
+
+    typer.echo(f"{_on_known(context, queue, stop):,} cancelled")
+
+
+@app.command()
 def clean(
     context: typer.Context,
     queue: OfQueue,

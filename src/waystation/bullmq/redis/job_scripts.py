@@ -84,6 +84,21 @@ async def remove_job(
 
 
 @script(reply=raw)
+async def cancel(
+    redis: Client,
+    keys: QueueKeys,
+    *,
+    base: str,
+    now: str | int = SERVER_TIME,
+    id: str,
+    reason: str,
+    keep: str,
+) -> int:
+    """Make a job fail that has not ended, whether it waits or runs."""
+    ...
+
+
+@script(reply=raw)
 async def move_to_delayed(
     redis: Client,
     keys: QueueKeys,

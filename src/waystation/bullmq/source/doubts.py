@@ -34,7 +34,7 @@ async def filed_before(
         client, keys, base=keys.base, outcomes=[part for each in sent for part in _known(each)]
     )
     gone = {
-        each.claim.id.encode()
+        each.claim.id.encode(): str(record[0]).encode()
         for (each, record), answer in zip(sent, found, strict=True)
         if answer == _GONE and record[0] in ("completed", "failed")
     }
@@ -53,9 +53,9 @@ def _known(sent: Sent) -> tuple[str | int, ...]:
 
 
 async def _ended_by(
-    client: Client, keys: QueueKeys, ids: set[bytes], worker: bytes
+    client: Client, keys: QueueKeys, ids: dict[bytes, bytes], worker: bytes
 ) -> dict[bytes, bytes]:
-    """When those jobs ended whose last pickup was this worker's."""
+    """When those jobs ended, as their workers say they did, whose last pickup was this worker's."""
     ended: dict[bytes, bytes] = {}
     ours: dict[bytes, bytes] = {}
     async with aclosing(newest_first(client, keys.events)) as events:
@@ -64,9 +64,13 @@ async def _ended_by(
             if id not in ids:
                 continue
             if name in _ENDS:
+                # One that was cancelled has failed, whatever its worker has sent.
+                if name != ids[id]:
+                    del ids[id]
+                    continue
                 ended[id] = place.partition(b"-")[0]
             elif name == b"active":
-                ids.discard(id)
+                del ids[id]
                 if id in ended and event.get(b"workerId") == worker:
                     ours[id] = ended[id]
                 if not ids:

@@ -1,7 +1,8 @@
 --- File a finished job away: its fields, its set, what is to be kept, and who waits for it.
+--- The attempt counts, unless the job `is_cancelled`; returns how many have been made.
 --- uses  forget_job trim_finished read_parent child_completed child_failed leave_parent
 --- uses  release_deduplication count_up
-local function file_finished(queue, id, target, value, keep, now)
+local function file_finished(queue, id, target, value, keep, now, is_cancelled)
   local job = queue.base .. id
   local ties = redis.call('HMGET', job, 'parentKey', 'parent', 'deid')
   if ties[3] then release_deduplication(queue, ties[3], id, now) end
@@ -13,7 +14,7 @@ local function file_finished(queue, id, target, value, keep, now)
       child_failed(ties[1], parent, job, value, now)
     end
   end
-  local made = count_up(job, 'atm')
+  local made = is_cancelled and (tonumber(redis.call('HGET', job, 'atm')) or 0) or count_up(job, 'atm')
   if keep == '0' then
     -- Nobody can wait for a job that is no longer there.
     if ties[1] then leave_parent(queue, job, ties[1], now) end

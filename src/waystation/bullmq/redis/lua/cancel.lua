@@ -1,0 +1,34 @@
+--- Make a job fail that has not ended, whether it waits or runs: 1, 0 when it has ended or is gone,
+--- -8 when it keeps its scheduler going.
+--- A worker that holds the job has lost its lock then, and learns so when it renews it.
+--- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker pc
+--- keys  stalled
+--- args  base now id reason keep
+--- uses  now_ms must_hold check_queue check_ties is_current_iteration drop_from_states file_finished
+--- uses  mark_ready events_cap
+local queue = {
+  base = base, wait = wait, paused = paused, active = active, prioritized = prioritized,
+  delayed = delayed, completed = completed, failed = failed, ['waiting-children'] = waiting_children,
+  meta = meta, events = events, marker = marker, pc = pc, stalled = stalled,
+}
+local job = base .. id
+if must_hold('HLEN', job) == 0 then return 0 end
+must_hold('STRLEN', job .. ':lock')
+if redis.call('ZSCORE', completed, id) or redis.call('ZSCORE', failed, id) then return 0 end
+if is_current_iteration(queue, id) then return -8 end
+local ties = redis.call('HMGET', job, 'parentKey', 'parent', 'deid')
+local seen = {}
+check_queue(base, seen)
+check_ties(queue, ties[1], ties[2], ties[3], seen)
+now = now_ms(now)
+
+local prev = drop_from_states(queue, id)
+redis.call('DEL', job .. ':lock')
+redis.call('SREM', stalled, id)
+redis.call('HDEL', job, 'defa')
+local made = file_finished(queue, id, 'failed', reason, keep, now, true)
+redis.call('XADD', events, 'MAXLEN', '~', events_cap(meta), '*', 'event', 'failed', 'jobId', id,
+  'failedReason', reason, 'prev', prev == 'wait' and 'waiting' or prev, 'attemptsMade', made)
+-- One that ran may have kept others from running, by the concurrency of the queue.
+if prev == 'active' then mark_ready(queue) end
+return 1
