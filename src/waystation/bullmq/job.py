@@ -424,10 +424,12 @@ def queue_of(job: Job) -> QueueRef:
     return job._ref
 
 
-async def remove_job(client: Client, keys: QueueKeys, id: str, *, remove_children: bool) -> bool:
+async def remove_job(
+    client: Client, keys: QueueKeys, id: str, *, remove_children: bool, by: str = ""
+) -> bool:
     """Remove a job; False when a worker holds it or one of its children. Internal."""
     code = await job_scripts.remove_job(
-        client, keys, base=keys.base, id=id, with_children=int(remove_children)
+        client, keys, base=keys.base, id=id, with_children=int(remove_children), by=by
     )
     if code < 0:
         raise WrongState(f"job {id} is the next of its scheduler: remove the scheduler instead")

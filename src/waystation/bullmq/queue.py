@@ -265,9 +265,9 @@ class Queue(QueueClient):
 
     # Pausing
 
-    async def pause(self) -> None:
-        """Start no jobs until the queue is resumed; jobs that are active go on."""
-        await queue_scripts.pause(*await self._connect_queue())
+    async def pause(self, *, by: str = "") -> None:
+        """Start no jobs until the queue is resumed; active ones go on. The event names `by`."""
+        await queue_scripts.pause(*await self._connect_queue(), by=by)
 
     async def resume(self) -> None:
         """Start jobs again."""
@@ -355,10 +355,10 @@ class Queue(QueueClient):
         if more < 0:
             raise WrongState(f"the queue {self.name} has active jobs: `force` deletes them, too")
 
-    async def remove(self, job_id: str, *, remove_children: bool = True) -> bool:
+    async def remove(self, job_id: str, *, remove_children: bool = True, by: str = "") -> bool:
         """Remove a job and, by default, its children; False when a worker holds it."""
         client, keys = await self._connect_queue()
-        return await remove_job(client, keys, job_id, remove_children=remove_children)
+        return await remove_job(client, keys, job_id, remove_children=remove_children, by=by)
 
     async def remove_orphans(self, *, count: int = 1000, limit: int = 0) -> int:
         """Delete jobs that are in no state, at most `limit`, or all with 0; returns how many.

@@ -1,5 +1,6 @@
 """Names for workers, leases and work that nobody else has."""
 
+import getpass
 import os
 import random
 import re
@@ -38,3 +39,12 @@ def ordered_id(now_ms: int, bits: Bits = _SYSTEM) -> str:
     high = (now_ms & (2**48 - 1)) << 16 | 0x7000 | bits.getrandbits(12)
     low = 0b10 << 62 | bits.getrandbits(62)
     return str(uuid.UUID(int=high << 64 | low))
+
+
+def person() -> str:
+    """Whoever runs this process, as `ada@host`, for events and audit logs."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a number that nobody gave a name
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"

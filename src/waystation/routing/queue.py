@@ -219,10 +219,11 @@ class Queue(StoreClient):
                         return ended.data
         raise AssertionError("the stream of events never ends")
 
-    async def cancel(self, *ids: str) -> int:
+    async def cancel(self, *ids: str, by: str = "") -> int:
         """Stop jobs that have not ended, running ones too; how many there were.
 
-        The worker of a running job notices it when it next renews its lease.
+        The worker of a running job notices it when it next renews its lease. `by` names whoever
+        cancels them in the event.
         """
         if not ids:
             return 0
@@ -234,6 +235,7 @@ class Queue(StoreClient):
             now=self._now(),
             keep_s=KEPT_S,
             result=failure(error, (self._clock or SystemClock()).now_ms(), 0),
+            by=by,
             ids=ids,
         )
         return sum(stopped)
@@ -296,14 +298,18 @@ class Queue(StoreClient):
 
     # --- the queue as a whole --------------------------------------------------------------------
 
-    async def pause(self, type: str) -> bool:
-        """Hand out no more jobs of a type; False when it was paused before."""
+    async def pause(self, type: str, *, by: str = "") -> bool:
+        """Hand out no more jobs of a type; False when it was paused before.
+
+        `by` names whoever pauses it in the event.
+        """
         return await scripts.pause(
             (await self._connected()).hot,
             self.keys,
             namespace=self.keys.namespace,
             now=self._now(),
             queue=checked_type(type),
+            by=by,
         )
 
     async def resume(self, type: str) -> bool:

@@ -18,6 +18,7 @@ from waystation.bullmq import (
 )
 from waystation.bullmq.fields import instant
 from waystation.bullmq.job import Job
+from waystation.bullmq.redis import queue_scripts
 from waystation.bullmq.scheduling import schedulers
 from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Claim, Settled
@@ -337,7 +338,9 @@ async def admin(hands: Hands, queue: Queue) -> None:
     await hands.add(priority=1, deduplication=Deduplication("x"))
     await hands.add(delay=1)
     await hands.end(await hands.claim_one(), Done(1))
-    await queue.pause()
+    for id in ("1", "2", "3", "4", "5"):
+        await queue_scripts.standing(hands.store.hot, hands.keys, base=hands.keys.base, id=id)
+    await queue.pause(by="ada")
     await queue.resume()
     await hands.redis.lpush(hands.keys.paused, "aside")
     await queue.resume()

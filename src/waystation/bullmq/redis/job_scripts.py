@@ -76,6 +76,7 @@ async def remove_job(
     now: str | int = SERVER_TIME,
     id: str,
     with_children: int,
+    by: str,
 ) -> int:
     """Remove a job with all that is kept about it: 1, or 0 when it is held, or -8 when it keeps its
     scheduler going.

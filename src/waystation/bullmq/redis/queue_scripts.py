@@ -37,7 +37,7 @@ def _hashes(answer: Any) -> list[dict[bytes, bytes]]:
 
 
 @script(reply=raw)
-async def pause(redis: Client, keys: QueueKeys) -> int:
+async def pause(redis: Client, keys: QueueKeys, *, by: str) -> int:
     """Hand out nothing until the queue is resumed."""
     ...
 
@@ -151,6 +151,66 @@ async def read_jobs(
 @script(reply=raw)
 async def rate_limit_ttl(redis: Client, keys: QueueKeys, *, max: str | int) -> int:
     """How long the rate limit lets nothing through, in milliseconds, when so many may start."""
+    ...
+
+
+class Standing(NamedTuple):
+    """Where one job stands, and what its queue allows."""
+
+    now_ms: int
+    state: str
+    ahead: int
+    """Jobs that come before it; -1 when it does not wait."""
+    fields: dict[bytes, bytes]
+    lock: str | None
+    lock_ms: int
+    due_ms: int | None
+    paused: bool
+    concurrency: int | None
+    """The most that may be active at once."""
+    limit: int | None
+    """The most that may start in a window, if that is set for the whole queue."""
+    started: int | None
+    """Jobs that the rate limit has counted in this window."""
+    window_ms: int
+    """What is left of the window."""
+    active: int
+    waiting: int
+
+
+def _standing(answer: Any) -> Standing:
+    now, state, ahead, fields, lock, lock_ms, due, rules, started, window_ms, active, waiting = (
+        answer
+    )
+    paused, concurrency, limit = rules
+    return Standing(
+        now_ms=int(now),
+        state=state.decode(),
+        ahead=ahead,
+        fields=dict(zip(fields[::2], fields[1::2], strict=True)),
+        lock=None if lock is None else lock.decode("utf-8", "replace"),
+        lock_ms=lock_ms,
+        due_ms=None if due is None else int(due),
+        paused=paused is not None,
+        concurrency=_number(concurrency),
+        limit=_number(limit),
+        started=_number(started),
+        window_ms=window_ms,
+        active=active,
+        waiting=waiting,
+    )
+
+
+def _number(text: bytes | None) -> int | None:
+    # Another client may have written anything there.
+    return int(text) if text is not None and text.isdigit() else None
+
+
+@script(reply=_standing)
+async def standing(
+    redis: Client, keys: QueueKeys, *, base: str, now: str | int = SERVER_TIME, id: str
+) -> Standing:
+    """Where one job stands, and what its queue allows."""
     ...
 
 

@@ -189,6 +189,7 @@ async def cancel(
     now: str | int,
     keep_s: int,
     result: bytes,
+    by: str,
     ids: Sequence[str],
 ) -> list[int]:
     """Stop jobs that have not ended; for each 1, or 0 when there is nothing to stop."""
@@ -218,7 +219,7 @@ async def purge(
 
 @script(reply=bool)
 async def pause(
-    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, queue: str
+    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, queue: str, by: str
 ) -> bool:
     """Hand out no more jobs of a type."""
     ...

@@ -1,7 +1,7 @@
 --- Remove a job with all that is kept about it: 1, or 0 when a worker holds it or one of its
 --- children, or -8 when it keeps its scheduler going.
 --- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker
---- args  base now id with_children
+--- args  base now id with_children by
 --- uses  now_ms is_current_iteration is_locked check_tree remove_tree
 local queue = {
   base = base, wait = wait, paused = paused, active = active, prioritized = prioritized,
@@ -11,5 +11,5 @@ local queue = {
 if is_current_iteration(queue, id) then return -8 end
 if is_locked(base, id, with_children == '1') then return 0 end
 check_tree(base, id, nil, with_children == '1', {})
-remove_tree(queue, id, nil, with_children == '1', now_ms(now))
+remove_tree(queue, id, nil, with_children == '1', now_ms(now), by)
 return 1

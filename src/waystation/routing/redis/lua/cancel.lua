@@ -1,6 +1,6 @@
 --- Stop jobs that have not ended; for each 1, or 0 when there is nothing to stop.
 --- keys  waiting delayed cron claims routes held stalls fired events
---- args  namespace now keep_s result ids...
+--- args  namespace now keep_s result by ids...
 --- uses  keys_at instant_ms emit_event index_foreign remove_waiting unindex_jobs claim_of
 --- uses  free_claim dead_letter_dependents
 --- uses  queue_of text_of check_keys
@@ -8,7 +8,7 @@ local line = keys_at(namespace)
 now = instant_ms(now)
 check_keys(line)
 index_foreign(line, now)
-local done = {}
+local done, who = {}, by ~= '' and { 'by', by } or {}
 for at = ids, #ARGV do
   local id = ARGV[at]
   local route, record = redis.call('HGET', routes, id), redis.call('HGET', claims, id)
@@ -30,7 +30,7 @@ for at = ids, #ARGV do
     redis.call('SET', line.result .. id, result, 'EX', keep_s)
     redis.call('SET', line.status .. id, 'failed', 'EX', keep_s)
     redis.call('EXPIRE', line.progress .. id, keep_s)
-    emit_event(line, now, 'cancelled', queue_of(signature), id)
+    emit_event(line, now, 'cancelled', queue_of(signature), id, unpack(who))
     dead_letter_dependents(line, now, id, 'was cancelled')
   end
   done[#done + 1] = found and 1 or 0

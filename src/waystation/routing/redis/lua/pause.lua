@@ -1,7 +1,10 @@
 --- Hand out no more jobs of a type; 0 when none were handed out already.
 --- keys  paused events
---- args  namespace now queue
+--- args  namespace now queue by
 --- uses  keys_at instant_ms emit_event
 local new = redis.call('SADD', paused, queue)
-if new == 1 then emit_event(keys_at(namespace), instant_ms(now), 'paused', queue, queue) end
+if new == 1 then
+  local who = by ~= '' and { 'by', by } or {}
+  emit_event(keys_at(namespace), instant_ms(now), 'paused', queue, queue, unpack(who))
+end
 return new

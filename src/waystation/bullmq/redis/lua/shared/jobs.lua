@@ -102,7 +102,7 @@ end
 
 --- Remove a job from whatever state it is in and, when asked, its children before it.
 --- uses  leave_parent queue_at locate_job drop_from_states free_deduplication forget_job events_cap
-local function remove_tree(queue, id, parent_key, with_children, now)
+local function remove_tree(queue, id, parent_key, with_children, now, by)
   local job = queue.base .. id
   leave_parent(queue, job, parent_key, now)
   if with_children then
@@ -116,14 +116,15 @@ local function remove_tree(queue, id, parent_key, with_children, now)
     end
     for _, child in ipairs(children) do
       local base, child_id = locate_job(child, queue.base)
-      remove_tree(queue_at(base), child_id, job, true, now)
+      remove_tree(queue_at(base), child_id, job, true, now, by)
     end
   end
   local was_in = drop_from_states(queue, id)
   free_deduplication(queue, id)
   if redis.call('EXISTS', job) == 1 then
+    local who = by ~= '' and { 'by', by } or {}
     redis.call('XADD', queue.events, 'MAXLEN', '~', events_cap(queue.meta), '*', 'event', 'removed',
-      'jobId', id, 'prev', was_in)
+      'jobId', id, 'prev', was_in, unpack(who))
   end
   forget_job(job)
 end

@@ -1,0 +1,1 @@
+"""The console: one place to look at all products, ask about them and act on them."""

@@ -1,0 +1,117 @@
+"""Places: where a store keeps the queues of all products, and which queues there are."""
+
+import base64
+import binascii
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from waystation.bullmq.redis.keys import PREFIX
+from waystation.core.errors import WaystationError
+from waystation.core.events import Line
+from waystation.core.store import faults
+from waystation.core.store.connection import Store
+from waystation.files import Layout
+from waystation.files import Queue as FileQueue
+from waystation.routing import Queue as RoutingQueue
+from waystation.routing.redis.keys import NAMESPACE
+from waystation.waitingroom.redis.keys import RoomsKeys, name_of, room_id
+
+_SCANNED_AT_ONCE = 5000
+_OF_A_QUEUE = {"id", "meta", "events"}
+_GLOB = "[iem][dev]*"
+"""Fits these keys, and few others, so that a scan brings little but them."""
+
+
+class Places(msgspec.Struct, frozen=True, kw_only=True):
+    """The prefixes and key names that the products use."""
+
+    bullmq: str = PREFIX
+    routing: str = NAMESPACE
+    files: Layout = Layout()
+
+
+class QueueName(msgspec.Struct, frozen=True):
+    """One queue of one product: a queue of BullMQ, a type of job, a priority, or a room."""
+
+    product: Line
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.product}/{self.name}"
+
+
+async def find_queues(store: Store, places: Places | None = None) -> list[QueueName]:
+    """Every queue of every product in a store; looks at all its keys once."""
+    places = places or Places()
+    found = [QueueName(Line.BULLMQ, name) for name in await bullmq_queues(store, places.bullmq)]
+    found += [QueueName(Line.ROUTING, name) for name in await job_types(store, places.routing)]
+    if await has_files(store, places.files):
+        found += [QueueName(Line.FILES, name) for name in places.files.priorities]
+    found += [QueueName(Line.WAITINGROOM, name) for name in await rooms(store)]
+    return found
+
+
+async def bullmq_queues(store: Store, prefix: str = PREFIX) -> list[str]:
+    """The queues of BullMQ under a prefix, by name."""
+    start = f"{prefix}:"
+    names: set[str] = set()
+    redis: Any = store.redis
+    with faults.translated():
+        async for key in redis.scan_iter(
+            match=f"{_escaped(start)}*:{_GLOB}", count=_SCANNED_AT_ONCE
+        ):
+            name, _, kind = key.decode("utf-8", "replace").removeprefix(start).rpartition(":")
+            if name and ":" not in name and kind in _OF_A_QUEUE:
+                names.add(name)
+    return sorted(names)
+
+
+async def bullmq_workers(store: Store, prefix: str = PREFIX) -> dict[str, list[str]] | None:
+    """The names of the workers of each queue; None where the server does not list connections."""
+    redis: Any = store.redis
+    try:
+        with faults.translated():
+            clients: list[dict[str, str]] = await redis.client_list()
+    except WaystationError:
+        return None  # an ACL may forbid it, and then nobody can say
+    found: dict[str, set[str]] = {}
+    for client in clients:
+        start, _, rest = client["name"].removeprefix(f"{prefix}:").partition(":w:")
+        if not client["name"].startswith(f"{prefix}:") or start.endswith(":qe"):
+            continue
+        try:
+            queue = base64.b64decode(start, validate=True).decode()
+        except (binascii.Error, UnicodeDecodeError):
+            continue
+        found.setdefault(queue, set()).add(rest or client["addr"])
+    return {queue: sorted(names) for queue, names in found.items()}
+
+
+async def job_types(store: Store, namespace: str = NAMESPACE) -> list[str]:
+    """The types of job that routing knows: those that wait, are limited, paused or handled."""
+    queue = RoutingQueue(store, prefix=namespace)
+    types = {each.type for each in await queue.coverage()}
+    types |= {type for worker in await queue.workers() if worker.alive for type in worker.types}
+    types |= set(await queue.paused_types())
+    return sorted(types)
+
+
+async def has_files(store: Store, layout: Layout) -> bool:
+    """Whether anything was ever put into a queue of files."""
+    keys = FileQueue(store, layout=layout).keys
+    with faults.translated():
+        known = await store.hot.execute_command("EXISTS", *keys.lanes, keys.workers, keys.events)
+    return bool(known)
+
+
+async def rooms(store: Store) -> list[str]:
+    """The names of all waiting rooms."""
+    with faults.translated():
+        ids: Iterable[bytes] = await store.hot.execute_command("SMEMBERS", RoomsKeys().every)
+    return sorted(name_of(id) for each in ids if (id := each.decode()) == room_id(id))
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"\\{each}" if each in "*?[]\\" else each for each in text)

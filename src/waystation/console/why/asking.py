@@ -1,0 +1,138 @@
+"""Asking why: finds what a name stands for, in any product, and explains it."""
+
+import difflib
+from collections.abc import Sequence
+from contextlib import aclosing
+
+from waystation.bullmq.redis.keys import QueueKeys
+from waystation.console.places import Places, QueueName, find_queues
+from waystation.console.why import of_bullmq, of_files, of_rooms, of_routing
+from waystation.console.why.answer import Answer, Cause
+from waystation.core.errors import InvalidOption
+from waystation.core.events import Line
+from waystation.core.line.event_trail import newest_first
+from waystation.core.store.connection import Store
+
+_NEAREST = 3
+_IDS_OF_A_QUEUE = 200
+"""Newest events of a queue whose ids may be meant by one that is not known."""
+
+
+async def why(
+    store: Store,
+    subject: str,
+    *,
+    queue: str | None = None,
+    product: str | None = None,
+    places: Places | None = None,
+) -> list[Answer]:
+    """Why a job, a file, a visitor or a queue is where it is.
+
+    `subject` is an id, a path, or the name of a queue, a type, a priority or a room; `queue/id`
+    means the job in that queue. Without `queue` all queues are looked into, so several answers are
+    possible; there is always one at least, of the cause `unknown` when nothing was found.
+    """
+    if product is not None and product not in set(Line):
+        raise InvalidOption(f"product must be one of {', '.join(Line)}, got {product!r}")
+    places = places or Places()
+    known = await find_queues(store, places)
+    wanted = [each for each in known if product in (None, each.product)]
+    if queue is None and "/" in subject:
+        start, _, rest = subject.partition("/")
+        if any(each.name == start for each in wanted):
+            queue, subject = start, rest
+    answers: list[Answer] = []
+    if queue is None:
+        for each in wanted:
+            if each.name == subject and (answer := await _explain_queue(store, each, places)):
+                answers.append(answer)
+        if answers:
+            return answers
+    answers = await _explain_subject(store, subject, queue, product, wanted, places)
+    return answers or [await _unknown(store, subject, queue, wanted, places)]
+
+
+async def _explain_queue(store: Store, queue: QueueName, places: Places) -> Answer | None:
+    match queue.product:
+        case Line.BULLMQ:
+            return await of_bullmq.queue(store, queue.name, prefix=places.bullmq)
+        case Line.ROUTING:
+            return await of_routing.type(store, queue.name, namespace=places.routing)
+        case Line.FILES:
+            return await of_files.priority(store, queue.name, layout=places.files)
+        case Line.WAITINGROOM:
+            return await of_rooms.room(store, queue.name)
+
+
+async def _explain_subject(
+    store: Store,
+    subject: str,
+    queue: str | None,
+    product: str | None,
+    known: Sequence[QueueName],
+    places: Places,
+) -> list[Answer]:
+    answers: list[Answer | None] = []
+    for each in known:
+        if queue not in (None, each.name):
+            continue
+        if each.product is Line.BULLMQ:
+            answers.append(await of_bullmq.job(store, each.name, subject, prefix=places.bullmq))
+        elif each.product is Line.WAITINGROOM:
+            answers.append(await of_rooms.visitor(store, each.name, subject))
+    # Jobs of these two are not kept by queue, so they are looked for once.
+    if product in (None, Line.ROUTING):
+        answers.append(await of_routing.job(store, subject, namespace=places.routing))
+    if product in (None, Line.FILES):
+        answers.append(await of_files.file(store, subject, layout=places.files))
+    found = [each for each in answers if each is not None]
+    return [each for each in found if _fits(each, queue)]
+
+
+def _fits(answer: Answer, queue: str | None) -> bool:
+    return queue is None or answer.queue in (queue, "")
+
+
+async def _unknown(
+    store: Store, subject: str, queue: str | None, known: Sequence[QueueName], places: Places
+) -> Answer:
+    names = [each.name for each in known]
+    if queue is not None and queue not in names:
+        near = difflib.get_close_matches(queue, names, n=_NEAREST)
+        text = f"There is no queue {queue}"
+    else:
+        ids = await _recent_ids(store, queue, known, places)
+        near = difflib.get_close_matches(subject, [*names, *ids], n=_NEAREST)
+        where = f" in queue {queue}" if queue else ""
+        text = f"Nothing named {subject} exists{where}, and no event that is kept tells of one"
+    like = f"; is one of these meant: {', '.join(near)}?" if near else "."
+    return Answer(
+        product="",
+        queue=queue or "",
+        kind="job",
+        id=subject,
+        cause=Cause.UNKNOWN,
+        sentence=f"{text}{like}",
+        nearest=tuple(near),
+        evidence={"queues": len(known)},
+    )
+
+
+async def _recent_ids(
+    store: Store, queue: str | None, known: Sequence[QueueName], places: Places
+) -> list[str]:
+    streams: list[tuple[str, bytes]] = []
+    for each in known[:_IDS_OF_A_QUEUE]:
+        if each.product is Line.BULLMQ and queue in (None, each.name):
+            streams.append((QueueKeys(each.name, prefix=places.bullmq).events, b"jobId"))
+    ids: dict[str, None] = {}
+    for stream, field in streams:
+        looked = 0
+        async with aclosing(newest_first(store.hot, stream)) as events:
+            async for _, fields in events:
+                looked += 1
+                if looked > _IDS_OF_A_QUEUE:
+                    break
+                if id := fields.get(field):
+                    ids[id.decode("utf-8", "replace")] = None
+    return list(ids)

@@ -1,0 +1,331 @@
+"""Why a job of BullMQ, or a queue of it, does not move."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from waystation.bullmq.fields import JobFields
+from waystation.bullmq.redis import queue_scripts
+from waystation.bullmq.redis.commands import ask
+from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.redis.queue_scripts import Standing
+from waystation.console.places import bullmq_workers
+from waystation.console.why.answer import Answer, Cause, Found, at, count, iso, line, span
+from waystation.console.why.pace import pace
+from waystation.core.errors import WaystationError
+from waystation.core.events import Line
+from waystation.core.line.event_trail import newest_first
+from waystation.core.store.connection import Store
+
+_BLOCKED = 2**53 - 1
+"""What a limiter holds while a handler has asked for a pause."""
+_NO_HANDLER = "no handler for jobs named"
+_CANCELLED = "cancelled"
+_STALLED = "job stalled more than"
+_CHILDREN = 1000
+"""Children that are looked at, to find one that has failed."""
+
+
+async def job(store: Store, name: str, id: str, *, prefix: str) -> Answer | None:
+    """Why a job is where it is; None when nothing is known of it."""
+    keys = QueueKeys(name, prefix=prefix)
+    found = await _job(store, keys, id)
+    return None if found is None else found.about(Line.BULLMQ, name, "job", id)
+
+
+async def queue(store: Store, name: str, *, prefix: str) -> Answer:
+    """Why a queue does not move, or that it does."""
+    keys = QueueKeys(name, prefix=prefix)
+    standing = await queue_scripts.standing(store.hot, keys, base=keys.base, id="")
+    found = await _held_back(store, keys, standing) or await _moves(store, keys, standing)
+    return found.about(Line.BULLMQ, name, "queue", name)
+
+
+async def _job(store: Store, keys: QueueKeys, id: str) -> Found | None:
+    standing = await queue_scripts.standing(store.hot, keys, base=keys.base, id=id)
+    job = JobFields[Any, Any](id, standing.fields)
+    match standing.state:
+        case "completed":
+            return _completed(keys, job)
+        case "failed":
+            return _failed(job)
+        case "delayed":
+            return _delayed(standing, job)
+        case "waiting-children":
+            return await _dependent(store, keys, job)
+        case "active":
+            return _active(standing, job)
+        case "waiting" | "prioritized":
+            return await _waiting(store, keys, standing, job)
+        case _ if standing.fields:
+            return Found(
+                cause=Cause.ORPHANED,
+                text="is stored, but in no state, so no worker finds it; `remove_orphans` "
+                "deletes such jobs",
+                evidence=_facts(job),
+            )
+        case _:
+            return await _gone(store, keys, id)
+
+
+def _completed(keys: QueueKeys, job: JobFields) -> Found:
+    where = f"`waystation bullmq job {keys.name} {job.id}` shows its result"
+    return Found(
+        cause=Cause.COMPLETED,
+        text=f"was completed by {job.processed_by or 'a worker'} at {at(job.finished_ms)}; {where}",
+        evidence=_facts(job),
+    )
+
+
+def _failed(job: JobFields) -> Found:
+    reason = job.failed_reason or ""
+    cause, text = Cause.FAILED, f"failed for good at {at(job.finished_ms)}"
+    if _NO_HANDLER in reason:
+        cause = Cause.NO_HANDLER
+        text += (
+            f": worker {job.processed_by or '?'} has {line(reason[reason.index(_NO_HANDLER) :])}"
+        )
+    elif _CANCELLED in reason:
+        cause, text = Cause.CANCELLED, f"was cancelled at {at(job.finished_ms)} ({line(reason)})"
+    elif _STALLED in reason:
+        cause = Cause.LOST
+        text += f": it lost its worker {count(job.stalled_count, 'time')}, more than it may"
+    else:
+        text += (
+            f" after {count(max(1, job.attempts_made), 'attempt')}: {line(reason) or 'no reason'}"
+        )
+    return Found(cause=cause, text=text, evidence=_facts(job))
+
+
+def _delayed(standing: Standing, job: JobFields) -> Found:
+    due = standing.due_ms or 0
+    paused = ", and its queue is paused" if standing.paused else ""
+    if job.attempts_made:
+        reason = line(job.failed_reason)
+        text = (
+            f"failed {job.attempts_made} of {job.max_attempts} attempts"
+            f"{f' ({reason})' if reason else ''}; the next one is at {at(due)}{paused}"
+        )
+        return Found(cause=Cause.RETRYING, text=text, until_ms=due, evidence=_facts(job))
+    scheduler = f" by scheduler {job.scheduler_id}" if job.scheduler_id else ""
+    return Found(
+        cause=Cause.SCHEDULED if scheduler else Cause.DELAYED,
+        text=f"is delayed{scheduler} until {at(due)}{paused}",
+        until_ms=due,
+        evidence=_facts(job),
+    )
+
+
+def _active(standing: Standing, job: JobFields) -> Found:
+    holder, since = job.processed_by or "a worker", at(job.started_ms)
+    facts = _facts(job) | {"lock_ms": standing.lock_ms if standing.lock else None}
+    if standing.lock is None:
+        return Found(
+            cause=Cause.LOST,
+            text=f"was started by {holder} at {since}, but its lock has run out; the next check "
+            "for stalled jobs puts it back",
+            evidence=facts,
+        )
+    again = ""
+    if job.stalled_count:
+        again = f"lost its lock {count(job.stalled_count, 'time')} and was picked up again: it "
+    left = f"its lock was renewed and has {span(standing.lock_ms / 1000)} left"
+    return Found(
+        cause=Cause.HELD, text=f"{again}is held by {holder} since {since}; {left}", evidence=facts
+    )
+
+
+async def _dependent(store: Store, keys: QueueKeys, job: JobFields) -> Found:
+    own = keys.of(job.id)
+    raw = await ask(store.hot, "SSCAN", own.dependencies, 0, "COUNT", _CHILDREN)
+    waits_for = [key.decode() for key in raw[1]]
+    total = await ask(store.hot, "SCARD", own.dependencies)
+    states: dict[str, str] = {}
+    for key in sorted(waits_for):
+        base, _, id = key.rpartition(":")
+        child = await queue_scripts.standing(store.hot, QueueKeys.at(base), base=f"{base}:", id=id)
+        states[key] = child.state
+    failed = [key for key, state in states.items() if state == "failed"]
+    chosen = (failed or sorted(states) or ["?"])[0]
+    state = states.get(chosen, "unknown").replace("unknown", "gone")
+    others = f" and {count(total - 1, 'other')}" if total > 1 else ""
+    has = "has failed" if state == "failed" else f"is {state}"
+    text = f"waits for child {chosen}, which {has}{others}"
+    if failed:
+        text += "; retry or remove the child, or make it with `ignore_dependency_on_failure`"
+    facts = _facts(job) | {"children": total, "failed": failed[:10] or None}
+    return Found(cause=Cause.DEPENDENT, text=text, evidence=facts)
+
+
+async def _waiting(store: Store, keys: QueueKeys, standing: Standing, job: JobFields) -> Found:
+    facts = _facts(job) | {"ahead": standing.ahead, "priority": job.priority or None}
+    if found := await _held_back(store, keys, standing):
+        return Found(
+            cause=found.cause,
+            text=f"waits because its queue {found.text}",
+            until_ms=found.until_ms,
+            evidence=facts | found.evidence,
+        )
+    workers = found_workers(await bullmq_workers(store, keys.prefix), keys.name)
+    facts["workers"] = workers
+    others = f"behind {count(standing.ahead, 'other')}" if standing.ahead else "as the next one"
+    seen = await pace(store.hot, keys.events, standing.now_ms)
+    takes = seen.sentence(standing.ahead) if standing.ahead else ""
+    if job.stalled_count:
+        text = f"lost its worker {job.processed_by or ''}".rstrip() + (
+            f", whose lock ran out, and waits to be picked up again {others}{takes}"
+        )
+        return Found(cause=Cause.LOST, text=text, evidence=facts)
+    if standing.ahead:
+        return Found(cause=Cause.BEHIND, text=f"waits {others}{takes}", evidence=facts)
+    busy = count(standing.active, "job")
+    return Found(
+        cause=Cause.READY,
+        text=f"is the next one; {busy} {'is' if standing.active == 1 else 'are'} active",
+        evidence=facts,
+    )
+
+
+async def _held_back(store: Store, keys: QueueKeys, standing: Standing) -> Found | None:
+    """What holds the whole queue back, if something does."""
+    if standing.paused:
+        return await _paused(store, keys)
+    if limited := _limited(standing):
+        return limited
+    if standing.concurrency is not None and standing.active >= standing.concurrency:
+        return Found(
+            cause=Cause.FULL,
+            text=f"may have {count(standing.concurrency, 'active job')} at a time, and "
+            f"{standing.active:,} are active",
+            evidence={"active": standing.active, "concurrency": standing.concurrency},
+        )
+    known = await bullmq_workers(store, keys.prefix)
+    if known is not None and not known.get(keys.name) and (standing.waiting or standing.active):
+        return Found(
+            cause=Cause.NOBODY,
+            text="has nobody who works on it: no worker is connected",
+            evidence={"workers": []},
+        )
+    return None
+
+
+def found_workers(known: dict[str, list[str]] | None, queue: str) -> list[str] | None:
+    """The workers of one queue; None where the server does not say."""
+    return None if known is None else known.get(queue, [])
+
+
+async def _paused(store: Store, keys: QueueKeys) -> Found:
+    async with aclosing(_trail(store, keys)) as events:
+        async for at_ms, event in events:
+            if event.get("event") == "paused":
+                by = f" by {event['by']}" if event.get("by") else ""
+                return Found(
+                    cause=Cause.PAUSED,
+                    text=f"was paused{by} at {at(at_ms)}",
+                    evidence={"paused_at": iso(at_ms), "paused_by": event.get("by")},
+                )
+            if event.get("event") == "resumed":
+                break
+    return Found(cause=Cause.PAUSED, text="is paused, for longer than events are kept")
+
+
+def _limited(standing: Standing) -> Found | None:
+    started, left = standing.started, standing.window_ms
+    if not started or left <= 0:
+        return None
+    until = standing.now_ms + left
+    if started >= _BLOCKED:
+        text = "a handler asked for a pause"
+    elif standing.limit is not None and started >= standing.limit:
+        text = f"{started:,} of {standing.limit:,} jobs were started in this window"
+    elif standing.limit is None and standing.waiting and not standing.active:
+        text = f"workers have a limit of their own, and started {count(started, 'job')}"
+    else:
+        return None
+    return Found(
+        cause=Cause.LIMITED,
+        text=f"is rate-limited until {at(until)}: {text}",
+        until_ms=until,
+        evidence={"started": started, "limit": standing.limit, "until": iso(until)},
+    )
+
+
+async def _moves(store: Store, keys: QueueKeys, standing: Standing) -> Found:
+    workers = found_workers(await bullmq_workers(store, keys.prefix), keys.name)
+    facts = {"waiting": standing.waiting, "active": standing.active, "workers": workers}
+    if not standing.waiting and not standing.active:
+        delayed = await ask(store.hot, "ZCARD", keys.delayed)
+        later = f"; {count(delayed, 'job')} {'is' if delayed == 1 else 'are'} delayed"
+        return Found(
+            cause=Cause.EMPTY,
+            text=f"has nothing to do now{later if delayed else ''}",
+            evidence=facts | {"delayed": delayed or None},
+        )
+    seen = await pace(store.hot, keys.events, standing.now_ms)
+    takes = seen.sentence(standing.waiting) if standing.waiting else ""
+    return Found(
+        cause=Cause.WORKING,
+        text=f"is at work: {standing.active:,} active and {standing.waiting:,} waiting{takes}",
+        evidence=facts,
+    )
+
+
+_ENDS = {
+    "completed": (Cause.COMPLETED, "was completed"),
+    "failed": (Cause.FAILED, "failed for good"),
+    "removed": (Cause.REMOVED, "was removed"),
+}
+
+
+async def _gone(store: Store, keys: QueueKeys, id: str) -> Found | None:
+    """What the events say of a job that is not stored any more."""
+    async with aclosing(_trail(store, keys)) as events:
+        async for at_ms, event in events:
+            if event.get("jobId") != id:
+                continue
+            name = event.get("event", "")
+            cause, did = _ENDS.get(name, (Cause.REMOVED, f"is gone; its last event was {name}"))
+            text = f"{did}{_by(event, name)} at {at(at_ms)}"
+            if name in ("completed", "failed"):
+                reason = line(event.get("failedReason"))
+                text += f"{f' ({reason})' if reason else ''}, and was not kept"
+            facts = {"event": name, "at": iso(at_ms), "removed_by": event.get("by")}
+            if name == "completed":
+                facts["result"] = event.get("returnvalue")
+            return Found(cause=cause, text=text, evidence=facts)
+    return None
+
+
+def _by(event: dict[str, str], name: str) -> str:
+    if event.get("by"):
+        return f" by {event['by']}"
+    prev = event.get("prev")
+    return f" while it was {prev}" if name == "removed" and prev else ""
+
+
+async def _trail(store: Store, keys: QueueKeys) -> AsyncGenerator[tuple[float, dict[str, str]]]:
+    """The queue's events from the newest back."""
+    try:
+        async with aclosing(newest_first(store.hot, keys.events)) as events:
+            async for id, fields in events:
+                texts = {
+                    name.decode("utf-8", "replace"): text.decode("utf-8", "replace")
+                    for name, text in fields.items()
+                }
+                yield float(id.partition(b"-")[0]), texts
+    except WaystationError:
+        return  # another type of key lies there: there are no events
+
+
+def _facts(job: JobFields) -> dict[str, Any]:
+    return {
+        "name": job.name,
+        "created_at": iso(job.created_ms),
+        "attempts_made": job.attempts_made,
+        "attempts": job.max_attempts,
+        "stalled": job.stalled_count or None,
+        "worker": job.processed_by,
+        "started_at": iso(job.started_ms),
+        "finished_at": iso(job.finished_ms),
+        "failed_reason": line(job.failed_reason) or None,
+    }

@@ -1,0 +1,235 @@
+"""Why a file, or a priority of files, does not move."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from waystation.console.why.answer import Answer, Cause, Found, at, count, iso, line
+from waystation.console.why.pace import pace
+from waystation.core.events import Line
+from waystation.core.line.event_trail import newest_first
+from waystation.core.store import faults
+from waystation.core.store.connection import Store
+from waystation.files import Job, Layout, Queue, WorkerInfo
+from waystation.files.redis import lists
+from waystation.files.redis.lists import Place
+
+_PAGE = 500
+
+
+class _Spot(NamedTuple):
+    """A job, and where it was found."""
+
+    place: Place
+    ahead: int
+    job: Job
+    raw: bytes
+
+
+async def file(store: Store, named: str, *, layout: Layout) -> Answer | None:
+    """Why a file is where it is, by its job's id or its path; None when nothing is known of it."""
+    queue = Queue(store, layout=layout)
+    spot = await _find(store, queue, named)
+    if spot is None:
+        gone = await _gone(store, queue, named)
+        return gone and gone.about(Line.FILES, "", "file", named)
+    found = await _found(store, queue, spot)
+    return found.about(Line.FILES, spot.job.priority, "file", spot.job.filepath)
+
+
+async def priority(store: Store, name: str, *, layout: Layout) -> Answer:
+    """Why the files of a priority do not move, or that they do."""
+    queue = Queue(store, layout=layout)
+    waiting, delayed = [
+        (await lists.length(store.redis, place))
+        for place in await lists.places(
+            store.redis, queue.keys, "waiting", "delayed", priority=name
+        )
+    ][::-1]
+    alive = [worker for worker in await queue.workers() if worker.alive]
+    facts: dict[str, Any] = {
+        "waiting": waiting,
+        "delayed": delayed or None,
+        "workers": [worker.name for worker in alive],
+    }
+    if not waiting:
+        text = "has nothing to do now"
+        found = Found(cause=Cause.EMPTY, text=text, evidence=facts)
+    elif not alive:
+        text = f"has {count(waiting, 'waiting file')}, and nobody works on it: no worker is alive"
+        found = Found(cause=Cause.NOBODY, text=text, evidence=facts)
+    else:
+        seen = await _pace(store, queue, layout.queues[name])
+        text = f"is at work: {waiting:,} wait{seen.sentence(waiting)}"
+        found = Found(cause=Cause.WORKING, text=text, evidence=facts)
+    return found.about(Line.FILES, name, "queue", name)
+
+
+async def _found(store: Store, queue: Queue, spot: _Spot) -> Found:
+    job, facts = spot.job, _facts(spot.job)
+    alive = [worker for worker in await queue.workers() if worker.alive]
+    match spot.place.state:
+        case "waiting":
+            return await _waiting(store, queue, spot, alive)
+        case "unmatched":
+            known = sorted({pattern for worker in alive for pattern in worker.patterns})
+            has = f"; they have {', '.join(known)}" if known else ""
+            return Found(
+                cause=Cause.NO_HANDLER,
+                text="waits because no live worker has a function for this name"
+                + (has if alive else ": no worker is alive"),
+                evidence=facts | {"patterns": known},
+            )
+        case "delayed":
+            return await _delayed(store, spot)
+        case "active":
+            return await _active(queue, spot)
+        case "completed":
+            ended = await _last(store, queue, job.id, "completed")
+            when = f" at {at(ended[0])}" if ended else ""
+            by = f" by {ended[1]['worker']}" if ended and ended[1].get("worker") else ""
+            return Found(
+                cause=Cause.COMPLETED,
+                text=f"was processed{by}{when}; a handler's result is not stored",
+                evidence=facts,
+            )
+        case "failed":
+            return await _failed(store, queue, job)
+
+
+async def _waiting(store: Store, queue: Queue, spot: _Spot, alive: list[WorkerInfo]) -> Found:
+    facts = _facts(spot.job) | {"ahead": spot.ahead, "workers": [each.name for each in alive]}
+    if not alive:
+        return Found(
+            cause=Cause.NOBODY,
+            text="waits, and nobody works on this queue: no worker is alive",
+            evidence=facts,
+        )
+    ended = await _last(store, queue, spot.job.id, "retry", "returned")
+    again = ""
+    if ended and ended[1].get("reason") == "ABANDONED":
+        again = f"lost its worker {ended[1].get('worker', '')} and was put back; it "
+    seen = await _pace(store, queue, spot.place.key)
+    if spot.ahead:
+        text = f"{again}waits behind {count(spot.ahead, 'other')}{seen.sentence(spot.ahead)}"
+    else:
+        text = f"{again}is the next one"
+    cause = Cause.LOST if again else Cause.BEHIND if spot.ahead else Cause.READY
+    return Found(cause=cause, text=text, evidence=facts)
+
+
+async def _delayed(store: Store, spot: _Spot) -> Found:
+    with faults.translated():
+        score = await store.hot.execute_command("ZSCORE", spot.place.key, spot.raw)
+    due = float(score) if score is not None else None
+    retries = spot.job.retries
+    text = f"failed {count(retries, 'time')}; the next attempt is at {at(due)}"
+    return Found(cause=Cause.RETRYING, text=text, until_ms=due, evidence=_facts(spot.job))
+
+
+async def _active(queue: Queue, spot: _Spot) -> Found:
+    for worker in await queue.workers():
+        if queue.keys.of(worker.name).processing != spot.place.key:
+            continue
+        heard = "at an unknown time"
+        if worker.seen_at:
+            heard = at(worker.seen_at.timestamp() * 1000)
+        facts = _facts(spot.job) | {"worker": worker.name, "alive": worker.alive}
+        if worker.alive:
+            text = f"is held by {worker.name}, last heard at {heard}"
+            return Found(cause=Cause.HELD, text=text, evidence=facts)
+        text = f"was held by {worker.name}, which is silent; the next check puts it back"
+        return Found(cause=Cause.LOST, text=text, evidence=facts)
+    return Found(cause=Cause.HELD, text="is held by a worker", evidence=_facts(spot.job))
+
+
+async def _failed(store: Store, queue: Queue, job: Job) -> Found:
+    known: Any = {}
+    for letter in await queue.dead_letters.list(limit=_PAGE):
+        if letter.id == job.id:
+            known = {
+                "reason": letter.reason,
+                "error": letter.error,
+                "worker": letter.worker,
+                "failed_at": letter.failed_at and iso(letter.failed_at.timestamp() * 1000),
+            }
+    reason = f"{known.get('reason', '')}: {line(known.get('error'))}".strip(": ")
+    is_unhandled = known.get("reason") == "NO_HANDLER"
+    text = f"failed for good after {count(job.retries, 'attempt')}: {reason or 'no reason is kept'}"
+    return Found(
+        cause=Cause.NO_HANDLER if is_unhandled else Cause.FAILED,
+        text=f"{text}; `waystation files requeue` runs dead letters again",
+        evidence=_facts(job) | known,
+    )
+
+
+async def _gone(store: Store, queue: Queue, named: str) -> Found | None:
+    ended = await _last(store, queue, named)
+    if ended is None:
+        return None
+    at_ms, fields = ended
+    name = fields.get("event", "")
+    ends = {
+        "completed": (Cause.COMPLETED, "was processed"),
+        "dead": (Cause.FAILED, "failed for good"),
+        "removed": (Cause.REMOVED, "was removed"),
+    }
+    cause, did = ends.get(name, (Cause.REMOVED, f"is gone; its last event was {name}"))
+    return Found(
+        cause=cause,
+        text=f"{did} at {at(at_ms)}, and was not kept",
+        evidence={"event": name, "at": iso(at_ms)},
+    )
+
+
+async def _find(store: Store, queue: Queue, named: str) -> _Spot | None:
+    """A job by its id or by its path; every place is read, because Redis knows only bytes."""
+    paths = {named, str(Path.cwd() / named)}
+    for place in await lists.places(store.redis, queue.keys):
+        async with aclosing(_each(store, place)) as raws:
+            async for ahead, raw in raws:
+                job = lists.read(raw)
+                if job and (job.id == named or job.filepath in paths):
+                    return _Spot(place, ahead, job, raw)
+    return None
+
+
+async def _each(store: Store, place: Place) -> AsyncGenerator[tuple[int, bytes]]:
+    offset = 0
+    while raws := await lists.page(store.redis, place, offset, _PAGE):
+        for at_most, raw in enumerate(raws):
+            yield offset + at_most, raw
+        offset += len(raws)
+
+
+async def _last(
+    store: Store, queue: Queue, id: str, *names: str
+) -> tuple[float, dict[str, str]] | None:
+    """The newest event of a job, of these names or of any."""
+    subject = id.encode()
+    async with aclosing(newest_first(store.hot, queue.keys.events)) as events:
+        async for stream_id, fields in events:
+            if fields.get(b"subject") == subject:
+                texts = {name.decode(): text.decode() for name, text in fields.items()}
+                if not names or texts.get("event") in names:
+                    return float(stream_id.partition(b"-")[0]), texts
+                return None
+    return None
+
+
+async def _pace(store: Store, queue: Queue, key: str) -> Any:
+    seconds, micros = await store.hot.execute_command("TIME")
+    now_ms = int(seconds) * 1000 + int(micros) / 1000
+    match = {b"queue": key.encode()}
+    return await pace(store.hot, queue.keys.events, now_ms, match=match)
+
+
+def _facts(job: Job) -> dict[str, Any]:
+    return {
+        "job": job.id,
+        "path": job.filepath,
+        "priority": job.priority,
+        "failed_attempts": job.retries,
+        "created_at": job.creation_time or None,
+    }

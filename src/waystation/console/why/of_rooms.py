@@ -1,0 +1,203 @@
+"""Why a visitor, or a waiting room, does not move."""
+
+from contextlib import aclosing
+from typing import Any
+
+from waystation.console.why.answer import Answer, Cause, Found, at, between, count, iso
+from waystation.core.errors import NotFound
+from waystation.core.events import Line
+from waystation.core.line.event_trail import newest_first
+from waystation.core.operators.keys import OperatorKeys
+from waystation.core.store.connection import Store
+from waystation.waitingroom.estimates import estimate
+from waystation.waitingroom.options import Status
+from waystation.waitingroom.room import Room
+from waystation.waitingroom.state import RoomState
+from waystation.waitingroom.visitor import (
+    Called,
+    Gone,
+    Inside,
+    Late,
+    Place,
+    Prequeued,
+    Returned,
+    VisitorStatus,
+    Waiting,
+)
+
+_STOPPED = {
+    Status.PAUSED: (Cause.PAUSED, "is paused"),
+    Status.QUEUE_ALL: (Cause.PAUSED, "lets nobody in (queue all)"),
+    Status.MAINTENANCE: (Cause.PAUSED, "is under maintenance"),
+    Status.CLOSED: (Cause.CLOSED, "is closed"),
+}
+
+
+async def visitor(store: Store, name: str, id: str) -> Answer | None:
+    """Why a visitor is where they are; None when the room knows nothing of them."""
+    room = Room(name, store)
+    try:
+        state = await room.state()
+    except NotFound:
+        return None
+    found = await _visitor(store, room, state, id, await room.status(Place(id, "")))
+    return None if found is None else found.about(Line.WAITINGROOM, room.name, "visitor", id)
+
+
+async def room(store: Store, name: str) -> Answer | None:
+    """Why a room lets nobody in, or that it does; None when there is no such room."""
+    opened = Room(name, store)
+    try:
+        state = await opened.state()
+    except NotFound:
+        return None
+    found = await _stopped(store, opened, state) or _moves(state)
+    return found.about(Line.WAITINGROOM, opened.name, "queue", opened.name)
+
+
+async def _visitor(
+    store: Store, room: Room, state: RoomState, id: str, status: VisitorStatus
+) -> Found | None:
+    facts = _facts(state)
+    match status:
+        case Inside(until_ms=until):
+            text = f"is inside; the session ends at {at(until)} unless activity renews it"
+            return Found(cause=Cause.INSIDE, text=text, until_ms=until, evidence=facts)
+        case Called(until_ms=until):
+            text = f"was called in and has not claimed the turn, which ends at {at(until)}"
+            return Found(cause=Cause.CALLED, text=text, until_ms=until, evidence=facts)
+        case Late(until_ms=until):
+            text = f"missed the turn, and can take it back until {at(until)}"
+            return Found(cause=Cause.MISSED, text=text, until_ms=until, evidence=facts)
+        case Prequeued(starts_ms=starts):
+            when = f"opens at {at(starts)}" if starts else "has not opened yet"
+            text = f"waits because the room {when}; places are drawn then"
+            return Found(cause=Cause.CLOSED, text=text, until_ms=starts, evidence=facts)
+        case Waiting() | Returned():
+            return await _waiting(store, room, state, status)
+        case Gone():
+            return await _gone(store, room, id)
+
+
+async def _waiting(store: Store, room: Room, state: RoomState, status: Waiting | Returned) -> Found:
+    facts = _facts(state) | {"ahead": status.ahead}
+    if stopped := await _stopped(store, room, state):
+        return Found(
+            cause=stopped.cause,
+            text=f"waits because the room {stopped.text}; the place is kept",
+            until_ms=stopped.until_ms,
+            evidence=facts | stopped.evidence,
+        )
+    others = f"behind {count(status.ahead, 'other')}" if status.ahead else "as the next one"
+    expected = estimate.wait(state, status)
+    takes = f", about {between(expected.p10, expected.p90)}" if expected else ""
+    full = state.inside + state.called >= state.options.max_active
+    if full:
+        text = f"waits {others}{takes}; all {state.options.max_active:,} seats are taken"
+        return Found(cause=Cause.FULL, text=text, evidence=facts)
+    if state.rate <= 0:
+        text = f"waits {others}, and the room admits 0 a second"
+        return Found(cause=Cause.LIMITED, text=text, evidence=facts)
+    text = f"waits {others}{takes}; the room admits {state.rate:g} a second"
+    cause = Cause.BEHIND if status.ahead else Cause.READY
+    return Found(cause=cause, text=text, evidence=facts)
+
+
+async def _stopped(store: Store, room: Room, state: RoomState) -> Found | None:
+    """What keeps everybody out, if something does."""
+    if stop := _STOPPED.get(state.options.status):
+        cause, text = stop
+        since = await _since(store, room)
+        return Found(cause=cause, text=f"{text}{since.pop('text', '')}", evidence=since)
+    if state.phase == "ended":
+        text = f"is closed: it ended at {at(state.ends_ms)}"
+        return Found(cause=Cause.CLOSED, text=text)
+    if state.phase != "open":
+        when = f"opens at {at(state.starts_ms)}" if state.starts_ms else "has not opened yet"
+        return Found(cause=Cause.CLOSED, text=when, until_ms=state.starts_ms)
+    return None
+
+
+def _moves(state: RoomState) -> Found:
+    facts, options = _facts(state), state.options
+    if not state.waiting:
+        text = f"has nobody in line; {count(state.inside, 'visitor')} inside"
+        return Found(cause=Cause.EMPTY, text=text, evidence=facts)
+    if state.inside + state.called >= options.max_active:
+        text = f"is full: all {options.max_active:,} seats are taken, {state.waiting:,} wait"
+        return Found(cause=Cause.FULL, text=text, evidence=facts)
+    if state.rate <= 0:
+        text = f"admits 0 a second, and {state.waiting:,} wait"
+        return Found(cause=Cause.LIMITED, text=text, evidence=facts)
+    text = f"admits {state.rate:g} a second; {state.waiting:,} wait and {state.inside:,} are inside"
+    return Found(cause=Cause.WORKING, text=text, evidence=facts)
+
+
+async def _since(store: Store, room: Room) -> dict[str, Any]:
+    """Since when, and by whom, as far as the events and the audit log tell."""
+    async with aclosing(newest_first(store.hot, room.store.keys.events)) as events:
+        async for id, fields in events:
+            if fields.get(b"event") == b"paused":
+                at_ms = float(id.partition(b"-")[0])
+                by = await _who(store, room.name, at_ms)
+                return {
+                    "text": f"{f', by {by},' if by else ''} since {at(at_ms)}",
+                    "paused_at": iso(at_ms),
+                    "paused_by": by or None,
+                }
+    return {}
+
+
+_NOTED_WITHIN_MS = 60_000.0
+
+
+async def _who(store: Store, name: str, at_ms: float) -> str:
+    """Whoever the audit log names for a change at that instant."""
+    async with aclosing(newest_first(store.hot, OperatorKeys().audit)) as entries:
+        async for id, fields in entries:
+            since_ms = float(id.partition(b"-")[0]) - at_ms
+            if since_ms < 0:
+                break
+            if since_ms <= _NOTED_WITHIN_MS and fields.get(b"queue") == name.encode():
+                return fields.get(b"who", b"").decode()
+    return ""
+
+
+_ENDS = {
+    "completed": (Cause.COMPLETED, "was inside, and is done"),
+    "cancelled": (Cause.CANCELLED, "was inside until an operator ended the session"),
+    "left": (Cause.REMOVED, "left the line"),
+    "removed": (Cause.REMOVED, "was removed from the line by an operator"),
+    "expired": (Cause.REMOVED, "lost the place"),
+    "missed": (Cause.MISSED, "missed the turn"),
+    "refused": (Cause.REMOVED, "was refused"),
+}
+
+
+async def _gone(store: Store, room: Room, id: str) -> Found | None:
+    subject = id.encode()
+    async with aclosing(newest_first(store.hot, room.store.keys.events)) as events:
+        async for stream_id, fields in events:
+            if fields.get(b"subject") != subject:
+                continue
+            at_ms = float(stream_id.partition(b"-")[0])
+            name = fields.get(b"event", b"").decode()
+            cause, did = _ENDS.get(name, (Cause.REMOVED, f"is gone; the last event was {name}"))
+            reason = _REASONS.get(why := fields.get(b"reason", b"").decode(), why)
+            text = f"{did}{f' ({reason})' if reason else ''} at {at(at_ms)}"
+            facts = {"event": name, "at": iso(at_ms), "reason": reason or None}
+            return Found(cause=cause, text=text, evidence=facts)
+    return None
+
+
+_REASONS = {"silent": "the browser was not heard any more", "missed": "the turn was missed"}
+
+
+def _facts(state: RoomState) -> dict[str, Any]:
+    return {
+        "status": state.options.status.value,
+        "waiting": state.waiting,
+        "inside": state.inside,
+        "seats": state.options.max_active,
+        "rate": state.rate,
+    }

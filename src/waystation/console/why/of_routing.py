@@ -1,0 +1,187 @@
+"""Why a job of routing, or a type of job, does not move."""
+
+from contextlib import aclosing
+from typing import Any
+
+from waystation.console.why.answer import Answer, Cause, Found, at, count, iso
+from waystation.console.why.pace import pace
+from waystation.core.events import Line
+from waystation.core.line.event_trail import newest_first
+from waystation.core.store.connection import Store
+from waystation.routing import Queue, Reason, Why
+
+_CAUSES = {
+    Why.READY: Cause.READY,
+    Why.UNMATCHED: Cause.UNMATCHED,
+    Why.PAUSED: Cause.PAUSED,
+    Why.LIMITED: Cause.LIMITED,
+    Why.LOCKED: Cause.LOCKED,
+    Why.HELD: Cause.DEPENDENT,
+    Why.DELAYED: Cause.DELAYED,
+    Why.RETRYING: Cause.RETRYING,
+    Why.SCHEDULED: Cause.SCHEDULED,
+    Why.ACTIVE: Cause.HELD,
+    Why.COMPLETED: Cause.COMPLETED,
+    Why.CANCELLED: Cause.CANCELLED,
+    Why.FAILED: Cause.FAILED,
+    Why.DEAD: Cause.FAILED,
+}
+_URGENT = (Why.PAUSED, Why.UNMATCHED, Why.LIMITED)
+"""Of several reasons the first that must change before the others matter."""
+_NOBODY = "no worker is alive"
+
+
+async def job(store: Store, id: str, *, namespace: str) -> Answer | None:
+    """Why a job is where it is; None when nothing is known of it."""
+    queue = Queue(store, prefix=namespace)
+    reasons = await queue.why(id)
+    if not reasons:
+        found, type = await _gone(store, queue, id)
+        return found.about(Line.ROUTING, type, "job", id) if found else None
+    job = await queue.get_job(id)
+    type = job.type if job else ""
+    first = sorted(reasons, key=lambda each: _URGENT.index(each.why) if each.why in _URGENT else 9)
+    found = await _found(store, queue, type, id, first)
+    return found.about(Line.ROUTING, type, "job", id)
+
+
+async def _found(store: Store, queue: Queue, type: str, id: str, reasons: list[Reason]) -> Found:
+    chosen = reasons[0]
+    cause, text = _CAUSES[chosen.why], chosen.text
+    facts: dict[str, Any] = {
+        "type": type or None,
+        "reasons": [each.text for each in reasons] if len(reasons) > 1 else None,
+    }
+    match chosen.why:
+        case Why.READY:
+            ahead = _ahead(text)
+            facts["ahead"] = ahead
+            if ahead:
+                cause = Cause.BEHIND
+                seen = await pace(store.hot, queue.keys.events, await _now_ms(store))
+                text = f"{text}{seen.sentence(ahead)}"
+        case Why.UNMATCHED:
+            if _NOBODY in text:
+                cause, text = Cause.NOBODY, "waits, and nobody works here: no worker is alive"
+            elif "no handler for" in text:
+                cause = Cause.NO_HANDLER
+                text = f"waits because {text}"
+            else:
+                text = f"waits because {text}"
+        case Why.PAUSED:
+            who = await _paused(store, queue, type)
+            text = f"waits because {text}{who.pop('text', '')}"
+            facts |= who
+        case Why.LIMITED:
+            text = f"waits: its type is {text}"
+        case Why.DELAYED | Why.SCHEDULED:
+            text = f"is {text}" if chosen.why is Why.DELAYED else text
+        case Why.ACTIVE:
+            text = f"is held: {text}{await _heard(queue, text)}"
+        case Why.COMPLETED:
+            text = f"was {text}; `waystation routing job {id}` shows its result for a day"
+        case Why.CANCELLED:
+            found, _ = await _gone(store, queue, id)
+            text = found.text if found and found.cause is Cause.CANCELLED else f"was {text}"
+        case Why.DEAD if "no handler" in text.lower():
+            cause, text = Cause.NO_HANDLER, f"is {text}"
+        case Why.DEAD:
+            text = f"is {text}; `waystation routing requeue {id}` runs it again"
+        case Why.RETRYING:
+            text = f"waits: {text}"
+        case _:
+            pass
+    return Found(cause=cause, text=text, until_ms=chosen.until_ms, evidence=facts)
+
+
+async def type(store: Store, name: str, *, namespace: str) -> Answer | None:
+    """Why jobs of a type do not move, or that they do; None when the type is not known."""
+    queue = Queue(store, prefix=namespace)
+    workers = [each for each in await queue.workers() if each.alive]
+    able = [each.name for each in workers if name in each.types or not each.types]
+    covered = [each for each in await queue.coverage() if each.type == name]
+    waiting = sum(each.waiting for each in covered)
+    facts: dict[str, Any] = {"waiting": waiting, "workers": able}
+    if await queue.is_paused(name):
+        who = await _paused(store, queue, name)
+        text = f"is paused{who.pop('text', '')}; {count(waiting, 'job')} of it wait"
+        found = Found(cause=Cause.PAUSED, text=text, evidence=facts | who)
+    elif stuck := next((each for each in covered if each.reasons), None):
+        reason = stuck.reasons[0]
+        cause = _CAUSES[reason.why]
+        if _NOBODY in reason.text:
+            cause = Cause.NOBODY
+        text = f"has {count(waiting, 'waiting job')}: {reason.text}"
+        found = Found(cause=cause, text=text, until_ms=reason.until_ms, evidence=facts)
+    elif waiting:
+        seen = await pace(store.hot, queue.keys.events, await _now_ms(store))
+        text = f"is at work: {waiting:,} wait{seen.sentence(waiting)}"
+        found = Found(cause=Cause.WORKING, text=text, evidence=facts)
+    elif able:
+        text = f"has nothing to do; {count(len(able), 'live worker')} would take it"
+        found = Found(cause=Cause.EMPTY, text=text, evidence=facts)
+    elif await queue.knows(name):
+        text = "has nothing that waits, and no live worker"
+        found = Found(cause=Cause.NOBODY, text=text, evidence=facts)
+    else:
+        return None
+    return found.about(Line.ROUTING, name, "queue", name)
+
+
+def _ahead(text: str) -> int:
+    # The sentence of a job that can be taken ends with how many come before it.
+    number = text.rpartition("behind ")[2].split()[0].replace(",", "")
+    return int(number) if number.isdigit() else 0
+
+
+async def _now_ms(store: Store) -> float:
+    seconds, micros = await store.hot.execute_command("TIME")
+    return int(seconds) * 1000 + int(micros) / 1000
+
+
+async def _heard(queue: Queue, text: str) -> str:
+    for worker in await queue.workers():
+        if f"worker {worker.name} " in f"{text} " and worker.seen_at:
+            alive = "last heard" if worker.alive else "and silent since"
+            return f", {alive} at {worker.seen_at:%Y-%m-%d %H:%M:%S} UTC"
+    return ""
+
+
+async def _paused(store: Store, queue: Queue, type: str) -> dict[str, Any]:
+    async with aclosing(newest_first(store.hot, queue.keys.events)) as events:
+        async for id, fields in events:
+            if fields.get(b"queue") == type.encode() and fields.get(b"event") == b"paused":
+                at_ms = float(id.partition(b"-")[0])
+                by = fields.get(b"by", b"").decode()
+                return {
+                    "text": f"{f' by {by}' if by else ''} since {at(at_ms)}",
+                    "paused_at": iso(at_ms),
+                    "paused_by": by or None,
+                }
+    return {}
+
+
+_ENDS = {
+    "completed": (Cause.COMPLETED, "was completed"),
+    "cancelled": (Cause.CANCELLED, "was cancelled"),
+    "dead": (Cause.FAILED, "failed for good"),
+    "removed": (Cause.REMOVED, "was removed"),
+}
+
+
+async def _gone(store: Store, queue: Queue, id: str) -> tuple[Found | None, str]:
+    """What the events say of a job whose state is not kept any more, and its type."""
+    async with aclosing(newest_first(store.hot, queue.keys.events)) as events:
+        async for stream_id, fields in events:
+            if fields.get(b"subject") != id.encode():
+                continue
+            at_ms = float(stream_id.partition(b"-")[0])
+            name = fields.get(b"event", b"").decode()
+            cause, did = _ENDS.get(name, (Cause.REMOVED, f"is gone; its last event was {name}"))
+            by = fields.get(b"by", b"").decode()
+            reason = fields.get(b"reason", b"").decode()
+            text = f"{did}{f' by {by}' if by else ''} at {at(at_ms)}"
+            text += f" ({reason})" if reason else ""
+            facts = {"event": name, "at": iso(at_ms), "removed_by": by or None}
+            return Found(cause=cause, text=text, evidence=facts), fields[b"queue"].decode()
+    return None, ""

@@ -1,0 +1,66 @@
+"""`why` is right about every situation, and finds what it is asked about by itself."""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.console.why.scene import Scene, scene_on
+from tests.console.why.situations import SITUATIONS, Situation
+from waystation import bullmq
+from waystation.console.why import Cause, why
+from waystation.console.why.pace import Pace
+from waystation.errors import InvalidOption
+
+
+@pytest.fixture
+async def scene(redis_url: str, tmp_path: Path) -> AsyncIterator[Scene]:
+    async with scene_on(redis_url, tmp_path) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("make", SITUATIONS, ids=[each.__name__ for each in SITUATIONS])
+async def test_one_sentence_says_why(scene: Scene, make: Situation) -> None:
+    expected = await make(scene)
+
+    [answer] = await why(scene.store, expected.subject, queue=expected.queue)
+
+    assert answer.cause is expected.cause, answer.sentence
+    assert re.search(expected.says, answer.sentence), answer.sentence
+    assert answer.sentence.endswith((".", "?"))
+
+
+async def test_an_id_of_several_queues_has_an_answer_for_each(scene: Scene) -> None:
+    await scene.mail.add("send")
+    async with bullmq.Queue("sms", scene.store) as other:
+        await other.add("send", delay=3600)
+
+        found = await why(scene.store, "1")
+        [one] = await why(scene.store, "sms/1")
+
+    assert [(each.queue, each.cause) for each in found] == [
+        ("mail", Cause.NOBODY),
+        ("sms", Cause.DELAYED),
+    ]
+    assert one == found[1]
+
+
+async def test_asking_leaves_no_trace(scene: Scene) -> None:
+    await why(scene.store, "nothing")
+    await why(scene.store, "nothing", queue="nowhere")
+
+    assert await scene.store.redis.dbsize() == 0
+
+
+async def test_an_unknown_product_is_refused(scene: Scene) -> None:
+    with pytest.raises(InvalidOption, match="product must be one of bullmq, routing"):
+        await why(scene.store, "1", product="celery")
+
+
+def test_a_range_narrows_with_what_was_seen() -> None:
+    few, many = Pace(10, 60).range_s(100), Pace(1000, 6000).range_s(100)
+
+    assert few[0] < many[0] < 600 < many[1] < few[1]
+    assert Pace(1000, 6000).sentence(40).startswith(", which takes about 3 to 5 minutes at")
+    assert Pace(4, 60).sentence(40) == ""
