@@ -11,6 +11,7 @@ from waystation.core import errors
 
 PUBLIC = (
     "waystation.bullmq",
+    "waystation.tasks",
     "waystation.routing",
     "waystation.files",
     "waystation.waitingroom",
@@ -22,6 +23,7 @@ HIDDEN: dict[str, set[str]] = {
     # Parameters of classes that the package makes, and of the calls of plain handlers.
     "waystation.bullmq": {"Call", "Calls", "Changed", "Client", "QueueKeys", "QueueRef"},
     "waystation.routing": {"Call", "Calls", "RoutingKeys"},
+    "waystation.tasks": {"TaskTerms"},
     # Users get these by way of what they use, and make none.
     "waystation.files": {"Claim", "Durability", "FileKeys"},
     "waystation.waitingroom": {"Bits", "Clock", "RoomStore"},

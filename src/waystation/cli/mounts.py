@@ -32,6 +32,12 @@ MOUNTS = (
         "Products",
     ),
     Mount(
+        "tasks",
+        "waystation.tasks.commands.app",
+        "Typed tasks: run their workers, export their schema.",
+        "Products",
+    ),
+    Mount(
         "routing",
         "waystation.routing.commands.app",
         "Jobs for workers with matching capabilities.",

@@ -66,15 +66,20 @@ def _written(value: object) -> Value:
     return str(value)
 
 
-def handler_at(place: str) -> JobHandler | Mapping[str, JobHandler]:
+def object_at(place: str, what: str) -> Any:
     """Import what `module:name` names, also from the directory that the command runs in."""
     module_name, _, name = place.partition(":")
     if not module_name or not name:
-        raise InvalidOption(f"a handler is given as module:name, got {place!r}")
+        raise InvalidOption(f"{what} is given as module:name, got {place!r}")
     module = import_module(module_name)
     if not hasattr(module, name):
         raise InvalidOption(f"{module_name} has no {name}")
-    found: Any = getattr(module, name)
+    return getattr(module, name)
+
+
+def handler_at(place: str) -> JobHandler | Mapping[str, JobHandler]:
+    """Import the handler, or the handlers by name, that `module:name` names."""
+    found = object_at(place, "a handler")
     if isinstance(found, Mapping):
         handlers = cast(Mapping[str, Any], found)
         if handlers and all(callable(each) for each in handlers.values()):

@@ -6,7 +6,7 @@ import inspect
 import itertools
 import pickle
 from collections.abc import Callable, Coroutine
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from waystation.core.errors import InvalidOption
 from waystation.core.options import at_least
@@ -43,7 +43,13 @@ class Handler(Generic[W]):
 def handler_of(
     function: Callable[[Any], Any], *, concurrency: int, process: bool = False, batch: int = 0
 ) -> Handler[Any]:
-    """Wrap `async def` to run on the loop, plain `def` in a thread, `process=True` in a process."""
+    """Wrap `async def` to run on the loop, plain `def` in a thread, `process=True` in a process.
+
+    A `Handler` is taken as it is.
+    """
+    if isinstance(function, Handler):
+        function.resize(concurrency)
+        return cast(Handler[Any], function)
     if not callable(function):
         raise InvalidOption(f"a handler must be a function, got {function!r}")
     at_least("batch", batch, 0)

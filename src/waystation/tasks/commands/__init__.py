@@ -1,0 +1,1 @@
+"""`waystation tasks`: the workers and the schema of typed tasks."""

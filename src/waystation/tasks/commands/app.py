@@ -1,0 +1,108 @@
+"""`waystation tasks`: run the workers of typed tasks, and export their schema."""
+
+import asyncio
+from typing import Annotated
+
+import msgspec
+import typer
+
+from waystation.bullmq.settings import BullmqSettings
+from waystation.core.app import compose, working
+from waystation.core.app.listing import list_rows
+from waystation.core.app.loading import loaded
+from waystation.core.app.reload import Reload, supervise
+from waystation.core.app.settings import StoreSettings, TelemetrySettings, WorkerSettings
+from waystation.core.errors import InvalidOption
+from waystation.core.runtime.metered import Metered
+from waystation.core.runtime.service import serve
+from waystation.core.settings.load import Settings
+from waystation.tasks.tasks import Tasks
+
+EXAMPLES = """\b
+Examples:
+  waystation tasks work shop.app:tasks --reload
+  waystation tasks work shop.app:tasks mail sms -o concurrency=20
+  waystation tasks list shop.app:tasks
+  waystation tasks schema shop.app:tasks > tasks.json
+"""
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLES)
+
+OfTasks = Annotated[str, typer.Argument(metavar="MODULE:TASKS", help="The Tasks object.")]
+
+
+@app.callback()
+def tasks() -> None:
+    """Run the workers of typed tasks, and export their schema."""
+
+
+@app.command()
+def work(
+    context: typer.Context,
+    place: OfTasks,
+    queues: Annotated[
+        list[str] | None, typer.Argument(metavar="QUEUE", help="Names of queues; else all.")
+    ] = None,
+    concurrency: working.Concurrency = None,
+    options: working.Options = None,
+    wait: working.Wait = None,
+    reload: Reload = False,
+) -> None:
+    """Run a worker for each queue until asked to stop.
+
+    Every option of the worker is a setting under bullmq.worker, and can be given with --option.
+    """
+    supervise(reload)
+    settings = working.with_options(
+        loaded(context),
+        ("bullmq", "worker"),
+        wait=wait,
+        options=options,
+        concurrency=concurrency,
+    )
+    compose.log_to_stderr(settings[TelemetrySettings])
+    asyncio.run(_work(_tasks_at(place), queues or [], settings))
+
+
+@app.command("list")
+def list_tasks(place: OfTasks) -> None:
+    """Print every task: its queue, its name and its parameters."""
+    rows = [(each.queue, each.name, str(each.signature)) for each in _tasks_at(place)]
+    list_rows(rows, none=f"{place} has no tasks")
+
+
+@app.command()
+def schema(place: OfTasks) -> None:
+    """Print the JSON Schema of every task's data and result."""
+    typer.echo(msgspec.json.format(msgspec.json.encode(_tasks_at(place).schema()), indent=2))
+
+
+async def _work(tasks: Tasks, queues: list[str], settings: Settings) -> None:
+    names = list(dict.fromkeys(queues)) or tasks.queues
+    if not names:
+        raise InvalidOption("there is no task to run")
+    place = settings[StoreSettings]
+    if tasks.url is not None:
+        place = msgspec.structs.replace(place, url=tasks.url)
+    async with (
+        compose.telemetry(settings[TelemetrySettings], queues=names) as telemetry,
+        compose.store(place, wait_s=place.wait) as store,
+        tasks.connected(store),
+    ):
+        workers = [
+            tasks.worker(
+                name,
+                store,
+                options=settings[BullmqSettings].worker,
+                listener=Metered(telemetry.metrics, line="bullmq", queue=name),
+            )
+            for name in names
+        ]
+        await serve(workers, watchdog_s=settings[WorkerSettings].watchdog)
+
+
+def _tasks_at(place: str) -> Tasks:
+    found = working.object_at(place, "a Tasks object")
+    if not isinstance(found, Tasks):
+        raise InvalidOption(f"{place} must be a Tasks object, got {found!r}")
+    return found

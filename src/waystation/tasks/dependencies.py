@@ -1,0 +1,208 @@
+"""Dependencies: parameters of a task that the worker provides."""
+
+import asyncio
+import contextlib
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
+from contextlib import AsyncExitStack
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast, overload
+
+import msgspec
+
+from waystation.bullmq import Job, SyncJob
+from waystation.core.errors import InvalidOption
+from waystation.core.store.connection import Store
+
+T = TypeVar("T")
+
+Provider: TypeAlias = Callable[..., Any]
+"""Makes a dependency: a function or coroutine that returns it, or a generator that yields it once
+and then cleans up."""
+Scope: TypeAlias = Literal["worker", "job"]
+"""How long a dependency lives: as long as the workers of the process, or for one job."""
+
+_OF_A_JOB = (Job, SyncJob)
+
+
+class Dependency(msgspec.Struct, frozen=True):
+    """The default of a parameter that the worker provides."""
+
+    provider: Provider
+    scope: Scope
+
+
+@overload
+def depends(provider: Callable[..., AsyncIterator[T]], *, scope: Scope = "worker") -> T: ...
+@overload
+def depends(  # pyright: ignore[reportOverlappingOverload]
+    provider: Callable[..., Iterator[T]], *, scope: Scope = "worker"
+) -> T: ...
+@overload
+def depends(  # pyright: ignore[reportOverlappingOverload]
+    provider: Callable[..., Awaitable[T]], *, scope: Scope = "worker"
+) -> T: ...
+@overload
+def depends(provider: Callable[..., T], *, scope: Scope = "worker") -> T: ...
+def depends(provider: Provider, *, scope: Scope = "worker") -> Any:
+    """The default of a parameter that the worker fills in with what `provider` makes.
+
+    It is made once for the workers of a process, or with `scope="job"` for each job. A generator
+    yields it once, and goes on when it is no longer needed. Parameters of the provider may depend
+    on others. `Job`, `SyncJob` and `Store` provide the job that runs and the worker's store.
+    """
+    if not callable(provider):
+        raise InvalidOption(f"a dependency needs a function that makes it, got {provider!r}")
+    if scope not in ("worker", "job"):
+        raise InvalidOption(f"scope must be worker or job, got {scope!r}")
+    return Dependency(provider, "job" if provider in _OF_A_JOB else scope)
+
+
+def dependencies_of(function: Callable[..., Any]) -> dict[str, Dependency]:
+    """The parameters of a function that somebody has to provide."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        # A class written in C does not say what it takes.
+        return {}
+    return {each.name: each.default for each in parameters if isinstance(each.default, Dependency)}
+
+
+def check(name: str, wanted: Mapping[str, Dependency], *, is_async: bool) -> None:
+    """Refuse dependencies that cannot be provided, before any job needs them."""
+    for parameter, each in wanted.items():
+        wrong = SyncJob if is_async else Job
+        if each.provider is wrong:
+            right = Job if is_async else SyncJob
+            kind = "async def" if is_async else "plain"
+            raise InvalidOption(f"{name} is {kind}, so {parameter} must depend on {right.__name__}")
+        _check_scopes(name, each, ())
+
+
+def _check_scopes(name: str, dependency: Dependency, above: tuple[Provider, ...]) -> None:
+    provider = dependency.provider
+    if provider in above:
+        raise InvalidOption(f"{name}: {_named(provider)} depends on itself")
+    if provider in (*_OF_A_JOB, Store):
+        return
+    for inner in dependencies_of(provider).values():
+        if inner.provider is SyncJob:
+            raise InvalidOption(f"{name}: {_named(provider)} runs on the loop: depend on Job")
+        if dependency.scope == "worker" and inner.scope == "job":
+            raise InvalidOption(
+                f"{name}: {_named(provider)} lives as long as the worker, "
+                f"but depends on {_named(inner.provider)}, which lives for one job"
+            )
+        _check_scopes(name, inner, (*above, provider))
+
+
+def _named(provider: Provider) -> str:
+    return getattr(provider, "__name__", repr(provider))
+
+
+class Place(NamedTuple):
+    """Where the workers of a process are that share what they depend on. Internal."""
+
+    store: Store
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Place) and str(self.store.address) == str(other.store.address)
+
+    def __hash__(self) -> int:
+        return hash(str(self.store.address))
+
+
+class Lifespan:
+    """What lives as long as the workers of a process; opened and closed by one task."""
+
+    # One task, because a provider may hold a task group or a timeout while it yields.
+
+    def __init__(self, store: Store, overrides: Mapping[Provider, Provider]) -> None:
+        self._overrides = overrides
+        # Of its own, because it may outlive the worker that came first.
+        self._store = store.clone()
+        self._made: dict[Provider, Any] = {Store: self._store}
+        self._wanted: asyncio.Queue[tuple[Dependency, asyncio.Future[Any]] | None]
+        self._wanted = asyncio.Queue()
+        self._serving = asyncio.create_task(self._serve())
+
+    async def value(self, dependency: Dependency) -> Any:
+        """The value of a dependency, made when it is first asked for."""
+        provider = self._overrides.get(dependency.provider, dependency.provider)
+        if provider in self._made:
+            return self._made[provider]
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._wanted.put_nowait((dependency, answer))
+        return await answer
+
+    async def close(self) -> None:
+        """Clean up in reverse order."""
+        self._wanted.put_nowait(None)
+        await self._serving
+
+    async def _serve(self) -> None:
+        async with self._store, AsyncExitStack() as stack:
+            while wanted := await self._wanted.get():
+                dependency, answer = wanted
+                try:
+                    value = await self._resolve(dependency, stack)
+                except Exception as error:
+                    if not answer.done():
+                        answer.set_exception(error)
+                else:
+                    if not answer.done():
+                        answer.set_result(value)
+
+    async def _resolve(self, dependency: Dependency, stack: AsyncExitStack) -> Any:
+        provider = self._overrides.get(dependency.provider, dependency.provider)
+        if provider not in self._made:
+            arguments = {
+                name: await self._resolve(inner, stack)
+                for name, inner in dependencies_of(provider).items()
+            }
+            self._made[provider] = await enter(stack, provider, arguments)
+        return self._made[provider]
+
+
+class JobScope:
+    """What one job needs; closed when its handler has ended."""
+
+    def __init__(
+        self,
+        lifespan: Lifespan,
+        stack: AsyncExitStack,
+        job: Job,
+        overrides: Mapping[Provider, Provider],
+    ) -> None:
+        self._lifespan = lifespan
+        self._stack = stack
+        self._overrides = overrides
+        self._made: dict[Provider, Any] = {Job: job}
+
+    async def values(self, wanted: Mapping[str, Dependency]) -> dict[str, Any]:
+        """Everything that a function depends on, except the job of a plain one."""
+        return {
+            name: await self._value(each)
+            for name, each in wanted.items()
+            if each.provider is not SyncJob
+        }
+
+    async def _value(self, dependency: Dependency) -> Any:
+        provider = self._overrides.get(dependency.provider, dependency.provider)
+        if dependency.scope == "worker":
+            return await self._lifespan.value(dependency)
+        if provider not in self._made:
+            arguments = await self.values(dependencies_of(provider))
+            self._made[provider] = await enter(self._stack, provider, arguments)
+        return self._made[provider]
+
+
+async def enter(stack: AsyncExitStack, provider: Provider, arguments: dict[str, Any]) -> Any:
+    """Call a provider; what it has to clean up is left to the stack."""
+    if inspect.isasyncgenfunction(provider):
+        manager = contextlib.asynccontextmanager(provider)
+        return await stack.enter_async_context(manager(**arguments))
+    if inspect.isgeneratorfunction(provider):
+        plain = contextlib.contextmanager(cast(Callable[..., Generator[Any]], provider))
+        return stack.enter_context(plain(**arguments))
+    made = provider(**arguments)
+    return await made if inspect.isawaitable(made) else made

@@ -1,0 +1,170 @@
+"""Payloads: the arguments and the result of a task as JSON, checked against its annotations."""
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from waystation.core.errors import InvalidInput, InvalidOption, InvalidResult, UnreadableData
+from waystation.core.failure import message_of
+from waystation.tasks.dependencies import Dependency
+
+MARK = "$task"
+"""The field of a job's data that says what is no argument: its version and its context."""
+
+REFERENCE = "#/$defs/{name}"
+
+
+class Payload:
+    """What a function takes and returns, as the data and the result of a job."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self.name = name
+        self.signature = inspect.signature(function)
+        hints = _hints(name, function)
+        fields = [
+            (each.name, hints.get(each.name, Any), _field(each))
+            for each in self.signature.parameters.values()
+            if not isinstance(each.default, Dependency)
+        ]
+        self._result: Any = hints.get("return", Any)
+        try:
+            self._arguments = msgspec.defstruct(name, fields, forbid_unknown_fields=True)
+            for kind in (self._arguments, self._result):
+                msgspec.json.Decoder(kind, dec_hook=_decode)
+        except (TypeError, ValueError) as error:
+            raise InvalidOption(f"the annotations of {name} cannot be used: {error}") from None
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call as a job's data, or a sentence on what is wrong with them."""
+        try:
+            given = self.signature.bind_partial(*args, **kwargs).arguments
+        except TypeError as error:
+            raise InvalidInput(f"{self.name}: {error}") from None
+        for name in given:
+            if isinstance(self.signature.parameters[name].default, Dependency):
+                raise InvalidInput(f"{self.name}: the worker provides {name}, do not pass it")
+        try:
+            data = _plain(given)
+            self._converted(data)
+        except (msgspec.ValidationError, TypeError, ValueError) as error:
+            raise InvalidInput(f"{self.name} cannot be called so: {message_of(error)}") from None
+        return data
+
+    def read(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments that a job's data has."""
+        try:
+            found = self._converted(data)
+        except (msgspec.ValidationError, TypeError, ValueError) as error:
+            raise UnreadableData(
+                f"{self.name} cannot take the job's data: {message_of(error)}"
+            ) from None
+        fields = self._arguments.__struct_fields__
+        return {name: value for name in fields if (value := getattr(found, name)) is not UNSET}
+
+    def write_result(self, result: Any) -> Any:
+        """A result as JSON takes it."""
+        try:
+            plain = _plain(result)
+            if self._result is not Any:
+                self.read_result(plain)
+        except (msgspec.ValidationError, TypeError, ValueError) as error:
+            raise InvalidResult(
+                f"{self.name} returned what it does not promise: {message_of(error)}"
+            ) from None
+        return plain
+
+    def read_result(self, plain: Any) -> Any:
+        """A stored result as the annotation promises it."""
+        return msgspec.convert(plain, self._result, dec_hook=_decode, str_keys=True)
+
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of the data."""
+        written = _schema(self._arguments)
+        properties: dict[str, Any] = written["properties"]
+        properties[MARK] = {"type": "object", "description": "For the worker; leave it out."}
+        for each in self.signature.parameters.values():
+            if each.default is not each.empty and each.name in properties:
+                _say_default(properties[each.name], each.default)
+        return written
+
+    def result_schema(self) -> dict[str, Any]:
+        """The JSON Schema of the result."""
+        return _schema(self._result)
+
+    def _converted(self, data: Mapping[str, Any]) -> Any:
+        return msgspec.convert(data, self._arguments, dec_hook=_decode, str_keys=True)
+
+
+def plain_of(value: Any) -> Any:
+    """A value as JSON takes it; what cannot be written is an InvalidInput."""
+    try:
+        return _plain(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"the value cannot be written as JSON: {error}") from None
+
+
+def _plain(value: Any) -> Any:
+    return msgspec.to_builtins(value, enc_hook=_encode, str_keys=True)
+
+
+def _field(parameter: inspect.Parameter) -> Any:
+    if parameter.default is parameter.empty:
+        return msgspec.field()
+    # The function has the default itself; only what was given is passed to it.
+    return msgspec.field(default_factory=lambda: UNSET)
+
+
+def _hints(name: str, function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise InvalidOption(f"the annotations of {name} cannot be read: {error}") from None
+
+
+def _encode(value: Any) -> Any:
+    """Write a model of pydantic, which is known by its methods."""
+    if dump := getattr(value, "model_dump", None):
+        return dump(mode="json")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+def _decode(kind: Any, value: Any) -> Any:
+    if validate := getattr(kind, "model_validate", None):
+        return validate(value)
+    if isinstance(value, kind):
+        return value
+    raise TypeError(f"{kind.__name__} cannot be read from JSON")
+
+
+def _schema(kind: Any) -> dict[str, Any]:
+    """The schema of a type, with everything that it refers to under one `$defs`."""
+    known: dict[str, Any] = {}
+
+    def of_model(model: Any) -> dict[str, Any]:
+        if describe := getattr(model, "model_json_schema", None):
+            written: dict[str, Any] = describe(ref_template=REFERENCE.replace("name", "model"))
+            known.update(written.pop("$defs", {}))
+            return written
+        return {}
+
+    [written], parts = msgspec.json.schema_components(
+        [kind], schema_hook=of_model, ref_template=REFERENCE
+    )
+    parts = {**parts, **known}
+    # The data itself is written out, so that a reader sees the fields first.
+    reference = written.get("$ref", "")
+    name = reference.rpartition("/")[2]
+    if reference and name in parts:
+        written = parts.pop(name)
+    return {**written, "$defs": parts} if parts else written
+
+
+def _say_default(field: dict[str, Any], default: Any) -> None:
+    try:
+        field["default"] = _plain(default)
+    except (TypeError, ValueError):
+        return

@@ -1,0 +1,256 @@
+"""Tasks: functions whose calls can be added to a queue as jobs."""
+
+import copy
+import inspect
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import cached_property, update_wrapper
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NamedTuple,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    Unpack,
+    cast,
+)
+
+import msgspec
+
+from waystation.bullmq import Duration, FlowNode, Job, JobKeywords, JobOptions, NewJob
+from waystation.core.durations import seconds
+from waystation.core.errors import InvalidInput, InvalidOption
+from waystation.core.options import at_least
+from waystation.tasks import dependencies
+from waystation.tasks.dependencies import Dependency
+from waystation.tasks.payload import MARK, Payload
+
+if TYPE_CHECKING:
+    from waystation.tasks.tasks import Tasks
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Data: TypeAlias = dict[str, Any]
+Upgrade: TypeAlias = Callable[[Data, int], Data]
+"""Brings data of an older version, whose number it gets, to the version of the task."""
+
+
+class TaskTerms(NamedTuple):
+    """What a declaration says about a task. Internal."""
+
+    name: str
+    queue: str
+    options: JobOptions
+    timeout: Duration | None = None
+    process: bool = False
+    version: int = 1
+    upgrade: Upgrade | None = None
+
+
+class Task(Generic[P, R]):
+    """A function whose calls can be jobs: `add` adds one, calling the task itself runs it here."""
+
+    def __init__(self, tasks: "Tasks", function: Callable[P, Any], terms: TaskTerms) -> None:
+        self._tasks = tasks
+        self._options = terms.options
+        self.function = function
+        self.name = terms.name
+        """The name of its jobs."""
+        self.queue = terms.queue
+        """The name of their queue."""
+        self.version = at_least("version", terms.version, 1)
+        """The version of the data that it takes."""
+        self.upgrade = terms.upgrade
+        self.timeout = None if terms.timeout is None else seconds(terms.timeout, "timeout", above=0)
+        """Seconds that one attempt may take."""
+        self.process = terms.process
+        """True when it runs in a process of its own."""
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.dependencies: dict[str, Dependency] = dependencies.dependencies_of(function)
+        """What the worker provides, by parameter."""
+        self._check()
+        update_wrapper(cast(Any, self), function, updated=())
+
+    # Adding
+
+    async def add(self, *args: P.args, **kwargs: P.kwargs) -> "TaskJob[R]":
+        """Add a job that calls the function with these arguments."""
+        [job] = await self._tasks.add_many([self.bind(*args, **kwargs)])
+        return job
+
+    async def add_many(self, calls: "Iterable[Call[R]]") -> "list[TaskJob[R]]":
+        """Add a job for each call, which `bind` makes; a few hundred at a time."""
+        return await self._tasks.add_many(calls)
+
+    async def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Add a job, wait until a worker has run it, and return its result."""
+        return await (await self.add(*args, **kwargs)).result()
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> "Call[R]":
+        """A checked call, to be added with others, in a flow, or by a schedule."""
+        return Call(self, self._payload.bind(args, kwargs), self._options)
+
+    def with_options(self, **given: Unpack[JobKeywords]) -> "Task[P, R]":
+        """The same task, whose jobs get these options."""
+        changed = copy.copy(self)
+        changed._options = _merged(self._options, given)
+        return changed
+
+    # Looking up
+
+    async def wait(self, job_id: str, timeout: Duration | None = None) -> R:
+        """Wait until a job of this task is finished, and return its result.
+
+        Raises `JobFailed` when it fails for good, and `TimeoutError` after `timeout`.
+        """
+        return self.result_of(await self._tasks.queue(self.queue).wait(job_id, timeout))
+
+    def result_of(self, stored: Any) -> R:
+        """A stored result as the function's annotation promises it."""
+        try:
+            return self._payload.read_result(stored)
+        except (msgspec.ValidationError, TypeError, ValueError) as error:
+            raise InvalidInput(f"{self.name} does not return such a result: {error}") from None
+
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of its jobs' data, for producers in any language."""
+        return self._payload.schema()
+
+    def result_schema(self) -> dict[str, Any]:
+        """The JSON Schema of its results."""
+        return self._payload.result_schema()
+
+    # Internal
+
+    @cached_property
+    def _payload(self) -> Payload:
+        # Not when it is declared: annotations may name what the module defines later.
+        return Payload(self.name, self.function)
+
+    def _check(self) -> None:
+        function, name = self.function, self.name
+        if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+            raise InvalidOption(f"a task is a function that returns, but {name} yields")
+        for each in inspect.signature(function).parameters.values():
+            if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD):
+                raise InvalidOption(f"{name} takes {each}, which cannot be checked: name each one")
+        dependencies.check(name, self.dependencies, is_async=self.is_async)
+        if self.process and (self.is_async or self.dependencies):
+            raise InvalidOption(
+                f"{name} runs in a process, so it must be a plain function without dependencies"
+            )
+        if self.upgrade is not None and self.version == 1:
+            raise InvalidOption(f"{name} can upgrade older data, so its version must be above 1")
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given = self.signature.bind_partial(*args, **kwargs).arguments
+        if missing := [each for each in self.dependencies if each not in given]:
+            raise InvalidInput(
+                f"{self.name} was called without a worker, which provides {', '.join(missing)}: "
+                "pass them, or add a job"
+            )
+        return self.function(*args, **kwargs)
+
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        """The parameters of the function."""
+        return inspect.signature(self.function)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} of queue {self.queue}>"
+
+
+class AsyncTask(Task[P, R]):
+    """A task over an `async def` function."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        """Run the function here and now, without a queue."""
+        return self._called(args, kwargs)
+
+
+class PlainTask(Task[P, R]):
+    """A task over a plain function, which runs in a thread or a process of the worker."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the function here and now, without a queue."""
+        return self._called(args, kwargs)
+
+
+class Call(Generic[R]):
+    """A checked call of a task."""
+
+    def __init__(self, task: Task[..., R], data: Data, options: JobOptions) -> None:
+        self.task = task
+        self.data = data
+        self.options = options
+
+    def after(self, *children: "Call[Any] | FlowNode") -> FlowNode:
+        """The call as the parent of others, which run first; for `Tasks.add_flow`."""
+        inner = [each if isinstance(each, FlowNode) else each.after() for each in children]
+        return self._node(inner)
+
+    def new_job(self) -> NewJob:
+        """The job to be added; context and version are taken down now."""
+        return NewJob(self.task.name, self._stamped(), self.options)
+
+    def _node(self, children: Sequence[FlowNode]) -> FlowNode:
+        job = self.new_job()
+        return FlowNode(
+            name=job.name,
+            queue=self.task.queue,
+            data=job.data,
+            options=self.options,
+            children=children,
+        )
+
+    def _stamped(self) -> Data:
+        mark: Data = {}
+        if self.task.version > 1:
+            mark["version"] = self.task.version
+        if context := tasks_of(self.task).context_now():
+            mark["context"] = context
+        return {**self.data, MARK: mark} if mark else self.data
+
+
+class TaskJob(Generic[R]):
+    """A job of a task that was added."""
+
+    def __init__(self, task: Task[..., R], job: Job[Any, Any]) -> None:
+        self.task = task
+        self.job = job
+        """The job as bullmq has it."""
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self.job.id
+
+    async def result(self, timeout: Duration | None = None) -> R:
+        """Wait until the job is finished, and return its result.
+
+        Raises `JobFailed` when it fails for good, and `TimeoutError` after `timeout`.
+        """
+        return await self.task.wait(self.job.id, timeout)
+
+    def __repr__(self) -> str:
+        return f"<TaskJob {self.job.id} of {self.task.name}>"
+
+
+def tasks_of(task: Task[..., Any]) -> "Tasks":
+    """The collection that a task belongs to. Internal."""
+    return task._tasks  # pyright: ignore[reportPrivateUsage]
+
+
+def payload_of(task: Task[..., Any]) -> Payload:
+    """What a task takes and returns. Internal."""
+    return task._payload  # pyright: ignore[reportPrivateUsage]
+
+
+def _merged(options: JobOptions, given: JobKeywords) -> JobOptions:
+    try:
+        return msgspec.structs.replace(options, **given)
+    except TypeError as error:
+        known = ", ".join(JobOptions.__struct_fields__)
+        raise InvalidOption(f"{error}; a job takes {known}") from None

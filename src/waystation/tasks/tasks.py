@@ -1,0 +1,316 @@
+"""A collection of tasks: declares them, adds their jobs, and runs workers for them."""
+
+import asyncio
+import contextlib
+import inspect
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Iterator,
+    Sequence,
+)
+from contextvars import ContextVar
+from typing import Any, ParamSpec, Protocol, Self, TypeAlias, TypeVar, Unpack, overload
+from weakref import WeakKeyDictionary
+
+from waystation.bullmq import (
+    Duration,
+    FlowJob,
+    FlowNode,
+    FlowProducer,
+    Job,
+    JobKeywords,
+    JobOptions,
+    Listener,
+    Queue,
+    Schedule,
+    Store,
+    WorkerKeywords,
+    WorkerOptions,
+)
+from waystation.bullmq.redis.keys import PREFIX
+from waystation.bullmq.redis.packing import merged
+from waystation.core.errors import InvalidOption
+from waystation.core.options import at_least
+from waystation.core.runtime.service import serve
+from waystation.core.shared import Shared
+from waystation.tasks.dependencies import Lifespan, Place, Provider
+from waystation.tasks.payload import plain_of
+from waystation.tasks.task import (
+    AsyncTask,
+    Call,
+    PlainTask,
+    Task,
+    TaskJob,
+    TaskTerms,
+    Upgrade,
+)
+from waystation.tasks.worker import TaskWorker
+
+P = ParamSpec("P")
+R = TypeVar("R")
+M = TypeVar("M", bound="Middleware")
+
+Next: TypeAlias = Callable[[], Awaitable[Any]]
+"""Goes on with the next middleware, or with the handler, and returns its result."""
+Middleware: TypeAlias = Callable[[Job, Next], Awaitable[Any]]
+"""Runs around every handler: `async def timed(job, call_next)`. What it returns is the result."""
+
+
+class Declare(Protocol):
+    """A decorator that makes a task of a function."""
+
+    @overload
+    def __call__(  # pyright: ignore[reportOverlappingOverload]
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> PlainTask[P, R]: ...
+
+
+class Tasks:
+    """A collection of tasks over one store.
+
+    Without a `url` the settings say where the store is. `context` names context variables that
+    travel with a job: its handler sees the values that they had when the job was added.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        prefix: str = PREFIX,
+        default_options: JobOptions | None = None,
+        context: Sequence[ContextVar[Any]] = (),
+    ) -> None:
+        self.url = url
+        self.prefix = prefix
+        self._defaults = default_options or JobOptions()
+        self._context = {each.name: each for each in context}
+        if len(self._context) != len(context):
+            raise InvalidOption("context variables are told apart by name, got one name twice")
+        self._declared: dict[tuple[str, str], Task[..., Any]] = {}
+        self.layers: list[Middleware] = []
+        """The middleware, the outermost first. Internal."""
+        self.overrides: dict[Provider, Provider] = {}
+        """Providers that others stand in for. Internal."""
+        self.lifespans = Shared(self._lifespan, Lifespan.close)
+        """What the workers of a process share. Internal."""
+        self._producers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Producer]
+        self._producers = WeakKeyDictionary()
+
+    # Declaring
+
+    def task(
+        self,
+        *,
+        queue: str = "default",
+        name: str | None = None,
+        retries: int | None = None,
+        timeout: Duration | None = None,
+        process: bool = False,
+        version: int = 1,
+        upgrade: Upgrade | None = None,
+        **given: Unpack[JobKeywords],
+    ) -> Declare:
+        """Make a task of a function: `@tasks.task(queue="mail")`.
+
+        `retries` counts the attempts after the first, `timeout` limits each of them. With `process`
+        a plain function runs in a process instead of a thread. When the parameters change, a higher
+        `version` and an `upgrade` function let older jobs run. Other keywords are options of its
+        jobs.
+        """
+        if retries is not None:
+            if "attempts" in given:
+                raise InvalidOption("attempts is one more than retries: give only one of them")
+            given["attempts"] = at_least("retries", retries, 0) + 1
+        options = merged(None, given, self._defaults)
+
+        def declare(function: Callable[..., Any]) -> Any:
+            if not callable(function):
+                raise InvalidOption("a task needs parentheses: @tasks.task() above the function")
+            known_as = name or getattr(function, "__name__", "")
+            terms = TaskTerms(known_as, queue, options, timeout, process, version, upgrade)
+            if inspect.iscoroutinefunction(function):
+                return self._declare(AsyncTask[..., Any](self, function, terms))
+            return self._declare(PlainTask[..., Any](self, function, terms))
+
+        return declare
+
+    def middleware(self, function: M) -> M:
+        """Run a coroutine around every handler; the one declared first is the outermost."""
+        self.layers.append(function)
+        return function
+
+    @contextlib.contextmanager
+    def override(self, provider: Provider, replacement: Provider) -> Generator[None]:
+        """Use another provider while inside; for tests."""
+        before = self.overrides.get(provider)
+        self.overrides[provider] = replacement
+        try:
+            yield
+        finally:
+            del self.overrides[provider]
+            if before is not None:
+                self.overrides[provider] = before
+
+    # Adding
+
+    async def add_many(self, calls: Iterable[Call[R]]) -> list[TaskJob[R]]:
+        """Add a job for each call, whatever their tasks; those of one queue go together."""
+        all_calls = list(calls)
+        by_queue: dict[str, list[int]] = {}
+        for place, call in enumerate(all_calls):
+            by_queue.setdefault(call.task.queue, []).append(place)
+        added: dict[int, TaskJob[R]] = {}
+        for name, places in by_queue.items():
+            jobs = await self.queue(name).add_many(all_calls[each].new_job() for each in places)
+            for place, job in zip(places, jobs, strict=True):
+                added[place] = TaskJob(all_calls[place].task, job)
+        return [added[place] for place in range(len(all_calls))]
+
+    async def add_flow(self, tree: FlowNode) -> FlowJob:
+        """Add a tree of calls, which `call.after(…)` makes, all or nothing."""
+        return await self._producer.flows.add(tree)
+
+    async def schedule(self, scheduler_id: str, schedule: Schedule, call: Call[Any]) -> str:
+        """Add a call again and again; returns the id of the next job.
+
+        Calling it again with the same id changes the schedule, so every process may do so.
+        """
+        job = call.new_job()
+        return await self.queue(call.task.queue).schedulers.upsert(
+            scheduler_id, schedule, name=job.name, data=job.data, options=job.options
+        )
+
+    def queue(self, name: str) -> Queue:
+        """One of the queues, for everything else that can be done with it."""
+        return self._producer.queue(name)
+
+    # Working
+
+    def worker(
+        self,
+        queue: str,
+        url: str | Store | None = None,
+        *,
+        options: WorkerOptions | None = None,
+        listener: Listener[Job] | None = None,
+        **given: Unpack[WorkerKeywords],
+    ) -> TaskWorker:
+        """A worker for the tasks of one queue."""
+        return TaskWorker(self, queue, url or self.url, options=options, listener=listener, **given)
+
+    async def run(self, *queues: str, **given: Unpack[WorkerKeywords]) -> None:
+        """Run a worker for each of these queues, or of all, until a signal asks to stop."""
+        workers = [self.worker(name, **given) for name in queues or self.queues]
+        if not workers:
+            raise InvalidOption("there is no task to run")
+        async with self:
+            await serve(workers)
+
+    # Looking up
+
+    @property
+    def queues(self) -> list[str]:
+        """The names of all queues that a task adds to."""
+        return list(dict.fromkeys(queue for queue, _ in self._declared))
+
+    def __iter__(self) -> Iterator[Task[..., Any]]:
+        return iter(self._declared.values())
+
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of the data and the result of every task, by queue and name."""
+        written: dict[str, Any] = {}
+        for task in self:
+            written.setdefault(task.queue, {})[task.name] = {
+                "version": task.version,
+                "data": task.schema(),
+                "result": task.result_schema(),
+            }
+        return {"$schema": "https://json-schema.org/draft/2020-12/schema", "queues": written}
+
+    # Connections
+
+    async def close(self) -> None:
+        """Close the connections of this event loop."""
+        producer = self._producers.pop(asyncio.get_running_loop(), None)
+        if producer is not None:
+            await producer.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @contextlib.asynccontextmanager
+    async def connected(self, store: Store) -> AsyncGenerator[None]:
+        """Let the tasks of this event loop add their jobs to a store that is open already."""
+        self._producers[asyncio.get_running_loop()] = _Producer(store, self.prefix)
+        try:
+            yield
+        finally:
+            await self.close()
+
+    # Internal
+
+    def _declare(self, task: Task[..., Any]) -> Task[..., Any]:
+        if not task.name:
+            raise InvalidOption(f"a task needs a name, and {task.function!r} has none")
+        if (task.queue, task.name) in self._declared:
+            raise InvalidOption(f"the queue {task.queue} has a task {task.name} already")
+        self._declared[task.queue, task.name] = task
+        return task
+
+    @property
+    def _producer(self) -> "_Producer":
+        loop = asyncio.get_running_loop()
+        found = self._producers.get(loop)
+        if found is None:
+            found = self._producers[loop] = _Producer(self.url, self.prefix)
+        return found
+
+    async def _lifespan(self, place: Place) -> Lifespan:
+        return Lifespan(place.store, self.overrides)
+
+    def context_now(self) -> dict[str, Any]:
+        """The context variables that travel with a job added now. Internal."""
+        missing = object()
+        found = {name: each.get(missing) for name, each in self._context.items()}
+        return {name: plain_of(value) for name, value in found.items() if value is not missing}
+
+    def restore_context(self, context: dict[str, Any]) -> None:
+        """Set the context variables as they were when a job was added. Internal."""
+        for name, value in context.items():
+            if name in self._context:
+                self._context[name].set(value)
+
+
+class _Producer:
+    """The queues of one event loop."""
+
+    def __init__(self, place: str | Store | None, prefix: str) -> None:
+        self._place = place
+        self._prefix = prefix
+        self._queues: dict[str, Queue] = {}
+        self._flows: FlowProducer | None = None
+
+    def queue(self, name: str) -> Queue:
+        if name not in self._queues:
+            self._queues[name] = Queue(name, self._place, prefix=self._prefix)
+        return self._queues[name]
+
+    @property
+    def flows(self) -> FlowProducer:
+        if self._flows is None:
+            self._flows = FlowProducer(self._place, prefix=self._prefix)
+        return self._flows
+
+    async def close(self) -> None:
+        for each in [*self._queues.values(), *([self._flows] if self._flows else [])]:
+            await each.close()

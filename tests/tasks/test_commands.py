@@ -1,0 +1,64 @@
+"""`waystation tasks`: the worker, the list and the schema from the command line."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.patience import LIMIT_S
+from tests.support.processes import running
+from waystation.bullmq import Queue
+
+MODULE = """
+from waystation.tasks import Tasks
+
+tasks = Tasks()
+other = 7
+
+@tasks.task(queue="mail")
+async def send(to: str) -> str:
+    job = await count.add(text=to)
+    return job.id
+
+@tasks.task(queue="numbers")
+def count(text: str, times: int = 2) -> int:
+    return len(text) * times
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "shop.py").write_text(MODULE)
+    return tmp_path
+
+
+def run(place: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "waystation", "tasks", *words],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+
+
+def test_tasks_and_their_schema_are_printed(place: Path) -> None:
+    listed = run(place, "list", "shop:tasks").stdout.splitlines()
+    schema = json.loads(run(place, "schema", "shop:tasks").stdout)
+
+    assert [line.split()[:2] for line in listed] == [["mail", "send"], ["numbers", "count"]]
+    assert schema["queues"]["numbers"]["count"]["data"]["required"] == ["text"]
+    assert "must be a Tasks object, got 7" in run(place, "list", "shop:other").stderr
+
+
+async def test_a_worker_runs_every_queue_of_the_tasks(place: Path, redis_url: str) -> None:
+    command = ("-m", "waystation", "tasks", "work", "shop:tasks")
+    async with Queue("mail", redis_url) as mail, Queue("numbers", redis_url) as numbers:
+        with running(place, *command, WAYSTATION_STORE__URL=redis_url) as worker:
+            job = await mail.add("send", {"to": "ada"})
+            second = await mail.wait(job.id, LIMIT_S)
+            assert await numbers.wait(second, LIMIT_S) == 6
+            assert await worker.stop() == 0
