@@ -12,6 +12,13 @@ PICTURES = Path(os.environ["WAYSTATION_PICTURES"]) if "WAYSTATION_PICTURES" in o
 """Where to keep screenshots; nowhere unless asked."""
 
 
+HIDES = """Object.defineProperty(document, 'hidden', { get: () => !window.looked_at });
+Object.defineProperty(document, 'visibilityState',
+  { get: () => window.looked_at ? 'visible' : 'hidden' });"""
+"""Makes a page believe that it is hidden, until somebody looks at it."""
+LOOKS = "window.looked_at = true; document.dispatchEvent(new Event('visibilitychange'))"
+
+
 class Street:
     """The way to the room."""
 
@@ -21,11 +28,13 @@ class Street:
         self._browser = browser
         self._contexts: list[BrowserContext] = []
 
-    async def visitor(self, locale: str = "en-GB", **more: Any) -> Page:
-        """Somebody with cookies of their own."""
+    async def visitor(self, locale: str = "en-GB", *, looks: bool = True, **more: Any) -> Page:
+        """Somebody with cookies of their own, who may look at another tab all the time."""
         context = await self._browser.new_context(locale=locale, **more)
         self._contexts.append(context)
         page = await context.new_page()
+        if not looks:
+            await page.add_init_script(HIDES)
         page.set_default_timeout(20_000)
         return page
 

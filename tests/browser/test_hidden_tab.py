@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page
 
-from tests.browser.street import Street, shows
+from tests.browser.street import HIDES, Street, shows
 from tests.browser.tabs import Tab, window
 from tests.waitingroom.http.hands import QUEUE
 
@@ -16,8 +16,6 @@ IDLE_S = 10
 HIDDEN_S = IDLE_S + 60
 AHEAD = 80
 """More than those who follow their place live, and so hear it without asking."""
-HIDES = """Object.defineProperty(document, 'hidden', { get: () => true });
-Object.defineProperty(document, 'visibilityState', { get: () => 'hidden' });"""
 
 LISTENS = Path(__file__).with_name("listens.js").read_text()
 

@@ -23,7 +23,7 @@ async def _opened(street: Street, role: Role = Role.ADMIN) -> Page:
 
 async def test_an_operator_sees_the_room_and_steers_it(street: Street) -> None:
     await street.crowd(5)
-    visitor = await street.visitor()
+    visitor = await street.visitor(looks=False)
     await street.arrive(visitor)
     await shows(visitor, "waiting")
 

@@ -3,14 +3,14 @@
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.street import Street, complaints, picture, shows
+from tests.browser.street import LOOKS, Street, complaints, picture, shows
 from tests.waitingroom.http.hands import QUEUE
 from waystation.waitingroom.pages.words import languages
 
 
 async def test_a_visitor_joins_by_opening_the_page_and_comes_in_when_called(street: Street) -> None:
     await street.crowd(3)
-    page = await street.visitor()
+    page = await street.visitor(looks=False)
     await street.arrive(page, "?target=/checkout")
     await shows(page, "waiting")
     assert await page.inner_text("#ahead") == "3"
@@ -25,9 +25,38 @@ async def test_a_visitor_joins_by_opening_the_page_and_comes_in_when_called(stre
     await picture(page, "turn")
 
     await page.click("#enter")
-    await page.wait_for_url("**/checkout")
+    await page.wait_for_url(f"{street.url}/checkout")
     names = {each.get("name") for each in await page.context.cookies()}
     assert f"__Host-wr_s_{QUEUE}" in names
+
+
+async def test_whoever_looks_goes_in_without_a_press(street: Street) -> None:
+    await street.crowd(1)
+    page = await street.visitor()
+    await street.arrive(page, "?target=/checkout")
+    await shows(page, "waiting")
+    await street.house.admission.admit_now(2)
+    await page.wait_for_url(f"{street.url}/checkout")
+    assert (await street.house.room.state()).inside == 1
+    # Going back is possible: the page does not send them off again.
+    await page.go_back()
+    await shows(page, "active")
+    await page.wait_for_timeout(500)
+    assert "/wait/" in page.url
+
+
+async def test_a_hidden_tab_is_called_and_goes_in_when_somebody_looks(street: Street) -> None:
+    await street.crowd(1)
+    page = await street.visitor(looks=False)
+    await street.arrive(page, "?target=/checkout")
+    await shows(page, "waiting")
+    await street.house.admission.admit_now(2)
+    await shows(page, "admitted")
+    assert (await page.title()).startswith("●")
+    assert (await street.house.room.state()).inside == 0
+    await page.evaluate(LOOKS)
+    await page.wait_for_url(f"{street.url}/checkout")
+    assert (await street.house.room.state()).inside == 1
 
 
 async def test_reloading_and_coming_back_keeps_the_place(street: Street) -> None:
@@ -60,7 +89,7 @@ async def test_the_whole_way_works_without_javascript(street: Street) -> None:
     await page.reload()
     await shows(page, "admitted")
     await page.click("#enter")
-    await page.wait_for_url("**/checkout")
+    await page.wait_for_url(f"{street.url}/checkout")
 
 
 async def test_an_operator_pauses_and_speaks_and_everybody_sees_it(street: Street) -> None:
@@ -89,7 +118,9 @@ async def test_leaving_is_one_press_away(street: Street) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_nobody_has_to_complain(street: Street, scheme: str) -> None:
     await street.crowd(2)
-    page = await street.visitor(color_scheme=scheme, viewport={"width": 320, "height": 640})
+    page = await street.visitor(
+        looks=False, color_scheme=scheme, viewport={"width": 320, "height": 640}
+    )
     await street.arrive(page)
     await shows(page, "waiting")
     assert await complaints(page) == []

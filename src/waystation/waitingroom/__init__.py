@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from waystation.waitingroom.control import Control
     from waystation.waitingroom.estimates.model import Model, Point
     from waystation.waitingroom.lottery import Lottery, Proof
-    from waystation.waitingroom.options import Method, RoomOptions, Status
+    from waystation.waitingroom.options import Method, RoomOptions, Status, WaitingPage
     from waystation.waitingroom.redis.scripts import Round
     from waystation.waitingroom.room import Room
     from waystation.waitingroom.schedule import Schedule, ScheduledEvent
@@ -52,6 +52,7 @@ __all__ = [  # noqa: RUF022
     "RoomState",
     "Status",
     "Method",
+    "WaitingPage",
     "Lane",
     "Model",
     "Point",
@@ -116,6 +117,7 @@ __getattr__ = names_of(
         "ScheduledEvent": "schedule",
         "Status": "options",
         "Upkeep": "upkeep",
+        "WaitingPage": "options",
         **dict.fromkeys(
             (
                 "Begun", "Called", "Entry", "Forbidden", "Gone", "Inside", "JoinRequest", "Joined",

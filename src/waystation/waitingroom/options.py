@@ -38,6 +38,17 @@ class Method(StrEnum):
     """Nobody may join."""
 
 
+class WaitingPage(StrEnum):
+    """Who gets to see the waiting page."""
+
+    AUTOMATIC = "automatic"
+    """Those who come while there is a line; the others pass without noticing the room."""
+    ALWAYS = "always"
+    """Everybody, also while there is room."""
+    OFF = "off"
+    """Nobody: every visitor passes and is only counted."""
+
+
 class RoomOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a room; the names are those of its `meta` hash in Redis."""
 
@@ -54,6 +65,8 @@ class RoomOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Unused admissions that may accumulate; 0 for one second's worth."""
     status: Status = Status.ACTIVE
     queueing_method: Method = Method.FIFO
+    waiting_page: WaitingPage = WaitingPage.AUTOMATIC
+    """Who gets to see the waiting page: automatic, always or off."""
     lane_weights: tuple[int, int, int, int] = (1, 2, 4, 8)
     """Shares of the normal, elevated, VIP and premium lane while all of them have visitors."""
     strict_lanes: bool = False
@@ -70,6 +83,8 @@ class RoomOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds of inactivity after which a session ends."""
     session_max_s: int = 14_400
     """Seconds after which a session ends in any case."""
+    unproven_s: int = 300
+    """Seconds for which somebody who passed without waiting has a seat, until they come back."""
     session_renewal: bool = True
     """Let activity renew a session."""
     position_ttl_s: int = 1800
@@ -129,6 +144,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "missed_s": (0, 86_400),
     "session_s": (5, 86_400),
     "session_max_s": (5, 864_000),
+    "unproven_s": (5, 86_400),
     "position_ttl_s": (60, 864_000),
     "newcomers_per_minute": (0, 1_000_000),
     "events_cap": (0, MOST_COUNT),

@@ -30,6 +30,7 @@ from waystation.waitingroom.visitor import (
     Identity,
     JoinRequest,
     Lane,
+    Passed,
     Place,
     Renewal,
     Session,
@@ -134,6 +135,27 @@ class Room(StoreClient):
             newcomers=newcomers,
         )
         return scripts.read_entries(places, replies)
+
+    async def enter(self, request: JoinRequest) -> Passed | None:
+        """Begin a session at once if nobody waits and there is room; None for those who wait."""
+        seen = self.store.recent_state() or await self.store.state(STATE_S)
+        identity = identify(request, seen.pepper)
+        place = Place(self.store.keys.node + new_id(self._bits), identity.owner)
+        keys = self.store.keys_now().of(
+            place.id, visitor=place.owner, network=identity.network or "none"
+        )
+        entered = await scripts.enter(
+            await self._client(),
+            keys,
+            queue=self.queue_id,
+            id=place.id,
+            visitor=place.owner,
+            proof=identity.proof,
+            agent=identity.agent,
+            network=identity.network,
+            now=self.store.now(),
+        )
+        return None if entered is None else Passed(place, entered)
 
     async def status(self, place: Place) -> VisitorStatus:
         """The status of a visitor; changes nothing."""

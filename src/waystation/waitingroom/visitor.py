@@ -1,7 +1,7 @@
 """Visitors: the request to join, the place it gives, and every status a visitor can have."""
 
 import hashlib
-from base64 import urlsafe_b64encode
+from base64 import b32encode, urlsafe_b64encode
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from functools import lru_cache
@@ -237,8 +237,11 @@ def identify(request: JoinRequest, pepper: bytes) -> Identity:
 
 
 def new_id(bits: Bits) -> str:
-    """An id of 96 random bits, short because every structure repeats it."""
-    return urlsafe_b64encode(bits.getrandbits(96).to_bytes(12)).decode()
+    """An id of 80 random bits, short because every structure repeats it.
+
+    In capitals and digits that nobody confuses: its end is read out over the telephone.
+    """
+    return b32encode(bits.getrandbits(80).to_bytes(10)).decode()
 
 
 def digest(text: str, *, pepper: bytes = b"") -> str:

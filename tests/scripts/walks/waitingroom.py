@@ -11,7 +11,7 @@ from waystation.waitingroom.visitor import JoinRequest, Lane
 
 async def walk(url: str) -> None:
     """Take the paths of every script of the waiting room."""
-    for part in (join, beat, admit, miss, leave, draw, redeem, tend):
+    for part in (join, enter, beat, admit, miss, leave, draw, redeem, tend):
         async with hands_on(url) as hands:
             await hands.redis.flushdb()
             await part(hands)
@@ -43,6 +43,21 @@ async def join(hands: Hands) -> None:
     await hands.control.resume()
     await hands.control.drain()
     await ask(hands, "late")
+
+
+async def enter(hands: Hands) -> None:
+    def newcomer(name: str) -> JoinRequest:
+        return JoinRequest(key=name, secret=name, address="192.0.2.1")
+
+    await hands.open(admission_rate=2, newcomers_per_minute=5)
+    for name in "aabc":
+        await hands.room.enter(newcomer(name))
+    await hands.join("d", 1)
+    await hands.room.enter(newcomer("e"))
+    await hands.open(waiting_page="off")
+    await hands.room.enter(newcomer("f"))
+    await hands.open(waiting_page="always")
+    await hands.room.enter(newcomer("g"))
 
 
 async def beat(hands: Hands) -> None:

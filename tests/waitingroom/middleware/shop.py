@@ -33,11 +33,13 @@ class Shop:
         self.http = httpx2.AsyncClient(transport=transport, base_url="https://shop.test")
 
     def fetch_from(self, loop: asyncio.AbstractEventLoop) -> Fetch:
-        def fetch(method: str, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
+        def fetch(
+            method: str, path: str, headers: dict[str, str], body: bytes | None = None
+        ) -> tuple[int, bytes]:
             self.asked.append(path)
             if self.away:
                 raise StoreUnreachable("away")
-            asking = self.house.visitor().http.request(method, path, headers=headers)
+            asking = self.house.visitor().http.request(method, path, headers=headers, content=body)
             answer = asyncio.run_coroutine_threadsafe(asking, loop).result(10)
             return answer.status_code, answer.content
 

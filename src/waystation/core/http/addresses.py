@@ -25,7 +25,7 @@ def visitor_address(peer: str, forwarded: str, trusted: Sequence[Network]) -> st
         return peer
     for hop in reversed(forwarded.split(",")):
         text = hop.strip()
-        if not _is_address(text):
+        if not is_address(text):
             return peer
         if not is_among(text, trusted):
             return text
@@ -33,7 +33,8 @@ def visitor_address(peer: str, forwarded: str, trusted: Sequence[Network]) -> st
     return peer
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
+    """Whether this is an address."""
     try:
         ip_address(text)
     except ValueError:

@@ -21,7 +21,7 @@ from waystation.waitingroom.commands.reach import (
 )
 from waystation.waitingroom.control import Control
 from waystation.waitingroom.lottery import Lottery, Proof
-from waystation.waitingroom.options import RoomOptions
+from waystation.waitingroom.options import RoomOptions, WaitingPage
 from waystation.waitingroom.redis.keys import name_of
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.state import RoomState
@@ -61,9 +61,18 @@ def open_room(
     seats: Annotated[int, typer.Option(help="Visitors inside, at most.")] = 1000,
     line: Annotated[int, typer.Option(help="Waiting visitors, at most; 0 for any.")] = 50_000,
     name: Annotated[str, typer.Option(help="What visitors see.")] = "",
+    waiting_page: Annotated[
+        WaitingPage, typer.Option(help="Who gets to see the waiting page.")
+    ] = WaitingPage.AUTOMATIC,
 ) -> None:
     """Open a room, or set one up anew."""
-    options = RoomOptions(name=name, admission_rate=rate, max_active=seats, max_queue_size=line)
+    options = RoomOptions(
+        name=name,
+        admission_rate=rate,
+        max_active=seats,
+        max_queue_size=line,
+        waiting_page=waiting_page,
+    )
 
     async def put(room: Room) -> Noted[int]:
         before = await _settings(room)

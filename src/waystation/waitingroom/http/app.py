@@ -35,6 +35,7 @@ from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.pages import refused
 from waystation.waitingroom.http.pages.routes import Pages
 from waystation.waitingroom.http.pages.sign_in import SignIn
+from waystation.waitingroom.http.sites.entries import Entries
 from waystation.waitingroom.http.sites.proxies import ENVOY, ProxyRoutes
 from waystation.waitingroom.http.sites.sessions import Sessions
 from waystation.waitingroom.http.theme_store import ThemeStore
@@ -71,7 +72,8 @@ class App:
         )
         self.visitors = Visitors(context)
         sessions = Sessions(rooms, cookies, context.tokens, token_s=options.session_token_s)
-        self._proxies = ProxyRoutes(context, sessions, self.operators)
+        entries = Entries(context, self.operators)
+        self._proxies = ProxyRoutes(context, sessions, entries, self.operators)
         self._maintenance = maintenance
         self._snapshots = self.visitors.snapshots
         self._trusted = networks(options.trusted_proxies)
@@ -83,6 +85,7 @@ class App:
                 *self.visitors.endpoints(),
                 *sessions.endpoints(),
                 *self._proxies.endpoints(),
+                *entries.endpoints(),
                 *offered(
                     RoomAdmin(admin),
                     Controls(admin),

@@ -48,6 +48,19 @@ class Claim(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The sealed address to go on to."""
 
 
+class Enter(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A visitor of a site, who passes at once if nobody waits."""
+
+    queue: str
+    """The room."""
+    address: str = ""
+    """The visitor's address; to name one needs the key of a connector."""
+    agent: Annotated[str, msgspec.Meta(max_length=2048)] = ""
+    """The name that the visitor's browser gives itself."""
+    host: Annotated[str, msgspec.Meta(max_length=255)] = ""
+    """The host that the visitor asked for."""
+
+
 class Possession(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Shows that a place is one's own."""
 

@@ -16,6 +16,7 @@ from waystation.waitingroom.http.admin.webhooks import WebhookAdmin
 from waystation.waitingroom.http.app import App
 from waystation.waitingroom.http.pages.routes import Pages
 from waystation.waitingroom.http.pages.sign_in import SignIn
+from waystation.waitingroom.http.sites.entries import Entries
 from waystation.waitingroom.http.sites.proxies import ProxyRoutes
 from waystation.waitingroom.http.sites.sessions import Sessions
 from waystation.waitingroom.http.visitors.challenge import Challenges
@@ -28,7 +29,7 @@ from waystation.waitingroom.http.visitors.streams import Streams
 PARTS: dict[str, tuple[type, ...]] = {
     "Visitors": (Visitors, Notify, Challenges, Snapshots, Streams, Fairness),
     "Sessions": (Sessions,),
-    "Proxies and middleware": (ProxyRoutes,),
+    "Proxies and middleware": (ProxyRoutes, Entries),
     "Rooms": (RoomAdmin,),
     "The hand on a running room": (Controls,),
     "Numbers": (Overview, Reports),

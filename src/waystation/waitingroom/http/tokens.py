@@ -66,15 +66,17 @@ class Tokens:
             )
         )
 
-    def sign_session(self, room: Room, place: Place, state: RoomState, *, host: str) -> str:
-        """The token of a session, for the next two minutes."""
+    def sign_session(
+        self, room: Room, place: Place, state: RoomState, *, host: str, life_s: int = 0
+    ) -> str:
+        """The token of a session, for the next two minutes unless another life is given."""
         now = self._clock.now_ms() // 1000
         return self.keyring.sign(
             SessionToken(
                 iss=self.issuer,
                 aud=room.name,
                 iat=now,
-                exp=now + self.session_s,
+                exp=now + (life_s or self.session_s),
                 jti=new_id(self.bits),
                 epoch=state.epoch,
                 sub=place.id,

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
 from waystation.waitingroom.middleware.answers import cookie_header, refusal
-from waystation.waitingroom.middleware.gate import Ask, Gate, GateOptions, Pass
-from waystation.waitingroom.middleware.link import Fetch, Link, http_fetch
+from waystation.waitingroom.middleware.gate import Ask, Gate, GateOptions, Pass, Wait
+from waystation.waitingroom.middleware.link import Asking, Fetch, Link, http_fetch
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -46,6 +46,14 @@ class WaitingRoomMiddleware:
         renewed: str | None = None
         if isinstance(decision, Ask):
             decision, renewed = await asyncio.to_thread(self._link.settle, decision)
+        if isinstance(decision, Wait) and scope["type"] == "http":
+            visitor = Asking(
+                (scope.get("client") or ("",))[0],
+                headers.get("user-agent", ""),
+                headers.get("host", ""),
+                headers.get("sec-purpose", ""),
+            )
+            decision, renewed = await asyncio.to_thread(self._link.enter, decision, visitor)
         if isinstance(decision, Pass):
             await self._pass(decision, renewed, scope, receive, send)
         elif scope["type"] == "websocket":

@@ -35,9 +35,10 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Send a browser to the waiting page."""
+    """Send a browser to the waiting page, unless the room lets it in at once."""
 
     location: str
+    queue: str = ""
 
 
 class Refuse(msgspec.Struct, frozen=True):
@@ -66,6 +67,8 @@ class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where the waiting page is; empty when it is on the same host."""
     site_url: str = ""
     """Where this site is, when the waiting page is elsewhere; one of the room's `return_hosts`."""
+    key: str = ""
+    """The key of a connector, with which the room believes the addresses of visitors."""
     issuer: str = "waystation"
     fail: Literal["open", "closed"] = "closed"
     """What happens to those without a session while the room is away, unless its operator said."""
@@ -94,6 +97,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     open_until: Mapping[str, int] = {}
     """Until when everybody is let in, because its operator says so."""
     rules: Sequence[Rule] = ()
+    pages: Mapping[str, str] = {}
+    """Who gets to see the waiting page of a room."""
 
 
 class Gate:
@@ -121,6 +126,11 @@ class Gate:
         token = self._shown(rule.queue, headers)
         found = self._read(token, rule.queue, otherwise) if token else otherwise
         return found if self.away_since is None else self._without_room(found, rule.queue)
+
+    @property
+    def key(self) -> str:
+        """The key that is shown to the room."""
+        return self._options.key
 
     @property
     def recheck_s(self) -> float:
@@ -162,7 +172,7 @@ class Gate:
         location = f"{self._options.room_url}/wait/{queue}?target={quote(target, safe='')}"
         browser = method in ("GET", "HEAD") and "text/html" in headers.get("accept", "")
         shown = browser and "upgrade" not in headers
-        return Wait(location) if shown else Refuse(location)
+        return Wait(location, queue) if shown else Refuse(location)
 
     def _shown(self, queue: str, headers: Mapping[str, str]) -> str:
         name = self.cookie(queue)

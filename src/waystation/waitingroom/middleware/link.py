@@ -6,10 +6,10 @@ must not bring them a dependency.
 
 import json
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import quote, urlsplit
 
 from waystation.core.errors import InvalidOption, StoreUnreachable
@@ -22,6 +22,8 @@ FRESH_S = 15.0
 """How long what is known counts before it is asked for again."""
 AGAIN_S = 1.0
 """The same after nobody answered."""
+LINE_S = 0.5
+"""How long a room counts as crowded after it let somebody wait."""
 LONGEST_ANSWER = 1_000_000
 MOST_FREE = 32
 """Connections to the room that are left open."""
@@ -30,8 +32,25 @@ MOST_FOUND = 10_000
 AWAY_AFTER = 3
 """Questions in a row without an answer after which the room counts as away."""
 
-Fetch: TypeAlias = Callable[[str, str, dict[str, str]], tuple[int, bytes]]
-"""Asks the room: method, path and headers in, status and body out."""
+
+class Fetch(Protocol):
+    """Asks the room: method, path, headers and a body in, status and body out."""
+
+    def __call__(
+        self, method: str, path: str, headers: dict[str, str], body: bytes | None = None
+    ) -> tuple[int, bytes]:
+        """Ask, and wait for the answer."""
+        ...
+
+
+class Asking(NamedTuple):
+    """The visitor whose request is decided on."""
+
+    address: str
+    agent: str
+    host: str
+    purpose: str = ""
+    """What the browser says it loads the page for, other than to show it."""
 
 
 def http_fetch(base: str) -> Fetch:
@@ -48,12 +67,14 @@ class _HttpFetch:
         self._free: list[HTTPConnection] = []
         weakref.finalize(self, _close, self._free)
 
-    def __call__(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
+    def __call__(
+        self, method: str, path: str, headers: dict[str, str], body: bytes | None = None
+    ) -> tuple[int, bytes]:
         try:
             # One that was left open may be closed at the other end, or taken by another thread.
             with suppress(IndexError, ConnectionError, HTTPException):
-                return self._ask(self._free.pop(), method, path, headers)
-            return self._ask(self._new(), method, path, headers)
+                return self._ask(self._free.pop(), method, path, headers, body)
+            return self._ask(self._new(), method, path, headers, body)
         except (OSError, HTTPException) as error:
             raise StoreUnreachable(f"the room does not answer at {self._base}: {error}") from error
 
@@ -62,12 +83,17 @@ class _HttpFetch:
         return kind(self._parts.netloc, timeout=PATIENCE_S)
 
     def _ask(
-        self, connection: HTTPConnection, method: str, path: str, headers: dict[str, str]
+        self,
+        connection: HTTPConnection,
+        method: str,
+        path: str,
+        headers: dict[str, str],
+        body: bytes | None,
     ) -> tuple[int, bytes]:
         try:
-            connection.request(method, self._parts.path.rstrip("/") + path, headers=headers)
+            connection.request(method, self._parts.path.rstrip("/") + path, body, headers)
             answer = connection.getresponse()
-            body = answer.read(LONGEST_ANSWER)
+            told = answer.read(LONGEST_ANSWER)
         except (OSError, HTTPException):
             connection.close()
             raise
@@ -75,7 +101,7 @@ class _HttpFetch:
             self._free.append(connection)
         else:
             connection.close()
-        return answer.status, body
+        return answer.status, told
 
 
 def _close(connections: list[HTTPConnection]) -> None:
@@ -91,6 +117,8 @@ class Link:
         self._fetch = fetch
         self._unanswered = 0
         self._found: dict[str, float] = {}
+        self._lines: dict[str, float] = {}
+        """Until when a room need not be asked again whether somebody may pass."""
 
     def refresh(self) -> float:
         """Ask for keys and settings; how many seconds later to ask again."""
@@ -120,6 +148,26 @@ class Link:
             return asked.otherwise, None
         return passed, fresh
 
+    def enter(self, wait: Wait, visitor: Asking) -> tuple[Pass | Wait, str | None]:
+        """Let somebody pass who need not wait, and the signature of the session that begins."""
+        now = self._gate.now()
+        if self._gate.told.pages.get(wait.queue) == "always" or "prefetch" in visitor.purpose:
+            return wait, None
+        if self._lines.get(wait.queue, now) > now:
+            return wait, None
+        asked = {"queue": wait.queue, "agent": visitor.agent[:1024], "host": visitor.host[:255]}
+        headers = {"Content-Type": "application/json"}
+        if self._gate.key:
+            asked["address"] = visitor.address
+            headers["Authorization"] = f"Bearer {self._gate.key}"
+        status, body = self._ask("POST", "/v1/enter", headers, json.dumps(asked).encode())
+        told = _object(body) if status == 200 else {}
+        token = str(told.get("session_token") or "")
+        if not token:
+            self._lines[wait.queue] = now + LINE_S
+            return wait, None
+        return Pass(wait.queue, str(told.get("session_id", "")), token), token
+
     def complete(self, session: str, token: str) -> None:
         """Free a seat."""
         self._found.pop(token, None)
@@ -147,22 +195,21 @@ class Link:
     def _session(self, session: str, token: str, verb: str) -> tuple[int, str | None]:
         path = f"/api/v1/sessions/{quote(session, safe='')}/{verb}"
         status, body = self._ask("POST", path, {"Wr-Session": token})
-        try:
-            return status, json.loads(body).get("session_token") if status == 200 else None
-        except ValueError:
-            return status, None
+        return status, _object(body).get("session_token") if status == 200 else None
 
-    def _ask(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
+    def _ask(
+        self, method: str, path: str, headers: dict[str, str], body: bytes | None = None
+    ) -> tuple[int, bytes]:
         """Status and body of what the room answers; 503 when nobody does."""
         try:
-            status, body = self._fetch(method, path, headers)
+            status, told = self._fetch(method, path, headers, body)
         except StoreUnreachable:
-            status, body = 503, b""
+            status, told = 503, b""
         if status >= 500:
             self._note_silence()
         else:
             self._unanswered = 0
-        return status, body
+        return status, told
 
     def _note_answer(self) -> None:
         self._unanswered = 0
@@ -175,6 +222,14 @@ class Link:
             self._gate.away_since = self._gate.now()
 
 
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        told = json.loads(body)
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+
+
 def _told(claims: Mapping[str, Any]) -> Told:
     queues = {str(each["id"]): each for each in claims["queues"]}
     return Told(
@@ -182,6 +237,7 @@ def _told(claims: Mapping[str, Any]) -> Told:
         epochs={id: int(each["epoch"]) for id, each in queues.items()},
         policies={id: str(each["fail_policy"]) for id, each in queues.items()},
         open_until={id: int(each["fail_open_until"]) for id, each in queues.items()},
+        pages={id: str(each.get("waiting_page", "")) for id, each in queues.items()},
         rules=[_rule(id, rule) for id, each in queues.items() for rule in each["rules"]],
     )
 

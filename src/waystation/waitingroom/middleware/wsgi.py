@@ -8,8 +8,8 @@ from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from waystation.waitingroom.middleware.answers import cookie_header, refusal
-from waystation.waitingroom.middleware.gate import Ask, Gate, GateOptions, Pass
-from waystation.waitingroom.middleware.link import Fetch, Link, http_fetch
+from waystation.waitingroom.middleware.gate import Ask, Gate, GateOptions, Pass, Wait
+from waystation.waitingroom.middleware.link import Asking, Fetch, Link, http_fetch
 
 
 class WaitingRoomWsgi:
@@ -43,6 +43,14 @@ class WaitingRoomWsgi:
         renewed: str | None = None
         if isinstance(decision, Ask):
             decision, renewed = self._link.settle(decision)
+        if isinstance(decision, Wait):
+            visitor = Asking(
+                str(environ.get("REMOTE_ADDR", "")),
+                headers.get("user-agent", ""),
+                headers.get("host", ""),
+                headers.get("sec-purpose", ""),
+            )
+            decision, renewed = self._link.enter(decision, visitor)
         if isinstance(decision, Pass):
             return self._pass(decision, renewed, environ, start_response)
         status, body, extra = refusal(decision)

@@ -17,7 +17,7 @@
 
   let body = facts.body || { status: facts.status, estimated_wait: { known: false } };
   let refused = 0, shownAhead = Infinity, shownWait = null, milestone = Infinity, errors = 0;
-  let due = Infinity, timer = 0, busy = false, lastLook = 0, beatDue = 0, live = null, phase = null;
+  let due = Infinity, timer = 0, busy = false, lastLook = 0, beatDue = 0, live = null, phase = null, entering = false;
 
   const ask = async (method, path, content) => {
     const answer = await fetch(base + path, {
@@ -241,10 +241,37 @@
     if (word === 'admitted') {
       at('turn').textContent = say('head_admitted');
       at('enter').focus();
-      if ('Notification' in window && Notification.permission === 'granted') new Notification(say('head_admitted'), { body: facts.title });
-      if (navigator.vibrate) navigator.vibrate([200, 100, 200]);
+      if (document.hidden) call();
     } else announce(say(`head_${word}`));
+    goIn();
   };
+
+  // Nobody looks: the title says it already, and the turn waits for its whole window.
+  const call = () => {
+    try { new Notification(say('head_admitted'), { body: facts.title }).onclick = () => window.focus(); } catch { /* not allowed */ }
+    if (navigator.vibrate) navigator.vibrate([200, 100, 200]);
+    try {
+      const audio = new AudioContext();
+      [0, 0.3].forEach((start, step) => {
+        const tone = audio.createOscillator(), volume = audio.createGain();
+        tone.frequency.value = step ? 880 : 660;
+        volume.gain.value = 0.1;
+        tone.connect(volume).connect(audio.destination);
+        tone.start(audio.currentTime + start);
+        tone.stop(audio.currentTime + start + 0.2);
+      });
+    } catch { /* silent browsers stay silent */ }
+  };
+
+  // Whoever sees the page goes in without a press; whoever came back to it from inside does not.
+  const returned = performance.getEntriesByType('navigation')[0]?.type === 'back_forward';
+  const goIn = () => {
+    const due = body.status === 'admitted' || (body.status === 'active' && !returned);
+    if (!due || entering || document.hidden || facts.stays) return;
+    entering = true;
+    at('claim').requestSubmit();
+  };
+  addEventListener('pageshow', (event) => { if (event.persisted) entering = facts.stays = true; });
 
   // Only what matters is spoken: every halving of the wait, five minutes, one minute.
   const speak = (seconds) => {
@@ -296,6 +323,7 @@
 
   document.addEventListener('visibilitychange', () => {
     const waits = body.again_at && body.status !== 'cookies';
+    if (!document.hidden) goIn();
     if (!document.hidden && !waits && Date.now() - lastLook > 3000) tick();
   });
   addEventListener('pagehide', () => {
@@ -309,6 +337,6 @@
     if (until) at('clock').textContent = countdown(until);
   }, 1000);
 
-  if (facts.body) { beatDue = Date.now() + body.heartbeat_after_ms; draw(); schedule(1000); follow(); }
+  if (facts.body) { beatDue = Date.now() + body.heartbeat_after_ms; draw(); goIn(); schedule(1000); follow(); }
   else if (AGAIN.includes(body.status)) { if (facts.again_s) again(facts.again_s); else tick(); }
 })();

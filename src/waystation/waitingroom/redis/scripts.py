@@ -96,6 +96,10 @@ def _statuses(raw: Any) -> list[VisitorStatus]:
     return [read_status(each) for each in raw]
 
 
+def _entered(raw: Any) -> Inside | None:
+    return Inside(until_ms=int(raw[1])) if raw[0] == b"passed" else None
+
+
 def _round(raw: Any) -> Round:
     called, no_shows, ended, waiting = raw
     return Round(texts(called), int(no_shows), int(ended), int(waiting))
@@ -138,6 +142,23 @@ async def join(
     newcomers: Sequence[str | int],
 ) -> list[list[Any]]:
     """Give each newcomer a place in line, or the one they have."""
+    ...
+
+
+@script(reply=_entered)
+async def enter(
+    redis: Client,
+    keys: RoomKeys,
+    *,
+    queue: str,
+    id: str,
+    visitor: str,
+    proof: str,
+    agent: str,
+    network: str,
+    now: str | int,
+) -> Inside | None:
+    """Begin a session at once, if nobody waits and there are a turn and a seat for it."""
     ...
 
 

@@ -90,6 +90,7 @@ def values(shown: Shown, nonce: str, destination: str) -> dict[str, str]:
                 "ticket": shown.ticket,
                 "body": body,
                 "again_s": shown.again_s,
+                "stays": bool(shown.trouble),
                 "target": destination,
                 "words": {k: v for k, v in words.items() if not k.startswith(("_", "page_"))},
             }

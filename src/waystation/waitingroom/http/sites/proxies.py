@@ -23,6 +23,7 @@ from waystation.core.operators.operators import Operators
 from waystation.waitingroom.http.codes import RoomCode
 from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.returns import return_hosts, safe_path
+from waystation.waitingroom.http.sites.entries import RENEW_WITHIN_S, Entries
 from waystation.waitingroom.http.sites.sessions import Sessions
 from waystation.waitingroom.redis.store import STATE_S
 from waystation.waitingroom.room import Room
@@ -30,7 +31,6 @@ from waystation.waitingroom.rooms import name_of
 from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import Inside
 
-RENEW_WITHIN_S = 30
 ENVOY = "/v1/verify/envoy/"
 _UNQUOTED = "/:@!$&'()*+,;=~"
 """What a path may hold besides letters and digits; all else is written as %XX again."""
@@ -64,7 +64,10 @@ class OriginSample(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 class ProxyRoutes:
     """The endpoints of proxies and middleware."""
 
-    def __init__(self, context: ServerContext, sessions: Sessions, operators: Operators) -> None:
+    def __init__(
+        self, context: ServerContext, sessions: Sessions, entries: Entries, operators: Operators
+    ) -> None:
+        self._entries = entries
         self._rooms = context.rooms
         self._cookies = context.cookies
         self._tokens = context.tokens
@@ -114,6 +117,8 @@ class ProxyRoutes:
         headers = await self._pass(request, name, token) if token else None
         if headers is not None:
             return self._told(name, "passed", _passing(request, name, *headers))
+        if request.wants_page and (headers := await self._straight(request, room, state)):
+            return self._told(name, "entered", _passing(request, name, *headers))
         back = self._sealed(request, room, state, path)
         return self._told(name, "queued", self._wait(request, room, back, navigates))
 
@@ -125,10 +130,7 @@ class ProxyRoutes:
             return None
         if seat.room.name != name:
             return None
-        headers = [
-            (b"wr-visitor", hashlib.sha256(seat.claims.sub.encode()).hexdigest()[:16].encode()),
-            NO_STORE,
-        ]
+        headers = [_visitor(seat.claims.sub), NO_STORE]
         if seat.claims.exp - self._tokens.now_s() < RENEW_WITHIN_S:
             try:
                 fresh = await self._sessions.sign_again(seat, request.site_host, views=1)
@@ -140,6 +142,22 @@ class ProxyRoutes:
             # The signature outlives a session that was ended; the seat may be somebody else's.
             return None
         return headers
+
+    async def _straight(self, request: Request, room: Room, state: RoomState) -> Headers:
+        """What is told about somebody who passes without waiting; nothing for those who wait."""
+        entered = await self._entries.straight(
+            request,
+            room,
+            state,
+            address=request.address,
+            agent=request.header("user-agent"),
+            host=request.site_host,
+        )
+        if entered is None:
+            return []
+        lasts_s = state.options.session_max_s
+        cookie = self._cookies.keep_session(room.name, entered.token, lasts_s)
+        return [_visitor(entered.place.id), NO_STORE, cookie]
 
     def _sealed(self, request: Request, room: Room, state: RoomState, path: str) -> str:
         """Where the visitor wants to go: on this host, or on one that the operator named."""
@@ -185,6 +203,7 @@ class ProxyRoutes:
                     "wait_url": f"/wait/{name_of(id)}",
                     "epoch": state.epoch,
                     "fail_policy": state.fields.get("fail_policy", ""),
+                    "waiting_page": state.options.waiting_page.value,
                     "fail_open": state.fail_open,
                     "fail_open_until": until_ms // 1000 if state.fail_open else 0,
                     "rules": rules_of(state.fields.get("rules", "")),
@@ -242,6 +261,11 @@ def _passing(request: Request, name: str, *headers: tuple[bytes, bytes]) -> Answ
     if others := request.cookies_of_others:
         told.append((b"cookie", others.encode("latin-1")))
     return Answer(204, headers=told)
+
+
+def _visitor(session: str) -> tuple[bytes, bytes]:
+    """The header that tells a site one visitor from another, and nothing else."""
+    return b"wr-visitor", hashlib.sha256(session.encode()).hexdigest()[:16].encode()
 
 
 def _required(status: int) -> bytes:

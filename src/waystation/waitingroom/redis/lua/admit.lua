@@ -2,7 +2,7 @@
 --- keys  meta state positions elevated vip premium normal_list elevated_list vip_list premium_list
 --- keys  recovered admitted missed sessions sessions_expiry heartbeat tokens last_update events stats
 --- args  queue now most extra only
---- uses  instant_us format_int count sweep_turns sweep_sessions rate_at give_turns
+--- uses  instant_us format_int count sweep_turns sweep_sessions fill_bucket give_turns
 local set = redis.call('HMGET', meta, 'status', 'admission_rate', 'max_active', 'burst',
   'lane_weights', 'strict_lanes', 'queueing_method', 'phase', 'claim_window_s', 'missed_s',
   'events_cap', 'ramp_from', 'ramp_us', 'ramp_s', 'starts_us')
@@ -15,18 +15,9 @@ local no_shows = sweep_turns(room, 500)
 local ended = sweep_sessions(room, 500)
 count(stats, 'total_missed', no_shows)
 
--- The bucket: seconds with six decimals, so that not a microsecond of a turn is lost.
-local ramp = { rate = set[2], ramp_from = set[12], ramp_us = set[13], ramp_s = set[14] }
-local rate = rate_at(ramp, us)
-local burst = tonumber(set[4]) or 0
-if rate <= 0 then burst = 0 elseif burst <= 0 then burst = math.max(1, rate) end
-local kept, before = redis.call('GET', tokens), tonumber(redis.call('GET', last_update) or '')
-local last = before and math.min(us, math.floor(before * 1000000 + 0.5)) or us
-local level = kept and tonumber(kept) or burst
-local gained = (us - last) / 1000000 * (rate + rate_at(ramp, last)) / 2
--- The part of a turn that is under way may stand above the brim, or small buckets would spill some
--- of it at every call.
-local filled = math.min(level + gained, rate > 0 and burst + 0.999999 or 0)
+local filled, burst, rate = fill_bucket({
+  rate = set[2], burst = set[4], ramp_from = set[12], ramp_us = set[13], ramp_s = set[14],
+}, us, tokens, last_update)
 -- A turn that was not taken is given again: as many come in as the rate says, whoever stays away.
 local owed = (tonumber(redis.call('HGET', state, 'owed')) or 0) + no_shows
 owed = math.min(owed, math.ceil(rate * (tonumber(set[9]) or 120)))

@@ -1,0 +1,51 @@
+"""A site in front of which nobody waits does not show that it has a room."""
+
+from tests.waitingroom.http.hands import QUEUE
+from tests.waitingroom.middleware.block import Block
+from tests.waitingroom.middleware.shop import PAGE, Shop
+from waystation.core.clock import HandClock
+
+
+async def test_a_visitor_passes_and_is_known_from_then_on(shop: Shop, clock: HandClock) -> None:
+    await shop.house.room.store.write({"admission_rate": "10"})
+    first = await shop.http.get("/checkout", headers=PAGE)
+    assert first.status_code == 200
+    assert first.headers["set-cookie"].startswith(f"__Host-wr_s_{QUEUE}=")
+    second = await shop.http.get("/checkout", headers=PAGE)
+    assert second.status_code == 200
+    assert (await shop.house.room.state()).inside == 1
+    await clock.advance(1000)
+    assert (await shop.http.get("/checkout", headers=PAGE)).status_code == 200
+    assert (await shop.house.room.state()).inside == 1
+
+
+async def test_with_a_line_a_visitor_is_sent_to_it_and_the_room_is_not_asked_each_time(
+    shop: Shop, clock: HandClock
+) -> None:
+    await shop.house.room.store.write({"admission_rate": "10"})
+    await shop.house.visitor().join()
+    shop.house.rooms.forget()
+    for _ in range(3):
+        assert (await shop.http.get("/checkout", headers=PAGE)).status_code == 303
+    assert shop.asked.count("/v1/enter") == 1
+    await shop.house.admission.admit_now(1)
+    await clock.advance(2)
+    shop.house.rooms.forget()
+    assert (await shop.http.get("/checkout", headers=PAGE)).status_code == 200
+
+
+async def test_nothing_but_pages_passes_by_itself(shop: Shop) -> None:
+    await shop.house.room.store.write({"admission_rate": "10"})
+    for told in (await shop.http.post("/checkout"), await shop.http.get("/checkout")):
+        assert told.status_code == 429
+    assert (await shop.house.room.state()).inside == 0
+
+
+async def test_the_first_look_behind_nginx_passes_with_a_cookie(block: Block) -> None:
+    await block.house.room.store.write({"admission_rate": "10"})
+    got = await block.send("GET /checkout", "Accept: text/html")
+    assert (got.status, got.body) == (200, "the shop")
+    cookie = got.headers["set-cookie"].partition(";")[0]
+    again = await block.send("GET /checkout", "Accept: text/html", f"Cookie: {cookie}")
+    assert again.status == 200
+    assert (await block.house.room.state()).inside == 1
