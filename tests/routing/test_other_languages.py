@@ -2,6 +2,7 @@
 
 import json
 from importlib import resources
+from pathlib import Path
 
 import pytest
 
@@ -293,9 +294,10 @@ async def test_two_languages_share_one_line(hands: Hands, bridge: Bridge) -> Non
 
 def test_the_scripts_are_files_that_say_what_they_take() -> None:
     """B-68"""
-    folder = resources.files("waystation.routing.redis") / "lua"
+    folder = Path(str(resources.files("waystation.routing.redis"))) / "lua"
     for name in ("claim_job", "process_delayed", "process_cron", "release_lock"):
-        text = (folder / f"{name}.lua").read_text()
+        (file,) = folder.rglob(f"{name}.lua")
+        text = file.read_text()
         assert text.startswith("--- ")
         assert "--- keys  " in text
         assert "--- args  " in text

@@ -31,8 +31,9 @@ WALKS: dict[str, Callable[[str], Awaitable[None]]] = {
     "waystation.waitingroom.redis": waitingroom.walk,
 }
 SCRIPTS = {
-    (".".join(("waystation", *file.relative_to(ROOT).parts[:-2])), file.stem)
-    for file in ROOT.rglob("lua/*.lua")
+    (".".join(("waystation", *parts[: parts.index("lua")])), parts[-1].removesuffix(".lua"))
+    for parts in (file.relative_to(ROOT).parts for file in ROOT.rglob("*.lua"))
+    if parts[-2] != "shared"
 }
 """Every script: its package and its name."""
 

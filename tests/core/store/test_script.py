@@ -59,7 +59,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Written:
             file = tmp_path / package / "lua" / f"{name}.lua"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
-        names = [name for name in lua if "/" not in name]
+        names = [name.split("/")[-1] for name in lua if not name.startswith("shared/")]
         doors = "".join(DOOR.format(name=name, args=args and f", *, {args}") for name in names)
         (tmp_path / package / "scripts.py").write_text(HEAD + doors + more)
         (tmp_path / package / "__init__.py").touch()
@@ -261,6 +261,17 @@ async def test_a_value_that_cannot_be_sent_is_refused(
     doors = written({"push": PUSH}, args="value: str")
     with pytest.raises(InvalidInput, match="value of push must be text, bytes or a number"):
         await doors.push(redis, doors.keys, value=value)
+
+
+async def test_a_script_may_lie_in_the_folder_of_its_family(redis: Redis, written: Written) -> None:
+    doors = written({"steps/one": "--- Do it.\nreturn 1", "two": "--- Do it.\nreturn 2"})
+    assert await doors.one(redis, doors.keys) == 1
+    assert await doors.two(redis, doors.keys) == 2
+
+
+def test_a_name_is_given_to_one_script_of_a_package(written: Written) -> None:
+    with pytest.raises(ValueError, match="two scripts do"):
+        written({"do": "--- Do it.\nreturn 1", "steps/do": "--- Do it.\nreturn 2"})
 
 
 async def test_missing_and_unknown_arguments_are_named(redis: Redis, written: Written) -> None:

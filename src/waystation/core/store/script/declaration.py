@@ -55,7 +55,7 @@ class SyncClient(Protocol):
 def script(
     *, reply: Callable[[Any], R]
 ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], "LuaScript[P, R]"]:
-    """Declare the function that calls `lua/<its name>.lua` in its module's package."""
+    """Declare the function that calls the script of its name in its package's `lua/`."""
 
     def door(declaration: Callable[P, Coroutine[Any, Any, R]]) -> "LuaScript[P, R]":
         return LuaScript(declaration, reply)

@@ -10,10 +10,11 @@ The slots become locals of the same names. A last argument with dots stands for 
 values, and its local is the place of the first: `for i = others, #ARGV do local other = ARGV[i]`.
 A last key with dots does the same in KEYS, for keys whose number only the caller knows.
 
-Helpers are local functions in `lua/shared`, a family to a file (`parents.lua`, `events.lua`), each
-under a header of its own; a script gets those that it names and no others. Each call makes every
-helper anew, half a microsecond apiece, so those behind `lazy` are made when first asked for, as
-`lazy().release_parent(…)`.
+A script lies in `lua/` or in a folder of its family there (`lua/steps/`), under a name of its own
+in the whole package. Helpers are local functions in `lua/shared`, a family to a file
+(`parents.lua`, `events.lua`), each under a header of its own; a script gets those that it names and
+no others. Each call makes every helper anew, half a microsecond apiece, so those behind `lazy` are
+made when first asked for, as `lazy().release_parent(…)`.
 
 A script that writes starts by asking each of its keys for its size: a key of another type than the
 keyspace declares stops it there, with nothing moved. A script that rather looks itself, because it
@@ -67,7 +68,7 @@ class Source:
         self.package = package
         self.name = name
         self._types = types or {}
-        self._body = _read(_lua(package) / f"{name}.lua")
+        self._place, self._body = _script(package, name)
         self.header = parse_header(self._body, where=self.where)
         helpers = _helpers(package, self.header.uses, where=self.where)
         lazy = _helpers(package, self.header.lazy, where=self.where)
@@ -78,7 +79,7 @@ class Source:
     @property
     def where(self) -> str:
         """The file, as a person would name it."""
-        return f"{self.package.replace('.', '/')}/lua/{self.name}.lua"
+        return f"{self.package.replace('.', '/')}/lua/{self._place}.lua"
 
     @cached_property
     def text(self) -> str:
@@ -231,11 +232,36 @@ def _shared(package: str) -> dict[str, str]:
     return texts
 
 
+def _script(package: str, name: str) -> tuple[str, str]:
+    """Where a script lies under `lua/`, and its text."""
+    places = _places(package)
+    if name not in places:
+        raise ValueError(f"there is no script {_lua(package) / f'{name}.lua'}")
+    family, file = places[name]
+    return f"{family}{name}", _read(file)
+
+
+@lru_cache
+def _places(package: str) -> dict[str, tuple[str, Traversable]]:
+    """The family and the file of each script of a package."""
+    places: dict[str, tuple[str, Traversable]] = {}
+    folder = _lua(package)
+    families = [("", folder)]
+    families += [(f"{each.name}/", each) for each in folder.iterdir() if each.is_dir()]
+    for family, home in families:
+        for file in home.iterdir() if family != "shared/" else ():
+            name = file.name.removesuffix(".lua")
+            if name == file.name:
+                continue
+            if name in places:
+                raise ValueError(f"{package} has two scripts {name}: give each a name of its own")
+            places[name] = (family, file)
+    return places
+
+
 def _lua(package: str) -> Traversable:
     return resources.files(package) / "lua"
 
 
 def _read(file: Traversable) -> str:
-    if not file.is_file():
-        raise ValueError(f"there is no script {file}")
     return file.read_text(encoding="utf-8")
