@@ -154,6 +154,8 @@ class Scene:
         paths["/api/v1/admin/queues/{id}"]["delete"]["parameters"][0]["schema"] = {"enum": [EMPTY]}
         kinds["Confirm"]["properties"]["confirm"] = {"enum": [QUEUE]}
         kinds["OriginSample"]["properties"]["queue"] = {"enum": [QUEUE]}
+        # Only where nobody waits does anybody pass at once.
+        kinds["Enter"]["properties"]["queue"] = {"enum": [EMPTY]}
         kinds["SignIn"]["properties"]["key"] = {"enum": [self._key]}
         for kind, example in self._examples.items():
             kinds[kind]["example"] = example

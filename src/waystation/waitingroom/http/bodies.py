@@ -53,7 +53,9 @@ class Enter(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     queue: str
     """The room."""
-    address: str = ""
+    address: Annotated[
+        str, stated(anyOf=[{"const": ""}, {"format": "ipv4"}, {"format": "ipv6"}])
+    ] = ""
     """The visitor's address; to name one needs the key of a connector."""
     agent: Annotated[str, msgspec.Meta(max_length=2048)] = ""
     """The name that the visitor's browser gives itself."""
