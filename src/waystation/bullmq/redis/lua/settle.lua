@@ -47,19 +47,21 @@ if metrics ~= '' then
     redis.call('LLEN', key .. ':data')
   end
 end
-local holders, known, seen, at = {}, {}, {}, outcomes
+local known, locks, related, seen, at = {}, {}, {}, {}, outcomes
 local has_ties, has_failed, goes_back = false, false, is_due
 while at <= #ARGV do
   local kind, job = ARGV[at], base .. ARGV[at + 1]
   local fields = redis.call('HMGET', job, 'atm', 'parentKey', 'deid', 'ats')
   known[#known + 1] = fields
-  holders[#known] = redis.call('GET', job .. ':lock')
+  locks[#known] = job .. ':lock'
   if fields[2] or fields[3] then
     has_ties = true
     lazy().check_ties(queue, fields[2], redis.call('HGET', job, 'parent'), fields[3], seen,
       kind == 'completed' and #ARGV - outcomes)
   end
   if kind == 'completed' then
+    related[#related + 1] = job .. ':dependencies'
+    related[#related + 1] = job .. ':unsuccessful'
     at = at + 5
   elseif kind == 'failed' then
     has_failed, at = true, at + 7
@@ -67,6 +69,20 @@ while at <= #ARGV do
     goes_back, at = true, at + (kind == 'retry' and 7 or 3)
   end
 end
+-- One question for the whole batch: nearly always nobody has children, and everybody holds a lock.
+local holders, has_children = {}, false
+for first = 1, #locks, 1000 do
+  local last = math.min(first + 999, #locks)
+  for nth, holder in ipairs(redis.call('MGET', unpack(locks, first, last))) do
+    holders[first + nth - 1] = holder
+  end
+end
+for first = 1, #related, 1000 do
+  local last = math.min(first + 999, #related)
+  has_children = redis.call('EXISTS', unpack(related, first, last)) > 0 or has_children
+end
+-- Those that are related may change each other, so each is looked at when its turn comes.
+has_children = has_children or has_ties
 if has_failed then redis.call('ZCARD', failed) end
 if goes_back then
   if want == 0 then
@@ -79,39 +95,79 @@ end
 if rules[1] then redis.call('LLEN', paused) end
 
 -- What most completed jobs need is gathered over the batch and done in one command each.
-local locks, released, scores, told = {}, {}, {}, {}
+-- As text, because the server writes out a number more slowly than it copies a text.
+local stamp = string.format('%.0f', now)
+local taken = {}
+if #related > 2 and not has_children then
+  -- Most jobs end about in the order in which they began, so most of a batch are among the oldest
+  -- and leave in one step. The others are looked for one by one.
+  local wanted, many, others, first, passed = {}, 0, {}, nil, 0
+  at = outcomes
+  for nth, fields in ipairs(known) do
+    local kind = ARGV[at]
+    if kind == 'completed' then
+      if ARGV[at + 4] == '' and fields[4] and holders[nth] == ARGV[at + 2] then
+        wanted[ARGV[at + 1]], many = true, many + 1
+      end
+      at = at + 5
+    else
+      at = at + ((kind == 'failed' or kind == 'retry') and 7 or 3)
+    end
+  end
+  local oldest = many > 0 and redis.call('LRANGE', active, -math.min(2 * many, 1000), -1) or {}
+  for place = #oldest, 1, -1 do
+    local id = oldest[place]
+    -- An id that is there twice keeps its newer place, as LREM leaves it.
+    if wanted[id] then
+      wanted[id], taken[id], first, passed = nil, true, place, #others
+    else
+      others[#others + 1] = id
+    end
+  end
+  if first then redis.call('LTRIM', active, 0, first - #oldest - 2) end
+  if passed > 0 then
+    local back = {}
+    for place = passed, 1, -1 do back[#back + 1] = others[place] end
+    redis.call('RPUSH', active, unpack(back))
+  end
+end
+local unlocked, released, scores, told = {}, {}, {}, {}
 local codes, completions, failures, held_ms, any = {}, 0, 0, 0, false
 at = outcomes
 while at <= #ARGV do
   local kind, id, lease = ARGV[at], ARGV[at + 1], ARGV[at + 2]
-  local job, code = base .. id, 0
-  local held, fields = holders[#codes + 1], known[#codes + 1]
+  local nth, code = #codes + 1, 0
+  local held, fields = holders[nth], known[nth]
   if kind == 'completed' then
-    local result, keep = ARGV[at + 3], ARGV[at + 4]
+    local job, result, keep = base .. id, ARGV[at + 3], ARGV[at + 4]
     at = at + 5
-    local children = redis.call('EXISTS', job .. ':dependencies', job .. ':unsuccessful')
-    if children > 0 then
+    if has_children and redis.call('EXISTS', job .. ':dependencies', job .. ':unsuccessful') > 0 then
       code = redis.call('EXISTS', job .. ':dependencies') == 1 and -4 or -9
     elseif held ~= lease then
       code = redis.call('EXISTS', job) == 0 and -1 or held and -6 or -2
+    elseif not fields[4] then
+      -- Every claim is counted there, so the job itself is gone.
+      code = -1
     else
-      local made = (tonumber(fields[1]) or 0) + 1
-      if not fields[4] then
-        -- Every claim is counted there, so the job itself is gone.
-        code = -1
-      elseif keep == '' and not fields[2] and not fields[3] then
-        if redis.call('LREM', active, -1, id) == 0 then
+      local made = fields[1] and string.format('%.0f', (tonumber(fields[1]) or 0) + 1) or '1'
+      if keep == '' and not fields[2] and not fields[3] then
+        if taken[id] then
+          taken[id] = nil
+        elseif redis.call('LREM', active, '-1', id) == 0 then
           code = -3
-        else
-          locks[#locks + 1] = job .. ':lock'
+        end
+        if code == 0 then
+          unlocked[#unlocked + 1] = locks[nth]
           released[#released + 1] = id
-          scores[#scores + 1] = now
+          scores[#scores + 1] = stamp
           scores[#scores + 1] = id
-          redis.call('HSET', job, 'returnvalue', result, 'finishedOn', now, 'atm', made)
+          redis.call('HSET', job, 'returnvalue', result, 'finishedOn', stamp, 'atm', made)
         end
       else
         -- What is kept of earlier jobs may depend on those gathered so far.
-        if #scores > 0 then redis.call('ZADD', completed, unpack(scores)) end
+        for first = 1, #scores, 2000 do
+          redis.call('ZADD', completed, unpack(scores, first, math.min(first + 1999, #scores)))
+        end
         scores = {}
         code = lazy().take_back(queue, id, lease, held)
         if code == 0 then lazy().file_finished(queue, id, 'completed', result, keep, now) end
@@ -138,11 +194,14 @@ while at <= #ARGV do
   codes[#codes + 1] = code
   any = any or code == 0
 end
-if #locks > 0 then
-  redis.call('DEL', unpack(locks))
-  if suspects > 0 then redis.call('SREM', stalled, unpack(released)) end
+for first = 1, #unlocked, 1000 do
+  local last = math.min(first + 999, #unlocked)
+  redis.call('DEL', unpack(unlocked, first, last))
+  if suspects > 0 then redis.call('SREM', stalled, unpack(released, first, last)) end
 end
-if #scores > 0 then redis.call('ZADD', completed, unpack(scores)) end
+for first = 1, #scores, 2000 do
+  redis.call('ZADD', completed, unpack(scores, first, math.min(first + 1999, #scores)))
+end
 local cap = tonumber(rules[5])
 -- Another client may have written anything there, and jobs must go on.
 cap = cap and cap >= 0 and cap <= 2 ^ 31 and math.floor(cap) or 10000
@@ -168,7 +227,7 @@ if want > 0 and held_ms == 0 then
   if not any then redis.call('LLEN', active) end
   if is_due then lazy().promote_due(queue, now) end
   if goes_back or has_ties then first = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES') end
-  claims, limited_ms = claim_jobs(queue, rules, want, token, lease_ms, worker, max, duration, now)
+  claims, limited_ms = claim_jobs(queue, rules, want, token, lease_ms, worker, max, duration, stamp)
   -- BullMQ 5 may have opened the queue after another client had paused it.
   if rules[1] and rules[6] then lazy().set_aside(queue, rules[6]) end
   -- How long, not when: a worker's clock may be another.
