@@ -70,6 +70,9 @@ class WakeUp:
         """Stop waiting and disconnect."""
         if self._blocked:
             await end([self._blocked])
+            if not self._blocked.cancelled() and self._blocked.done():
+                # Whoever has stopped waiting is not interested in how the wait has failed.
+                self._blocked.exception()
         await self._store.close()
 
     async def _touched(self, at_most: float) -> bool:
