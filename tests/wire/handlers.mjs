@@ -51,6 +51,12 @@ function steps(bullmq) {
     async runFor(_, ms) {
       await sleep(ms);
     },
+    /** Run until somebody has paused another queue. */
+    async untilPaused({ worker }, name) {
+      await withQueue(bullmq, worker, name, async (queue) => {
+        while (!(await queue.isPaused())) await sleep(5);
+      });
+    },
     never: () => new Promise(() => {}),
 
     /** Throw on the first `times` attempts; always, when no number is given. */

@@ -82,7 +82,7 @@ async def test_a_job_that_we_added_last_is_run_by_node_when_its_own_has_finished
     node6: NodePeer, redis_url: str
 ) -> None:
     theirs = node6.queue("q")
-    worker = node6.worker("q", {"*": [["runFor", 300], ["echo"]]})
+    worker = node6.worker("q", {"*": [["untilPaused", "gate"], ["echo"]]})
     await theirs.call("add", "work", {"n": 1}, rule(keepLastIfActive=True))
     await worker.until("started")
     async with Queue("q", redis_url) as ours:
@@ -90,6 +90,8 @@ async def test_a_job_that_we_added_last_is_run_by_node_when_its_own_has_finished
             await ours.add(
                 "work", {"n": n}, deduplication=Deduplication("same", keep_last_if_active=True)
             )
+    async with Queue("gate", redis_url) as gate:
+        await gate.pause()
 
     done = await worker.until("completed", count=2)
 
