@@ -18,6 +18,7 @@ from waystation.bullmq.limits import Limits
 from waystation.bullmq.metrics import Metrics, MetricsKind, as_text, read_metrics
 from waystation.bullmq.options import JobKeywords, JobOptions, instant_ms, stored_options
 from waystation.bullmq.redis import orphans, packing, queue_scripts, scripts
+from waystation.bullmq.redis.adding import Adding
 from waystation.bullmq.redis.client import QueueClient, client_name
 from waystation.bullmq.redis.commands import Logs, ask, ask_all, page_of, read_logs
 from waystation.bullmq.redis.keys import PREFIX
@@ -88,6 +89,7 @@ class Queue(QueueClient):
         super().__init__(name, url, prefix=prefix)
         self._defaults = default_job_options or JobOptions()
         self._packer = Packer(self._defaults, at_least("size_limit", size_limit, 1))
+        self._adding = Adding(self._request)
         self._events: QueueEvents | None = None
         self.schedulers = Schedulers(self._connect_queue, self._defaults, repeat_strategy)
         """Schedulers, which add jobs again and again."""
@@ -112,8 +114,8 @@ class Queue(QueueClient):
         """
         chosen = packing.merged(options, given, self._defaults)
         packed = self._packer.pack([NewJob(name, data, chosen)])
-        store = await self._connected()
-        [added] = self._as_added(store, packed, await self._request(store, packed))
+        store = self._store or await self._connected()
+        [added] = self._as_added(store, packed, [await self._adding.add(store, packed[0])])
         if isinstance(added, WaystationError):
             raise added
         return added
