@@ -26,17 +26,24 @@ if TYPE_CHECKING:
         StoredOptions,
     )
     from waystation.bullmq.queue import Cleanable, Queue, Retryable
-    from waystation.bullmq.redis.children import ChildKind, DependencyCounts, DependencyPage
+    from waystation.bullmq.redis.children import (
+        ChildKind,
+        ChildResult,
+        DependencyCounts,
+        DependencyPage,
+    )
     from waystation.bullmq.redis.commands import Logs
     from waystation.bullmq.redis.packing import JobLike, NewJob
     from waystation.bullmq.schedulers import Schedulers
     from waystation.bullmq.scheduling.schedule import RepeatStrategy, Schedule, Scheduler
     from waystation.bullmq.source.callbacks import WorkerEvent, WorkerSignal
-    from waystation.bullmq.source.options import BackoffStrategy
+    from waystation.bullmq.source.options import BackoffStrategy, RetryPredicate
     from waystation.bullmq.sync_job import SyncJob
+    from waystation.bullmq.terms import Terms, When
     from waystation.bullmq.worker import JobHandler, Worker, WorkerKeywords, WorkerOptions
     from waystation.core.durations import Duration
     from waystation.core.errors import (
+        Expired,
         JobDelayed,
         JobFailed,
         JobRateLimited,
@@ -57,6 +64,7 @@ __all__ = [
     "Backoff",
     "BackoffStrategy",
     "ChildKind",
+    "ChildResult",
     "Claim",
     "Cleanable",
     "DeadLetters",
@@ -65,6 +73,7 @@ __all__ = [
     "DependencyPage",
     "Durability",
     "Duration",
+    "Expired",
     "FlowJob",
     "FlowNode",
     "FlowProducer",
@@ -99,6 +108,7 @@ __all__ = [
     "QueueEventsProducer",
     "RepeatStrategy",
     "Retention",
+    "RetryPredicate",
     "Retryable",
     "Schedule",
     "Scheduler",
@@ -108,8 +118,10 @@ __all__ = [
     "StoreOptions",
     "StoredOptions",
     "SyncJob",
+    "Terms",
     "UnreadableData",
     "Unrecoverable",
+    "When",
     "Worker",
     "WorkerEvent",
     "WorkerKeywords",
@@ -124,6 +136,7 @@ __getattr__ = names_of(
         "Backoff": "options",
         "BackoffStrategy": "waystation.bullmq.source.options",
         "ChildKind": "waystation.bullmq.redis.children",
+        "ChildResult": "waystation.bullmq.redis.children",
         "Claim": "waystation.core.runtime.claim",
         "Cleanable": "queue",
         "DeadLetters": "dead_letters",
@@ -132,6 +145,7 @@ __getattr__ = names_of(
         "DependencyPage": "waystation.bullmq.redis.children",
         "Durability": "waystation.core.store.connection.durable",
         "Duration": "waystation.core.durations",
+        "Expired": "waystation.core.errors",
         "FlowJob": "flows",
         "FlowNode": "flows",
         "FlowProducer": "flows",
@@ -166,6 +180,7 @@ __getattr__ = names_of(
         "QueueEventsProducer": "waystation.bullmq.events.stream",
         "RepeatStrategy": "waystation.bullmq.scheduling.schedule",
         "Retention": "options",
+        "RetryPredicate": "waystation.bullmq.source.options",
         "Retryable": "queue",
         "Schedule": "waystation.bullmq.scheduling.schedule",
         "Scheduler": "waystation.bullmq.scheduling.schedule",
@@ -175,8 +190,10 @@ __getattr__ = names_of(
         "StoreOptions": "waystation.core.store.connection",
         "StoredOptions": "options",
         "SyncJob": "sync_job",
+        "Terms": "terms",
         "UnreadableData": "waystation.core.errors",
         "Unrecoverable": "waystation.core.errors",
+        "When": "terms",
         "Worker": "worker",
         "WorkerEvent": "waystation.bullmq.source.callbacks",
         "WorkerKeywords": "worker",

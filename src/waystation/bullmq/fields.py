@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from waystation.bullmq.options import StoredOptions, stored_options
+from waystation.bullmq.terms import MARK
 from waystation.core import codec
 from waystation.core.errors import InvalidOption, Malformed, UnreadableData
 
@@ -262,7 +263,7 @@ def remember_result(job: JobFields, result: bytes, now: bytes) -> None:
 def is_plain(job: JobFields) -> bool:
     """True when nothing has to happen before the handler of a job runs."""
     fields = job._fields
-    return b"rjk" not in fields and b"defa" not in fields
+    return b"rjk" not in fields and b"defa" not in fields and MARK not in fields.get(b"opts", b"")
 
 
 def instant(ms: float) -> datetime:

@@ -21,7 +21,12 @@ from waystation.bullmq.fields import (
 )
 from waystation.bullmq.options import MOST_PRIORITY, instant_ms
 from waystation.bullmq.redis import children, job_scripts, queue_scripts, scripts
-from waystation.bullmq.redis.children import ChildKind, DependencyCounts, DependencyPage
+from waystation.bullmq.redis.children import (
+    ChildKind,
+    ChildResult,
+    DependencyCounts,
+    DependencyPage,
+)
 from waystation.bullmq.redis.commands import Logs, ask, block_for, hash_at, read_logs
 from waystation.bullmq.redis.keys import JobKeys, QueueKeys
 from waystation.bullmq.redis.refusals import refusal
@@ -331,6 +336,13 @@ class Job(JobFields[Data, Result]):
     async def children_values(self) -> dict[str, Any]:
         """Results of the job's completed children, by their keys."""
         return await children.values(self._ref.client, self._keys)
+
+    async def children_results(self) -> list[ChildResult]:
+        """The job's finished children with their names, in the order in which a flow gave them.
+
+        Children with ids of their own come in the order of these.
+        """
+        return await children.results(self._ref.client, self._ref.keys, self.id)
 
     async def ignored_children_failures(self) -> dict[str, str]:
         """Reasons of failed children that do not fail the job, by their keys."""

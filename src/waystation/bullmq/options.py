@@ -12,6 +12,8 @@ from typing import Any, TypeAlias, TypedDict, cast
 
 import msgspec
 
+from waystation.bullmq import terms
+from waystation.bullmq.terms import When, instant_ms
 from waystation.core import backoff, codec
 from waystation.core.durations import Duration, milliseconds, seconds
 from waystation.core.errors import InvalidOption, Malformed
@@ -141,6 +143,14 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Which completed jobs are kept; None leaves it to the worker."""
     remove_on_fail: Retention | None = None
     """Which failed jobs are kept; None leaves it to the worker."""
+    timeout: Duration | None = None
+    """How long one attempt may take; the limit of the worker holds, too."""
+    expires: When | None = None
+    """The job fails unless a worker has started it by then."""
+    deadline: When | None = None
+    """The job fails unless it has ended by then, all of its attempts included."""
+    unique_for: Duration | None = None
+    """For how long no other job with this name and data is added."""
     stack_trace_limit: int | None = 10
     """How many tracebacks are kept, the newest; None keeps all."""
     size_limit: int | None = None
@@ -179,8 +189,13 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
                 of_kind(name, value, kind)
         if self.job_id is not None:
             check_job_id(self.job_id)
-        if self.parent and self.deduplication:
+        if self.parent and (self.deduplication or self.unique_for):
             raise InvalidOption("a job with a parent cannot be deduplicated")
+        if self.deduplication and self.unique_for:
+            raise InvalidOption("unique_for is a deduplication by name and data: choose one")
+        if self.unique_for is not None:
+            milliseconds(self.unique_for, "unique_for", above=0)
+        _check_terms(self)
         if sum(getattr(self, flag) for flag in FLAGS) > 1:
             raise InvalidOption("of what a failure means for the parent, choose one")
 
@@ -197,6 +212,10 @@ class JobKeywords(TypedDict, total=False):
     created_at: datetime | None
     remove_on_complete: Retention | None
     remove_on_fail: Retention | None
+    timeout: Duration | None
+    expires: When | None
+    deadline: When | None
+    unique_for: Duration | None
     stack_trace_limit: int | None
     size_limit: int | None
     keep_logs: int | None
@@ -241,6 +260,7 @@ def options_as_stored(options: JobOptions) -> dict[str, Any]:
         "lifo": options.lifo or None,
         "jobId": options.job_id,
         "timestamp": created_ms(options),
+        "terms": terms_of(options),
         "removeOnComplete": _wire_retention(options.remove_on_complete),
         "removeOnFail": _wire_retention(options.remove_on_fail),
         "stackTraceLimit": options.stack_trace_limit,
@@ -267,12 +287,19 @@ def created_ms(options: JobOptions) -> int | None:
     return None if options.created_at is None else instant_ms("created_at", options.created_at)
 
 
-def instant_ms(name: str, instant: datetime) -> int:
-    """Milliseconds since 1970 from a datetime, which must have a time zone."""
-    of_kind(name, instant, datetime)
-    if instant.tzinfo is None:
-        raise InvalidOption(f"{name} needs a time zone, got {instant.isoformat()}")
-    return round(instant.timestamp() * 1000)
+def terms_of(options: JobOptions) -> terms.Terms | None:
+    """The terms of a job; None when it has none."""
+    return terms.made(timeout=options.timeout, expires=options.expires, deadline=options.deadline)
+
+
+def _check_terms(options: JobOptions) -> None:
+    asked = terms_of(options)
+    if asked is None:
+        return
+    delay_ms = milliseconds(options.delay)
+    for name, after in (("expires", asked.expires_in), ("deadline", asked.deadline_in)):
+        if after is not None and after <= delay_ms:
+            raise InvalidOption(f"{name} counts from now on, so it must be longer than the delay")
 
 
 def _wire_backoff(rule: Backoff | Duration) -> dict[str, Any]:
@@ -335,6 +362,11 @@ class StoredOptions:
         """Tracebacks kept; None keeps all."""
         limit = self.raw.get("stackTraceLimit")
         return None if limit is None else max(0, _number(limit, 0))
+
+    @cached_property
+    def terms(self) -> terms.Terms:
+        """How long an attempt may take, and until when the job must have begun and ended."""
+        return terms.stored(self.raw.get("terms", {}))
 
     @property
     def lifo(self) -> bool:

@@ -13,7 +13,12 @@ from waystation.bullmq.fields import (
     remember,
     remember_all,
 )
-from waystation.bullmq.redis.children import ChildKind, DependencyCounts, DependencyPage
+from waystation.bullmq.redis.children import (
+    ChildKind,
+    ChildResult,
+    DependencyCounts,
+    DependencyPage,
+)
 from waystation.bullmq.redis.commands import Logs
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core.durations import Duration
@@ -204,6 +209,10 @@ class SyncJob(JobFields[Data, Result]):
     def children_values(self) -> dict[str, Any]:
         """Results of the job's completed children, by their keys."""
         return self._do("children_values")
+
+    def children_results(self) -> list[ChildResult]:
+        """The job's finished children with their names, in the order in which a flow gave them."""
+        return self._do("children_results")
 
     def ignored_children_failures(self) -> dict[str, str]:
         """Reasons of failed children that do not fail the job, by their keys."""

@@ -15,8 +15,9 @@ from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
 from waystation.bullmq.source.callbacks import Callbacks, WorkerEvent, WorkerSignal
 from waystation.bullmq.source.claims import BullSource
-from waystation.bullmq.source.options import BackoffStrategy, ClaimOptions
+from waystation.bullmq.source.options import BackoffStrategy, ClaimOptions, RetryPredicate
 from waystation.bullmq.source.preparing import prepare
+from waystation.bullmq.terms import within
 from waystation.core import identity
 from waystation.core.codec import PAYLOAD_LIMIT
 from waystation.core.durations import Duration, milliseconds, seconds
@@ -57,6 +58,8 @@ class WorkerOptions(CoreOptions, frozen=True, kw_only=True):
     """How many jobs may start in a stretch of time, over all workers that have a limiter."""
     backoff_strategy: BackoffStrategy | None = None
     """Decides the pause of backoffs that are neither `fixed` nor `exponential`."""
+    retry_if: RetryPredicate | None = None
+    """Takes the error of a failed attempt and its job; False fails the job for good."""
     repeat_strategy: RepeatStrategy | None = None
     """Decides when the next job of a scheduler with a pattern is due, instead of cron."""
     max_backoff: Duration = 3600.0
@@ -99,6 +102,7 @@ class WorkerKeywords(TypedDict, total=False):
     max_started_attempts: int | None
     limiter: Limit | None
     backoff_strategy: BackoffStrategy | None
+    retry_if: RetryPredicate | None
     repeat_strategy: RepeatStrategy | None
     max_backoff: Duration
     remove_on_complete: Retention | None
@@ -278,6 +282,7 @@ def claim_options(options: WorkerOptions, worker_name: str) -> ClaimOptions:
         limiter=options.limiter,
         max_backoff=max(1, milliseconds(options.max_backoff)),
         strategy=options.backoff_strategy,
+        retry_if=options.retry_if,
         repeat_strategy=options.repeat_strategy,
         max_started_attempts=options.max_started_attempts,
         remove_on_complete=options.remove_on_complete,
@@ -328,11 +333,11 @@ class _Prepared(Handler[Job]):
         self._counts_starts = options.max_started_attempts is not None
 
     async def _run(self, job: Job) -> Any:
+        limit = None
         if self._counts_starts or not is_plain(job):
-            await prepare(job, self._options)
-        if self._traces.enabled:
-            return await self._traced(job)
-        return await self._handler.run(job)
+            limit = await prepare(job, self._options)
+        attempt = self._traced(job) if self._traces.enabled else self._handler.run(job)
+        return await (attempt if limit is None else within(limit, attempt))
 
     async def _traced(self, job: Job) -> Any:
         carrier = carrier_from_text(job.options.telemetry or "{}")

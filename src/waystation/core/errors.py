@@ -34,6 +34,7 @@
     │  ├─ JobWaiting            │ raised by a handler to say
     │  ├─ JobWaitingForChildren │ what becomes of its job
     │  └─ Unrecoverable         ┘
+    │     ├─ Expired
     │     ├─ InvalidResult
     │     └─ NoHandler
     └─ HistoryError             Spark, or the history that it keeps
@@ -296,6 +297,12 @@ class Unrecoverable(WorkError):
     """Raised by a handler: the job fails for good, whatever attempts are left."""
 
     code = "UNRECOVERABLE"
+
+
+class Expired(Unrecoverable):
+    """A job that had not begun when it expired, or had not ended at its deadline."""
+
+    code = "EXPIRED"
 
 
 class UnreadableData(Malformed, Unrecoverable):

@@ -32,6 +32,19 @@ class DependencyPage(NamedTuple):
     """The start of the next page; 0 after the last."""
 
 
+class ChildResult(NamedTuple):
+    """What came of a child."""
+
+    id: str
+    queue: str
+    name: str | None
+    """None when the child has been removed."""
+    result: Any
+    """None when it failed."""
+    failed_reason: str | None
+    """None when it was completed."""
+
+
 class JobPlace(NamedTuple):
     """A job's queue and id."""
 
@@ -76,6 +89,25 @@ async def values(client: Client, keys: JobKeys) -> dict[str, Any]:
     """Results of the completed children, by their keys."""
     found = await hash_at(client, keys.processed)
     return {child.decode(): _decoded("processed", value) for child, value in found.items()}
+
+
+async def results(client: Client, keys: QueueKeys, job_id: str) -> list[ChildResult]:
+    """The children that have finished, in the order in which they were given."""
+    done = await hash_at(client, keys.of(job_id).processed)
+    failed = await hash_at(client, keys.of(job_id).ignored)
+    places = {key: place_of(key.decode(), keys) for key in (*done, *failed)}
+    ordered = sorted(places, key=lambda key: places[key].id)
+    names = await ask_all(client, *(("HGET", key.decode(), "name") for key in ordered))
+    return [
+        ChildResult(
+            places[key].id,
+            places[key].queue.name,
+            name.decode("utf-8", "replace") if name else None,
+            _decoded("processed", done[key]) if key in done else None,
+            _decoded("ignored", failed[key]) if key in failed else None,
+        )
+        for key, name in zip(ordered, names, strict=True)
+    ]
 
 
 async def ignored_failures(client: Client, keys: JobKeys) -> dict[str, str]:

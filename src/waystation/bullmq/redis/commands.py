@@ -23,6 +23,12 @@ async def ask_all(client: Client, *commands: tuple[str | int, ...]) -> list[Any]
     return await asyncio.gather(*(ask(client, *command) for command in commands))
 
 
+async def server_ms(client: Client) -> int:
+    """Milliseconds since 1970 by the store's clock."""
+    whole, micros = await ask(client, "TIME")
+    return int(whole) * 1000 + int(micros) // 1000
+
+
 async def hash_at(client: Client, key: str) -> dict[bytes, bytes]:
     """All fields of a hash; none when there is no such key."""
     return fields_of(await ask(client, "HGETALL", key))

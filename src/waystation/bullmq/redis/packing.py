@@ -1,5 +1,6 @@
 """Packing: jobs checked and encoded for the scripts that add them, before anything is sent."""
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias, cast
@@ -9,6 +10,7 @@ from msgspec import UNSET
 
 from waystation.bullmq.options import (
     FLAGS,
+    Deduplication,
     JobKeywords,
     JobOptions,
     Parent,
@@ -70,8 +72,19 @@ class Packer:
             raw = b"{}" if data is UNSET else encode(data)
             if len(raw) > most:
                 _refuse_size(len(raw), len(opts), options, self._size_limit)
-            packed.append((named, raw, opts, wanted))
+            if options.unique_for is None:
+                packed.append((named, raw, opts, wanted))
+            else:
+                unique = _unique(options, named, raw)
+                packed.append((named, raw, _written(unique, trace), wire_add_options(unique)))
         return packed
+
+
+def _unique(options: JobOptions, name: bytes, data: bytes) -> JobOptions:
+    """The options of a job that is the only one with its name and data for a while."""
+    mark = hashlib.blake2b(name + b"\0" + data, digest_size=16).hexdigest()
+    rule = Deduplication(f"unique-{mark}", ttl=options.unique_for)
+    return msgspec.structs.replace(options, unique_for=None, deduplication=rule)
 
 
 def chunks(packed: list[Packed]) -> Iterator[list[Packed]]:

@@ -22,6 +22,10 @@ BackoffStrategy: TypeAlias = Callable[
 attempt, or None for no more."""
 
 
+RetryPredicate: TypeAlias = Callable[[BaseException, Job], bool]
+"""Takes the error of a failed attempt and its job; False fails the job for good."""
+
+
 class ClaimOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How jobs are claimed and which finished ones are kept."""
 
@@ -32,6 +36,8 @@ class ClaimOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The longest pause of an exponential backoff."""
     strategy: BackoffStrategy | None = None
     """Decides the pause of backoffs that are neither fixed nor exponential."""
+    retry_if: RetryPredicate | None = None
+    """Decides whether a failed attempt is followed by another."""
     repeat_strategy: RepeatStrategy | None = None
     """Decides when the next job of a scheduler with a pattern is due, instead of cron."""
     max_started_attempts: int | None = None

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable
 from typing import Any, TypeAlias, cast
 
@@ -101,6 +102,26 @@ class Records:
             return None
         if most_started is not None and job.attempts_started >= most_started:
             return None
+        if not self._may_retry(job, error):
+            return None
+        pause = await self._backoff(job, error, made)
+        deadline = job.options.terms.deadline_ms(job.created_ms)
+        if pause is None or deadline is None or time.time() * 1000 + pause < deadline:
+            return pause
+        error.add_note("the next attempt would come after the job's deadline")
+        return None
+
+    def _may_retry(self, job: Job, error: BaseException) -> bool:
+        if self._options.retry_if is None:
+            return True
+        try:
+            return bool(self._options.retry_if(error, job))
+        except Exception as trouble:
+            error.add_note(f"retry_if failed, so the job is tried again: {trouble!r}")
+            return True
+
+    async def _backoff(self, job: Job, error: BaseException, made: int) -> int | None:
+        options = self._options
         rule = job.options.backoff
         if rule is None:
             return 0
