@@ -11,6 +11,7 @@ import msgspec
 
 import waystation
 from tools import python, routing_scripts, settings_page
+from waystation.console import reference as console
 from waystation.core.errors import WaystationError
 from waystation.core.store.keyspace import Keyspace
 from waystation.core.telemetry import metrics
@@ -33,6 +34,7 @@ def pages() -> dict[str, str]:
         "data-sources": data_sources,
         "errors": errors,
         "http": http.page,
+        "console-http": console.page,
         "keys": keys,
         "metrics": instruments,
         "python": python_interface,

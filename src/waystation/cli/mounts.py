@@ -57,6 +57,13 @@ MOUNTS = (
         extra="api",
     ),
     Mount(
+        "console",
+        "waystation.console.commands",
+        "Look at everything in the browser, and act.",
+        "Monitoring",
+        extra="api",
+    ),
+    Mount(
         "exporter",
         "waystation.cli.exporter",
         "Serve queue metrics for Prometheus.",

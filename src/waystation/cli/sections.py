@@ -1,6 +1,7 @@
 """Every section of the settings: the core's and each product's."""
 
 from waystation.bullmq.settings import BullmqSettings
+from waystation.console.settings import ConsoleSettings
 from waystation.core.app.settings import CORE
 from waystation.core.settings.section import Section
 from waystation.files.settings import FilesSettings
@@ -15,4 +16,5 @@ SECTIONS: dict[str, type[Section]] = {
     "files": FilesSettings,
     "room": RoomSettings,
     "pipeline": PipelineSettings,
+    "console": ConsoleSettings,
 }

@@ -153,7 +153,7 @@ class Table:
         node = self._root
         for part in path[1:].split("/"):
             # An empty part would let `//x` and `/x` be two names of one thing.
-            if part in node and part:
+            if part in node and (part or path == "/"):
                 node = node[part]
             elif _ANY in node and part:
                 node = node[_ANY]

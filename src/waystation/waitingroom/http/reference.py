@@ -1,8 +1,6 @@
 """The reference page of the HTTP API."""
 
-from collections.abc import Iterator
-
-from waystation.core.http.endpoints import declared
+from waystation.core.http import reference
 from waystation.core.operators.routes import OperatorRoutes
 from waystation.waitingroom.http.admin.controls import Controls
 from waystation.waitingroom.http.admin.events import EventAdmin
@@ -49,22 +47,8 @@ or as `Authorization: Bearer` or `Wr-Session`; the others are roles of an operat
 `Authorization: Bearer` or by the cookie of somebody who signed in. A key may do what the roles
 before it may: viewer, operator, admin. Whatever goes wrong is told as `application/problem+json`,
 with one name for it in `code`."""
-_HEAD = ("| endpoint | needs | what for |", "|---|---|---|")
 
 
 def page() -> str:
     """The page as Markdown."""
-    made = "<!-- Written by `make docs` from the declarations in src; change those. -->"
-    return "\n\n".join(["# HTTP", made, _INTRO, *_tables()]) + "\n"
-
-
-def _tables() -> Iterator[str]:
-    for title, kinds in PARTS.items():
-        rows = [
-            f"| `{said.method} {said.path}` | {said.scope or 'nothing'} | {summary} |"
-            for kind in kinds
-            for said, summary in declared(kind)
-        ]
-        yield "\n".join(
-            [f"## {title}", "", "| endpoint | needs | what for |", "|---|---|---|", *rows]
-        )
+    return reference.page("HTTP", _INTRO, PARTS)

@@ -1,0 +1,74 @@
+"""The actions that operators may take on queues, jobs and schedulers."""
+
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+
+from waystation.core.http.endpoints import stated
+
+MOST_IDS = 1000
+"""Jobs that one request may name."""
+
+
+class Action(msgspec.Struct, frozen=True):
+    """One kind of action: the role it needs, and what it does."""
+
+    scope: str
+    summary: str
+    confirmed: bool = False
+    """The name of the queue has to be sent along, because nothing brings back what it removes."""
+
+
+ACTIONS: dict[str, Action] = {
+    "pause": Action("operator", "Start no more jobs; active ones go on."),
+    "resume": Action("operator", "Start jobs again."),
+    "retry": Action("operator", "Run these failed jobs again."),
+    "retry-all": Action("operator", "Run all failed jobs again that failed up to `until`."),
+    "promote": Action("operator", "Make these delayed jobs ready now."),
+    "promote-all": Action("operator", "Make all delayed jobs ready now."),
+    "remove": Action("operator", "Remove these jobs."),
+    "cancel": Action("operator", "Cancel these jobs."),
+    "set-concurrency": Action("operator", "Let at most `max` jobs run at once; 0 for no limit."),
+    "set-rate": Action(
+        "operator", "Let at most `max` jobs start in `duration_s` seconds; 0 for no limit."
+    ),
+    "run-scheduler": Action("operator", "Add a job of this scheduler now."),
+    "remove-scheduler": Action("operator", "Remove this scheduler."),
+    "drain": Action("admin", "Remove all jobs that wait.", confirmed=True),
+    "clean": Action(
+        "admin", "Remove jobs of a state that are older than `older_than_s`.", confirmed=True
+    ),
+    "obliterate": Action("admin", "Delete the queue with all its jobs.", confirmed=True),
+}
+
+
+class Act(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What to do, to what, and whether only to count."""
+
+    dry_run: bool = False
+    """Count what would be concerned, and do nothing."""
+    expected: Annotated[int | None, stated(minimum=0)] = None
+    """What a dry run counted; when there is more now, nothing is done."""
+    confirm: str = ""
+    """The name of the queue, for actions that nothing brings back."""
+    reason: Annotated[str, stated(maxLength=500)] = ""
+    """Goes into the audit log."""
+    ids: Annotated[list[str], stated(maxItems=MOST_IDS)] = []
+    """The jobs."""
+    scheduler: str = ""
+    state: str = ""
+    until: datetime | None = None
+    older_than_s: Annotated[float, stated(minimum=0)] = 0
+    max: Annotated[int, stated(minimum=0)] = 0
+    duration_s: Annotated[float, stated(minimum=0)] = 0
+
+
+class Acted(msgspec.Struct, kw_only=True):
+    """What came of an action."""
+
+    action: str
+    affected: int
+    """How many things it concerned, or would concern."""
+    done: bool
+    """False for a dry run."""

@@ -1,0 +1,87 @@
+"""The ASGI application of the console."""
+
+from urllib.parse import quote, unquote
+
+from waystation.console.context import Console
+from waystation.console.options import ConsoleOptions
+from waystation.console.routes.failures import Failures
+from waystation.console.routes.jobs import Jobs
+from waystation.console.routes.live import Live
+from waystation.console.routes.operations import Operations
+from waystation.console.routes.pages import Pages
+from waystation.console.routes.queues import Queues
+from waystation.console.routes.rooms import RoomRoutes
+from waystation.console.routes.searching import Searching
+from waystation.core.http import openapi
+from waystation.core.http.addresses import networks
+from waystation.core.http.asgi import lifespan, problem_answer, reported, request_of
+from waystation.core.http.endpoints import Table, endpoint, offered
+from waystation.core.http.exchange import Answer, Receive, Request, Scope, Send
+from waystation.core.operators.oidc.provider import Provider
+from waystation.core.operators.routes import OperatorRoutes
+from waystation.core.store.connection import Store
+
+LONGEST_PATH = 4096
+
+
+class App:
+    """Everything the console answers over HTTP."""
+
+    def __init__(
+        self,
+        store: Store,
+        options: ConsoleOptions | None = None,
+        *,
+        provider: Provider | None = None,
+    ) -> None:
+        self.console = Console(store, options or ConsoleOptions())
+        console = self.console
+        self._trusted = networks(console.options.trusted_proxies)
+        self.table = Table(
+            [
+                *offered(Queues(console), Jobs(console), Live(console), group="queues"),
+                *offered(Failures(console), Searching(console), group="failures and search"),
+                *offered(RoomRoutes(console), group="rooms"),
+                *offered(Operations(console), self, group="operations"),
+                *offered(OperatorRoutes(console.operators, console.cookies), group="operators"),
+                *offered(Pages(console, provider), group="pages"),
+            ]
+        )
+        self.described = openapi.document(self.table, title="waystation console")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "http":
+            await (await self._answer(scope, receive)).send(send)
+        elif scope["type"] == "lifespan":
+            await lifespan(receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        request = request_of(scope, receive, self._trusted)
+        try:
+            # Queues and jobs may have a slash in their names, so the path is split before it is
+            # decoded.
+            found, slots = self.table.find(request.method, _raw_path(scope)[:LONGEST_PATH])
+            request.slots = {name: unquote(value) for name, value in slots.items()}
+            given = await found.handler(request)
+        except Exception as error:  # the last place where a mistake can be told
+            return problem_answer(*reported(error))
+        if request.method == "HEAD" and type(given) is Answer:
+            return Answer(given.status, b"", given.kind, given.headers)
+        return given
+
+    @endpoint("GET /openapi.json")
+    async def describe(self, request: Request) -> Answer:
+        """The OpenAPI document."""
+        return Answer(200, self.described, headers=[(b"cache-control", b"public, max-age=60")])
+
+    async def close(self) -> None:
+        """Stop what was started here."""
+        await self.console.redrives.close()
+
+
+def _raw_path(scope: Scope) -> str:
+    raw = scope.get("raw_path")
+    if not raw:
+        return quote(scope["path"])
+    return raw.partition(b"?")[0].decode("latin-1")

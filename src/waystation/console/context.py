@@ -1,0 +1,95 @@
+"""The parts of the console, made once for each process."""
+
+from typing import Any
+
+from waystation.console.directory import Directory
+from waystation.console.failures import FailureGroups
+from waystation.console.options import ConsoleOptions
+from waystation.console.products.queue import ConsoleQueue
+from waystation.console.redrives import Redrives
+from waystation.console.sampler import Sampler
+from waystation.console.search import Search
+from waystation.console.store_facts import StoreView
+from waystation.core.clock import Clock, SystemClock
+from waystation.core.http.asgi import is_from_here
+from waystation.core.http.cookies import Cookies, require_own_site
+from waystation.core.http.exchange import Request
+from waystation.core.http.pace import Pace
+from waystation.core.http.problems import Code, Problem
+from waystation.core.operators.operators import Operator, Operators
+from waystation.core.store.connection import Store
+from waystation.waitingroom.rooms import Rooms
+
+FAILS = (400, 401, 403, 404, 409, 412, 413, 415, 422, 429, 503)
+LOCAL = "this machine"
+"""The name of whoever asks from this machine while nobody has to sign in."""
+_HERE = ("localhost", "127.0.0.1", "[::1]")
+
+
+class Console:
+    """The store, its queues, and who may do what with them."""
+
+    def __init__(
+        self, store: Store, options: ConsoleOptions, *, clock: Clock | None = None
+    ) -> None:
+        self.store = store
+        self.options = options
+        self.clock = clock or SystemClock()
+        self.cookies = Cookies("wsc_", secure=options.secure_cookies)
+        self.operators = Operators(
+            store,
+            self.clock,
+            cookie=self.cookies.name("o"),
+            floor_s=options.change_floor_s,
+            guess_s=options.guess_floor_s,
+        )
+        self.directory = Directory(store, options)
+        self.sampler = Sampler(store, self.directory, every_s=options.every_s)
+        self.rooms = Rooms(store)
+        self.failures = FailureGroups()
+        self.redrives = Redrives()
+        self.search = Search()
+        self.store_view = StoreView(store)
+        self._changes = Pace(every_s=options.change_floor_s, burst=60, clock=self.clock)
+
+    async def require(self, request: Request, scope: str, about: str | None = None) -> Operator:
+        """Who asks; a Problem unless they may do this."""
+        if self.options.sign_in:
+            return await self.operators.require(request, scope, about)
+        who = self._local(request)
+        if not who.may(scope, about):
+            raise Problem(
+                403, Code.NOT_ALLOWED, f"this console was started for the role {who.role}"
+            )
+        return who
+
+    async def known(self, request: Request) -> Operator:
+        """Who asks, whatever they may do."""
+        if self.options.sign_in:
+            return await self.operators.known(request)
+        return self._local(request)
+
+    def _local(self, request: Request) -> Operator:
+        """Whoever asks from this machine; nobody else may while there is no sign-in."""
+        host = request.host.rpartition(":")[0] if _has_port(request.host) else request.host
+        # A page elsewhere whose name was made to lead here still sends that name.
+        if not is_from_here(request) or host not in _HERE:
+            raise Problem(403, Code.NOT_ALLOWED, "without a sign-in only this machine may ask")
+        if request.method not in ("GET", "HEAD"):
+            require_own_site(request)
+            self._changes.require(request.address)
+        return Operator(name=LOCAL, role=self.options.local_role)
+
+    async def queue(self, request: Request, scope: str) -> tuple[ConsoleQueue, Operator]:
+        """The queue that a request is about and who asks; a Problem unless they may."""
+        product, name = request.slots["product"], request.slots["queue"]
+        who = await self.require(request, scope, f"{product}/{name}")
+        return await self.directory.find(product, name), who
+
+    async def note(self, who: Operator, action: str, about: str, *, after: Any) -> None:
+        """Write down who did what."""
+        await self.operators.note(who, action, about, before=None, after=after)
+
+
+def _has_port(host: str) -> bool:
+    return ":" in host and not host.endswith("]")

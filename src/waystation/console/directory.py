@@ -1,0 +1,91 @@
+"""The queues of a store, found by its keys."""
+
+import asyncio
+import time
+
+from waystation.bullmq.redis.keys import QueueKeys
+from waystation.console.options import ConsoleOptions
+from waystation.console.places import bullmq_queues
+from waystation.console.products.bullmq import BullmqQueue
+from waystation.console.products.files import FilesQueue
+from waystation.console.products.queue import ConsoleQueue
+from waystation.console.products.routing import RoutingQueue
+from waystation.core.errors import NotFound
+from waystation.core.store.connection import Store
+
+LONGEST_NAME = 512
+MOST_QUEUES = 2000
+"""Queues that are shown; a store with more has a name in it that was meant to be data."""
+SHARE = 0.01
+"""The part of the store's time that looking for queues may take."""
+SOONEST_S = 2.0
+
+
+class Directory:
+    """All queues of a store.
+
+    Nothing lists BullMQ's queues, so the keys are scanned, a piece at a time: seldom where there
+    are many keys, often where there are few.
+    """
+
+    def __init__(self, store: Store, options: ConsoleOptions) -> None:
+        self._store = store
+        self._options = options
+        self._found: dict[tuple[str, str], ConsoleQueue] = {}
+        self._fixed = [
+            *(RoutingQueue(store, name) for name in options.namespaces),
+            *(FilesQueue(store, layout) for layout in options.layouts),
+        ]
+        self._next_look = 0.0
+        self._looking = asyncio.Lock()
+
+    def every(self) -> list[ConsoleQueue]:
+        """The queues that are known, by product and name."""
+        return [self._found[key] for key in sorted(self._found)]
+
+    async def find(self, product: str, name: str) -> ConsoleQueue:
+        """The queue of this name; NotFound when there is none."""
+        if known := self._found.get((product, name)):
+            return known
+        if product == BullmqQueue.product and _may_be_name(name):
+            for prefix in self._options.prefixes:
+                if await self._store.ask("EXISTS", QueueKeys(name, prefix=prefix).meta):
+                    return self._opened(name, prefix)
+        for each in self._fixed:
+            if (each.product, each.name) == (product, name):
+                return each
+        raise NotFound("there is no such queue")
+
+    async def look_if_due(self) -> None:
+        """Look for queues, unless that was done lately."""
+        if time.monotonic() < self._next_look or self._looking.locked():
+            return
+        async with self._looking:
+            began = time.monotonic()
+            await self.look()
+            took = time.monotonic() - began
+            self._next_look = time.monotonic() + max(SOONEST_S, took / SHARE)
+
+    async def look(self) -> None:
+        """Look through all keys once."""
+        seen = set[tuple[str, str]]()
+        for prefix in self._options.prefixes:
+            for name in (await bullmq_queues(self._store, prefix))[:MOST_QUEUES]:
+                self._opened(name, prefix)
+                seen.add((BullmqQueue.product, name))
+        for each in self._fixed:
+            if await each.exists():
+                self._found[each.product, each.name] = each
+                seen.add((each.product, each.name))
+        for key in [key for key in self._found if key not in seen]:
+            del self._found[key]
+
+    def _opened(self, name: str, prefix: str) -> ConsoleQueue:
+        key = (BullmqQueue.product, name)
+        if key not in self._found:
+            self._found[key] = BullmqQueue(self._store, name, prefix=prefix)
+        return self._found[key]
+
+
+def _may_be_name(text: str) -> bool:
+    return 0 < len(text) <= LONGEST_NAME and text.isprintable() and ":" not in text

@@ -1,0 +1,146 @@
+"""Groups of failures: jobs that failed for good with the same error."""
+
+import hashlib
+import time
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from waystation.console.products.queue import ConsoleQueue, short
+from waystation.console.products.views import Failure
+from waystation.core import fingerprints
+
+PER_QUEUE = 1000
+"""Failures of one queue that are grouped, from the newest back."""
+IN_ALL = 5000
+"""Failures of all queues that are grouped at once."""
+PAGE = 250
+FRESH_S = 3.0
+BUCKETS = 24
+"""Parts that the trend of a group has."""
+SPAN = timedelta(hours=1)
+"""The time that the trend covers."""
+EXAMPLES = 5
+
+
+class Group(msgspec.Struct, kw_only=True):
+    """Jobs of one name that failed with the same error."""
+
+    id: str
+    product: str
+    queue: str
+    name: str
+    """The name of the jobs."""
+    error: str
+    """The class of the error, where it is known."""
+    signature: str
+    """What it says, with ids, numbers and paths masked."""
+    message: str
+    """What it said the last time."""
+    count: int
+    first_at: datetime | None
+    last_at: datetime | None
+    trend: list[int]
+    """How many failed in each part of the last hour, the oldest first."""
+    examples: list[str]
+    """Ids of the latest jobs."""
+
+
+class Groups(msgspec.Struct, kw_only=True):
+    """All groups."""
+
+    groups: list[Group]
+    looked_at: int
+    complete: bool
+    """False when there are more failures than were looked at."""
+
+
+def group_id(failure: Failure) -> str:
+    """What failures with the same error have in common."""
+    parts = (failure.name, _error(failure), fingerprints.signature(failure.reason))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+class FailureGroups:
+    """Finds the groups of one queue or of all; what was found serves for some seconds."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, ...], tuple[float, Groups]] = {}
+
+    async def of(self, queues: Sequence[ConsoleQueue]) -> Groups:
+        """The groups of these queues, the newest first."""
+        key = tuple(f"{queue.product}/{queue.name}" for queue in queues)
+        kept = self._kept.get(key)
+        if kept and time.monotonic() - kept[0] < FRESH_S:
+            return kept[1]
+        found = await _groups(queues)
+        if len(self._kept) > 64:
+            self._kept.clear()
+        self._kept[key] = time.monotonic(), found
+        return found
+
+    def forget(self) -> None:
+        """Look again the next time."""
+        self._kept.clear()
+
+
+async def _groups(queues: Sequence[ConsoleQueue]) -> Groups:
+    groups: dict[tuple[str, str, str], list[Failure]] = {}
+    looked_at, complete = 0, True
+    for queue in queues:
+        failed = (await queue.levels()).counts.get(queue.failed, 0)
+        most = min(PER_QUEUE, IN_ALL - looked_at)
+        complete = complete and failed <= most
+        if not failed or most <= 0:
+            continue
+        async for failure in failures_of(queue, most=most):
+            looked_at += 1
+            groups.setdefault((queue.product, queue.name, group_id(failure)), []).append(failure)
+    found = [_group(*key, members) for key, members in groups.items()]
+    found.sort(key=lambda group: group.last_at or datetime.min.replace(tzinfo=UTC), reverse=True)
+    return Groups(groups=found, looked_at=looked_at, complete=complete)
+
+
+async def failures_of(queue: ConsoleQueue, *, most: int) -> AsyncGenerator[Failure]:
+    """The failures of a queue, page by page."""
+    for offset in range(0, most, PAGE):
+        page = await queue.failures(offset=offset, limit=min(PAGE, most - offset))
+        for failure in page:
+            yield failure
+        if len(page) < PAGE:
+            return
+
+
+def _group(product: str, queue: str, id: str, members: Sequence[Failure]) -> Group:
+    instants = sorted(each.at for each in members if each.at)
+    latest = max(members, key=lambda each: each.at or datetime.min.replace(tzinfo=UTC))
+    return Group(
+        id=id,
+        product=product,
+        queue=queue,
+        name=latest.name,
+        error=_error(latest),
+        signature=fingerprints.signature(latest.reason),
+        message=short(latest.reason, 500),
+        count=len(members),
+        first_at=instants[0] if instants else None,
+        last_at=instants[-1] if instants else None,
+        trend=_trend(instants),
+        examples=[each.id for each in members[:EXAMPLES]],
+    )
+
+
+def _trend(instants: Iterable[datetime]) -> list[int]:
+    now, part = datetime.now(UTC), SPAN / BUCKETS
+    counts = [0] * BUCKETS
+    for at in instants:
+        place = BUCKETS - 1 - int((now - at) / part)
+        if 0 <= place < BUCKETS:
+            counts[place] += 1
+    return counts
+
+
+def _error(failure: Failure) -> str:
+    text = failure.trace if fingerprints.TRACEBACK in failure.trace else failure.reason
+    return fingerprints.error_class(text) or fingerprints.error_class(failure.reason) or ""

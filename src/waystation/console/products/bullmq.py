@@ -1,0 +1,352 @@
+"""Queues of bullmq in the console."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar, cast
+
+from waystation.bullmq import FlowJob, FlowProducer, Job, JobOptions, Queue, Scheduler
+from waystation.bullmq.fields import STATES
+from waystation.bullmq.redis.keys import QueueKeys
+from waystation.console.actions import Act
+from waystation.console.products.memory import measured
+from waystation.console.products.queue import SHORT, Plan, short
+from waystation.console.products.timeline import moments_of
+from waystation.console.products.views import (
+    Failure,
+    FlowNode,
+    JobDetail,
+    JobView,
+    Levels,
+    Moment,
+    Relative,
+    SchedulerView,
+    WorkerView,
+)
+from waystation.core.errors import InvalidInput, InvalidOption, Malformed, NotFound
+from waystation.core.store.connection import Store
+
+LOG_LINES = 500
+SAMPLED = 5
+"""Jobs whose memory is measured; the others are taken to be like them."""
+_DEEPEST = 6
+_WIDEST = 20
+
+
+class BullmqQueue:
+    """A queue of bullmq."""
+
+    product: ClassVar[str] = "bullmq"
+    states: ClassVar[tuple[str, ...]] = STATES
+    waiting: ClassVar[tuple[str, ...]] = ("waiting", "prioritized")
+    failed: ClassVar[str] = "failed"
+    actions: ClassVar[tuple[str, ...]] = (
+        "pause", "resume", "retry", "retry-all", "promote", "promote-all", "remove",
+        "set-concurrency", "set-rate", "run-scheduler", "remove-scheduler",
+        "drain", "clean", "obliterate",
+    )  # fmt: skip
+
+    def __init__(self, store: Store, name: str, *, prefix: str) -> None:
+        self.name = name
+        self._store = store
+        self._keys = QueueKeys(name, prefix=prefix)
+        self._queue = Queue(name, store, prefix=prefix)
+        self._prefix = prefix
+        self.stream = self._keys.events
+
+    async def levels(self) -> Levels:
+        """Counts, pause and the age of the oldest job."""
+        counts: dict[str, int] = {**await self._queue.counts()}
+        paused = await self._store.ask("HEXISTS", self._keys.meta, "paused")
+        oldest = await self._oldest() if counts["waiting"] else None
+        return Levels(counts=counts, paused=bool(paused), oldest_at=oldest)
+
+    async def _oldest(self) -> datetime | None:
+        id = await self._store.ask("LINDEX", self._keys.wait, -1)
+        if not id:
+            return None
+        made = await self._store.ask("HGET", self._keys.of(id.decode()).job, "timestamp")
+        return datetime.fromtimestamp(int(made) / 1000, UTC) if made and made.isdigit() else None
+
+    async def about(self) -> dict[str, Any]:
+        """Limits and settings that are stored with the queue."""
+        limit = await self._queue.limits.get_rate_limit()
+        forecast = await self._queue.forecast()
+        return {
+            "version": await self._queue.version(),
+            "concurrency": await self._queue.limits.get_concurrency(),
+            "rate_limit": None if limit is None else {"max": limit.max, "ms": limit.duration_ms},
+            "forecast": forecast,
+        }
+
+    async def jobs(
+        self, state: str, *, offset: int, limit: int, newest_first: bool, most: int = SHORT
+    ) -> list[JobView]:
+        """A page of the jobs in a state."""
+        found = await self._queue.get_jobs(
+            cast(Any, state), offset=offset, limit=limit, newest_first=newest_first
+        )
+        return [view_of(job, state, most=most) for job in found]
+
+    async def job(self, id: str) -> JobDetail | None:
+        """Everything about one job; None when there is none."""
+        job = await self._queue.get_job(id)
+        if job is None:
+            return None
+        state = await self._queue.state(id)
+        logs = await self._queue.logs(id, 0, LOG_LINES)
+        moments = await moments_of(self._store, self.stream, id)
+        children = await job.dependency_counts()
+        return JobDetail(
+            job=view_of(job, state),
+            product=self.product,
+            queue=self.name,
+            data=_data(job),
+            options=job.options.raw,
+            result=job.result,
+            traces=job.stacktrace,
+            logs=list(logs.lines),
+            logs_total=logs.total,
+            timeline=moments or list(_known_moments(job)),
+            parent=_parent(job),
+            children={k: v for k, v in children._asdict().items() if v},
+            facts=_facts(job),
+            actions=_actions_for(state),
+        )
+
+    async def flow(self, id: str) -> FlowNode | None:
+        """The job with its children, some levels down."""
+        flows = FlowProducer(self._store, prefix=self._prefix)
+        found = await flows.get_flow(self.name, id, depth=_DEEPEST, max_children=_WIDEST)
+        return None if found is None else await self._node(found)
+
+    async def _node(self, flow: FlowJob) -> FlowNode:
+        job = flow.job
+        return FlowNode(
+            queue=job.queue_name,
+            id=job.id,
+            name=job.name,
+            state=await job.state(),
+            children=[await self._node(each) for each in flow.children],
+        )
+
+    async def workers(self) -> list[WorkerView]:
+        """The workers of the queue."""
+        return [
+            WorkerView(
+                name=_worker_name(each),
+                product=self.product,
+                queues=[self.name],
+                facts={"address": each.get("addr", ""), "connected_s": _number(each.get("age"))},
+            )
+            for each in await self._queue.workers()
+        ]
+
+    async def schedulers(self) -> list[SchedulerView]:
+        """What adds jobs to it again and again."""
+        return [self._scheduler(each) for each in await self._queue.schedulers.list(0, 500)]
+
+    def _scheduler(self, each: Scheduler) -> SchedulerView:
+        return SchedulerView(
+            id=each.id,
+            product=self.product,
+            queue=self.name,
+            name=each.name,
+            every_s=None if each.every_ms is None else each.every_ms / 1000,
+            pattern=each.pattern,
+            tz=each.tz,
+            next_at=each.next_at,
+            runs=each.iteration_count,
+            data=each.data,
+        )
+
+    async def failures(self, *, offset: int, limit: int) -> list[Failure]:
+        """Jobs that failed for good, the newest first."""
+        jobs = await self._queue.get_jobs("failed", offset=offset, limit=limit, newest_first=True)
+        return [
+            Failure(
+                id=job.id,
+                name=job.name,
+                reason=job.failed_reason or "",
+                trace=job.stacktrace[-1] if job.stacktrace else "",
+                at=job.finished_at,
+                attempts=job.attempts_made,
+            )
+            for job in jobs
+        ]
+
+    async def settled(self, ids: Sequence[str]) -> Mapping[str, str]:
+        """Of these jobs, those that have ended; one that was removed has been completed."""
+        ended = {"completed": "completed", "unknown": "completed", "failed": "failed"}
+        states = {id: await self._queue.state(id) for id in ids}
+        return {id: ended[state] for id, state in states.items() if state in ended}
+
+    async def retry(self, ids: Sequence[str]) -> int:
+        """Run failed jobs again; returns how many."""
+        return await self._queue.retry(*ids)
+
+    async def add(self, name: str, data: Any, options: Mapping[str, Any]) -> JobView:
+        """Add a job."""
+        job = await self._queue.add(name, data, _options(options))
+        return view_of(job, await self._queue.state(job.id))
+
+    async def memory(self) -> tuple[int, int]:
+        """About how many bytes the queue takes, and how many jobs it has."""
+        keys = self._keys
+        count = await self._count(*STATES)
+        some = await self._queue.get_jobs(limit=2)
+        places = (keys.wait, keys.active, keys.delayed, keys.prioritized, keys.completed,
+                  keys.failed, keys.events)  # fmt: skip
+        jobs = [keys.of(job.id).job for job in some[:SAMPLED]]
+        return await measured(self._store, places, jobs, count), count
+
+    async def plan(self, action: str, asked: Act) -> Plan:
+        """What an action would concern, and the step that takes it."""
+        queue, count = self._queue, self._count
+        match action:
+            case "pause":
+                return Plan(await count(*self.waiting), queue.pause)
+            case "resume":
+                return Plan(await count(*self.waiting), queue.resume)
+            case "retry":
+                return await self._for_jobs(asked.ids, "failed", queue.retry)
+            case "promote":
+                return await self._for_jobs(asked.ids, "delayed", self._promote)
+            case "remove":
+                return Plan(len(asked.ids), lambda: self._remove(asked.ids))
+            case "retry-all":
+                until = asked.until
+                return Plan(await self._failed_until(until), lambda: queue.retry_all(until=until))
+            case "promote-all":
+                return Plan(await count("delayed"), queue.promote_all)
+            case "drain":
+                return Plan(await count(*self.waiting), queue.drain)
+            case "clean":
+                state: Any = asked.state or "completed"
+                grace = timedelta(seconds=asked.older_than_s)
+                return Plan(await count(state), lambda: queue.clean(grace, 0, state))
+            case "obliterate":
+                return Plan(await count(*STATES), queue.obliterate)
+            case "set-concurrency":
+                limits = queue.limits
+                step = (lambda: limits.set_concurrency(asked.max)) if asked.max else None
+                return Plan(1, step or limits.remove_concurrency)
+            case "set-rate":
+                limits, every = queue.limits, asked.duration_s
+                rate = (lambda: limits.set_rate_limit(asked.max, every)) if asked.max else None
+                return Plan(1, rate or limits.remove_rate_limit)
+            case "run-scheduler":
+                scheduler = await self._known_scheduler(asked.scheduler)
+                return Plan(1, lambda: self._run(scheduler))
+            case "remove-scheduler":
+                await self._known_scheduler(asked.scheduler)
+                return Plan(1, lambda: queue.schedulers.remove(asked.scheduler))
+            case _:
+                raise InvalidOption(f"bullmq has no action {action!r}")
+
+    async def close(self) -> None:
+        """Let go of what the queue listens with."""
+        await self._queue.close()
+
+    async def _count(self, *states: str) -> int:
+        return sum((await self._queue.counts(*cast(Any, states))).values())
+
+    async def _failed_until(self, until: datetime | None) -> int:
+        last = "+inf" if until is None else int(until.timestamp() * 1000)
+        return int(await self._store.ask("ZCOUNT", self._keys.failed, "-inf", last))
+
+    async def _for_jobs(self, ids: Sequence[str], state: str, step: Callable[..., Any]) -> Plan:
+        fit = [id for id in ids if await self._queue.state(id) == state]
+        return Plan(len(fit), lambda: step(*fit))
+
+    async def _promote(self, *ids: str) -> None:
+        for id in ids:
+            if job := await self._queue.get_job(id):
+                await job.promote()
+
+    async def _remove(self, ids: Sequence[str]) -> None:
+        for id in ids:
+            await self._queue.remove(id)
+
+    async def _known_scheduler(self, id: str) -> Scheduler:
+        found = await self._queue.schedulers.get(id)
+        if found is None:
+            raise NotFound(f"there is no scheduler {id}")
+        return found
+
+    async def _run(self, scheduler: Scheduler) -> None:
+        await self._queue.add(scheduler.name, scheduler.data)
+
+
+def view_of(job: Job, state: str, *, most: int = SHORT) -> JobView:
+    """A job as a list shows it."""
+    due = job.created_at + job.delay if state == "delayed" and job.delay_ms else None
+    return JobView(
+        id=job.id,
+        name=job.name,
+        state=state,
+        created_at=job.created_at if job.created_ms else None,
+        started_at=job.started_at,
+        finished_at=job.finished_at,
+        due_at=due,
+        attempts=job.attempts_made,
+        max_attempts=job.max_attempts,
+        priority=job.priority,
+        progress=job.progress,
+        error=short(job.failed_reason) if job.failed_reason else None,
+        worker=job.processed_by,
+        data=short(job.data_text, most),
+    )
+
+
+def _data(job: Job) -> Any:
+    try:
+        return job.data
+    except Malformed:
+        return job.data_text
+
+
+def _known_moments(job: Job) -> list[Moment]:
+    named = (
+        (job.created_at if job.created_ms else None, "added", ""),
+        (job.started_at, "active", job.processed_by or ""),
+        (job.finished_at, "failed" if job.failed_reason else "completed", ""),
+    )
+    return [Moment(at=at, what=what, note=note) for at, what, note in named if at]
+
+
+def _parent(job: Job) -> Relative | None:
+    if not job.parent_key:
+        return None
+    queue, _, id = job.parent_key.rpartition(":")
+    return Relative(product="bullmq", queue=queue.rpartition(":")[2], id=id)
+
+
+def _facts(job: Job) -> dict[str, Any]:
+    facts = {
+        "deduplication": job.deduplication_id,
+        "scheduler": job.scheduler_id,
+        "stalled": job.stalled_count or None,
+        "started": job.attempts_started or None,
+    }
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _actions_for(state: str) -> list[str]:
+    own = {"failed": ["retry"], "completed": [], "delayed": ["promote"], "active": []}
+    return [*own.get(state, []), *([] if state == "active" else ["remove"])]
+
+
+def _worker_name(client: Mapping[str, str]) -> str:
+    _, _, name = client.get("rawname", "").partition(":w:")
+    return name or client.get("addr", "?")
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdigit() else None
+
+
+def _options(given: Mapping[str, Any]) -> JobOptions:
+    known = set(JobOptions.__struct_fields__)
+    if unknown := sorted(set(given) - known):
+        raise InvalidInput(f"options are {', '.join(sorted(known))}, got {', '.join(unknown)}")
+    return JobOptions(**given)

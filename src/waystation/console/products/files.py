@@ -1,0 +1,182 @@
+"""The queue of files in the console."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, ClassVar, cast
+
+from waystation.console.actions import Act
+from waystation.console.products.memory import measured
+from waystation.console.products.queue import SHORT, Plan, short
+from waystation.console.products.timeline import moments_of
+from waystation.console.products.views import (
+    Failure,
+    JobDetail,
+    JobView,
+    Levels,
+    SchedulerView,
+    WorkerView,
+)
+from waystation.core.errors import InvalidOption
+from waystation.core.store.connection import Store
+from waystation.files import Job, Layout, Queue
+
+STATES = ("waiting", "active", "delayed", "unmatched", "completed", "failed")
+
+
+class FilesQueue:
+    """A queue of files."""
+
+    product: ClassVar[str] = "files"
+    states: ClassVar[tuple[str, ...]] = STATES
+    waiting: ClassVar[tuple[str, ...]] = ("waiting",)
+    failed: ClassVar[str] = "failed"
+    actions: ClassVar[tuple[str, ...]] = ("retry", "retry-all")
+
+    def __init__(self, store: Store, layout: Layout) -> None:
+        self.name = layout.prefix
+        self._store = store
+        self._queue = Queue(store, layout=layout)
+        self._keys = self._queue.keys
+        self.stream = self._keys.events
+
+    async def exists(self) -> bool:
+        """Whether anybody has used it."""
+        keys = self._keys
+        return bool(await self._store.ask("EXISTS", keys.events, keys.workers, *keys.queues))
+
+    async def levels(self) -> Levels:
+        """Counts and the age of the oldest file."""
+        counts: dict[str, int] = {**await self._queue.counts()}
+        oldest = await self._oldest() if counts["waiting"] else None
+        return Levels(counts=counts, oldest_at=oldest)
+
+    async def _oldest(self) -> datetime | None:
+        found = await self._queue.get_jobs("waiting", limit=1)
+        return found[0].created_at if found else None
+
+    async def about(self) -> dict[str, Any]:
+        """How many files each list holds."""
+        return {"lists": await self._queue.lengths()}
+
+    async def jobs(
+        self, state: str, *, offset: int, limit: int, newest_first: bool, most: int = SHORT
+    ) -> list[JobView]:
+        """A page of the files in a state."""
+        if state == "failed":
+            return await self._letters(offset, limit)
+        found = await self._queue.get_jobs(
+            cast(Any, state), offset=offset, limit=limit, newest_first=newest_first
+        )
+        return [view_of(job, state, most=most) for job in found]
+
+    async def _letters(self, offset: int, limit: int) -> list[JobView]:
+        rows: list[JobView] = []
+        for letter in await self._queue.dead_letters.list(offset, limit):
+            row = view_of(letter.job, "failed") if letter.job else _unreadable(letter.id)
+            row.finished_at, row.worker = letter.failed_at, letter.worker or None
+            row.error = short(letter.error or letter.reason)
+            rows.append(row)
+        return rows
+
+    async def job(self, id: str) -> JobDetail | None:
+        """Everything about one file; None when there is none."""
+        job = await self._queue.get_job(id)
+        if job is None:
+            return None
+        state = await self._queue.state(id) or "unknown"
+        view = view_of(job, state)
+        letter = next((each for each in await self._some_letters() if each.id == id), None)
+        if letter:
+            view.error, view.finished_at = letter.error or letter.reason, letter.failed_at
+        return JobDetail(
+            job=view,
+            product=self.product,
+            queue=self.name,
+            data={"path": str(job.path), "size": job.size, "priority": job.priority},
+            timeline=await moments_of(self._store, self.stream, id),
+            facts={"reason": letter.reason, "worker": letter.worker} if letter else {},
+            actions=["retry"] if state == "failed" else [],
+        )
+
+    async def _some_letters(self) -> Sequence[Any]:
+        return await self._queue.dead_letters.list(0, 1000)
+
+    async def workers(self) -> list[WorkerView]:
+        """The workers of the queue."""
+        return [
+            WorkerView(
+                name=each.name,
+                product=self.product,
+                queues=[self.name],
+                alive=each.alive,
+                seen_at=each.seen_at,
+                active=each.active,
+                facts={"patterns": list(each.patterns)},
+            )
+            for each in await self._queue.workers()
+        ]
+
+    async def schedulers(self) -> list[SchedulerView]:
+        """Files have none."""
+        return []
+
+    async def failures(self, *, offset: int, limit: int) -> list[Failure]:
+        """Files that failed for good."""
+        return [
+            Failure(
+                id=each.id,
+                name=each.reason,
+                reason=each.error or each.reason,
+                at=each.failed_at,
+                attempts=each.job.attempt if each.job else 0,
+            )
+            for each in await self._queue.dead_letters.list(offset, limit)
+        ]
+
+    async def settled(self, ids: Sequence[str]) -> Mapping[str, str]:
+        """Of these files, those that have ended."""
+        ended = {"completed": "completed", None: "completed", "failed": "failed"}
+        states = {id: await self._queue.state(id) for id in ids}
+        return {id: ended[state] for id, state in states.items() if state in ended}
+
+    async def retry(self, ids: Sequence[str]) -> int:
+        """Run failed files again; returns how many."""
+        return await self._queue.retry(*ids)
+
+    async def memory(self) -> tuple[int, int]:
+        """About how many bytes the queue takes, and how many files it has."""
+        keys = self._keys
+        places = (*keys.lanes, keys.completed, keys.dead_letter, keys.events, keys.seen)
+        count = sum((await self._queue.counts()).values())
+        return await measured(self._store, places, [], 0), count
+
+    async def plan(self, action: str, asked: Act) -> Plan:
+        """What an action would concern, and the step that takes it."""
+        letters = self._queue.dead_letters
+        match action:
+            case "retry":
+                return Plan(len(asked.ids), lambda: letters.retry(*asked.ids))
+            case "retry-all":
+                return Plan(await letters.count(), letters.retry_all)
+            case _:
+                raise InvalidOption(f"files has no action {action!r}")
+
+    async def close(self) -> None:
+        """Let go of the queue."""
+        await self._queue.close()
+
+
+def view_of(job: Job, state: str, *, most: int = SHORT) -> JobView:
+    """A file as a list shows it."""
+    return JobView(
+        id=job.id,
+        name=job.path.name,
+        state=state,
+        created_at=job.created_at,
+        attempts=max(0, job.attempt - 1),
+        data=short(str(job.path), most),
+    )
+
+
+def _unreadable(id: str) -> JobView:
+    return JobView(id=id, name="unreadable", state="failed")

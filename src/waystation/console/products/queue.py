@@ -1,0 +1,96 @@
+"""What the console asks of a queue."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+import msgspec
+
+from waystation.console.actions import Act
+from waystation.console.products.views import (
+    Failure,
+    JobDetail,
+    JobView,
+    Levels,
+    SchedulerView,
+    WorkerView,
+)
+
+SHORT = 160
+"""Characters of data and errors in a list."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """An action that may be taken: how many things it concerns, and the step itself."""
+
+    affected: int
+    take: Callable[[], Awaitable[Any]]
+
+
+class ConsoleQueue(Protocol):
+    """A queue of one of the products.
+
+    An action that the product does not have is missing in `actions`, and is not offered.
+    """
+
+    product: ClassVar[str]
+    states: ClassVar[tuple[str, ...]]
+    waiting: ClassVar[tuple[str, ...]]
+    """The states whose jobs are ready to run."""
+    failed: ClassVar[str]
+    """The state of jobs that failed for good."""
+    actions: ClassVar[tuple[str, ...]]
+    name: str
+    stream: str
+    """The key of its events."""
+
+    async def levels(self) -> Levels:
+        """Counts, pause and the age of the oldest job."""
+        ...
+
+    async def about(self) -> dict[str, Any]:
+        """Limits and settings that are stored with the queue."""
+        ...
+
+    async def jobs(
+        self, state: str, *, offset: int, limit: int, newest_first: bool, most: int = SHORT
+    ) -> list[JobView]:
+        """A page of the jobs in a state, with so many characters of their data at most."""
+        ...
+
+    async def job(self, id: str) -> JobDetail | None:
+        """Everything about one job; None when there is none."""
+        ...
+
+    async def workers(self) -> list[WorkerView]:
+        """The workers of the queue."""
+        ...
+
+    async def schedulers(self) -> list[SchedulerView]:
+        """What adds jobs to it again and again."""
+        ...
+
+    async def failures(self, *, offset: int, limit: int) -> list[Failure]:
+        """Jobs that failed for good, the newest first."""
+        ...
+
+    async def settled(self, ids: Sequence[str]) -> Mapping[str, str]:
+        """Of these jobs, those that have ended: `completed` or `failed`."""
+        ...
+
+    async def retry(self, ids: Sequence[str]) -> int:
+        """Run failed jobs again; returns how many."""
+        ...
+
+    async def memory(self) -> tuple[int, int]:
+        """About how many bytes the queue takes, and how many jobs it has."""
+        ...
+
+    async def plan(self, action: str, asked: Act) -> Plan:
+        """What an action would concern, and the step that takes it."""
+        ...
+
+
+def short(text: str, most: int = SHORT) -> str:
+    """The beginning of a text, in one line."""
+    line = " ".join(text[: most * 4].split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"

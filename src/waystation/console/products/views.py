@@ -1,0 +1,128 @@
+"""What the console shows of queues, jobs, workers and schedulers, whatever product they are of."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+
+class JobView(msgspec.Struct, kw_only=True):
+    """A job in a list."""
+
+    id: str
+    name: str
+    state: str
+    created_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    due_at: datetime | None = None
+    """When a delayed job becomes ready."""
+    attempts: int = 0
+    """Attempts that have ended."""
+    max_attempts: int = 1
+    priority: float = 0
+    progress: Any = None
+    error: str | None = None
+    """What the last failed attempt said, in short."""
+    worker: str | None = None
+    data: str = ""
+    """The beginning of the data, as text."""
+
+
+class Moment(msgspec.Struct, kw_only=True):
+    """Something that happened to a job."""
+
+    at: datetime
+    what: str
+    """added, started, retried, completed, failed, …"""
+    note: str = ""
+
+
+class Relative(msgspec.Struct, kw_only=True):
+    """A job that another one waits for, or that waits for it."""
+
+    product: str
+    queue: str
+    id: str
+
+
+class JobDetail(msgspec.Struct, kw_only=True):
+    """Everything about one job."""
+
+    job: JobView
+    product: str
+    queue: str
+    data: Any
+    options: Any = None
+    result: Any = None
+    traces: list[str] = []
+    """The tracebacks of failed attempts, the oldest first."""
+    logs: list[str] = []
+    logs_total: int = 0
+    timeline: list[Moment] = []
+    parent: Relative | None = None
+    children: dict[str, int] = {}
+    """How many children there are, by state."""
+    facts: dict[str, Any] = {}
+    """What only this product knows about a job."""
+    actions: list[str] = []
+    """What can be done to it now: retry, promote, remove, cancel."""
+
+
+class FlowNode(msgspec.Struct, kw_only=True):
+    """A job of a flow, with its children."""
+
+    queue: str
+    id: str
+    name: str
+    state: str
+    children: list["FlowNode"] = []
+
+
+class WorkerView(msgspec.Struct, kw_only=True):
+    """A worker."""
+
+    name: str
+    product: str
+    queues: list[str]
+    alive: bool = True
+    seen_at: datetime | None = None
+    active: int | None = None
+    """Jobs that it holds, where that is known."""
+    facts: dict[str, Any] = {}
+
+
+class SchedulerView(msgspec.Struct, kw_only=True):
+    """Something that adds jobs again and again."""
+
+    id: str
+    product: str
+    queue: str
+    name: str
+    every_s: float | None = None
+    pattern: str | None = None
+    tz: str | None = None
+    next_at: datetime | None = None
+    runs: int | None = None
+    """Jobs that it has made."""
+    data: Any = None
+
+
+class Failure(msgspec.Struct, kw_only=True):
+    """A job that failed for good, as far as groups of failures need it."""
+
+    id: str
+    name: str
+    reason: str
+    trace: str = ""
+    at: datetime | None = None
+    attempts: int = 0
+
+
+class Levels(msgspec.Struct, kw_only=True):
+    """A queue at one instant."""
+
+    counts: dict[str, int]
+    paused: bool = False
+    oldest_at: datetime | None = None
+    """Since when the oldest job that is ready has waited."""

@@ -1,0 +1,96 @@
+"""Endpoints that follow queues live, as server-sent events."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from waystation.console.context import FAILS, Console
+from waystation.console.products.queue import ConsoleQueue
+from waystation.console.routes.queues import QUEUE, ROOT
+from waystation.core.errors import StoreError
+from waystation.core.events import from_bullmq, from_entry
+from waystation.core.http.endpoints import endpoint
+from waystation.core.http.exchange import Answer, Request
+from waystation.core.http.streams import Stream
+
+LONGEST_S = 300.0
+"""After this long the browser comes again by itself, and shows again who it is."""
+QUIET_S = 15.0
+"""A word at least this often, so that nobody in between takes the stream for dead."""
+EVERY_S = 0.5
+MOST_EVENTS = 100
+"""Events that are sent at once; of more, the newest."""
+
+
+class Live:
+    """What changes, as it changes."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._open = 0
+
+    @endpoint(f"GET {ROOT}/live", gives={200: None, 204: None}, fails=FAILS, scope="viewer")
+    async def samples(self, request: Request) -> Answer:
+        """Every new sample of all queues, as server-sent events."""
+        await self._console.require(request, "viewer")
+        return self._stream(request, self._samples())
+
+    @endpoint(f"GET {QUEUE}/live", gives={200: None, 204: None}, fails=FAILS, scope="viewer")
+    async def events(self, request: Request) -> Answer:
+        """What happens to the jobs of a queue, as server-sent events."""
+        queue, _ = await self._console.queue(request, "viewer")
+        return self._stream(request, self._events(queue))
+
+    def _stream(self, request: Request, events: AsyncIterator[tuple[str, Any]]) -> Answer:
+        if self._open >= self._console.options.streams:
+            return Answer(204, headers=[(b"retry-after", b"30")])
+        self._open += 1
+        return Stream(events=events, done=self._close, gone=request.gone)
+
+    def _close(self) -> None:
+        self._open -= 1
+
+    async def _samples(self) -> AsyncIterator[tuple[str, Any]]:
+        sampler, until = self._console.sampler, time.monotonic() + LONGEST_S
+        version = sampler.version
+        while time.monotonic() < until:
+            if not await sampler.next_after(version, QUIET_S):
+                yield "quiet", {}
+                continue
+            version = sampler.version
+            yield (
+                "sample",
+                [
+                    [q.product, q.name, q.points[-1], q.counts, q.paused, q.workers]
+                    for q in sampler.latest.queues
+                ],
+            )
+
+    async def _events(self, queue: ConsoleQueue) -> AsyncIterator[tuple[str, Any]]:
+        store, until, quiet = self._console.store, time.monotonic() + LONGEST_S, time.monotonic()
+        newest = await store.ask("XREVRANGE", queue.stream, "+", "-", "COUNT", 1)
+        after: bytes = newest[0][0] if newest else b"0-0"
+        while time.monotonic() < until:
+            await asyncio.sleep(EVERY_S)
+            try:
+                # From the newest back: of a flood only its end is read.
+                latest = await store.ask(
+                    "XREVRANGE", queue.stream, "+", b"(" + after, "COUNT", MOST_EVENTS
+                )
+            except StoreError:
+                yield "trouble", {}
+                return
+            if latest:
+                after, quiet = latest[0][0], time.monotonic()
+                yield "events", [_told(queue, *each) for each in latest[::-1]]
+            elif time.monotonic() - quiet > QUIET_S:
+                quiet = time.monotonic()
+                yield "quiet", {}
+
+
+def _told(queue: ConsoleQueue, id: bytes, flat: list[bytes]) -> dict[str, Any]:
+    entry = dict(zip(flat[::2], flat[1::2], strict=True))
+    read = from_bullmq(queue.name, id, entry) if queue.product == "bullmq" else None
+    event = read or from_entry(id, entry)
+    return {"job": event.subject, "event": event.name, "at": event.at_ms, "worker": event.worker}

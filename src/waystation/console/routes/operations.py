@@ -1,0 +1,97 @@
+"""Endpoints for those who operate: the store, routing's coverage, the audit log, health."""
+
+import time
+from typing import Any
+
+import msgspec
+
+from waystation.console import queries
+from waystation.console.context import FAILS, Console
+from waystation.console.products.routing import RoutingQueue
+from waystation.console.routes.queues import ROOT
+from waystation.console.store_facts import StoreFacts
+from waystation.core.errors import StoreError
+from waystation.core.http.endpoints import endpoint
+from waystation.core.http.exchange import Answer, Request, answer
+from waystation.routing import Covered
+
+
+class Session(msgspec.Struct, kw_only=True):
+    """Who asks, and what they may do."""
+
+    name: str
+    role: str
+    sign_in: bool
+    """Whether one has to sign in here."""
+
+
+class Coverage(msgspec.Struct, kw_only=True):
+    """Waiting jobs of routing by their needs."""
+
+    covered: list[Covered]
+
+
+class AuditLog(msgspec.Struct, kw_only=True):
+    """Who did what, the latest first."""
+
+    entries: list[dict[str, str]]
+
+
+class Operations:
+    """Everything about the console and the store itself."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    @endpoint(f"GET {ROOT}/session", gives={200: Session}, fails=FAILS, scope="viewer")
+    async def session(self, request: Request) -> Answer:
+        """Who asks, and what they may do."""
+        who = await self._console.known(request)
+        sign_in = self._console.options.sign_in
+        return answer(Session(name=who.name, role=who.role, sign_in=sign_in))
+
+    @endpoint(f"GET {ROOT}/store", gives={200: StoreFacts}, fails=FAILS, scope="viewer")
+    async def store(self, request: Request) -> Answer:
+        """Memory, load and slow commands of the store, and the memory of each queue."""
+        await self._console.require(request, "viewer")
+        await self._console.sampler.overview()
+        queues = self._console.directory.every()
+        return answer(await self._console.store_view.facts(queues))
+
+    @endpoint(f"GET {ROOT}/coverage", gives={200: Coverage}, fails=FAILS, scope="viewer")
+    async def coverage(self, request: Request) -> Answer:
+        """Waiting jobs of routing by their needs, the workers that fit, and why none runs them."""
+        await self._console.require(request, "viewer")
+        await self._console.sampler.overview()
+        queues = [q for q in self._console.directory.every() if isinstance(q, RoutingQueue)]
+        return answer(Coverage(covered=[each for q in queues for each in await q.coverage()]))
+
+    @endpoint(
+        f"GET {ROOT}/audit",
+        gives={200: AuditLog},
+        query={"limit": queries.PAGE["limit"]},
+        fails=FAILS,
+        scope="operator",
+    )
+    async def audit(self, request: Request) -> Answer:
+        """Who did what, the latest first."""
+        await self._console.require(request, "operator")
+        limit = queries.whole(request, "limit", 100, least=1, most=queries.MOST_PAGE)
+        return answer(AuditLog(entries=await self._console.operators.audit(limit)))
+
+    @endpoint("GET /healthz")
+    async def live(self, request: Request) -> Answer:
+        """Liveness of the process."""
+        return answer({"status": "alive"})
+
+    @endpoint("GET /readyz", fails=(503,))
+    async def ready(self, request: Request) -> Answer:
+        """Readiness: whether the store answers."""
+        began = time.perf_counter()
+        try:
+            await self._console.store.check()
+        except StoreError:
+            return answer({"ready": False}, 503)
+        took_ms = round((time.perf_counter() - began) * 1000, 3)
+        told: dict[str, Any] = {"ready": True, "took_ms": took_ms}
+        return answer(told)

@@ -1,0 +1,151 @@
+"""Endpoints of queues: the overview, one queue, and what can be done to it."""
+
+from typing import Any
+
+import msgspec
+
+from waystation.console.actions import ACTIONS, MOST_IDS, Act, Acted
+from waystation.console.context import FAILS, Console
+from waystation.console.products.queue import ConsoleQueue
+from waystation.console.products.views import SchedulerView, WorkerView
+from waystation.console.sampler import Overview, Point
+from waystation.core.errors import InvalidOption
+from waystation.core.http.endpoints import endpoint
+from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.http.problems import Code, Problem
+from waystation.core.operators.operators import Operator
+
+ROOT = "/api/v1"
+QUEUE = f"{ROOT}/queues/{{product}}/{{queue}}"
+MOST_BODY = 262_144
+
+
+class QueueDetail(msgspec.Struct, kw_only=True):
+    """One queue."""
+
+    product: str
+    name: str
+    counts: dict[str, int]
+    paused: bool
+    states: tuple[str, ...]
+    failed: str
+    """The state of jobs that failed for good."""
+    actions: list[str]
+    """What whoever asks may do to it."""
+    about: dict[str, Any]
+    points: list[Point]
+
+
+class WorkerList(msgspec.Struct, kw_only=True):
+    """Workers."""
+
+    workers: list[WorkerView]
+
+
+class SchedulerList(msgspec.Struct, kw_only=True):
+    """Schedulers."""
+
+    schedulers: list[SchedulerView]
+
+
+class Queues:
+    """All queues and one."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    @endpoint(f"GET {ROOT}/overview", gives={200: Overview}, fails=FAILS, scope="viewer")
+    async def overview(self, request: Request) -> Answer:
+        """All queues with their counts, rates and ages, as of the last sample."""
+        await self._console.require(request, "viewer")
+        return answer(await self._console.sampler.overview())
+
+    @endpoint(f"GET {QUEUE}", gives={200: QueueDetail}, fails=FAILS, scope="viewer")
+    async def one(self, request: Request) -> Answer:
+        """One queue: counts, limits, forecast and its latest samples."""
+        queue, who = await self._console.queue(request, "viewer")
+        levels = await queue.levels()
+        return answer(
+            QueueDetail(
+                product=queue.product,
+                name=queue.name,
+                counts=levels.counts,
+                paused=levels.paused,
+                states=queue.states,
+                failed=queue.failed,
+                actions=[name for name in queue.actions if _may(who, queue, name)],
+                about=await queue.about(),
+                points=self._console.sampler.points(queue.product, queue.name),
+            )
+        )
+
+    @endpoint(f"GET {QUEUE}/workers", gives={200: WorkerList}, fails=FAILS, scope="viewer")
+    async def workers(self, request: Request) -> Answer:
+        """The workers of a queue."""
+        queue, _ = await self._console.queue(request, "viewer")
+        return answer(WorkerList(workers=await queue.workers()))
+
+    @endpoint(f"GET {QUEUE}/schedulers", gives={200: SchedulerList}, fails=FAILS, scope="viewer")
+    async def schedulers(self, request: Request) -> Answer:
+        """The schedulers of a queue."""
+        queue, _ = await self._console.queue(request, "viewer")
+        return answer(SchedulerList(schedulers=await queue.schedulers()))
+
+    @endpoint(f"GET {ROOT}/workers", gives={200: WorkerList}, fails=FAILS, scope="viewer")
+    async def all_workers(self, request: Request) -> Answer:
+        """The workers of all queues."""
+        await self._console.require(request, "viewer")
+        found = [each for queue in await self._queues() for each in await queue.workers()]
+        return answer(WorkerList(workers=found))
+
+    @endpoint(f"GET {ROOT}/schedulers", gives={200: SchedulerList}, fails=FAILS, scope="viewer")
+    async def all_schedulers(self, request: Request) -> Answer:
+        """The schedulers of all queues."""
+        await self._console.require(request, "viewer")
+        found = [each for queue in await self._queues() for each in await queue.schedulers()]
+        return answer(SchedulerList(schedulers=found))
+
+    @endpoint(
+        f"POST {QUEUE}/actions/{{action}}",
+        takes=Act,
+        gives={200: Acted},
+        fails=FAILS,
+        scope="operator",
+    )
+    async def act(self, request: Request) -> Answer:
+        """Take an action on a queue, its jobs or its schedulers, or count what it would concern."""
+        name = request.slots["action"]
+        known = ACTIONS.get(name)
+        queue, who = await self._console.queue(request, known.scope if known else "operator")
+        if known is None or name not in queue.actions:
+            raise Problem(404, Code.NOT_FOUND, f"{queue.product} has no such action")
+        asked = await request.read(Act, MOST_BODY)
+        _check(asked, name, queue)
+        plan = await queue.plan(name, asked)
+        if asked.dry_run:
+            return answer(Acted(action=name, affected=plan.affected, done=False))
+        if asked.expected is not None and plan.affected > asked.expected:
+            raise Problem(
+                412,
+                Code.CHANGED_MEANWHILE,
+                f"{plan.affected} are concerned by now, not {asked.expected}; look again",
+            )
+        await plan.take()
+        after = {"affected": plan.affected, "reason": asked.reason, "ids": asked.ids[:20]}
+        await self._console.note(who, name, f"{queue.product}/{queue.name}", after=after)
+        return answer(Acted(action=name, affected=plan.affected, done=True))
+
+    async def _queues(self) -> list[ConsoleQueue]:
+        await self._console.sampler.overview()
+        return self._console.directory.every()
+
+
+def _may(who: Operator, queue: ConsoleQueue, action: str) -> bool:
+    return who.may(ACTIONS[action].scope, f"{queue.product}/{queue.name}")
+
+
+def _check(asked: Act, name: str, queue: ConsoleQueue) -> None:
+    if len(asked.ids) > MOST_IDS:
+        raise InvalidOption(f"ids may name {MOST_IDS} jobs, got {len(asked.ids)}")
+    if ACTIONS[name].confirmed and not asked.dry_run and asked.confirm != queue.name:
+        raise Problem(422, Code.NOT_CONFIRMED, "confirm must be the name of the queue")

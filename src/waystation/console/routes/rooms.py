@@ -1,0 +1,127 @@
+"""Endpoints of waiting rooms."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+import msgspec
+
+from waystation.console.context import FAILS, Console
+from waystation.core.errors import NotFound
+from waystation.core.http.endpoints import endpoint, stated
+from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.http.problems import Code, Problem
+from waystation.waitingroom import Control, RoomState
+from waystation.waitingroom.redis.keys import name_of
+
+ROOMS = "/api/v1/rooms"
+
+
+class RoomView(msgspec.Struct, kw_only=True):
+    """A waiting room."""
+
+    name: str
+    title: str
+    status: str
+    phase: str
+    waiting: int
+    lanes: tuple[int, int, int, int]
+    early: int
+    called: int
+    inside: int
+    seats: int
+    rate_per_min: float
+    """Admissions per minute that are allowed."""
+    flow_per_min: float | None
+    """Admissions per minute that were measured."""
+    fail_open: bool
+    message: str
+
+
+class RoomList(msgspec.Struct, kw_only=True):
+    """All rooms."""
+
+    rooms: list[RoomView]
+
+
+class RoomAct(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What to do to a room."""
+
+    rate_per_min: Annotated[float, stated(minimum=0)] = 0
+    reason: Annotated[str, stated(maxLength=500)] = ""
+
+
+_STEPS: dict[str, Callable[[Control, RoomAct], Awaitable[Any]]] = {
+    "pause": lambda control, _: control.pause(),
+    "resume": lambda control, _: control.resume(),
+    "drain": lambda control, _: control.drain(),
+    "rate": lambda control, asked: control.set_rate(asked.rate_per_min / 60),
+}
+
+
+class RoomRoutes:
+    """Waiting rooms."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    @endpoint(f"GET {ROOMS}", gives={200: RoomList}, fails=FAILS, scope="viewer")
+    async def every(self, request: Request) -> Answer:
+        """All waiting rooms."""
+        await self._console.require(request, "viewer")
+        rooms = self._console.rooms
+        found: list[RoomView] = []
+        for id in await rooms.look():
+            try:
+                found.append(_view(name_of(id), await rooms.of(id).state(max_age=1)))
+            except NotFound:
+                continue
+        return answer(RoomList(rooms=found))
+
+    @endpoint(f"GET {ROOMS}/{{room}}", gives={200: RoomView}, fails=FAILS, scope="viewer")
+    async def one(self, request: Request) -> Answer:
+        """One waiting room."""
+        name = request.slots["room"]
+        await self._console.require(request, "viewer", name)
+        room = await self._console.rooms.find(name)
+        return answer(_view(name, await room.state()))
+
+    @endpoint(
+        f"POST {ROOMS}/{{room}}/actions/{{action}}",
+        takes=RoomAct,
+        gives={200: RoomView},
+        fails=FAILS,
+        scope="operator",
+    )
+    async def act(self, request: Request) -> Answer:
+        """Pause, resume or drain a room, or change its rate."""
+        name, action = request.slots["room"], request.slots["action"]
+        who = await self._console.require(request, "operator", name)
+        step = _STEPS.get(action)
+        if step is None:
+            raise Problem(404, Code.NOT_FOUND, f"a room has {', '.join(_STEPS)}")
+        room = await self._console.rooms.find(name)
+        asked = await request.read(RoomAct)
+        await step(Control(room), asked)
+        after = {"reason": asked.reason, "rate_per_min": asked.rate_per_min}
+        await self._console.note(who, action, name, after=after)
+        return answer(_view(name, await room.state()))
+
+
+def _view(name: str, state: RoomState) -> RoomView:
+    options = state.options
+    return RoomView(
+        name=name,
+        title=options.name,
+        status=options.status.value,
+        phase=state.phase,
+        waiting=state.waiting,
+        lanes=state.lanes,
+        early=state.early,
+        called=state.called,
+        inside=state.inside,
+        seats=options.max_active,
+        rate_per_min=round(state.rate * 60, 3),
+        flow_per_min=None if state.flow is None else round(state.flow * 60, 3),
+        fail_open=state.fail_open,
+        message=state.message,
+    )

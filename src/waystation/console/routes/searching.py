@@ -1,0 +1,37 @@
+"""Endpoints to search jobs."""
+
+from waystation.console import queries
+from waystation.console.context import FAILS, Console
+from waystation.console.routes.queues import ROOT
+from waystation.console.search import Found, parse
+from waystation.core.http.endpoints import endpoint
+from waystation.core.http.exchange import Answer, Request, answer
+
+LONGEST = 400
+
+
+class Searching:
+    """Finds jobs."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    @endpoint(
+        f"GET {ROOT}/search",
+        gives={200: Found},
+        query={
+            "q": {"type": "string", "minLength": 1, "maxLength": LONGEST},
+            "limit": queries.PAGE["limit"],
+        },
+        needs=("q",),
+        fails=FAILS,
+        scope="viewer",
+    )
+    async def search(self, request: Request) -> Answer:
+        """Jobs by id, name, state, error or a field of their data, such as data.tenant:acme."""
+        await self._console.require(request, "viewer")
+        query = parse(queries.text(request, "q", most=LONGEST))
+        limit = queries.whole(request, "limit", 50, least=1, most=queries.MOST_PAGE)
+        await self._console.sampler.overview()
+        queues = self._console.directory.every()
+        return answer(await self._console.search.run(queues, query, limit=limit))

@@ -1,0 +1,203 @@
+"""Samples of all queues, taken once for everybody who looks."""
+
+import asyncio
+import time
+from collections import Counter, deque
+from datetime import UTC, datetime
+
+import msgspec
+
+from waystation.console.directory import Directory
+from waystation.console.products.queue import ConsoleQueue
+from waystation.core.errors import StoreError
+from waystation.core.store.connection import Store
+
+KEPT = 300
+"""Samples that are kept of each queue."""
+SHOWN = 60
+"""Samples of each queue that the overview shows."""
+READ = 64
+"""Events that are looked at to tell what kinds of events there are."""
+IDLE_S = 60.0
+"""After so long without anybody looking, samples are taken seldom."""
+IDLE_EVERY_S = 15.0
+
+
+class Point(msgspec.Struct, array_like=True):
+    """A queue at one instant; short, because many are sent."""
+
+    at: float
+    """Seconds since the epoch."""
+    ready: int
+    active: int
+    delayed: int
+    failed: int
+    added_per_s: float
+    completed_per_s: float
+    failed_per_s: float
+    oldest_s: float
+    """How long the oldest ready job has waited."""
+
+
+class QueueSample(msgspec.Struct, kw_only=True):
+    """A queue in the overview."""
+
+    product: str
+    name: str
+    counts: dict[str, int]
+    ready: int
+    paused: bool
+    workers: int | None
+    oldest_s: float
+    added_per_s: float
+    completed_per_s: float
+    failed_per_s: float
+    points: list[Point]
+    """The latest samples, the oldest first."""
+
+
+class Overview(msgspec.Struct, kw_only=True):
+    """All queues, as of the last sample."""
+
+    at: datetime
+    took_ms: float
+    every_s: float
+    queues: list[QueueSample]
+
+
+class _Activity:
+    """How often things happen in a queue, from its stream of events."""
+
+    def __init__(self) -> None:
+        self._before: tuple[float, int] | None = None
+        self.per_s: dict[str, float] = {}
+
+    async def update(self, store: Store, stream: str) -> None:
+        latest = await store.ask("XREVRANGE", stream, "+", "-", "COUNT", READ)
+        if not latest:
+            self.per_s = {}
+            return
+        raw = await store.ask("XINFO", "STREAM", stream)
+        info = dict(zip(raw[::2], raw[1::2], strict=True))
+        now, written = time.monotonic(), int(info.get(b"entries-added", 0))
+        if self._before is not None and now > self._before[0]:
+            came, passed = written - self._before[1], now - self._before[0]
+            self.per_s = _shares(latest[: max(came, 0)], came / passed)
+        self._before = now, written
+
+
+def _shares(entries: list[tuple[bytes, list[bytes]]], per_s: float) -> dict[str, float]:
+    """What part of the events each kind has, of the latest that came since the last sample."""
+    kinds = Counter(
+        fields[fields.index(b"event") + 1].decode() for _, fields in entries if b"event" in fields
+    )
+    whole = kinds.total()
+    return {kind: per_s * count / whole for kind, count in kinds.items()} if whole else {}
+
+
+class Sampler:
+    """Takes the samples, and keeps the latest."""
+
+    def __init__(self, store: Store, directory: Directory, *, every_s: float) -> None:
+        self._store = store
+        self._directory = directory
+        self._every_s = every_s
+        self._points: dict[tuple[str, str], deque[Point]] = {}
+        self._activity: dict[tuple[str, str], _Activity] = {}
+        self._workers: dict[tuple[str, str], int] = {}
+        self._samples: list[QueueSample] = []
+        self._changed = asyncio.Event()
+        self._looked_at = time.monotonic()
+        self._due = 0.0
+        self._body = b""
+        self.latest = Overview(at=datetime.now(UTC), took_ms=0, every_s=every_s, queues=[])
+        self.version = 0
+        """Goes up with every sample."""
+
+    async def overview(self) -> Overview:
+        """The last sample; the first who asks waits for one."""
+        self._looked_at = time.monotonic()
+        if not self.version:
+            await self.take()
+        return self.latest
+
+    async def next_after(self, version: int, timeout: float) -> bool:
+        """Wait for a sample newer than this; False when none came in time."""
+        self._looked_at = time.monotonic()
+        try:
+            async with asyncio.timeout(timeout):
+                while self.version <= version:
+                    await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def take_if_due(self) -> None:
+        """Take a sample; seldom while nobody looks."""
+        idle = time.monotonic() - self._looked_at > IDLE_S
+        if time.monotonic() < self._due:
+            return
+        await self.take()
+        self._due = time.monotonic() + (IDLE_EVERY_S if idle else 0)
+
+    async def take(self) -> None:
+        """Measure every queue."""
+        began = time.monotonic()
+        await self._directory.look_if_due()
+        queues = self._directory.every()
+        samples = await asyncio.gather(*(self._measure(queue) for queue in queues))
+        known = {(queue.product, queue.name) for queue in queues}
+        for kept in (self._points, self._activity):
+            for key in [key for key in kept if key not in known]:
+                del kept[key]
+        self.latest = Overview(
+            at=datetime.now(UTC),
+            took_ms=round((time.monotonic() - began) * 1000, 1),
+            every_s=self._every_s,
+            queues=[each for each in samples if each is not None],
+        )
+        self.version += 1
+        self._changed.set()
+        self._changed.clear()
+
+    def points(self, product: str, name: str) -> list[Point]:
+        """All samples that are kept of one queue."""
+        return list(self._points.get((product, name), ()))
+
+    async def _measure(self, queue: ConsoleQueue) -> QueueSample | None:
+        key = (queue.product, queue.name)
+        activity = self._activity.setdefault(key, _Activity())
+        try:
+            levels = await queue.levels()
+            await activity.update(self._store, queue.stream)
+        except StoreError:
+            return None
+        now, rates = time.time(), activity.per_s
+        oldest = levels.oldest_at
+        waited = max(0.0, now - oldest.timestamp()) if oldest else 0.0
+        point = Point(
+            round(now, 2),
+            sum(levels.counts.get(state, 0) for state in queue.waiting),
+            levels.counts.get("active", 0),
+            levels.counts.get("delayed", 0),
+            levels.counts.get(queue.failed, 0),
+            round(rates.get("added", 0.0), 2),
+            round(rates.get("completed", 0.0), 2),
+            round(rates.get("failed", 0.0) + rates.get("dead", 0.0), 2),
+            round(waited, 1),
+        )
+        points = self._points.setdefault(key, deque(maxlen=KEPT))
+        points.append(point)
+        return QueueSample(
+            product=queue.product,
+            name=queue.name,
+            counts=levels.counts,
+            ready=point.ready,
+            paused=levels.paused,
+            workers=self._workers.get(key),
+            oldest_s=point.oldest_s,
+            added_per_s=point.added_per_s,
+            completed_per_s=point.completed_per_s,
+            failed_per_s=point.failed_per_s,
+            points=list(points)[-SHOWN:],
+        )

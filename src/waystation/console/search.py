@@ -1,0 +1,184 @@
+"""Search: live jobs by id, name, state, error, or a field of their data.
+
+Nothing in the store is indexed by these, so the newest jobs of each state are read until time is
+up; the answer says how many were looked at and whether those were all.
+"""
+
+import time
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from waystation.console.products.queue import ConsoleQueue, short
+from waystation.console.products.views import JobView
+from waystation.core import codec
+from waystation.core.errors import InvalidInput
+
+PAGE = 200
+PER_STATE = 2000
+"""Jobs of one state of one queue that are looked at."""
+BUDGET_S = 1.5
+"""How long one search may read."""
+LONGEST_DATA = 20_000
+"""Characters of a job's data that are looked through."""
+FIELDS = ("id", "name", "state", "error", "queue", "product")
+
+
+class Query(msgspec.Struct, frozen=True):
+    """What is searched for; all of it has to fit."""
+
+    words: tuple[str, ...] = ()
+    """Found anywhere in the id, the name, the error or the data."""
+    fields: tuple[tuple[str, str], ...] = ()
+    """By name: id, name, state, error, queue, product, or a path such as data.user.id."""
+
+    def get(self, name: str) -> str:
+        """What a field has to be; empty when that does not matter."""
+        return next((value for field, value in self.fields if field == name), "")
+
+
+class Hit(msgspec.Struct, kw_only=True):
+    """A job that was found."""
+
+    product: str
+    queue: str
+    job: JobView
+
+
+class Found(msgspec.Struct, kw_only=True):
+    """What a search found."""
+
+    hits: list[Hit]
+    looked_at: int
+    complete: bool
+    """False when there are jobs that were not looked at."""
+    took_ms: float
+
+
+def parse(text: str) -> Query:
+    """Read `state:failed error:timeout data.tenant:acme`, and free words; quotes hold together."""
+    words: list[str] = []
+    fields: list[tuple[str, str]] = []
+    for part in _split(text):
+        name, colon, value = part.partition(":")
+        if colon and value and (name in FIELDS or name.startswith("data.")):
+            fields.append((name, value))
+        elif part:
+            words.append(part.lower())
+    if not words and not fields:
+        raise InvalidInput("a search needs a word, or a field such as id:42 or data.tenant:acme")
+    return Query(tuple(words), tuple(fields))
+
+
+def _split(text: str) -> list[str]:
+    parts, part, quoted = list[str](), "", False
+    for letter in text:
+        if letter == '"':
+            quoted = not quoted
+        elif letter.isspace() and not quoted:
+            parts.append(part)
+            part = ""
+        else:
+            part += letter
+    return [each for each in (*parts, part) if each]
+
+
+def fits(query: Query, job: JobView) -> bool:
+    """Whether a job, with its whole data, is what is searched for."""
+    text = " ".join((job.id, job.name, job.error or "", job.data)).lower()
+    return all(word in text for word in query.words) and all(
+        _field_fits(job, name, value) for name, value in query.fields
+    )
+
+
+def _field_fits(job: JobView, name: str, value: str) -> bool:
+    match name:
+        case "id":
+            return job.id == value
+        case "name" | "state":
+            return str(getattr(job, name)).lower() == value.lower()
+        case "error":
+            return value.lower() in (job.error or "").lower()
+        case "queue" | "product":
+            return True
+        case _:
+            return _text_at(job.data, name.removeprefix("data.")) == value
+
+
+def _text_at(data: str, path: str) -> str | None:
+    found: Any = codec.decode_or_text(data)
+    for step in path.split("."):
+        if isinstance(found, dict):
+            found = cast(dict[str, Any], found).get(step)
+        elif isinstance(found, list) and step.isdigit():
+            some = cast(list[Any], found)
+            found = some[int(step)] if int(step) < len(some) else None
+        else:
+            return None
+    return found if isinstance(found, str) or found is None else codec.encode(found).decode()
+
+
+class Search:
+    """Looks through the jobs of some queues."""
+
+    async def run(self, queues: Sequence[ConsoleQueue], query: Query, *, limit: int) -> Found:
+        """The jobs that fit, as far as they can be found in time."""
+        began = time.monotonic()
+        chosen = [queue for queue in queues if _is_asked(queue, query)]
+        hits: list[Hit] = []
+        looked_at, complete = 0, True
+        async for queue, job in self._candidates(chosen, query):
+            if time.monotonic() - began > BUDGET_S or len(hits) >= limit:
+                complete = False
+                break
+            if job is None:
+                complete = False
+                continue
+            looked_at += 1
+            if fits(query, job):
+                job.data = short(job.data)
+                hits.append(Hit(product=queue.product, queue=queue.name, job=job))
+        took_ms = round((time.monotonic() - began) * 1000, 1)
+        return Found(hits=hits, looked_at=looked_at, complete=complete, took_ms=took_ms)
+
+    async def _candidates(
+        self, queues: Sequence[ConsoleQueue], query: Query
+    ) -> AsyncGenerator[tuple[ConsoleQueue, JobView | None]]:
+        """Jobs that may fit; None for those that are beyond the limit."""
+        if id := query.get("id") or _only_word(query):
+            for queue in queues:
+                if detail := await queue.job(id):
+                    detail.job.data = codec.encode(detail.data).decode()
+                    yield queue, detail.job
+            if query.get("id"):
+                return
+        for queue in queues:
+            counts = (await queue.levels()).counts
+            for state in queue.states:
+                if query.get("state") and query.get("state").lower() != state:
+                    continue
+                async for job in _some(queue, state, counts.get(state, 0)):
+                    if job is None or not id or job.id != id:
+                        yield queue, job
+
+
+async def _some(queue: ConsoleQueue, state: str, count: int) -> AsyncGenerator[JobView | None]:
+    for offset in range(0, min(count, PER_STATE), PAGE):
+        page = await queue.jobs(
+            state, offset=offset, limit=PAGE, newest_first=True, most=LONGEST_DATA
+        )
+        for job in page:
+            yield job
+    if count > PER_STATE:
+        yield None
+
+
+def _is_asked(queue: ConsoleQueue, query: Query) -> bool:
+    name, product = query.get("queue"), query.get("product")
+    return name in ("", queue.name) and product in ("", queue.product)
+
+
+def _only_word(query: Query) -> str:
+    alone = len(query.words) == 1 and not query.fields
+    return query.words[0] if alone else ""

@@ -1,0 +1,69 @@
+"""The console as its settings say."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from ipaddress import ip_address
+
+from waystation.console.app import App
+from waystation.console.options import ConsoleOptions
+from waystation.console.settings import ConsoleSettings
+from waystation.core.clock import SystemClock
+from waystation.core.errors import InvalidSetting
+from waystation.core.http.server import serving
+from waystation.core.operators.oidc.configured import oidc_options
+from waystation.core.operators.oidc.provider import Provider
+from waystation.core.operators.operators import Role
+from waystation.core.runtime.loop import Loop
+from waystation.core.store.connection import Store
+from waystation.files import Layout
+
+
+@asynccontextmanager
+async def running(
+    settings: ConsoleSettings,
+    store: Store,
+    *,
+    namespaces: Sequence[str] = ("bridge",),
+    layouts: Sequence[Layout] = (Layout(),),
+) -> AsyncGenerator[App]:
+    """Serve the console for as long as the block runs."""
+    require_safe(settings)
+    oidc = oidc_options(settings.oidc, "console.oidc")
+    options = ConsoleOptions(
+        sign_in=settings.sign_in,
+        local_role=Role(settings.local_role),
+        prefixes=settings.prefixes,
+        namespaces=namespaces,
+        layouts=layouts,
+        secure_cookies=settings.secure_cookies,
+        trusted_proxies=settings.trusted_proxies,
+    )
+    app = App(store, options, provider=Provider(oidc, SystemClock()) if oidc else None)
+    sampler = app.console.sampler
+    sampling = asyncio.create_task(
+        Loop(sampler.take_if_due, every_s=options.every_s, jitter=0.05).run()
+    )
+    try:
+        async with serving(app, host=settings.host, port=settings.port):
+            yield app
+    finally:
+        sampling.cancel()
+        await asyncio.gather(sampling, return_exceptions=True)
+        await app.close()
+
+
+def require_safe(settings: ConsoleSettings) -> None:
+    """Refuse to be reached from other machines without a sign-in."""
+    if not settings.sign_in and not _is_loopback(settings.host):
+        raise InvalidSetting(
+            f"console.host is {settings.host}, which other machines can reach; "
+            "that needs console.sign_in"
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,140 @@
+"""Failures come in groups, and a group is run again with care."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from tests.console.hands import Desk
+from tests.support.patience import limit
+from waystation.bullmq import Job, Queue, Worker
+
+NAMES = ("send", "bill", "index", "resize", "notify")
+
+
+async def _until(condition: Callable[[], Awaitable[Any]]) -> Any:
+    async with asyncio.timeout(limit(60)):
+        while not (found := await condition()):
+            await asyncio.sleep(0.02)
+    return found
+
+
+class Shop:
+    """Five handlers, of which a deploy may break one."""
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+        self.broken: str | None = None
+        self.runs = 0
+
+    async def handle(self, job: Job) -> None:
+        self.runs += 1
+        if job.name == self.broken:
+            raise ValueError(f"order {job.data['order']} has no currency")
+
+    async def work(self, count: int) -> None:
+        """Let that many jobs of each name be worked on."""
+        before = await self._ended()
+        for number in range(count):
+            for name in NAMES:
+                await self.queue.add(name, {"order": number}, attempts=1)
+
+        async def all_ended() -> bool:
+            return await self._ended() >= before + count * len(NAMES)
+
+        await _until(all_ended)
+
+    async def _ended(self) -> int:
+        return sum((await self.queue.counts("completed", "failed")).values())
+
+
+async def _group(desk: Desk) -> dict[str, Any]:
+    desk.app.console.failures.forget()
+    await desk.app.console.sampler.take()
+    [group] = (await desk.get("failures"))["groups"]
+    return group
+
+
+async def _redrive(desk: Desk, group: dict[str, Any], mode: str) -> dict[str, Any]:
+    body = {"group": group["id"], "mode": mode}
+    started = await desk.post("queues/bullmq/shop/redrives", body, status=202)
+
+    async def ended() -> Any:
+        told = await desk.get(f"redrives/{started['id']}")
+        return told if told["state"] != "running" else None
+
+    return await _until(ended)
+
+
+async def test_an_incident_from_the_first_failure_to_the_last_retry(desk: Desk) -> None:
+    """A deploy breaks one handler among five; it is seen, tried, mended, and all is run again."""
+    async with Queue("shop", desk.store) as queue:
+        shop = Shop(queue)
+        async with Worker("shop", shop.handle, desk.store, concurrency=5):
+            await shop.work(2)
+            assert (await desk.get("failures"))["groups"] == []
+
+            shop.broken = "bill"
+            await shop.work(30)
+            group = await _group(desk)
+            assert (group["name"], group["error"], group["count"]) == ("bill", "ValueError", 30)
+            assert group["signature"] == "order <n> has no currency"
+            assert sum(group["trend"]) == 30
+            assert len(group["examples"]) == 5
+
+            runs = shop.runs
+            canary = await _redrive(desk, group, "canary")
+            assert (canary["state"], canary["released"]) == ("relapsed", 5)
+            relapsed = await _redrive(desk, group, "all")
+            assert (relapsed["state"], relapsed["released"]) == ("relapsed", 5)
+            assert shop.runs == runs + 10
+
+            shop.broken = None
+            mended = await _redrive(desk, await _group(desk), "all")
+            assert (mended["state"], mended["completed"], mended["failed"]) == ("done", 30, 0)
+            counts = await queue.counts()
+    assert counts["failed"] == 0
+    assert counts["completed"] == 32 * len(NAMES)
+
+
+async def test_a_redrive_counts_before_it_begins_and_can_be_stopped(desk: Desk) -> None:
+    async with Queue("shop", desk.store) as queue:
+        shop = Shop(queue)
+        shop.broken = "bill"
+        async with Worker("shop", shop.handle, desk.store):
+            await shop.work(7)
+        group = await _group(desk)
+        for mode, count in (("one", 1), ("canary", 5), ("all", 7)):
+            body = {"group": group["id"], "mode": mode, "dry_run": True}
+            assert await desk.post("queues/bullmq/shop/redrives", body) == {"affected": count}
+        # No worker is there to end what is released.
+        body = {"group": group["id"], "mode": "all", "expected": 7}
+        started = await desk.post("queues/bullmq/shop/redrives", body, status=202)
+        stopped = await desk.here.delete(f"/api/v1/redrives/{started['id']}")
+        assert stopped.json()["state"] == "stopped"
+        body["expected"] = 1
+        refused = await desk.post("queues/bullmq/shop/redrives", body, status=412)
+        assert refused["code"] == "CHANGED_MEANWHILE"
+
+
+async def test_errors_that_differ_in_their_words_are_groups_of_their_own(desk: Desk) -> None:
+    async def handle(job: Job) -> None:
+        if job.data["n"] % 3:
+            raise ConnectionError(f"connect to 10.0.0.{job.data['n']} refused")
+        raise TimeoutError(f"no answer after {job.data['n']} s")
+
+    async with Queue("shop", desk.store) as queue:
+        async with Worker("shop", handle, desk.store):
+            for n in range(12):
+                await queue.add("call", {"n": n}, attempts=1)
+
+            async def all_failed() -> bool:
+                return (await queue.counts("failed"))["failed"] == 12
+
+            await _until(all_failed)
+        await desk.app.console.sampler.take()
+        groups = (await desk.get("failures?product=bullmq&queue=shop"))["groups"]
+    found = {(each["error"], each["signature"]): each["count"] for each in groups}
+    assert found == {
+        ("ConnectionError", "connect to <address> refused"): 8,
+        ("TimeoutError", "no answer after <n> s"): 4,
+    }

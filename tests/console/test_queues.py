@@ -1,0 +1,228 @@
+"""Queues and jobs of all products over the HTTP API."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.console.hands import Desk
+from tests.support.patience import limit
+from waystation import bullmq, files, routing
+from waystation.bullmq import Job, NewJob, Queue, Schedule
+
+SEND = NewJob("send", {})
+
+
+async def _fail(queue: Queue, *names: str, error: str = "no answer") -> list[str]:
+    """Jobs that have failed for good."""
+    ids = [(await queue.add(name, {"tenant": "acme"}, attempts=1)).id for name in names]
+
+    async def handler(job: Job) -> None:
+        await job.log("trying")
+        raise ConnectionError(error)
+
+    async with bullmq.Worker(queue.name, handler, queue._given):  # pyright: ignore[reportPrivateUsage]
+        for id in ids:
+            with pytest.raises(bullmq.JobFailed):
+                await queue.wait(id, limit(60))
+    return ids
+
+
+async def test_the_overview_finds_queues_of_every_product_by_itself(
+    desk: Desk, tmp_path: Path
+) -> None:
+    async with Queue("mail", desk.store) as mail, routing.Queue(desk.store) as routed:
+        await mail.add_many([SEND] * 3)
+        await mail.add("later", {}, delay=3600)
+        await routed.add("encode", {})
+        file = tmp_path / "a.csv"
+        file.write_text("1")
+        async with files.Queue(desk.store) as added:
+            await added.add(file)
+        told = await desk.get("overview")
+    found = {(each["product"], each["name"]): each for each in told["queues"]}
+    assert set(found) == {("bullmq", "mail"), ("routing", "bridge"), ("files", "jobqueue")}
+    seen = found["bullmq", "mail"]
+    assert (seen["ready"], seen["counts"]["delayed"], seen["paused"]) == (3, 1, False)
+    assert seen["oldest_s"] >= 0
+    assert found["routing", "bridge"]["counts"]["waiting"] == 1
+    assert found["files", "jobqueue"]["counts"]["waiting"] == 1
+
+
+async def test_rates_come_from_what_was_written_between_two_samples(desk: Desk) -> None:
+    async with Queue("mail", desk.store) as mail:
+        await mail.add("send", {})
+        await desk.app.console.sampler.take()
+        await mail.add_many([SEND] * 50)
+        await desk.app.console.sampler.take()
+        [seen] = (await desk.get("overview"))["queues"]
+    assert seen["added_per_s"] > 0
+    assert [point[1] for point in seen["points"]] == [1, 51]
+
+
+async def test_a_queue_that_is_deleted_disappears(desk: Desk) -> None:
+    async with Queue("mail", desk.store) as mail:
+        await mail.add("send", {})
+        directory = desk.app.console.directory
+        await directory.look()
+        assert [each.name for each in directory.every()] == ["mail"]
+        await mail.obliterate()
+        await directory.look()
+        assert directory.every() == []
+
+
+async def test_a_job_shows_its_data_its_attempts_its_log_and_its_traceback(desk: Desk) -> None:
+    async with Queue("mail", desk.store) as mail:
+        [id] = await _fail(mail, "send")
+        told = await desk.get(f"queues/bullmq/mail/jobs/{id}")
+    assert told["data"] == {"tenant": "acme"}
+    assert told["logs"] == ["trying"]
+    assert told["job"]["state"] == "failed"
+    assert told["job"]["error"] == "no answer"
+    assert "ConnectionError: no answer" in told["traces"][0]
+    assert told["timeline"][0]["what"] == "added"
+    assert told["timeline"][-1]["what"] in ("failed", "retries-exhausted")
+    assert told["actions"] == ["retry", "remove"]
+
+
+async def test_jobs_are_listed_by_state_a_page_at_a_time(desk: Desk) -> None:
+    async with Queue("mail", desk.store) as mail:
+        await mail.add_many([("send", {"n": n}) for n in range(5)])
+        first = await desk.get("queues/bullmq/mail/jobs?state=waiting&limit=2")
+        rest = await desk.get("queues/bullmq/mail/jobs?state=waiting&offset=2&limit=10")
+    assert first["total"] == 5
+    assert [job["data"] for job in first["jobs"]] == ['{"n":0}', '{"n":1}']
+    assert [job["data"] for job in rest["jobs"]] == ['{"n":2}', '{"n":3}', '{"n":4}']
+
+
+async def test_names_and_ids_with_every_character_are_found(desk: Desk) -> None:
+    name, id = "mail/eu west?#%2F", "order/7é?&=#"
+    async with Queue(name, desk.store) as mail:
+        await mail.add("send", {}, job_id=id)
+        place = f"queues/bullmq/{quote(name, safe='')}/jobs/{quote(id, safe='')}"
+        assert (await desk.get(place))["job"]["id"] == id
+
+
+async def test_actions_count_first_and_then_do_what_they_counted(desk: Desk) -> None:
+    async with Queue("mail", desk.store) as mail:
+        await _fail(mail, "send", "send")
+        counted = await desk.act("mail", "retry-all", dry_run=True)
+        assert counted == {"action": "retry-all", "affected": 2, "done": False}
+        assert (await mail.counts())["failed"] == 2
+        await desk.act("mail", "retry-all", expected=2)
+        counts = await mail.counts()
+    assert (counts["failed"], counts["waiting"]) == (0, 2)
+
+
+async def test_an_action_is_refused_when_more_is_there_than_was_counted(desk: Desk) -> None:
+    async with Queue("mail", desk.store) as mail:
+        await mail.add("send", {})
+        counted = await desk.act("mail", "drain", dry_run=True)
+        await mail.add("send", {})
+        body = {"expected": counted["affected"], "confirm": "mail"}
+        refused = await desk.post("queues/bullmq/mail/actions/drain", body, status=412)
+        assert refused["code"] == "CHANGED_MEANWHILE"
+        assert (await mail.counts())["waiting"] == 2
+
+
+async def test_what_nothing_brings_back_needs_the_name_of_the_queue(desk: Desk) -> None:
+    async with Queue("mail", desk.store) as mail:
+        await mail.add("send", {})
+        for action in ("drain", "clean", "obliterate"):
+            place = f"queues/bullmq/mail/actions/{action}"
+            refused = await desk.post(place, {"confirm": "male"}, status=422)
+            assert refused["code"] == "NOT_CONFIRMED"
+        assert (await mail.counts())["waiting"] == 1
+        await desk.act("mail", "obliterate", confirm="mail")
+        assert (await mail.counts())["waiting"] == 0
+
+
+@pytest.mark.parametrize("state", ["waiting", "delayed"])
+async def test_a_job_is_promoted_and_removed(desk: Desk, state: str) -> None:
+    async with Queue("mail", desk.store) as mail:
+        id = (await mail.add("send", {}, delay=3600)).id
+        if state == "waiting":
+            assert (await desk.act("mail", "promote", ids=[id]))["affected"] == 1
+        assert await mail.state(id) == state
+        await desk.act("mail", "remove", ids=[id])
+        assert await mail.get_job(id) is None
+
+
+async def test_a_queue_is_paused_resumed_and_limited(desk: Desk) -> None:
+    async with Queue("mail", desk.store) as mail:
+        await mail.add("send", {})
+        await desk.act("mail", "pause")
+        assert await mail.is_paused()
+        await desk.act("mail", "resume")
+        assert not await mail.is_paused()
+        await desk.act("mail", "set-concurrency", max=7)
+        await desk.act("mail", "set-rate", max=10, duration_s=2)
+        about = (await desk.get("queues/bullmq/mail"))["about"]
+        assert (about["concurrency"], about["rate_limit"]) == (7, {"max": 10, "ms": 2000})
+        await desk.act("mail", "set-concurrency", max=0)
+        assert await mail.limits.get_concurrency() is None
+
+
+async def test_schedulers_are_listed_run_now_and_removed(desk: Desk) -> None:
+    async with Queue("mail", desk.store) as mail:
+        schedule = Schedule(pattern="0 3 * * *", tz="Europe/Vienna")
+        await mail.schedulers.upsert("nightly", schedule, name="report", data={"all": True})
+        [seen] = (await desk.get("schedulers"))["schedulers"]
+        assert (seen["pattern"], seen["tz"]) == ("0 3 * * *", "Europe/Vienna")
+        assert datetime.fromisoformat(seen["next_at"]) > datetime.now(UTC)
+        await desk.act("mail", "run-scheduler", scheduler="nightly")
+        [job] = await mail.get_jobs("waiting")
+        assert (job.name, job.data) == ("report", {"all": True})
+        await desk.act("mail", "remove-scheduler", scheduler="nightly")
+        assert await mail.schedulers.count() == 0
+
+
+async def test_other_languages_add_jobs(desk: Desk) -> None:
+    async with Queue("mail", desk.store) as mail:
+        await mail.add("first", {})
+        body: dict[str, Any] = {
+            "name": "send", "data": {"to": "a@b.c"}, "options": {"attempts": 3, "priority": 2},
+        }  # fmt: skip
+        added = await desk.post("queues/bullmq/mail/jobs", body, status=201)
+        job = await mail.get_job(added["id"])
+        assert job is not None
+        assert (job.data, job.max_attempts, job.priority) == ({"to": "a@b.c"}, 3, 2)
+        wrong = {"name": "send", "options": {"colour": 1}}
+        refused = await desk.post("queues/bullmq/mail/jobs", wrong, status=400)
+        assert "colour" in refused["detail"]
+
+
+async def test_workers_are_listed_with_their_queues(desk: Desk) -> None:
+    async with (
+        Queue("mail", desk.store) as mail,
+        bullmq.Worker("mail", _noop, desk.store, name="anna"),
+    ):
+        # Once it has worked, it is connected.
+        await mail.wait((await mail.add("send", {})).id, limit(60))
+        found = (await desk.get("queues/bullmq/mail/workers"))["workers"]
+        assert {each["name"] for each in found} == {"anna"}
+        everybody = (await desk.get("workers"))["workers"]
+        assert {(each["name"], *each["queues"]) for each in everybody} == {("anna", "mail")}
+
+
+async def _noop(job: Job) -> None:
+    pass
+
+
+async def test_a_flow_is_a_tree(desk: Desk) -> None:
+    async with bullmq.FlowProducer(desk.store) as flows:
+        child = bullmq.FlowNode(name="resize", queue="images")
+        made = await flows.add(bullmq.FlowNode(name="album", queue="mail", children=[child]))
+        told = await desk.get(f"queues/bullmq/mail/jobs/{made.job.id}/flow")
+    assert (told["name"], told["state"]) == ("album", "waiting-children")
+    assert [each["name"] for each in told["children"]] == ["resize"]
+
+
+async def test_coverage_says_what_no_worker_has(desk: Desk) -> None:
+    async with routing.Queue(desk.store) as queue:
+        await queue.add("encode", {}, target=routing.Target(capabilities=("gpu",)))
+        [seen] = (await desk.get("coverage"))["covered"]
+    assert (seen["type"], seen["workers"]) == ("encode", 0)
+    assert seen["reasons"]

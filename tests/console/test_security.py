@@ -1,0 +1,253 @@
+"""Who may look, who may act, and who is refused."""
+
+import asyncio
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import pytest
+
+from tests.console import hands
+from tests.console.hands import Desk
+from waystation.bullmq import Queue
+from waystation.console.actions import ACTIONS
+from waystation.console.options import ConsoleOptions
+from waystation.console.serving import require_safe
+from waystation.console.settings import ConsoleSettings
+from waystation.core.errors import InvalidSetting
+from waystation.core.http.endpoints import Endpoint
+
+OPEN = {
+    "GET /", "GET /assets/{file}", "GET /healthz", "GET /readyz", "GET /openapi.json",
+    "GET /sign-in/provider", "GET /sign-in/callback",
+    "POST /api/v1/admin/sign-in", "DELETE /api/v1/admin/sign-in",
+}  # fmt: skip
+"""What needs no key, and shows nothing."""
+
+
+def _path(endpoint: Endpoint, **slots: str) -> str:
+    known = {"product": "bullmq", "queue": "mail", "id": "1", "action": "pause", "room": "shop",
+             "name": "x", "file": "main.js", **slots}  # fmt: skip
+    path = endpoint.path
+    for name, value in known.items():
+        path = path.replace(f"{{{name}}}", value)
+    return path
+
+
+async def _ask(client: httpx2.AsyncClient, endpoint: Endpoint, **slots: str) -> httpx2.Response:
+    body: Any = {"name": "send", "group": "0", "key": "0"} if endpoint.takes else None
+    return await client.request(endpoint.method, _path(endpoint, **slots), json=body)
+
+
+@pytest.fixture
+async def mail(redis_url: str, no_strays: None) -> Any:
+    async with Queue("mail", redis_url) as queue:
+        await queue.add("send", {})
+        yield queue
+
+
+async def test_without_a_key_nothing_is_shown(mail: Queue, guarded: Desk) -> None:
+    stranger = guarded.person("10.9.9.9", "console.test")
+    asked = [each for each in guarded.app.table if f"{each.method} {each.path}" not in OPEN]
+    for endpoint in asked:
+        assert (await _ask(stranger, endpoint)).status_code == 401, endpoint.path
+    assert {f"{e.method} {e.path}" for e in guarded.app.table} >= OPEN
+
+
+async def test_a_viewer_is_refused_every_action(mail: Queue, guarded: Desk) -> None:
+    viewer = await guarded.operator("viewer")
+    for endpoint in guarded.app.table:
+        if endpoint.method == "GET" or f"{endpoint.method} {endpoint.path}" in OPEN:
+            continue
+        if endpoint.path.endswith("/second-factor") and endpoint.method == "POST":
+            continue
+        for action in ACTIONS if "{action}" in endpoint.path else ("",):
+            answer = await _ask(viewer, endpoint, action=action)
+            assert answer.status_code == 403, (endpoint.path, action, answer.text)
+    assert (await mail.counts())["waiting"] == 1
+    told = (await viewer.get("/api/v1/queues/bullmq/mail")).json()
+    assert told["actions"] == []
+    assert (await viewer.get("/api/v1/queues/bullmq/mail/jobs/1")).json()["actions"] == []
+
+
+async def test_an_operator_is_refused_what_needs_an_admin(mail: Queue, guarded: Desk) -> None:
+    operator = await guarded.operator("operator")
+    place = "/api/v1/queues/bullmq/mail/actions"
+    for name, action in ACTIONS.items():
+        answer = await operator.post(f"{place}/{name}", json={"dry_run": True, "scheduler": "x"})
+        assert (answer.status_code == 403) is (action.scope == "admin"), (name, answer.text)
+
+
+async def test_a_key_for_one_queue_opens_no_other(mail: Queue, guarded: Desk) -> None:
+    async with Queue("bills", guarded.store) as bills:
+        await bills.add("bill", {})
+        limited = await guarded.operator("operator", ["bullmq/mail"])
+        assert (await limited.get("/api/v1/queues/bullmq/mail")).status_code == 200
+        assert (await limited.get("/api/v1/queues/bullmq/bills")).status_code == 403
+        for path in ("overview", "search?q=x", "failures", "failures?product=bullmq&queue=bills"):
+            assert (await limited.get(f"/api/v1/{path}")).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "headers"),
+    [
+        ("10.0.0.7", "localhost:8090", {}),
+        ("127.0.0.1", "evil.test:8090", {}),
+        ("127.0.0.1", "localhost.evil.test", {}),
+        ("127.0.0.1", "localhost:8090", {"x-forwarded-for": "127.0.0.1"}),
+        ("127.0.0.1", "localhost:8090", {"via": "1.1 proxy"}),
+    ],
+)
+async def test_without_a_sign_in_only_this_machine_is_answered(
+    mail: Queue, desk: Desk, address: str, host: str, headers: dict[str, str]
+) -> None:
+    other = desk.person(address, host, **headers)
+    for path in ("overview", "queues/bullmq/mail", "search?q=x"):
+        assert (await other.get(f"/api/v1/{path}")).status_code == 403
+    refused = await other.post("/api/v1/queues/bullmq/mail/actions/pause", json={})
+    assert refused.status_code == 403
+    assert not await mail.is_paused()
+
+
+async def test_without_more_being_said_this_machine_only_looks(mail: Queue, redis_url: str) -> None:
+    async with hands.desk(redis_url, ConsoleOptions()) as desk:
+        assert (await desk.get("session"))["role"] == "viewer"
+        await desk.post("queues/bullmq/mail/actions/pause", status=403)
+    assert not await mail.is_paused()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"origin": "https://evil.test"},
+    ],
+)
+async def test_the_page_of_another_site_changes_nothing(
+    mail: Queue, desk: Desk, headers: dict[str, str]
+) -> None:
+    for endpoint in desk.app.table:
+        if endpoint.method in ("POST", "DELETE"):
+            path = _path(endpoint)
+            answer = await desk.here.request(endpoint.method, path, json={}, headers=headers)
+            assert answer.status_code in (401, 403), path
+    assert not await mail.is_paused()
+
+
+async def test_looking_never_changes_anything(mail: Queue, desk: Desk) -> None:
+    for endpoint in desk.app.table:
+        if endpoint.method in ("POST", "DELETE"):
+            answer = await desk.here.get(_path(endpoint, action="pause"))
+            assert answer.status_code in (200, 401, 404, 405), endpoint.path
+    assert not await mail.is_paused()
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["limit=1000000000", "limit=0", "limit=-1", "limit=1e3", "limit=²", "offset=99999999999999",
+     "state=everything", "order=random", "limit="],
+)  # fmt: skip
+async def test_parameters_have_bounds(mail: Queue, desk: Desk, query: str) -> None:
+    answer = await desk.here.get(f"/api/v1/queues/bullmq/mail/jobs?{query}")
+    assert answer.status_code == 400
+
+
+@pytest.mark.parametrize(
+    "name", ["a:b", "mail:meta", "...", "\0", "x" * 600, "*", "mail\r\nX: y", "{mail}", "é\ud800"]
+)
+async def test_a_name_that_is_no_queue_is_not_found(mail: Queue, desk: Desk, name: str) -> None:
+    quoted = quote(name.encode("utf-8", "surrogatepass"), safe="")
+    answer = await desk.here.get(f"/api/v1/queues/bullmq/{quoted}")
+    assert answer.status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"{", 400),
+        (b"[" * 100_000, 400),
+        (b'{"dry_run": "yes"}', 400),
+        (b'{"unknown": 1}', 400),
+        (b'{"ids": ["%s"]}' % (b"x" * 300_000), 413),
+        (b'{"ids": [%s]}' % b",".join([b'"1"'] * 1001), 422),
+    ],
+)
+async def test_a_body_that_makes_no_sense_is_refused(
+    mail: Queue, desk: Desk, body: bytes, status: int
+) -> None:
+    headers = {"content-type": "application/json"}
+    place = "/api/v1/queues/bullmq/mail/actions/retry"
+    answer = await desk.here.post(place, content=body, headers=headers)
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    other = await desk.here.post(place, content=b"{}", headers={"content-type": "text/plain"})
+    assert other.status_code == 415
+
+
+async def test_wrong_keys_are_slowed_down(redis_url: str, no_strays: None) -> None:
+    async with hands.desk(redis_url, ConsoleOptions(sign_in=True)) as desk:
+        guesser = desk.person("10.6.6.6", "console.test", authorization="Bearer wrk_guess")
+        found = [(await guesser.get("/api/v1/overview")).status_code for _ in range(15)]
+    assert found[0] == 401
+    assert found[-1] == 429
+
+
+async def test_a_sign_in_is_a_cookie_that_no_other_site_can_use(mail: Queue, guarded: Desk) -> None:
+    key = await guarded.app.console.operators.issue("anna", hands.Role.OPERATOR)
+    browser = guarded.person("10.1.1.1", "console.test")
+    signed = await browser.post("/api/v1/admin/sign-in", json={"key": key})
+    cookie = signed.headers["set-cookie"]
+    for flag in ("__Host-wsc_o=", "HttpOnly", "SameSite=Strict", "Secure", "Path=/"):
+        assert flag in cookie
+    shown = {"cookie": cookie.partition(";")[0]}
+    assert (await browser.get("/api/v1/session", headers=shown)).json()["name"] == "anna"
+    place = "/api/v1/queues/bullmq/mail/actions/pause"
+    foreign = await browser.post(place, json={}, headers={**shown, "sec-fetch-site": "cross-site"})
+    assert foreign.status_code == 403
+    assert not await mail.is_paused()
+    assert (await browser.post(place, json={}, headers=shown)).status_code == 200
+    assert await mail.is_paused()
+    await mail.resume()
+
+
+async def test_whatever_is_done_is_written_down(mail: Queue, guarded: Desk) -> None:
+    operator = await guarded.operator("operator")
+    place = "/api/v1/queues/bullmq/mail/actions"
+    await operator.post(f"{place}/promote-all", json={"dry_run": True})
+    await operator.post(f"{place}/promote-all", json={"reason": "night shift"})
+    entries = (await operator.get("/api/v1/audit")).json()["entries"]
+    [done] = [each for each in entries if each["action"] == "promote-all"]
+    assert (done["who"], done["queue"]) == ("a operator", "bullmq/mail")
+    assert "night shift" in done["after"]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "console.example.com"])
+def test_other_machines_are_not_served_without_a_sign_in(host: str) -> None:
+    with pytest.raises(InvalidSetting, match="sign_in"):
+        require_safe(ConsoleSettings(host=host))
+    require_safe(ConsoleSettings(host=host, sign_in=True))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.8.8.8"])
+def test_this_machine_is_served_without_one(host: str) -> None:
+    require_safe(ConsoleSettings(host=host))
+
+
+async def test_the_page_may_run_only_what_is_its_own(desk: Desk) -> None:
+    page = await desk.here.get("/")
+    policy = page.headers["content-security-policy"]
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy
+    assert page.headers["x-frame-options"] == "DENY"
+    for name in ("../app.py", "..%2fapp.py", "index.html", "nothing.js", ""):
+        assert (await desk.here.get(f"/assets/{name}")).status_code == 404
+
+
+async def test_a_stream_ends_when_its_reader_leaves_and_there_are_only_so_many(
+    mail: Queue, redis_url: str
+) -> None:
+    async with hands.desk(redis_url, ConsoleOptions(streams=0)) as desk:
+        for path in ("live", "queues/bullmq/mail/live"):
+            assert (await desk.here.get(f"/api/v1/{path}")).status_code == 204
+    await asyncio.sleep(0)
