@@ -64,6 +64,12 @@ MOUNTS = (
         extra="api",
     ),
     Mount(
+        "why",
+        "waystation.cli.why",
+        "Say why a job, a file, a visitor or a queue does not move.",
+        "Monitoring",
+    ),
+    Mount(
         "exporter",
         "waystation.cli.exporter",
         "Serve queue metrics for Prometheus.",

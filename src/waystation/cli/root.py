@@ -1,5 +1,6 @@
 """The command `waystation`."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -10,7 +11,7 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from waystation import __version__
-from waystation.cli.mounts import MOUNTS, Mounted
+from waystation.cli.mounts import MOUNTS, Mounted, load
 from waystation.core.app import invocation
 from waystation.core.app.failures import in_one_line
 from waystation.core.app.invocation import Invocation
@@ -51,10 +52,35 @@ def run(args: Sequence[str] | None = None) -> None:
     """Run one command and end the process with its exit code."""
     current = Invocation(_sections)
     with in_one_line(current):
+        if text := quick_help(sys.argv[1:] if args is None else args):
+            typer.echo(text)
+            sys.exit(0)
         root = get_group(app)
         for mount in MOUNTS:
             root.add_command(Mounted(mount))
         root.main(args=args, prog_name="waystation", obj=current)
+
+
+def quick_help(args: Sequence[str]) -> str | None:
+    """The help of a command, for `NAME … --help`; None when something else is asked for.
+
+    It is printed without reading the options before it, because whatever reads them takes longer to
+    load than all the rest.
+    """
+    words = list(args[: args.index("--")] if "--" in args else args)
+    if not {"-h", "--help"} & set(words):
+        return None
+    mount = next((each for each in MOUNTS if words[0] == each.name), None)
+    if mount is None:
+        return None
+    command = load(mount)
+    context = typer.Context(command, info_name=f"waystation {mount.name}")
+    for word in words[1:]:
+        inner = getattr(command, "commands", {}).get(word)
+        if inner is not None:
+            command = inner
+            context = typer.Context(command, info_name=word, parent=context)
+    return command.get_help(context)
 
 
 def _sections() -> "Mapping[str, type[Section]]":

@@ -1,0 +1,17 @@
+"""The places that the settings name."""
+
+from waystation.bullmq.settings import BullmqSettings
+from waystation.console.places import Places
+from waystation.core.settings.load import Settings
+from waystation.files.commands.wiring import layout
+from waystation.files.settings import FilesSettings
+from waystation.routing.settings import RoutingSettings
+
+
+def places_of(settings: Settings) -> Places:
+    """Where the settings say that the products keep their queues."""
+    return Places(
+        bullmq=settings[BullmqSettings].prefix,
+        routing=settings[RoutingSettings].namespace,
+        files=layout(settings[FilesSettings]),
+    )

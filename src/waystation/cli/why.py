@@ -1,0 +1,75 @@
+"""`waystation why`: one sentence on why a job, a file, a visitor or a queue does not move."""
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from waystation.console.why import Answer
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def why(
+    context: typer.Context,
+    subject: Annotated[
+        str,
+        typer.Argument(
+            metavar="JOB|FILE|VISITOR|QUEUE",
+            help="An id, a path, or the name of a queue, a type of job, a priority or a room; "
+            "QUEUE/ID is the job in that queue. After -- it may begin with a dash.",
+        ),
+    ],
+    queue: Annotated[str | None, typer.Option(help="Look only into this queue.")] = None,
+    product: Annotated[
+        str | None, typer.Option(help="Only bullmq, routing, files or waitingroom.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say in one sentence why a job, a file, a visitor or a queue does not move.
+
+    What the sentence rests on follows it. Ends with 1 when nothing of that name is known.
+    """
+    answers = asyncio.run(_ask(context, subject, queue=queue, product=product))
+    if as_json:
+        _print_json(answers)
+    else:
+        for answer in answers:
+            _print(answer)
+    if not any(answer.product for answer in answers):
+        raise typer.Exit(1)
+
+
+async def _ask(
+    context: typer.Context, subject: str, *, queue: str | None, product: str | None
+) -> "list[Answer]":
+    # Imported here and below, so that help does not load what it does not need.
+    from waystation.cli.places import places_of
+    from waystation.console.why import why
+    from waystation.core.app import compose
+    from waystation.core.app.loading import loaded
+    from waystation.core.app.settings import StoreSettings
+
+    settings = loaded(context)
+    async with compose.store(settings[StoreSettings]) as store:
+        return await why(store, subject, queue=queue, product=product, places=places_of(settings))
+
+
+def _print(answer: "Answer") -> None:
+    typer.echo(answer.sentence)
+    for name, value in answer.evidence.items():
+        typer.echo(f"  {name:<16}  {_text(value)}")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return str(value)
+
+
+def _print_json(answers: "list[Answer]") -> None:
+    import msgspec
+
+    typer.echo(msgspec.json.format(msgspec.json.encode(answers), indent=2).decode())
