@@ -43,6 +43,8 @@ def wrong(words: list[str]) -> str | None:
     options["--config"] = get_group(app).params[0]
     rest = iter(words)
     for word in rest:
+        if word == "--":
+            return None
         if word.startswith("-"):
             name, given, _ = word.partition("=")
             if name not in options:

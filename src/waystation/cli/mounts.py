@@ -26,6 +26,12 @@ MOUNTS = (
     Mount("doctor", "waystation.cli.doctor", "Check the server and this machine.", "Setup"),
     Mount("config", "waystation.cli.config", "Show the settings.", "Setup"),
     Mount(
+        "completion",
+        "waystation.cli.completion",
+        "Print a script that completes commands in a shell.",
+        "Setup",
+    ),
+    Mount(
         "bullmq",
         "waystation.bullmq.commands.app",
         "Queues shared with Node's BullMQ.",

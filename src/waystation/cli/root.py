@@ -1,5 +1,6 @@
 """The command `waystation`."""
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.completion import completion_init  # pyright: ignore[reportPrivateImportUsage]
 from typer.core import TyperGroup
 from typer.main import get_group
 
@@ -19,6 +21,8 @@ from waystation.core.app.invocation import Invocation
 if TYPE_CHECKING:
     from waystation.core.settings.section import Section
 
+COMPLETION = "_WAYSTATION_COMPLETE"
+"""Set by a shell that wants to know what can come next."""
 EXAMPLES = """\b
 Examples:
   waystation doctor
@@ -55,6 +59,8 @@ def run(args: Sequence[str] | None = None) -> None:
         if text := quick_help(sys.argv[1:] if args is None else args):
             typer.echo(text)
             sys.exit(0)
+        if COMPLETION in os.environ:
+            completion_init()
         root = get_group(app)
         for mount in MOUNTS:
             root.add_command(Mounted(mount))

@@ -1,6 +1,5 @@
 """`waystation why`: one sentence on why a job, a file, a visitor or a queue does not move."""
 
-import asyncio
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -32,6 +31,8 @@ def why(
 
     What the sentence rests on follows it. Ends with 1 when nothing of that name is known.
     """
+    import asyncio
+
     answers = asyncio.run(_ask(context, subject, queue=queue, product=product))
     if as_json:
         _print_json(answers)

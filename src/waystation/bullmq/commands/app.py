@@ -1,39 +1,37 @@
 """`waystation bullmq`: administer queues that Node's BullMQ shares, and run workers."""
 
-import asyncio
+# What a command needs is imported when it runs: help and completion come at once.
+from __future__ import annotations
+
 import contextlib
 import re
-from collections.abc import Callable, Coroutine
-from datetime import datetime
-from typing import Annotated, Any, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import msgspec
 import typer
 
-from waystation.bullmq import Cleanable, Job, Queue, State
-from waystation.bullmq.commands import work as running
+from waystation.bullmq.commands import admin, picking
 from waystation.bullmq.commands.job_sheet import sheet
+from waystation.bullmq.commands.reach import AsJson, Given, OfQueue, Yes, agreed, on, on_known
 from waystation.bullmq.fields import STATES, known_states
-from waystation.bullmq.redis.keys import QueueKeys
-from waystation.bullmq.settings import BullmqSettings
 from waystation.core import codec
-from waystation.core.app import compose, working
+from waystation.core.app import working
 from waystation.core.app.listing import list_rows
-from waystation.core.app.loading import loaded
 from waystation.core.app.reload import Reload, supervise
-from waystation.core.app.settings import StoreSettings, TelemetrySettings
 from waystation.core.durations import parse_duration
 from waystation.core.errors import InvalidOption, Malformed, NotFound
-from waystation.core.settings.load import Settings
-from waystation.core.store import faults
-from waystation.core.store.connection import Store
+from waystation.core.identity import person
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from waystation.bullmq import Job, Queue, State
+
 
 EXAMPLES = """\b
 Examples:
   waystation bullmq counts mail
-  waystation bullmq jobs mail failed
+  waystation bullmq jobs mail failed --name send --data tenant=acme --since 1h
   waystation bullmq job mail 17
   waystation bullmq add mail send '{"to": "ada"}' --priority 1
   waystation bullmq retry mail
@@ -43,17 +41,8 @@ Examples:
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLES)
 
-OfQueue = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")]
 OfState = Annotated[str, typer.Argument(metavar="STATE", help=f"One of {', '.join(STATES)}.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-
-
-class Given(msgspec.Struct, frozen=True):
-    """The options before the subcommand."""
-
-    settings: Settings
-    prefix: str
+admin.register(app)
 
 
 @app.callback()
@@ -65,6 +54,9 @@ def bullmq(
     ] = None,
 ) -> None:
     """Administer queues that Node's BullMQ shares, and run workers."""
+    from waystation.bullmq.settings import BullmqSettings
+    from waystation.core.app.loading import loaded
+
     settings = loaded(context)
     context.obj = Given(settings, prefix or settings[BullmqSettings].prefix)
 
@@ -76,7 +68,7 @@ def counts(context: typer.Context, queue: OfQueue, as_json: AsJson = False) -> N
     async def ask(queue: Queue) -> tuple[dict[State, int], bool]:
         return await queue.counts(), await queue.is_paused()
 
-    found, paused = _on_known(context, queue, ask)
+    found, paused = on_known(context, queue, ask)
     if as_json:
         typer.echo(msgspec.json.encode({**found, "paused": paused}).decode())
         return
@@ -93,23 +85,57 @@ def jobs(
     state: OfState = "waiting",
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="The most to print.")] = 20,
     oldest: Annotated[bool, typer.Option("--oldest", help="The oldest instead.")] = False,
+    name: Annotated[list[str] | None, typer.Option(help="Only jobs of this name.")] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATH=VALUE", help="Only where the data has this, as user.id=7."),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only those made since: a time, or how long ago as 90m.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Only those made until then.")] = None,
+    look: Annotated[int, typer.Option(min=1, help="Jobs of a state to look at.")] = 10_000,
+    as_json: AsJson = False,
 ) -> None:
-    """Print the newest jobs of a state, with why they failed if they did."""
-    wanted = known_states(state)
+    """Print the newest jobs of a state, or of all, with why they failed if they did."""
+    wanted = STATES if state == "all" else known_states(state)
+    which = picking.wanted(name, data, since, until)
 
-    async def ask(queue: Queue) -> list[Job]:
-        return await queue.get_jobs(*wanted, limit=count, newest_first=not oldest)
+    async def ask(queue: Queue) -> tuple[list[tuple[State, Job]], bool]:
+        return await picking.pick(queue, wanted, which, count=count, look=look, oldest=oldest)
 
+    found, complete = on_known(context, queue, ask)
+    if as_json:
+        typer.echo(codec.encode_as_node([_listed(*each) for each in found]).decode())
+        return
     rows = [
         (
-            found.id,
-            found.created_at.isoformat(timespec="seconds"),
-            found.name,
-            " ".join((found.failed_reason or "").split()),
+            *((job.id,) if state != "all" else (job.id, in_state)),
+            job.created_at.isoformat(timespec="seconds"),
+            job.name,
+            " ".join((job.failed_reason or "").split()),
         )
-        for found in _on_known(context, queue, ask)
+        for in_state, job in found
     ]
-    list_rows(rows, none=f"{queue} has no jobs that are {state}")
+    like = "" if which.is_any else ", or none like that"
+    list_rows(rows, none=f"{queue} has no jobs that are {state}{like}")
+    if not complete:
+        typer.echo(f"only {look:,} jobs of a state were looked at; --look more", err=True)
+
+
+def _listed(state: State, job: Job) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "name": job.name,
+        "state": state,
+        "data": codec.decode_or_text(job.data_text),
+        "created_at": _iso(job.created_at),
+        "started_at": _iso(job.started_at),
+        "finished_at": _iso(job.finished_at),
+        "attempts_made": job.attempts_made,
+        "worker": job.processed_by,
+        "failed_reason": job.failed_reason,
+    }
 
 
 @app.command()
@@ -147,7 +173,7 @@ def job(
             "logs": (await found.logs(limit=logs, newest_first=True)).lines[::-1] if logs else [],
         }
 
-    found = _on(context, queue, ask)
+    found = on(context, queue, ask)
     if not as_json:
         typer.echo(sheet(found))
         return
@@ -185,7 +211,7 @@ def add(
             job_id=job_id,
         )
 
-    typer.echo(_on(context, queue, put).id)
+    typer.echo(on(context, queue, put).id)
 
 
 @app.command()
@@ -208,7 +234,7 @@ def retry(
             await found.retry()
         return len(job_ids)
 
-    typer.echo(f"{_on_known(context, queue, again):,} retried")
+    typer.echo(f"{on_known(context, queue, again):,} retried")
 
 
 @app.command()
@@ -221,9 +247,9 @@ def cancel(
     """Make jobs fail that have not ended, running ones too."""
 
     async def stop(queue: Queue) -> int:
-        return await queue.cancel(*job_ids, reason=reason)
+        return await queue.cancel(*job_ids, reason=reason or f"cancelled by {person()}")
 
-    typer.echo(f"{_on_known(context, queue, stop):,} cancelled")
+    typer.echo(f"{on_known(context, queue, stop):,} cancelled")
 
 
 @app.command()
@@ -238,16 +264,18 @@ def clean(
     yes: Yes = False,
 ) -> None:
     """Remove jobs of a state for good."""
+    from waystation.bullmq import Cleanable
+
     known_states(state)
     if state not in get_args(Cleanable):
         able = ", ".join(get_args(Cleanable))
         raise InvalidOption(f"jobs can be cleaned that are {able}, got {state!r}")
-    _agreed(f"Remove {state} jobs of {queue} for good?", yes)
+    agreed(f"Remove {state} jobs of {queue} for good?", yes)
 
     async def remove(queue: Queue) -> list[str]:
-        return await queue.clean(parse_duration(older), limit, cast(Cleanable, state))
+        return await queue.clean(parse_duration(older), limit, cast("Cleanable", state))
 
-    typer.echo(f"{len(_on_known(context, queue, remove)):,} removed")
+    typer.echo(f"{len(on_known(context, queue, remove)):,} removed")
 
 
 @app.command()
@@ -258,12 +286,12 @@ def drain(
     yes: Yes = False,
 ) -> None:
     """Remove all waiting jobs for good; schedulers go on."""
-    _agreed(f"Remove all waiting jobs of {queue} for good?", yes)
+    agreed(f"Remove all waiting jobs of {queue} for good?", yes)
 
     async def remove(queue: Queue) -> int:
         return await queue.drain(delayed)
 
-    typer.echo(f"{_on_known(context, queue, remove):,} removed")
+    typer.echo(f"{on_known(context, queue, remove):,} removed")
 
 
 @app.command()
@@ -271,9 +299,9 @@ def pause(context: typer.Context, queue: OfQueue) -> None:
     """Pause the queue: workers get no jobs until it is resumed."""
 
     async def stop(queue: Queue) -> None:
-        await queue.pause()
+        await queue.pause(by=person())
 
-    _on(context, queue, stop)
+    on(context, queue, stop)
     typer.echo("paused")
 
 
@@ -284,23 +312,30 @@ def resume(context: typer.Context, queue: OfQueue) -> None:
     async def go_on(queue: Queue) -> None:
         await queue.resume()
 
-    _on(context, queue, go_on)
+    on(context, queue, go_on)
     typer.echo("resumed")
 
 
 @app.command()
-def workers(context: typer.Context, queue: OfQueue) -> None:
+def workers(context: typer.Context, queue: OfQueue, as_json: AsJson = False) -> None:
     """Print the workers of the queue, Node's included."""
 
     async def ask(queue: Queue) -> list[dict[str, str]]:
         return await queue.workers()
 
     rows = [
-        (named[1] if named else "unnamed", each["addr"], f"{each['age']} s")
-        for each in _on(context, queue, ask)
+        (named[1] if named else "unnamed", each["addr"], int(each["age"]))
+        for each in on(context, queue, ask)
         for named in [re.search(r":w:(.+)$", each["rawname"])]
     ]
-    list_rows(rows, none=f"{queue} has no workers")
+    if as_json:
+        shown = [{"name": name, "address": address, "age_s": age} for name, address, age in rows]
+        typer.echo(codec.encode(shown).decode())
+        return
+    list_rows(
+        [(name, address, f"{age} s") for name, address, age in rows],
+        none=f"{queue} has no workers",
+    )
 
 
 @app.command()
@@ -319,6 +354,12 @@ def work(
     The handler is a function that takes the job, or a dictionary of functions by the job's name.
     Every option of the worker is a setting under bullmq.worker, and can be given with --option.
     """
+    import asyncio
+
+    from waystation.bullmq.commands import work as running
+    from waystation.core.app import compose
+    from waystation.core.app.settings import TelemetrySettings
+
     supervise(reload)
     given = cast(Given, context.obj)
     settings = working.with_options(
@@ -335,41 +376,3 @@ def work(
 
 def _iso(instant: datetime | None) -> str | None:
     return None if instant is None else instant.isoformat(timespec="milliseconds")
-
-
-def _agreed(question: str, yes: bool) -> None:
-    if not yes:
-        typer.confirm(question, abort=True)
-
-
-def _on_known(
-    context: typer.Context, name: str, step: Callable[[Queue], Coroutine[Any, Any, T]]
-) -> T:
-    """Use a queue that has had a job; a mistyped name has not."""
-
-    keys = QueueKeys(name, prefix=cast(Given, context.obj).prefix)
-
-    async def checked(store: Store, queue: Queue) -> T:
-        with faults.translated():
-            seen = await store.redis.exists(keys.id, keys.events)
-        if not seen and not any((await queue.counts()).values()):
-            raise NotFound(f"there is no queue {keys.qualified}; is the name right?")
-        return await step(queue)
-
-    return _run(context, name, checked)
-
-
-def _on(context: typer.Context, name: str, step: Callable[[Queue], Coroutine[Any, Any, T]]) -> T:
-    return _run(context, name, lambda _, queue: step(queue))
-
-
-def _run(
-    context: typer.Context, name: str, step: Callable[[Store, Queue], Coroutine[Any, Any, T]]
-) -> T:
-    given = cast(Given, context.obj)
-
-    async def run() -> T:
-        async with compose.store(given.settings[StoreSettings]) as store:
-            return await step(store, Queue(name, store, prefix=given.prefix))
-
-    return asyncio.run(run())

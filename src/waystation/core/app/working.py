@@ -1,14 +1,16 @@
 """What every `work` command shares: its options, and the handler that it names."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import typer
 
 from waystation.core.app.modules import import_module
 from waystation.core.errors import InvalidOption
-from waystation.core.settings.load import Settings
-from waystation.core.settings.sources import Entry, Key, Value
+
+if TYPE_CHECKING:
+    from waystation.core.settings.load import Settings
+    from waystation.core.settings.sources import Entry, Key, Value
 
 JobHandler: TypeAlias = Callable[[Any], Any]
 
@@ -34,20 +36,23 @@ Options: TypeAlias = Annotated[
 
 
 def with_options(
-    settings: Settings,
-    section: Key,
+    settings: "Settings",
+    section: "Key",
     *,
     wait: str | None = None,
     options: Sequence[str] | None = None,
     **given: object,
-) -> Settings:
+) -> "Settings":
     """The settings, with what the command's options say about the worker in this section."""
     return settings.changed(_entries(section, wait, options or (), given))
 
 
 def _entries(
-    section: Key, wait: str | None, options: Sequence[str], given: Mapping[str, object]
-) -> Iterator[Entry]:
+    section: "Key", wait: str | None, options: Sequence[str], given: Mapping[str, object]
+) -> "Iterator[Entry]":
+    # Reading settings takes long to load, and help needs only the options above.
+    from waystation.core.settings.sources import Entry
+
     if wait is not None:
         yield Entry(("store", "wait"), wait, "--wait")
     for option in options:
@@ -60,7 +65,7 @@ def _entries(
             yield Entry((*section, name), _written(value), f"--{name.replace('_', '-')}")
 
 
-def _written(value: object) -> Value:
+def _written(value: object) -> "Value":
     if isinstance(value, list | tuple):
         return [str(each) for each in cast("Sequence[object]", value)]
     return str(value)

@@ -1,0 +1,173 @@
+"""`waystation bullmq schedulers`, `remove`, `promote`, `obliterate` and `follow`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from waystation.bullmq.commands.reach import AsJson, OfQueue, Yes, agreed, on, on_known
+from waystation.core import codec
+from waystation.core.app.listing import list_rows
+from waystation.core.errors import NotFound
+from waystation.core.identity import person
+
+if TYPE_CHECKING:
+    from waystation.bullmq import Queue, QueueEvent, Scheduler
+
+Ids = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of jobs; after -- any text.")]
+
+
+def schedulers(context: typer.Context, queue: OfQueue, as_json: AsJson = False) -> None:
+    """Print what adds jobs again and again, by when the next one is due."""
+
+    async def ask(queue: Queue) -> list[Scheduler]:
+        return await queue.schedulers.list(limit=None)
+
+    found = on_known(context, queue, ask)
+    if as_json:
+        typer.echo(codec.encode([_scheduler(each) for each in found]).decode())
+        return
+    rows = [
+        (
+            each.id,
+            each.name,
+            each.pattern or f"every {(each.every_ms or 0) / 1000:g} s",
+            each.tz or "UTC",
+            each.next_at.isoformat(timespec="seconds") if each.next_at else "never",
+        )
+        for each in found
+    ]
+    list_rows(rows, none=f"{queue} has no schedulers")
+
+
+def _scheduler(each: Scheduler) -> dict[str, Any]:
+    return {
+        **msgspec.structs.asdict(each),
+        "next_at": each.next_at.isoformat() if each.next_at else None,
+    }
+
+
+def remove_scheduler(
+    context: typer.Context,
+    queue: OfQueue,
+    scheduler_id: Annotated[str, typer.Argument(metavar="SCHEDULER", help="Its id.")],
+) -> None:
+    """Remove a scheduler; a job of it that is due already stays."""
+
+    async def remove(queue: Queue) -> bool:
+        return await queue.schedulers.remove(scheduler_id)
+
+    if not on_known(context, queue, remove):
+        raise NotFound(f"{queue} has no scheduler {scheduler_id}")
+    typer.echo("removed")
+
+
+def remove(
+    context: typer.Context,
+    queue: OfQueue,
+    job_ids: Ids,
+    keep_children: Annotated[
+        bool, typer.Option("--keep-children", help="Leave the jobs that they wait for.")
+    ] = False,
+) -> None:
+    """Remove jobs for good, and by default their children.
+
+    Ends with 1 when one of them is held by a worker or not there; `cancel` stops running jobs.
+    """
+
+    async def take(queue: Queue) -> list[str]:
+        left: list[str] = []
+        for job_id in job_ids:
+            if await queue.state(job_id) == "unknown":
+                left.append(f"there is no job {job_id}")
+            elif not await queue.remove(job_id, remove_children=not keep_children, by=person()):
+                left.append(f"job {job_id}, or a child of it, is held by a worker")
+        return left
+
+    left = on_known(context, queue, take)
+    typer.echo(f"{len(job_ids) - len(left):,} removed")
+    if left:
+        raise NotFound("; ".join(left))
+
+
+def promote(
+    context: typer.Context,
+    queue: OfQueue,
+    job_ids: Annotated[
+        list[str] | None, typer.Argument(metavar="ID", help="Ids of delayed jobs; else all.")
+    ] = None,
+) -> None:
+    """Make delayed jobs ready to run now: those named, or all."""
+
+    async def now(queue: Queue) -> int:
+        if not job_ids:
+            return await queue.promote_all()
+        for job_id in job_ids:
+            found = await queue.get_job(job_id)
+            if found is None:
+                raise NotFound(f"there is no job {job_id} in the queue {queue.name}")
+            await found.promote()
+        return len(job_ids)
+
+    typer.echo(f"{on_known(context, queue, now):,} promoted")
+
+
+def obliterate(
+    context: typer.Context,
+    queue: OfQueue,
+    force: Annotated[bool, typer.Option("--force", help="Also while jobs are active.")] = False,
+    yes: Yes = False,
+) -> None:
+    """Delete a queue with everything in it, for good."""
+    agreed(f"Delete the queue {queue} with everything in it for good?", yes)
+
+    async def delete(queue: Queue) -> None:
+        # A queue must be paused before it can be deleted, as in BullMQ.
+        await queue.pause(by=person())
+        await queue.obliterate(force=force)
+
+    on_known(context, queue, delete)
+    typer.echo("deleted")
+
+
+def follow(
+    context: typer.Context,
+    queue: OfQueue,
+    after: Annotated[
+        str | None, typer.Option(help="Begin behind the event of this id; 0-0 is the oldest.")
+    ] = None,
+    count: Annotated[int, typer.Option(help="End after so many; 0 means never.", min=0)] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Print what happens to the jobs of a queue, as it happens, until Ctrl-C."""
+
+    async def listen(queue: Queue) -> None:
+        seen = 0
+        async for event in queue.events(after):
+            typer.echo(_as_json(event) if as_json else _as_line(event))
+            seen += 1
+            if count and seen >= count:
+                return
+
+    try:
+        on(context, queue, listen)
+    except KeyboardInterrupt:
+        raise typer.Exit from None
+
+
+def _as_json(event: QueueEvent) -> str:
+    return codec.encode(msgspec.to_builtins(event)).decode()
+
+
+def _as_line(event: QueueEvent) -> str:
+    more = event.failed_reason or ("" if event.data is None else codec.encode(event.data).decode())
+    at = event.at.isoformat(timespec="milliseconds")
+    return f"{at}  {event.name:<16}  {event.job_id or '':<16}  {more}".rstrip()
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to those of `waystation bullmq`."""
+    for command in (schedulers, remove_scheduler, remove, promote, obliterate, follow):
+        app.command()(command)

@@ -1,0 +1,78 @@
+"""Access of `waystation bullmq` to its queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+
+import msgspec
+import typer
+
+from waystation.core.errors import NotFound
+
+if TYPE_CHECKING:
+    from waystation.bullmq import Queue
+    from waystation.core.settings.load import Settings
+    from waystation.core.store.connection import Store
+
+T = TypeVar("T")
+
+OfQueue = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+class Given(msgspec.Struct, frozen=True):
+    """The options before the subcommand."""
+
+    settings: Settings
+    prefix: str
+
+
+def agreed(question: str, yes: bool) -> None:
+    """Go on only if whoever runs the command says so."""
+    if not yes:
+        typer.confirm(question, abort=True)
+
+
+def on(context: typer.Context, name: str, step: Callable[[Queue], Coroutine[Any, Any, T]]) -> T:
+    """Use a queue."""
+    return _run(context, name, lambda _, queue: step(queue))
+
+
+def on_known(
+    context: typer.Context, name: str, step: Callable[[Queue], Coroutine[Any, Any, T]]
+) -> T:
+    """Use a queue that has had a job; a mistyped name has not."""
+    from waystation.bullmq.redis.keys import QueueKeys
+    from waystation.core.store import faults
+
+    keys = QueueKeys(name, prefix=cast(Given, context.obj).prefix)
+
+    async def checked(store: Store, queue: Queue) -> T:
+        with faults.translated():
+            seen = await store.redis.exists(keys.id, keys.events)
+        if not seen and not any((await queue.counts()).values()):
+            raise NotFound(f"there is no queue {keys.qualified}; is the name right?")
+        return await step(queue)
+
+    return _run(context, name, checked)
+
+
+def _run(
+    context: typer.Context, name: str, step: Callable[[Store, Queue], Coroutine[Any, Any, T]]
+) -> T:
+    # These take long to load, and help needs none of them.
+    import asyncio
+
+    from waystation.bullmq import Queue
+    from waystation.core.app import compose
+    from waystation.core.app.settings import StoreSettings
+
+    given = cast(Given, context.obj)
+
+    async def run() -> T:
+        async with compose.store(given.settings[StoreSettings]) as store:
+            return await step(store, Queue(name, store, prefix=given.prefix))
+
+    return asyncio.run(run())
