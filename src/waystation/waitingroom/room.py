@@ -35,6 +35,7 @@ from waystation.waitingroom.visitor import (
     Renewal,
     Session,
     VisitorStatus,
+    digest,
     identify,
     new_id,
     proof_of,
@@ -44,6 +45,8 @@ CURVE_POINTS = 64
 """Enough to find one's place to within a hundredth; everybody who looks is sent all of them."""
 EVENTS_PAGE = 500
 EVENTS_EVERY_S = 0.5
+HANDOVER_S = 60
+"""How long a session may be on its way from the waiting page to the site."""
 
 
 class Room(StoreClient):
@@ -231,6 +234,23 @@ class Room(StoreClient):
         if not reason:
             raise InvalidInput("removing a visitor needs a reason, got none")
         return await self._give_up(place, reason=reason) == "left"
+
+    async def hand_over(self, place: Place, host: str) -> str:
+        """A token with which the site on this host takes the session over, within a minute."""
+        token = self._bits.getrandbits(160).to_bytes(20).hex()
+        kept = "\n".join((host, place.id, place.owner))
+        keys = self.store.keys.handed_over(digest(token))
+        await self.store.ask("SET", keys.handover, kept, "EX", HANDOVER_S)
+        return token
+
+    async def take_over(self, token: str, host: str) -> Passed | None:
+        """The session that was handed over with this token; None when it does not count here."""
+        return await scripts.take_over(
+            await self._client(),
+            self.store.keys.handed_over(digest(token)),
+            host=host,
+            now=self.store.now(),
+        )
 
     async def renew(self, place: Place, *, views: int = 1) -> Renewal:
         """Note activity inside, which keeps the session alive; NotFound when it has ended."""

@@ -65,6 +65,7 @@ def server_options(settings: RoomSettings) -> ServerOptions:
     """The options of the HTTP server."""
     return ServerOptions(
         issuer=settings.issuer,
+        public_url=settings.public_url,
         secure_cookies=settings.secure_cookies,
         trusted_proxies=settings.trusted_proxies,
         webhook_networks=settings.webhook_networks,

@@ -26,6 +26,8 @@ class RoomSettings(Section, frozen=True, kw_only=True):
     """The file of the signing keys; made on the first start, and shared by all processes."""
     keys: Secret | None = None
     """The signing keys themselves, where a secret store provides them instead of a file."""
+    public_url: str = ""
+    """Where browsers reach the waiting pages, if that is another host than their sites'."""
     secure_cookies: bool = True
     """Off only to try things out without TLS from another machine."""
     trusted_proxies: tuple[str, ...] = ()

@@ -84,6 +84,8 @@ async def admit(hands: Hands) -> None:
         await hands.come_in(name)
         await hands.claim(name)
     await hands.room.claim(hands.places[called[3]], called[3], user="somebody")
+    token = await hands.room.hand_over(hands.places[called[0]], "shop.example")
+    await hands.room.take_over(token, "shop.example")
     await hands.room.renew(hands.places[called[0]])
     await hands.room.complete(hands.places[called[0]])
     await hands.room.terminate(hands.places[called[1]], "an operator says so")

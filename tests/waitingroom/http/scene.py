@@ -21,6 +21,7 @@ from waystation.waitingroom.signing.keyfile import KeyFile
 OPTIONS = hands.ServerOptions(poll_floor_ms=0, change_floor_ms=0, guess_floor_ms=0)
 DAY_MS = 86_400_000
 EMPTY = "empty"
+SITE = "shop.example"
 
 
 class _Enough(Exception):
@@ -78,7 +79,10 @@ class Scene:
             "sid": "the-session", "pid": "the-place", "event": planned.json()["id"],
             "hook": hook.id, "batch": "press", "name": "bob",
         }  # fmt: skip
+        held = await house.room.get_place(begun["session_id"])
+        token = f"{QUEUE}.{await house.room.hand_over(held, SITE)}"
         self._examples = {
+            "Redeem": {"token": token, "host": SITE},
             "NewEvent": {
                 "event_start_time": rfc3339(now_ms + 3 * DAY_MS),
                 "event_end_time": rfc3339(now_ms + 4 * DAY_MS),

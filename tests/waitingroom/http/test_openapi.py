@@ -61,6 +61,7 @@ async def test_made_up_requests_find_nothing(redis_url: str, tmp_path: Path, gro
 # What may be said here depends on more than a schema can tell.
 DEPENDS = {
     "POST /api/v1/queues/{id}/enqueue": "a target is safe however often it is decoded",
+    "POST /v1/redeem": "a token was made here",
     "POST /api/v1/queues/{id}/claim": "a return address was sealed here",
     "POST /api/v1/admin/queues": "a setting depends on others",
     "PATCH /api/v1/admin/queues/{id}": "a setting depends on others",

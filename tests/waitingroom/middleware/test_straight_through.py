@@ -1,9 +1,12 @@
 """A site in front of which nobody waits does not show that it has a room."""
 
+import pytest
+
 from tests.waitingroom.http.hands import QUEUE
 from tests.waitingroom.middleware.block import Block
 from tests.waitingroom.middleware.shop import PAGE, Shop
 from waystation.core.clock import HandClock
+from waystation.waitingroom.middleware.gate import Gate, GateOptions, Redeem
 
 
 async def test_a_visitor_passes_and_is_known_from_then_on(shop: Shop, clock: HandClock) -> None:
@@ -49,3 +52,33 @@ async def test_the_first_look_behind_nginx_passes_with_a_cookie(block: Block) ->
     again = await block.send("GET /checkout", "Accept: text/html", f"Cookie: {cookie}")
     assert again.status == 200
     assert (await block.house.room.state()).inside == 1
+
+
+async def test_a_session_from_another_host_is_kept_and_its_token_leaves_the_address(
+    shop: Shop,
+) -> None:
+    await shop.house.room.store.write({"return_hosts": "shop.test"})
+    visitor = shop.house.visitor()
+    place = await visitor.enter()
+    held = await shop.house.room.get_place(place["session_id"])
+    token = f"{QUEUE}.{await shop.house.room.hand_over(held, 'shop.test')}"
+    came = await shop.http.get(f"/checkout?seat=4&wr_token={token}", headers=PAGE)
+    assert (came.status_code, came.headers["location"]) == (303, "/checkout?seat=4")
+    assert came.headers["set-cookie"].startswith(f"__Host-wr_s_{QUEUE}=")
+    assert (await shop.http.get("/checkout?seat=4", headers=PAGE)).status_code == 200
+    assert shop.seen != []
+    assert all("wr_token" not in str(each) for each in shop.seen)
+
+
+async def test_a_token_that_does_not_count_only_leaves_the_address(shop: Shop) -> None:
+    came = await shop.http.get("/checkout?wr_token=shop.made-up", headers=PAGE)
+    assert (came.status_code, came.headers["location"]) == (303, "/checkout")
+    assert "set-cookie" not in came.headers
+    assert (await shop.http.get("/checkout", headers=PAGE)).status_code == 303
+
+
+@pytest.mark.parametrize("path", ["//evil.example", "/\\evil.example", "\\\\evil.test", "///evil"])
+def test_no_path_leads_to_another_host(path: str) -> None:
+    found = Gate(GateOptions()).decide("GET", path, "wr_token=shop.x", {"host": "shop.test"})
+    assert isinstance(found, Redeem)
+    assert found.location.startswith("/evil")

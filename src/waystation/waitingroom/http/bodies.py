@@ -63,6 +63,15 @@ class Enter(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The host that the visitor asked for."""
 
 
+class Redeem(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A session that the waiting page has handed over."""
+
+    token: Annotated[str, msgspec.Meta(max_length=256)]
+    """What the address brought along as `wr_token`."""
+    host: Annotated[str, msgspec.Meta(max_length=255)]
+    """The site's own host, which the token has to be meant for."""
+
+
 class Possession(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Shows that a place is one's own."""
 
@@ -132,6 +141,7 @@ class SessionBegun(msgspec.Struct, kw_only=True):
     expires_at: str
     max_expires_at: str
     redirect_url: str
+    queue_id: str = ""
 
 
 class SessionBody(msgspec.Struct, kw_only=True, omit_defaults=True):

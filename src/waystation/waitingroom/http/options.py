@@ -1,5 +1,6 @@
 """Options of the HTTP server."""
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -13,6 +14,8 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     issuer: str = "waystation"
     """The issuer of all tokens; the same for all processes and all releases."""
+    public_url: str = ""
+    """Where browsers reach the waiting pages, if that is another host than their sites'."""
     secure_cookies: bool = True
     """Off only where browsers reach another machine without TLS."""
     trusted_proxies: Sequence[str] = ()
@@ -38,5 +41,9 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         networks(self.trusted_proxies)
         networks(self.webhook_networks)
+        if self.public_url and not re.fullmatch(r"https?://[^/?#@\s]+/?", self.public_url):
+            raise InvalidOption(
+                f"public_url must be such as https://wait.example, got {self.public_url!r}"
+            )
         if not 10 <= self.session_token_s <= 3600:
             raise InvalidOption(f"session_token_s must be 10 to 3600, got {self.session_token_s}")

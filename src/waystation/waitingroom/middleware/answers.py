@@ -37,6 +37,16 @@ def _line(decision: Wait | Refuse, location: str) -> tuple[int, bytes, list[tupl
     return 429, body, [kind, (b"retry-after", b"5"), *common]
 
 
+def arrival(location: str, cookie: str, token: str) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
+    """Status, body and headers that take the token out of the address and keep the session."""
+    headers = [
+        (b"location", location.encode("latin-1")),
+        (b"cache-control", b"no-store"),
+        (b"referrer-policy", b"no-referrer"),
+    ]
+    return 303, b"", [*headers, cookie_header(cookie, token)] if token else headers
+
+
 def cookie_header(name: str, token: str) -> tuple[bytes, bytes]:
     """The header that keeps a renewed session, or with no token throws an ended one away."""
     secure = "; Secure" if name.startswith("__Host-") else ""

@@ -5,8 +5,8 @@ import contextlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
-from waystation.waitingroom.middleware.answers import cookie_header, refusal
-from waystation.waitingroom.middleware.gate import Ask, Gate, GateOptions, Pass, Wait
+from waystation.waitingroom.middleware.answers import arrival, cookie_header, refusal
+from waystation.waitingroom.middleware.gate import Ask, Gate, GateOptions, Pass, Redeem, Wait
 from waystation.waitingroom.middleware.link import Asking, Fetch, Link, http_fetch
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -54,14 +54,16 @@ class WaitingRoomMiddleware:
                 headers.get("sec-purpose", ""),
             )
             decision, renewed = await asyncio.to_thread(self._link.enter, decision, visitor)
-        if isinstance(decision, Pass):
+        if isinstance(decision, Redeem):
+            queue, token = await asyncio.to_thread(self._link.redeem, decision)
+            given = arrival(decision.location, self.gate.cookie(queue), token)
+            await _answer(send, given)
+        elif isinstance(decision, Pass):
             await self._pass(decision, renewed, scope, receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1013})
         else:
-            status, body, extra = refusal(decision)
-            await send({"type": "http.response.start", "status": status, "headers": extra})
-            await send({"type": "http.response.body", "body": body})
+            await _answer(send, refusal(decision))
 
     async def _pass(
         self, passed: Pass, renewed: str | None, scope: Scope, receive: Receive, send: Send
@@ -107,3 +109,9 @@ class WaitingRoomMiddleware:
         self._asking = None
         if not done.cancelled():
             self._next = asyncio.get_running_loop().time() + done.result()
+
+
+async def _answer(send: Send, given: tuple[int, bytes, list[tuple[bytes, bytes]]]) -> None:
+    status, body, headers = given
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

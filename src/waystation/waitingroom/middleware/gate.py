@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
@@ -13,6 +13,8 @@ from waystation.waitingroom.middleware.signed import LONGEST_SESSION, SESSION, K
 
 LEEWAY_S = 30
 RENEW_WITHIN_S = 30
+TOKEN = "wr_token"  # noqa: S105
+"""The parameter in which the waiting page hands a session over."""
 
 
 class Pass(msgspec.Struct, frozen=True):
@@ -47,6 +49,15 @@ class Refuse(msgspec.Struct, frozen=True):
     location: str
 
 
+class Redeem(msgspec.Struct, frozen=True):
+    """Take over the session that the waiting page has handed to this site."""
+
+    token: str
+    host: str
+    location: str
+    """The same address without the token."""
+
+
 class Down(msgspec.Struct, frozen=True):
     """Say that nobody can be let in, because the room does not answer."""
 
@@ -55,7 +66,7 @@ class Forbid(msgspec.Struct, frozen=True):
     """Say that this is not for anybody."""
 
 
-Decision: TypeAlias = Pass | Ask | Wait | Refuse | Down | Forbid
+Decision: TypeAlias = Pass | Ask | Wait | Refuse | Redeem | Down | Forbid
 
 
 class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +125,8 @@ class Gate:
 
     def decide(self, method: str, path: str, query: str, headers: Mapping[str, str]) -> Decision:
         """What to do with a request; header names are lower case."""
+        if f"{TOKEN}=" in query and method in ("GET", "HEAD"):
+            return self._brought(path, query, headers)
         rules = self._options.rules or self.told.rules
         rule = next((each for each in rules if each.fits(method, path, headers)), None)
         if rule is None or rule.action == "bypass":
@@ -150,6 +163,15 @@ class Gate:
         pairs = [each.strip() for each in cookies.split(";")]
         ours = ("__Host-wr_", "wr_")
         return "; ".join(each for each in pairs if not each.startswith(ours))
+
+    def _brought(self, path: str, query: str, headers: Mapping[str, str]) -> Redeem:
+        parts = query.split("&")
+        tokens = [each.partition("=")[2] for each in parts if each.startswith(f"{TOKEN}=")]
+        kept = "&".join(each for each in parts if not each.startswith(f"{TOKEN}="))
+        # More slashes in front would lead to another host.
+        plain = quote("/" + path.lstrip("/\\"), safe="/%:@!$&'()*+,;=~")
+        host = urlsplit(self._options.site_url).netloc or headers.get("host", "")
+        return Redeem(tokens[0] if tokens else "", host, f"{plain}?{kept}" if kept else plain)
 
     def _is_open(self, queue: str) -> bool:
         return self.told.open_until.get(queue, 0) > self._now()

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import quote, urlsplit
 
 from waystation.core.errors import InvalidOption, StoreUnreachable
-from waystation.waitingroom.middleware.gate import Ask, Gate, Pass, Refuse, Told, Wait
+from waystation.waitingroom.middleware.gate import Ask, Gate, Pass, Redeem, Refuse, Told, Wait
 from waystation.waitingroom.middleware.rules import Rule
 from waystation.waitingroom.middleware.signed import CONFIG, Keys
 
@@ -167,6 +167,14 @@ class Link:
             self._lines[wait.queue] = now + LINE_S
             return wait, None
         return Pass(wait.queue, str(told.get("session_id", "")), token), token
+
+    def redeem(self, brought: Redeem) -> tuple[str, str]:
+        """The room and the signature of a session that was handed over; empty without one."""
+        asked = json.dumps({"token": brought.token[:256], "host": brought.host[:255]})
+        headers = {"Content-Type": "application/json"}
+        status, body = self._ask("POST", "/v1/redeem", headers, asked.encode())
+        told = _object(body) if status == 200 else {}
+        return str(told.get("queue_id") or ""), str(told.get("session_token") or "")
 
     def complete(self, session: str, token: str) -> None:
         """Free a seat."""

@@ -7,8 +7,8 @@ from http import HTTPStatus
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from waystation.waitingroom.middleware.answers import cookie_header, refusal
-from waystation.waitingroom.middleware.gate import Ask, Gate, GateOptions, Pass, Wait
+from waystation.waitingroom.middleware.answers import arrival, cookie_header, refusal
+from waystation.waitingroom.middleware.gate import Ask, Gate, GateOptions, Pass, Redeem, Wait
 from waystation.waitingroom.middleware.link import Asking, Fetch, Link, http_fetch
 
 
@@ -53,7 +53,11 @@ class WaitingRoomWsgi:
             decision, renewed = self._link.enter(decision, visitor)
         if isinstance(decision, Pass):
             return self._pass(decision, renewed, environ, start_response)
-        status, body, extra = refusal(decision)
+        if isinstance(decision, Redeem):
+            queue, token = self._link.redeem(decision)
+            status, body, extra = arrival(decision.location, self.gate.cookie(queue), token)
+        else:
+            status, body, extra = refusal(decision)
         told = [(name.decode(), value.decode("latin-1")) for name, value in extra]
         start_response(f"{status} {HTTPStatus(status).phrase}", told)
         return [body]

@@ -50,7 +50,7 @@
     refused = 0;
     beatDue = Date.now() + told.heartbeat_after_ms;
     show(told);
-    if (told.status === 'pass') location.assign(facts.target || told.redirect_url);
+    if (told.status === 'pass') goIn();
     else { announce(`${say('head_waiting')}. ${sentence(told)}`); schedule(told.poll_after_ms); follow(); }
   };
 
@@ -265,10 +265,17 @@
 
   // Whoever sees the page goes in without a press; whoever came back to it from inside does not.
   const returned = performance.getEntriesByType('navigation')[0]?.type === 'back_forward';
+  const lately = () => {
+    try { return Date.now() - Number(sessionStorage.getItem(`wr:${facts.queue}`)) < 15000; } catch { return true; }
+  };
   const goIn = () => {
-    const due = body.status === 'admitted' || (body.status === 'active' && !returned);
-    if (!due || entering || document.hidden || facts.stays) return;
+    const inside = body.status === 'active' || body.status === 'pass';
+    if (!(inside && !returned) && body.status !== 'admitted') return;
+    if (entering || document.hidden || facts.stays) return;
+    // Who is sent back here at once has a browser that keeps no session for the site.
+    if (inside && lately()) { complain('text_cookies'); return; }
     entering = true;
+    try { sessionStorage.setItem(`wr:${facts.queue}`, Date.now()); } catch { /* nothing is kept */ }
     at('claim').requestSubmit();
   };
   addEventListener('pageshow', (event) => { if (event.persisted) entering = facts.stays = true; });

@@ -62,6 +62,7 @@ class RoomKeys(Keyspace, root=""):
     schedule = Hash("queue:<name>:schedule", "events that are planned, by id")
     codes = Hash("queue:<name>:codes", "access codes by digest: lane, uses, end and batch")
     redeemed = Hash("queue:<name>:codes:used", "how often each code was used, and by whom")
+    handover = String("handover:<name>:<token>", "a session on its way to a site", ttl="1 min")
     revocation = String("revocation:<token>", "why a token no longer counts", ttl="its token's")
 
     tokens = String("admission:<name>:tokens", "turns that may be given now")
@@ -112,6 +113,10 @@ class RoomKeys(Keyspace, root=""):
         keys = self.within(RoomKeys)
         keys.theirs = theirs
         return keys
+
+    def handed_over(self, token: str) -> "RoomKeys":
+        """The same keys with that of a session on its way to a site."""
+        return self.within(RoomKeys, token=token)
 
     def revocation_of(self, token: str) -> str:
         """Where the revocation of a token is kept."""

@@ -100,6 +100,14 @@ def _entered(raw: Any) -> Inside | None:
     return Inside(until_ms=int(raw[1])) if raw[0] == b"passed" else None
 
 
+def _taken(raw: Any) -> Passed | None:
+    match texts(raw):
+        case ["taken", id, owner, ends]:
+            return Passed(Place(id, owner), Inside(until_ms=int(ends)))
+        case _:
+            return None
+
+
 def _round(raw: Any) -> Round:
     called, no_shows, ended, waiting = raw
     return Round(texts(called), int(no_shows), int(ended), int(waiting))
@@ -214,6 +222,12 @@ async def leave(
     redis: Client, keys: RoomKeys, *, queue: str, id: str, proof: str, reason: str, now: str | int
 ) -> str:
     """Let somebody go who no longer wants to wait."""
+    ...
+
+
+@script(reply=_taken)
+async def take_over(redis: Client, keys: RoomKeys, *, host: str, now: str | int) -> Passed | None:
+    """Take over a session that was handed to a site, once and on the host it was meant for."""
     ...
 
 

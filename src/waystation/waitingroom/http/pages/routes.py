@@ -4,6 +4,7 @@ import re
 import secrets
 from collections.abc import Iterator
 
+from waystation.core import codec
 from waystation.core.errors import InvalidInput
 from waystation.core.http.cookies import require_own_site
 from waystation.core.http.endpoints import Endpoint, endpoint, offered
@@ -13,6 +14,7 @@ from waystation.waitingroom.http import bodies
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.codes import RoomCode
 from waystation.waitingroom.http.context import ServerContext
+from waystation.waitingroom.http.handover import onward
 from waystation.waitingroom.http.pages.waiting import REFRESH_S, Shown, values, with_return
 from waystation.waitingroom.http.returns import return_hosts, split_target
 from waystation.waitingroom.http.theme_store import ThemeStore
@@ -91,7 +93,11 @@ class Pages:
             return self._back(room, form, more=told)
         cookies = [header for header in given.headers if header[0] == b"set-cookie"]
         if b'"status":"pass"' in given.body:
-            return go(destination, *cookies)
+            place = Place(codec.decode(given.body, bodies.PlaceBody).position_id, "")
+            onto = await onward(
+                room, await room.get_place(place.id), destination, host=request.host
+            )
+            return go(onto, *cookies)
         return self._back(room, form, *cookies)
 
     @endpoint("POST /wait/{id}/claim")
@@ -110,6 +116,9 @@ class Pages:
             return self._back(room, form)
         if not isinstance(begun, Begun):
             return self._back(room, form)
+        onto = await onward(room, place, destination, host=request.host)
+        if onto != destination:
+            return go(onto)
         token = self._tokens.sign_session(room, place, state, host=request.host)
         return go(destination, self._visitors.session_cookie(room, state, token))
 

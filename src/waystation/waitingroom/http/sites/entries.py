@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from waystation.core.errors import NotFound
 from waystation.core.http.addresses import is_address
 from waystation.core.http.endpoints import Endpoint, endpoint, offered
 from waystation.core.http.exchange import Answer, Request, answer
@@ -15,6 +16,7 @@ from waystation.waitingroom.http import bodies
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.codes import RoomCode
 from waystation.waitingroom.http.context import ServerContext
+from waystation.waitingroom.http.handover import redeemed
 from waystation.waitingroom.options import WaitingPage
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.state import RoomState
@@ -27,6 +29,8 @@ RENEW_WITHIN_S = 30
 class Entered(msgspec.Struct, frozen=True):
     """A session that has just begun."""
 
+    room: Room
+    state: RoomState
     place: Place
     status: Inside
     token: str
@@ -63,7 +67,7 @@ class Entries:
         token = self._tokens.sign_session(
             room, passed.place, state, host=host, life_s=RENEW_WITHIN_S - 1
         )
-        return Entered(passed.place, passed.status, token)
+        return Entered(room, state, passed.place, passed.status, token)
 
     @endpoint(
         "POST /v1/enter",
@@ -89,22 +93,49 @@ class Entries:
         )
         if entered is None:
             raise Problem(401, RoomCode.WAITING_ROOM_REQUIRED, "there is a line")
-        return answer(begun_body(entered, state))
+        return answer(begun_body(entered))
+
+    async def redeem(self, token: str, host: str) -> Entered | None:
+        """The session that a token brings to a site's own host; None when it does not count."""
+        try:
+            found = await redeemed(self._rooms, token, host=host)
+        except NotFound:
+            return None
+        if found is None:
+            return None
+        room, state, passed = found
+        signed = self._tokens.sign_session(room, passed.place, state, host=host)
+        return Entered(room, state, passed.place, passed.status, signed)
+
+    @endpoint(
+        "POST /v1/redeem",
+        takes=bodies.Redeem,
+        gives={200: bodies.SessionBegun},
+        fails=(400, 401, 413, 415, 503),
+    )
+    async def redeem_token(self, request: Request) -> Answer:
+        """Take over a session that the waiting page has handed to a site on another host."""
+        asked = await request.read(bodies.Redeem)
+        entered = await self.redeem(asked.token, asked.host)
+        if entered is None:
+            raise Problem(401, RoomCode.INVALID_TOKEN, "the token does not count here any more")
+        return answer(begun_body(entered))
 
     def endpoints(self) -> Iterator[Endpoint]:
         """The part of the table that begins sessions."""
         return offered(self, group="connectors")
 
 
-def begun_body(entered: Entered, state: RoomState) -> bodies.SessionBegun:
+def begun_body(entered: Entered) -> bodies.SessionBegun:
     """What a site is told about a session that has just begun."""
     return bodies.SessionBegun(
         status="active",
         session_id=entered.place.id,
         session_token=entered.token,
         expires_at=rfc3339(entered.status.until_ms),
-        max_expires_at=rfc3339(state.now_ms + state.options.session_max_s * 1000),
+        max_expires_at=rfc3339(entered.state.now_ms + entered.state.options.session_max_s * 1000),
         redirect_url="",
+        queue_id=entered.room.name,
     )
 
 

@@ -4,7 +4,7 @@ import hashlib
 import secrets
 from collections.abc import Iterator, Mapping
 from typing import Annotated
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
@@ -22,8 +22,9 @@ from waystation.core.http.problems import Code, Problem
 from waystation.core.operators.operators import Operators
 from waystation.waitingroom.http.codes import RoomCode
 from waystation.waitingroom.http.context import ServerContext
+from waystation.waitingroom.http.handover import split_token
 from waystation.waitingroom.http.returns import return_hosts, safe_path
-from waystation.waitingroom.http.sites.entries import RENEW_WITHIN_S, Entries
+from waystation.waitingroom.http.sites.entries import RENEW_WITHIN_S, Entered, Entries
 from waystation.waitingroom.http.sites.sessions import Sessions
 from waystation.waitingroom.redis.store import STATE_S
 from waystation.waitingroom.room import Room
@@ -68,6 +69,7 @@ class ProxyRoutes:
         self, context: ServerContext, sessions: Sessions, entries: Entries, operators: Operators
     ) -> None:
         self._entries = entries
+        self._public_url = context.options.public_url.rstrip("/")
         self._rooms = context.rooms
         self._cookies = context.cookies
         self._tokens = context.tokens
@@ -111,12 +113,20 @@ class ProxyRoutes:
         self, request: Request, name: str, path: str, navigates: str | None
     ) -> Answer:
         room, state = await self._rooms.visit(name)
+        path, brought = split_token(path)
         if state.fail_open:
             return self._told(name, "fail_open", _passing(request, name))
         token = self._cookies.session(request, name)
         headers = await self._pass(request, name, token) if token else None
         if headers is not None:
             return self._told(name, "passed", _passing(request, name, *headers))
+        if brought and (headers := await self._redeemed(request, room, brought)):
+            # Where the answer goes to the browser, the token leaves the address at once.
+            given = _passing(request, name, *headers)
+            if navigates is not None:
+                location = (b"location", self._clean(path).encode())
+                given = Answer(303, headers=[*headers, location])
+            return self._told(name, "entered", given)
         if request.wants_page and (headers := await self._straight(request, room, state)):
             return self._told(name, "entered", _passing(request, name, *headers))
         back = self._sealed(request, room, state, path)
@@ -153,25 +163,35 @@ class ProxyRoutes:
             agent=request.header("user-agent"),
             host=request.site_host,
         )
-        if entered is None:
-            return []
-        lasts_s = state.options.session_max_s
-        cookie = self._cookies.keep_session(room.name, entered.token, lasts_s)
+        return self._entered(entered) if entered else []
+
+    async def _redeemed(self, request: Request, room: Room, token: str) -> Headers:
+        """What is told about somebody whose session the waiting page has handed over."""
+        entered = await self._entries.redeem(token, request.site_host)
+        return self._entered(entered) if entered and entered.room.name == room.name else []
+
+    def _entered(self, entered: Entered) -> Headers:
+        lasts_s = entered.state.options.session_max_s
+        cookie = self._cookies.keep_session(entered.room.name, entered.token, lasts_s)
         return [_visitor(entered.place.id), NO_STORE, cookie]
+
+    def _clean(self, path: str) -> str:
+        try:
+            return safe_path(path)
+        except InvalidInput:
+            return "/"
 
     def _sealed(self, request: Request, room: Room, state: RoomState, path: str) -> str:
         """Where the visitor wants to go: on this host, or on one that the operator named."""
-        try:
-            back = safe_path(path)
-        except InvalidInput:
-            back = "/"
+        back = self._clean(path)
         # Anybody can send any host; one that went into the link unchecked would lead there.
         host = request.site_host if request.site_host in return_hosts(state) else ""
         return self._tokens.seal_target(room, host, back)
 
     def _wait(self, request: Request, room: Room, sealed: str, navigates: str | None) -> Answer:
         name = room.name
-        location = f"/wait/{name}?r={sealed}".encode()
+        page = self._public_url if urlsplit(self._public_url).netloc != request.site_host else ""
+        location = f"{page}/wait/{name}?r={sealed}".encode()
         headers = [(b"wr-location", location), (b"wr-queue", name.encode()), NO_STORE]
         kind = b"application/problem+json"
         if navigates is None:

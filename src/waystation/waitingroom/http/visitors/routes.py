@@ -14,6 +14,7 @@ from waystation.waitingroom.http.bodies import PlaceBody, rfc3339
 from waystation.waitingroom.http.codes import RoomCode
 from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.cookies import Header
+from waystation.waitingroom.http.handover import onward
 from waystation.waitingroom.http.returns import Return, return_hosts, safe_path
 from waystation.waitingroom.http.visitors.challenge import Challenges, bits_of
 from waystation.waitingroom.http.visitors.fairness import Fairness
@@ -233,15 +234,19 @@ class Visitors:
         if not isinstance(begun, Begun):
             return answer(status_body(room, place, begun, state), 202)
         token = self._tokens.sign_session(room, place, state, host=request.host)
+        onto = await onward(room, place, destination, host=request.host)
         body = bodies.SessionBegun(
             status="active",
             session_id=begun.session_id,
             session_token=token,
             expires_at=rfc3339(begun.until_ms),
             max_expires_at=rfc3339(state.now_ms + state.options.session_max_s * 1000),
-            redirect_url=destination,
+            redirect_url=onto,
+            queue_id=room.name,
         )
-        return answer(body, 200, self.session_cookie(room, state, token))
+        # A cookie of this host is of no use to a site on another.
+        cookies = [self.session_cookie(room, state, token)] if onto == destination else []
+        return answer(body, 200, *cookies)
 
     async def begin(
         self, request: Request, room: Room, place: Place, secret: str
