@@ -5,9 +5,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.bullmq.hands import Hands
-from waystation.bullmq.fields import State
 from waystation.bullmq.options import JobOptions
 from waystation.bullmq.queue import Queue
+from waystation.bullmq.states import State
 from waystation.bullmq.worker import Worker
 from waystation.core.errors import InvalidOption
 

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from waystation.bullmq.events.event import QueueEvent
     from waystation.bullmq.events.gaps import Gap
     from waystation.bullmq.events.stream import QueueEvents, QueueEventsProducer
-    from waystation.bullmq.fields import JobState, State
     from waystation.bullmq.flows import FlowJob, FlowNode, FlowProducer
     from waystation.bullmq.job import Job
     from waystation.bullmq.limits import Limit, Limits
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from waystation.bullmq.scheduling.schedule import RepeatStrategy, Schedule, Scheduler
     from waystation.bullmq.source.callbacks import WorkerEvent, WorkerSignal
     from waystation.bullmq.source.options import BackoffStrategy, RetryPredicate
+    from waystation.bullmq.states import JobState, State
     from waystation.bullmq.sync_job import SyncJob
     from waystation.bullmq.terms import Terms, When
     from waystation.bullmq.worker import JobHandler, Worker, WorkerKeywords, WorkerOptions
@@ -159,7 +159,7 @@ __getattr__ = names_of(
         "JobLike": "waystation.bullmq.redis.packing",
         "JobOptions": "options",
         "JobRateLimited": "waystation.core.errors",
-        "JobState": "fields",
+        "JobState": "states",
         "JobWaiting": "waystation.core.errors",
         "JobWaitingForChildren": "waystation.core.errors",
         "Keep": "options",
@@ -185,7 +185,7 @@ __getattr__ = names_of(
         "Schedule": "waystation.bullmq.scheduling.schedule",
         "Scheduler": "waystation.bullmq.scheduling.schedule",
         "Schedulers": "schedulers",
-        "State": "fields",
+        "State": "states",
         "Store": "waystation.core.store.connection",
         "StoreOptions": "waystation.core.store.connection",
         "StoredOptions": "options",

@@ -3,14 +3,14 @@
 # The functions at the end of the file are for the package alone, as the underscores say.
 # pyright: reportPrivateUsage=false
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 from waystation.bullmq.options import StoredOptions, stored_options
 from waystation.bullmq.terms import MARK
 from waystation.core import codec
-from waystation.core.errors import InvalidOption, Malformed, UnreadableData
+from waystation.core.errors import Malformed, UnreadableData
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -23,31 +23,10 @@ else:
     Data = TypeVar("Data")
     Result = TypeVar("Result")
 
-State: TypeAlias = Literal[
-    "waiting", "active", "prioritized", "delayed", "waiting-children", "completed", "failed"
-]
-"""A state that holds jobs."""
-JobState: TypeAlias = State | Literal["unknown"]
-"""The state of one job; `unknown` when there is no such job."""
-
-STATES: tuple[State, ...] = get_args(State)
-
-_ALSO_CALLED = {"wait": "waiting", "paused": "waiting", "waiting_children": "waiting-children"}
-
 COUNTED = b"counted"
 """Added to the fields of a held job that were read after its start had been counted."""
 
 _UNREAD: Any = object()
-
-
-def known_states(states: str | Iterable[str]) -> list[State]:
-    """The states of these names, each once; `wait` and `paused` are other names of `waiting`."""
-    named = [states] if isinstance(states, str) else states
-    meant = [_ALSO_CALLED.get(name, name) if isinstance(name, str) else name for name in named]  # pyright: ignore[reportUnnecessaryIsInstance]
-    for state in meant:
-        if state not in STATES:
-            raise InvalidOption(f"a state is one of {', '.join(STATES)}, got {state!r}")
-    return cast(list[State], list(dict.fromkeys(meant)))
 
 
 class Changed(NamedTuple):

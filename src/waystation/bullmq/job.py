@@ -14,7 +14,6 @@ from waystation.bullmq.fields import (
     Changed,
     Data,
     JobFields,
-    JobState,
     Result,
     remember,
     remember_all,
@@ -30,6 +29,7 @@ from waystation.bullmq.redis.children import (
 from waystation.bullmq.redis.commands import Logs, ask, block_for, hash_at, read_logs
 from waystation.bullmq.redis.keys import JobKeys, QueueKeys
 from waystation.bullmq.redis.refusals import refusal
+from waystation.bullmq.states import JobState
 from waystation.bullmq.sync_job import SyncJob
 from waystation.core import codec
 from waystation.core.durations import Duration, milliseconds, seconds

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
-from waystation.bullmq.fields import State
 from waystation.bullmq.redis.commands import ask_all
 from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.states import State
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
 from waystation.core.line import prometheus

@@ -12,7 +12,6 @@ from msgspec import UNSET
 from waystation.bullmq.dead_letters import DeadLetters
 from waystation.bullmq.events.event import QueueEvent
 from waystation.bullmq.events.stream import NOW, QueueEvents
-from waystation.bullmq.fields import STATES, JobState, State, known_states
 from waystation.bullmq.job import Job, QueueRef, cancel_job, remove_job, retry_finished
 from waystation.bullmq.limits import Limits
 from waystation.bullmq.metrics import Metrics, MetricsKind, as_text, read_metrics
@@ -27,6 +26,7 @@ from waystation.bullmq.redis.queue_scripts import Sweep
 from waystation.bullmq.redis.scripts import Existing
 from waystation.bullmq.schedulers import Schedulers
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
+from waystation.bullmq.states import STATES, JobState, State, known_states
 from waystation.core import codec
 from waystation.core.durations import Duration, milliseconds
 from waystation.core.errors import (

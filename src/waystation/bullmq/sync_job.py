@@ -8,7 +8,6 @@ from waystation.bullmq.fields import (
     Changed,
     Data,
     JobFields,
-    JobState,
     Result,
     remember,
     remember_all,
@@ -21,6 +20,7 @@ from waystation.bullmq.redis.children import (
 )
 from waystation.bullmq.redis.commands import Logs
 from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.states import JobState
 from waystation.core.durations import Duration
 from waystation.core.runtime.handlers.calls import Call, Calls
 

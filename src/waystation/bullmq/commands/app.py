@@ -13,7 +13,7 @@ import typer
 from waystation.bullmq.commands import admin, picking
 from waystation.bullmq.commands.job_sheet import sheet
 from waystation.bullmq.commands.reach import AsJson, Given, OfQueue, Yes, agreed, on, on_known
-from waystation.bullmq.fields import STATES, known_states
+from waystation.bullmq.states import STATES, known_states
 from waystation.core import codec
 from waystation.core.app import working
 from waystation.core.app.listing import list_rows

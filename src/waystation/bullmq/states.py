@@ -1,0 +1,27 @@
+"""States that a job can be in."""
+
+from collections.abc import Iterable
+from typing import Literal, TypeAlias, cast, get_args
+
+from waystation.core.errors import InvalidOption
+
+State: TypeAlias = Literal[
+    "waiting", "active", "prioritized", "delayed", "waiting-children", "completed", "failed"
+]
+"""A state that holds jobs."""
+JobState: TypeAlias = State | Literal["unknown"]
+"""The state of one job; `unknown` when there is no such job."""
+
+STATES: tuple[State, ...] = get_args(State)
+
+_ALSO_CALLED = {"wait": "waiting", "paused": "waiting", "waiting_children": "waiting-children"}
+
+
+def known_states(states: str | Iterable[str]) -> list[State]:
+    """The states of these names, each once; `wait` and `paused` are other names of `waiting`."""
+    named = [states] if isinstance(states, str) else states
+    meant = [_ALSO_CALLED.get(name, name) if isinstance(name, str) else name for name in named]  # pyright: ignore[reportUnnecessaryIsInstance]
+    for state in meant:
+        if state not in STATES:
+            raise InvalidOption(f"a state is one of {', '.join(STATES)}, got {state!r}")
+    return cast(list[State], list(dict.fromkeys(meant)))
