@@ -17,7 +17,7 @@ from waystation.core.store.keyspace import Keyspace
 from waystation.core.telemetry import metrics
 from waystation.pipeline import tables
 from waystation.pipeline.products import PRODUCTS, product_tables
-from waystation.pipeline.silver.steps import STEPS
+from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.sources.columns import ROWS as EVENT_ROWS
 from waystation.pipeline.sources.jobs import ReadOptions, WriteOptions
 from waystation.pipeline.sources.jobs_reader import SCHEMA as JOB_ROWS
@@ -90,7 +90,7 @@ def history_tables() -> str:
         + (f"; partitions: `{', '.join(table.partitions)}`.\n\n" if table.partitions else ".\n\n")
         + _table(
             ("column", "type", "description"),
-            [(f"`{c.name}`", c.type.simpleString(), c.meaning) for c in table.columns],
+            [(f"`{c.name}`", c.type, c.meaning) for c in table.columns],
         )
         for table in sorted(known, key=lambda table: order.index(table.layer))
     ]

@@ -11,9 +11,8 @@ from pathlib import Path
 import duckdb
 import msgspec
 
-from waystation.pipeline.silver.attempts import OUTCOMES
 from waystation.pipeline.silver.fingerprints import LONGEST, MASKS, NAMES_A_CLASS
-from waystation.pipeline.silver.steps import MOVES, READY
+from waystation.pipeline.silver.moves import MOVES, OUTCOMES, READY
 from waystation.pipeline.tables import ATTEMPTS, HOURLY
 
 _STEPS = """

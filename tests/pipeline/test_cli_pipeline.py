@@ -121,6 +121,19 @@ def test_a_history_is_kept_asked_made_smaller_reported_and_forgets_whom_it_must(
     assert called("sql", "select count(*) as n from items", "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"n": 4}
 
+    counted = ("sql", "select count(*) as n from items", "--json")
+    assert called(*counted, "--engine", "spark") == 0
+    assert json.loads(capsys.readouterr().out) == {"n": 4}
+    assert called("sql", "select state, count(*) as n from jobs group by 1", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"state": "wait", "n": 4}
+    assert called("sql", "select count(*) as n from visits", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"n": 0}
+    capsys.readouterr()
+    assert called("status") == 0
+    status = capsys.readouterr().out
+    assert "13 events stored; the last one happened" in status
+    assert "bull:mail:events" in status
+
     assert called("compact") == 0
     assert "events            2 files → 1" in capsys.readouterr().out
     assert called("retain", "2") == 0
@@ -144,8 +157,8 @@ def test_a_history_is_kept_asked_made_smaller_reported_and_forgets_whom_it_must(
     assert called("run", "--once") == 0
     days = {Path(file).parent.name for file in delta.files_of(str(history / "bronze/events"))}
     assert len(delta.files_of(str(history / "bronze/events"))) == len(days)
-    left = "select array_sort(collect_list(subject)) as left from items"
-    assert asked(capsys, left) == {"left": ["2", "3", "4"]}
+    left = "select list_sort(list(subject)) as ids from items"
+    assert asked(capsys, left) == {"ids": ["2", "3", "4"]}
     assert asked(capsys, "select count(*) as n from events") == {"n": 7}
 
     assert called("report", "--to", "report.html") == 0
@@ -217,9 +230,11 @@ def test_a_run_whose_java_is_killed_says_so_and_what_to_do(
         (("scan", ".", "--queue", "none"), "default_priority must be one of high, low"),
         (("run", "--once", "--history", "s3://lake/history"), "s3 is not supported yet"),
         (("status", "--history", "abfss://lake@store/history"), "abfss is not supported yet"),
-        (("status", "--conf", "spark.ui.port"), "wanted --conf NAME=VALUE"),
-        (("status", "--conf", "ui.port=1"), "a setting of Spark"),
-        (("status", "--conf", "spark.sql.session.timeZone=CET"), "must be UTC here, got CET"),
+        (("compact", "--conf", "spark.ui.port"), "wanted --conf NAME=VALUE"),
+        (("compact", "--conf", "ui.port=1"), "a setting of Spark"),
+        (("compact", "--conf", "spark.sql.session.timeZone=CET"), "must be UTC here, got CET"),
+        (("sql", "drop table items", "--no-live"), "wanted one SELECT"),
+        (("sql", "select nope from items", "--engine", "spark", "--no-live"), "nope"),
     ],
 )
 def test_bad_input_is_one_line_and_two(

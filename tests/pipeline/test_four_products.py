@@ -13,7 +13,7 @@ from waystation.core.store.connection import connect
 from waystation.pipeline.history import History
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.runner import STREAM_LIMIT, RunOptions, run
-from waystation.pipeline.silver.steps import STEPS
+from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.tables import EVENTS, ITEMS, LEDGER
 from waystation.waitingroom.redis.keys import RoomKeys

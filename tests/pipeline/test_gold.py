@@ -123,7 +123,7 @@ def test_a_ledger_without_a_look_does_not_pretend_to_know(history: History) -> N
 
 
 def test_every_table_passes_its_count(history: History) -> None:
-    found = checks.last_checks(history)
+    found = checks.last_checks(history.root)
     assert {check.table for check in found} >= {"attempts", "items", "workers", "hourly"}
     assert [check for check in found if not check.passed] == []
 

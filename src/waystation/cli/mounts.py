@@ -89,7 +89,7 @@ MOUNTS = (
     ),
     Mount(
         "pipeline",
-        "waystation.pipeline.commands.app",
+        "waystation.pipeline.commands.group",
         "Keep the history of all jobs, and query it.",
         "History",
         extra="spark",

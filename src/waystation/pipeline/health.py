@@ -4,16 +4,16 @@ import datetime as dt
 from collections.abc import Iterator
 
 import msgspec
-from pyspark.sql import functions as F
 
 from waystation.core.store import faults
+from waystation.pipeline.ask.active_files import active_files
 from waystation.pipeline.bronze.sink import OFFSETS_NOTE
-from waystation.pipeline.history import History, utc
 from waystation.pipeline.refresh.checks import Check, last_checks
 from waystation.pipeline.sources import offsets, redis_streams
 from waystation.pipeline.sources.offsets import Offset
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.arrow import pc
 from waystation.pipeline.tables import EVENTS, LEDGER
 
 
@@ -45,17 +45,26 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         return [str(check) for check in self.checks if not check.passed]
 
 
-def status(history: History, options: EventOptions) -> Status:
-    """Compare a history with the streams that it is read from."""
-    counts = history.read(EVENTS).agg(F.count("*").alias("events"), F.max("at").alias("last"))
-    stored = counts.collect()[0]
+def status(root: str, options: EventOptions) -> Status:
+    """Compare the history at `root` with the streams that it is read from."""
+    events, last_at = _stored(root)
     return Status(
-        events=stored["events"],
-        last_at=stored["last"] and utc(stored["last"]),
-        streams=tuple(_lags(history.root, options)),
-        checks=tuple(last_checks(history)),
-        lost=tuple(_lost(history)),
+        events=events,
+        last_at=last_at,
+        streams=tuple(_lags(root, options)),
+        checks=tuple(last_checks(root)),
+        lost=tuple(_lost(root)),
     )
+
+
+def _stored(root: str) -> tuple[int, dt.datetime | None]:
+    """How many events are stored, and when the last of them happened: from the table's log."""
+    files = active_files(EVENTS.path(root))
+    # Statistics are rounded up to milliseconds.
+    last = max((each.most["at"] for each in files if "at" in each.most), default=None)
+    if isinstance(last, str):
+        last = dt.datetime.fromisoformat(last)
+    return sum(each.rows for each in files), last and last.astimezone(dt.UTC)
 
 
 def _lags(root: str, options: EventOptions) -> Iterator[StreamLag]:
@@ -76,9 +85,10 @@ def _between(here: Offset, end: Offset) -> int | None:
     return end.added - here.added if end.added >= here.added else end.added
 
 
-def _lost(history: History) -> Iterator[str]:
-    rows = history.read(LEDGER).where(F.col("lost") > 0).orderBy("line", "queue", "hour").collect()
-    for row in rows:
-        named = ", ".join(row["lost_ids"])
-        hour = f"{utc(row['hour']):%Y-%m-%d %H:00} UTC"
+def _lost(root: str) -> Iterator[str]:
+    columns = ("line", "queue", "hour", "lost", "lost_ids")
+    rows = delta.read_arrow(root, LEDGER, columns, pc.field("lost") > 0).to_pylist()
+    for row in sorted(rows, key=lambda each: [each[name] for name in columns[:3]]):
+        named = ", ".join(row["lost_ids"] or ())
+        hour = f"{row['hour'].astimezone(dt.UTC):%Y-%m-%d %H:00} UTC"
         yield f"{row['line']}/{row['queue']}, {hour}: {row['lost']:,} ({named})"

@@ -7,13 +7,14 @@ from functools import cached_property
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from waystation.core.errors import InvalidOption
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.products import product_tables
 from waystation.pipeline.silver import attempts as attempts_fold
 from waystation.pipeline.silver import items as items_fold
-from waystation.pipeline.silver.steps import STEPS, with_lives
+from waystation.pipeline.silver.moves import STEPS
+from waystation.pipeline.silver.steps import with_lives
 from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.places import checked_root
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, Table, every
 
 
@@ -75,22 +76,6 @@ class History:
     def _computed_once(self, rows: DataFrame, *, of: DataFrame) -> DataFrame:
         """Rows that many queries start from: computed once, and planned once."""
         return rows.localCheckpoint() if of.inputFiles() else self.spark.emptyDataFrame(rows.schema)
-
-
-def checked_root(path: str) -> str:
-    """The directory of a history; refuses a URL of an object store before anything is written.
-
-    A settings file has its paths shortened, so `s3://bucket` may arrive as `s3:/bucket`.
-    """
-    scheme, found, rest = path.partition(":/")
-    if not found or len(scheme) < 2 or "/" in scheme:
-        return path.rstrip("/")
-    if scheme.lower() == "file":
-        return "/" + rest.strip("/")
-    raise InvalidOption(
-        "a history must be a directory that every machine of the session sees, such as "
-        f"/shared/history; {scheme} is not supported yet, got {path}"
-    )
 
 
 def utc(instant: dt.datetime) -> dt.datetime:

@@ -164,8 +164,7 @@ def _refresh(history: History, options: RunOptions, snapshot: Snapshot, progress
 
 
 def _result(history: History, events: int, recommendations: int, began: float) -> RunResult:
-    fresh = History(history.spark, history.root)
-    failed = tuple(str(check) for check in last_checks(fresh) if not check.passed)
+    failed = tuple(str(check) for check in last_checks(history.root) if not check.passed)
     return RunResult(events, recommendations, time.monotonic() - began, failed)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from waystation.core.settings.section import Section
+from waystation.pipeline.payloads.options import PayloadSettings
 
 
 class PipelineSettings(Section, frozen=True, kw_only=True):
@@ -17,5 +18,6 @@ class PipelineSettings(Section, frozen=True, kw_only=True):
     """The Spark master to run on."""
     driver_memory: str = ""
     """Heap of Spark's driver, such as `4g`; else what `spark-defaults.conf` says, else `1g`."""
+    payloads: PayloadSettings = PayloadSettings()
     spark: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     """Any of Spark's own settings, such as `{spark.executor.memory: 4g}`."""

@@ -6,35 +6,25 @@ and workers; gold aggregates. Silver and gold can always be rebuilt from bronze.
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
-TEXT = StringType()
-INT = IntegerType()
-LONG = LongType()
-REAL = DoubleType()
-FLAG = BooleanType()
-INSTANT = TimestampType()
-DAY = DateType()
-BYTES = BinaryType()
-TEXTS = ArrayType(TEXT)
-FIELDS = MapType(TEXT, TEXT)
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+# Types as Spark writes them. Questions need the declarations without Spark, whose import takes
+# longer than the answer.
+TEXT = "string"
+INT = "int"
+LONG = "bigint"
+REAL = "double"
+FLAG = "boolean"
+INSTANT = "timestamp"
+DAY = "date"
+BYTES = "binary"
+TEXTS = "array<string>"
+FIELDS = "map<string,string>"
 
 
 class Layer(StrEnum):
@@ -49,7 +39,7 @@ class Column(NamedTuple):
     """One column of a table."""
 
     name: str
-    type: DataType
+    type: str
     meaning: str
 
 
@@ -70,9 +60,26 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"the table {self.name} has no column {', '.join(unknown)}")
 
     @property
-    def schema(self) -> StructType:
+    def schema(self) -> "StructType":
         """The columns as a Spark schema."""
-        return StructType([StructField(column.name, column.type) for column in self.columns])
+        from pyspark.sql import types as spark
+
+        text = spark.StringType()
+        kinds: dict[str, Any] = {
+            TEXT: text,
+            INT: spark.IntegerType(),
+            LONG: spark.LongType(),
+            REAL: spark.DoubleType(),
+            FLAG: spark.BooleanType(),
+            INSTANT: spark.TimestampType(),
+            DAY: spark.DateType(),
+            BYTES: spark.BinaryType(),
+            TEXTS: spark.ArrayType(text),
+            FIELDS: spark.MapType(text, text),
+        }
+        return spark.StructType(
+            [spark.StructField(column.name, kinds[column.type]) for column in self.columns]
+        )
 
     @property
     def names(self) -> list[str]:
@@ -128,6 +135,58 @@ GAPS = Table(
         Column("reason", TEXT, "`trimmed`, or `recreated` when the stream was deleted"),
         Column("after_at", INSTANT, "instant of `after`; null when the stream begins with the gap"),
         Column("before_at", INSTANT, "instant of `before`"),
+    ),
+)
+
+PAYLOADS = Table(
+    name="payloads",
+    layer=Layer.BRONZE,
+    meaning="one row for each time that a job was read from the queue: when it was added, and when "
+    "it ended",
+    key=("line", "queue", "subject", "read_at"),
+    partitions=("date",),
+    columns=(
+        *_WHOSE,
+        Column("subject", TEXT, "id of the job"),
+        Column("read_at", INSTANT, "when the event was written after which the job was read"),
+        Column("added_at", INSTANT, "when it was added; null where the job was gone"),
+        Column("ended", FLAG, "whether it was read after its end"),
+        Column("name", TEXT, "name of the job"),
+        Column("data", TEXT, "data, as JSON, after the rules"),
+        Column("options", TEXT, "options, as JSON"),
+        Column("priority", INT, "priority"),
+        Column("delay_ms", LONG, "delay that it was added with or last retried with"),
+        Column("attempts", INT, "attempts that were made"),
+        Column("parent", TEXT, "key of the parent that waits for it"),
+        Column("group", TEXT, "group that it belongs to"),
+        Column("deduplication", TEXT, "deduplication id"),
+        Column("scheduler", TEXT, "id of the scheduler that made it"),
+        Column("trace", TEXT, "id of the trace that it belongs to"),
+        Column("result", TEXT, "result, as JSON, after the rules"),
+        Column("progress", TEXT, "progress that was last reported, as JSON"),
+        Column("reason", TEXT, "error message of its last failure"),
+        Column("stacktrace", TEXT, "tracebacks of failed attempts, as JSON"),
+        Column("logs", TEXTS, "lines that the handler has logged"),
+        Column("fields", FIELDS, "values of the declared fields"),
+        Column("bytes", LONG, "size of data and result before the rules"),
+        Column("left_out", TEXT, "what could not be kept, and why; null when nothing is missing"),
+        Column("date", DAY, "day of `read_at`, in UTC"),
+    ),
+)
+
+FIELD_VALUES = Table(
+    name="field_values",
+    layer=Layer.BRONZE,
+    meaning="one row for each job and declared field, by which jobs are found",
+    key=("line", "queue", "subject", "field"),
+    partitions=("date",),
+    columns=(
+        *_WHOSE,
+        Column("subject", TEXT, "id of the job"),
+        Column("field", TEXT, "name of the field, as `pipeline.payloads.fields` declares it"),
+        Column("value", TEXT, "value; what is no text, as JSON"),
+        Column("read_at", INSTANT, "as in `payloads`"),
+        Column("date", DAY, "day of `read_at`, in UTC"),
     ),
 )
 
@@ -322,6 +381,8 @@ def every() -> Iterator[Table]:
 _EVERY: Sequence[Table] = (
     EVENTS,
     GAPS,
+    PAYLOADS,
+    FIELD_VALUES,
     ATTEMPTS,
     ITEMS,
     WORKERS,

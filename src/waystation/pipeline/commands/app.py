@@ -1,49 +1,34 @@
-"""`waystation pipeline`: the history of all queues, on Spark."""
+"""Commands of `waystation pipeline` that need Spark."""
 
 import datetime as dt
-import logging
 import os
 import signal
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from numbers import Number
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from waystation.core.app.loading import loaded
 from waystation.core.app.progress import watching
 from waystation.core.errors import InvalidInput
-from waystation.pipeline import health, runner
+from waystation.pipeline import runner
 from waystation.pipeline.commands.scan import scan
-from waystation.pipeline.commands.session import CONF, HISTORY, MASTER, kept_history, store_url
-from waystation.pipeline.history import History
+from waystation.pipeline.commands.session import kept_history
+from waystation.pipeline.commands.store import CONF, HISTORY, MASTER, store_url
 from waystation.pipeline.maintenance import compaction, erasure
 from waystation.pipeline.maintenance import rebuild as rebuilding
 from waystation.pipeline.refresh.checks import require_consistent
-from waystation.pipeline.refresh.snapshot import current_jobs
 from waystation.pipeline.reports import facts
 from waystation.pipeline.reports.console import console_report
 from waystation.pipeline.reports.page import html_report
 from waystation.pipeline.sources.streams import EventOptions
 
-EXAMPLES = """\b
-Examples:
-  waystation pipeline run --once
-  waystation pipeline report --to report.html
-  waystation pipeline sql "select queue, count(*) from items group by 1"
-  waystation pipeline scan /data --exclude '**/*.tmp'
-"""
-
-app = typer.Typer(
-    no_args_is_help=True, add_completion=False, rich_markup_mode=None, epilog=EXAMPLES
-)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 QUEUES = Annotated[str, typer.Option(help="Names and patterns, separated by commas.")]
 FIRST = Annotated[
@@ -54,11 +39,6 @@ LAST = Annotated[
     dt.datetime | None,
     typer.Option(formats=["%Y-%m-%d"], help="In UTC; default today.", show_default=False),
 ]
-
-
-@app.callback()
-def pipeline() -> None:
-    """Keep the history of all queues, and ask about it."""
 
 
 @app.command()
@@ -156,74 +136,6 @@ def report(
 
 
 @app.command()
-def status(
-    context: typer.Context, master: MASTER = None, history: HISTORY = None, conf: CONF = None
-) -> None:
-    """Show lag, consistency checks and lost jobs.
-
-    Exits with 1 when a check fails or jobs are lost.
-    """
-    with (
-        store_url(loaded(context)) as url,
-        kept_history(context, master, history, conf, url) as kept,
-    ):
-        found = health.status(kept, EventOptions(url=url))
-    for each in found.streams:
-        many = "?" if each.events is None else f"{each.events:,}"
-        typer.echo(f"{each.stream:<40} {many:>10} events to be read")
-    if found.last_at is None:
-        typer.echo("the history is empty: `waystation pipeline run` stores events")
-    else:
-        last = f"{found.last_at:%Y-%m-%d %H:%M:%S} UTC"
-        typer.echo(f"{found.events:,} events stored; the last one happened {last}")
-    for check in found.checks:
-        typer.echo(f"{'ok    ' if check.passed else 'FAILED'}  {check}")
-    for each in found.lost:
-        typer.echo(f"lost  {each}")
-    require_consistent(found.failed_checks)
-    if found.lost:
-        raise typer.Exit(1)
-
-
-@app.command()
-def sql(
-    context: typer.Context,
-    query: Annotated[str, typer.Argument(help="Over events, attempts, items, hourly, jobs, …")],
-    live: Annotated[bool, typer.Option(help="Whether the queues can be queried as `jobs`.")] = True,
-    most: Annotated[int, typer.Option(help="Rows to show.", min=1)] = 100,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
-    master: MASTER = None,
-    history: HISTORY = None,
-    conf: CONF = None,
-) -> None:
-    """Run a SQL query.
-
-    Over the tables of the history, and over the jobs that are in the queues now, as `jobs`.
-    """
-    with (
-        store_url(loaded(context)) as url,
-        kept_history(context, master, history, conf, url) as kept,
-    ):
-        tables = kept.create_views()
-        if live:
-            events = EventOptions(url=url)
-            current_jobs(kept.spark, events).createOrReplaceTempView("jobs")
-            tables.append("jobs")
-        names, rows = _query(kept, query, most, tables)
-    if as_json:
-        for row in rows:
-            typer.echo(msgspec.json.encode(dict(zip(names, row, strict=True)), enc_hook=str))
-        return
-    table = Table(box=None, pad_edge=False)
-    for n, name in enumerate(names):
-        counted = all(isinstance(row[n], Number | None) for row in rows)
-        table.add_column(name, overflow="fold", justify="right" if counted else "left")
-    for row in rows:
-        table.add_row(*(Text("-" if value is None else str(value)) for value in row))
-    Console().print(table)
-
-
-@app.command()
 def compact(
     context: typer.Context, master: MASTER = None, history: HISTORY = None, conf: CONF = None
 ) -> None:
@@ -292,20 +204,6 @@ def _until_interrupted() -> Generator[threading.Event]:
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
-
-
-def _query(kept: History, query: str, most: int, tables: list[str]) -> tuple[list[str], list[Any]]:
-    # Spark would also print an error of the query as JSON.
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-    try:
-        frame = kept.spark.sql(query)
-        return frame.columns, frame.limit(most).collect()
-    except Exception as error:
-        # The first line is the error; the query plan follows.
-        message = str(error).strip().splitlines()[0]
-        if "[TABLE_OR_VIEW_NOT_FOUND]" in message:
-            message = f"{message.split('Verify')[0]}There are {', '.join(tables)}."
-        raise InvalidInput(message.partition("] ")[2] or message) from error
 
 
 def _print_round(ran: runner.RunResult) -> None:

@@ -15,7 +15,8 @@ from waystation.files.directory.scan import Skip
 from waystation.files.producer import Priorities
 from waystation.files.settings import FilesSettings
 from waystation.files.settings_file import load_files
-from waystation.pipeline.commands.session import CONF, MASTER, spark_session, store_url
+from waystation.pipeline.commands.session import spark_session
+from waystation.pipeline.commands.store import CONF, MASTER, store_url
 from waystation.pipeline.file_scan import scan as scans
 from waystation.pipeline.file_scan.listing import ScanRules
 from waystation.pipeline.products.files import FilesSetup

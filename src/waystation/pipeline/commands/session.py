@@ -1,39 +1,19 @@
-"""The store and the Spark session of a command."""
+"""The Spark session and the history of a command."""
 
 import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from waystation.core.app.loading import loaded
-from waystation.core.app.settings import StoreSettings
 from waystation.core.errors import InvalidOption
-from waystation.core.settings.load import Settings
-from waystation.core.store import embedded
-from waystation.pipeline.history import History, checked_root
+from waystation.pipeline.history import History
 from waystation.pipeline.settings import PipelineSettings
 from waystation.pipeline.spark import session, startup
 from waystation.pipeline.spark.errors import translated
-
-MASTER = Annotated[
-    str | None, typer.Option(help="Spark master; default pipeline.master.", show_default=False)
-]
-HISTORY = Annotated[
-    str | None,
-    typer.Option(help="Directory of the tables; default pipeline.history.", show_default=False),
-]
-
-CONF = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME=VALUE",
-        help="A Spark setting; may be repeated.",
-        show_default=False,
-    ),
-]
+from waystation.pipeline.storage.places import checked_root
 
 QUIET = {
     "spark.log.level": "ERROR",
@@ -80,14 +60,3 @@ def _setting(text: str) -> tuple[str, str]:
     if not given:
         raise InvalidOption(f"wanted --conf NAME=VALUE, got {text!r}")
     return name.strip(), value.strip()
-
-
-@contextmanager
-def store_url(settings: Settings) -> Generator[str]:
-    """The URL of the store: from the settings, or of the embedded server."""
-    if (url := settings[StoreSettings].url) is not None:
-        # Plain text: Spark and the options of data sources take no subclass of it.
-        yield str(url)
-        return
-    with embedded.shared() as server:
-        yield server.url

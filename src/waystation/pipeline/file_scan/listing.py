@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from waystation.core.durations import seconds
 from waystation.files import job as jobs
@@ -23,7 +23,6 @@ from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
 from waystation.pipeline.products.files import FilesSetup
 from waystation.pipeline.sources.store import Store
-from waystation.pipeline.tables import BYTES
 
 CHUNK = 500
 """Files that are looked up in the store in one call."""
@@ -38,7 +37,7 @@ SCHEMA = StructType(
         StructField("many", LongType()),
         StructField("key", StringType()),
         # A file name need not be text.
-        StructField("path", BYTES),
+        StructField("path", BinaryType()),
         StructField("size", LongType()),
         StructField("mtime_ns", LongType()),
         StructField("priority", StringType()),

@@ -7,7 +7,7 @@ had ended by then, and its end is among the events. A job with neither is lost.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from waystation.pipeline.silver.items import ENDED
+from waystation.pipeline.silver.moves import ENDED
 from waystation.pipeline.tables import LEDGER
 
 LOST = "lost"

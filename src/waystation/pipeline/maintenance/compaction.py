@@ -17,7 +17,7 @@ from waystation.pipeline.history import History
 from waystation.pipeline.products import product_tables
 from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh.fold import fold
-from waystation.pipeline.silver.steps import STEPS
+from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import fs, pa
 from waystation.pipeline.tables import Layer, Table, every

@@ -21,7 +21,8 @@ from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import tables_of
 from waystation.pipeline.maintenance.rebuild import refresh_all
 from waystation.pipeline.refresh.fold import fold
-from waystation.pipeline.silver.steps import STEPS, SUBJECT
+from waystation.pipeline.silver.moves import STEPS
+from waystation.pipeline.silver.steps import SUBJECT
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import fs, pa
 from waystation.pipeline.storage.delta import BatchId

@@ -11,6 +11,7 @@ from waystation.core import codec
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.events import Line, from_bullmq
 from waystation.core.line.server_time import SERVER_TIME
+from waystation.pipeline.bullmq_jobs import FIELDS, STATES
 from waystation.pipeline.products.facts import FieldNames, ProductFacts, State
 
 
@@ -101,32 +102,10 @@ FACTS = ProductFacts(
         queue="",
     ),
     read=from_bullmq,
-    states=(
-        State("wait", "list"),
-        State("paused", "list"),
-        State("active", "list"),
-        State("prioritized", "zset"),
-        State("delayed", "zset"),
-        State("waiting-children", "zset"),
-        State("completed", "zset"),
-        State("failed", "zset"),
-    ),
+    states=tuple(State(name, kind) for name, kind in STATES.items()),
     state_key=_state_key,
     item_key=_state_key,
-    item_fields={
-        "name": "name",
-        "data": "data",
-        "options": "opts",
-        "added_ms": "timestamp",
-        "delay_ms": "delay",
-        "priority": "priority",
-        "attempts": "atm",
-        "started_ms": "processedOn",
-        "ended_ms": "finishedOn",
-        "worker": "pb",
-        "reason": "failedReason",
-        "result": "returnvalue",
-    },
+    item_fields=FIELDS,
     encoder=BullmqEncoder(),
     # Draining a queue writes no event, and cleaning it writes only how many.
     removes_silently=True,

@@ -13,7 +13,7 @@ from waystation.core.events import Line
 from waystation.pipeline.gold.ledger import arrival
 from waystation.pipeline.history import History
 from waystation.pipeline.hours import Hours
-from waystation.pipeline.silver.items import ENDED
+from waystation.pipeline.silver.moves import ENDED
 from waystation.pipeline.silver.steps import is_claim, steps
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pc
@@ -58,9 +58,9 @@ def quality(history: History, hours: Hours) -> DataFrame:
     )
 
 
-def last_checks(history: History) -> list[Check]:
-    """The checks of the last refresh."""
-    rows = delta.read_arrow(history.root, QUALITY, Check._fields)
+def last_checks(root: str) -> list[Check]:
+    """The checks of the last refresh of the history at `root`."""
+    rows = delta.read_arrow(root, QUALITY, Check._fields)
     return sorted(Check(**row) for row in rows.to_pylist())
 
 

@@ -18,8 +18,8 @@ from waystation.pipeline.hours import Hours
 from waystation.pipeline.refresh import stale_hours
 from waystation.pipeline.silver import attempts as attempts_fold
 from waystation.pipeline.silver import items as items_fold
-from waystation.pipeline.silver.items import ENDED
-from waystation.pipeline.silver.steps import ORDER, STEPS, SUBJECT, steps, with_lives
+from waystation.pipeline.silver.moves import ENDED, STEPS
+from waystation.pipeline.silver.steps import ORDER, SUBJECT, steps, with_lives
 from waystation.pipeline.storage import changes, delta
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, Table

@@ -18,7 +18,7 @@ from waystation.pipeline.gold.ledger import LOST
 from waystation.pipeline.products import PRODUCTS, product_named
 from waystation.pipeline.products.facts import ALL_QUEUES, PAGE, ProductFacts
 from waystation.pipeline.refresh.snapshot import Snapshot
-from waystation.pipeline.silver.items import ENDED
+from waystation.pipeline.silver.moves import ENDED
 from waystation.pipeline.silver.steps import SUBJECT, Subject
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pc

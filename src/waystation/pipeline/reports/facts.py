@@ -107,7 +107,7 @@ def report(history: History, now: dt.datetime | None = None) -> Report:
         failures=_rows(history.read(FAILURES), [F.col("attempts").desc()], MOST_FAILURES),
         workers=_rows(_by_worker(history.read(WORKERS)), newest, 50),
         gaps=_rows(history.read(GAPS), [F.col("before_at").desc()], 50),
-        checks=tuple(last_checks(history)),
+        checks=tuple(last_checks(history.root)),
     )
 
 

@@ -4,20 +4,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from waystation.pipeline.silver import fingerprints
-from waystation.pipeline.silver.steps import READY, SUBJECT, in_order, is_claim, up_to_here
+from waystation.pipeline.silver.moves import OUTCOMES, READY
+from waystation.pipeline.silver.steps import SUBJECT, in_order, is_claim, up_to_here
 from waystation.pipeline.tables import ATTEMPTS
 
-OUTCOMES = {
-    "completed": "completed",
-    "failed": "failed",
-    "dead": "failed",
-    "retry": "retried",
-    "stalled": "stalled",
-    "returned": "returned",
-    "cancelled": "returned",
-    "removed": "returned",
-}
-"""Outcome of an attempt, by the event that ends it; the first one counts."""
 _FAILURES = ("failed", "retried")
 
 

@@ -3,28 +3,9 @@
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from waystation.pipeline.silver.steps import ENDS, ORDER, SUBJECT
+from waystation.pipeline.silver.moves import ENDED, ENDS, STATES
+from waystation.pipeline.silver.steps import ORDER, SUBJECT
 from waystation.pipeline.tables import ITEMS
-
-_STATES = {
-    "added": "waiting",
-    "fired": "waiting",
-    "waiting": "waiting",
-    "redriven": "waiting",
-    "returned": "waiting",
-    "retry": "waiting",
-    "stalled": "waiting",
-    "delayed": "delayed",
-    "waiting-children": "waiting-children",
-    "active": "active",
-    "completed": "completed",
-    "failed": "failed",
-    "dead": "failed",
-    "removed": "removed",
-    "cancelled": "removed",
-}
-ENDED = ("completed", "failed", "removed")
-"""Final states."""
 
 
 def items(steps: DataFrame, attempts: DataFrame) -> DataFrame:
@@ -108,7 +89,7 @@ def _lives(steps: DataFrame) -> DataFrame:
 def _last_state() -> Column:
     """The last state and its instant; a job removed after its end keeps the state it ended in."""
     event = F.col("event")
-    states = F.create_map(*[F.lit(each) for pair in _STATES.items() for each in pair])
+    states = F.create_map(*[F.lit(each) for pair in STATES.items() for each in pair])
     # A retry and the wait after it share a millisecond: the wait counts.
     turn = F.struct(
         F.col("told_at"), F.when(event.isin("retry", "stalled"), -1).otherwise(F.col("seq"))

@@ -11,8 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import WindowSpec
 
 from waystation.core.events import EventName, Line
-from waystation.pipeline.tables import FLAG, INSTANT, LONG, TEXT, Layer, Table
-from waystation.pipeline.tables import Column as TableColumn
+from waystation.pipeline.silver.moves import MOVES
 
 SUBJECT = ("line", "queue", "subject")
 """Columns that identify the subject of a step: a job or file."""
@@ -20,34 +19,6 @@ Subject: TypeAlias = tuple[str, str, str]
 """Values of these columns."""
 ORDER = ("told_at", "seq")
 """Columns that order the entries of a stream."""
-
-READY = ("added", "fired", "waiting", "redriven", "returned", "retry", "stalled")
-"""Events after which a worker may claim it."""
-ENDS = ("completed", "failed", "dead", "removed", "cancelled")
-"""Events after which it has ended, unless it is put back."""
-MOVES = (*READY, *ENDS, "delayed", "waiting-children", "active")
-
-STEPS = Table(
-    name="open",
-    layer=Layer.SILVER,
-    meaning="one row for each step of open work, which one fold hands to the next",
-    key=("line", "queue", "subject", "told_at", "seq"),
-    columns=(
-        TableColumn("line", TEXT, "product"),
-        TableColumn("queue", TEXT, "queue of the product"),
-        TableColumn("subject", TEXT, "id of the job or file"),
-        TableColumn("told_at", INSTANT, "when the entry was written, by the store's clock"),
-        TableColumn("seq", LONG, "position among the entries of one millisecond"),
-        TableColumn("at", INSTANT, "when it happened"),
-        TableColumn("event", TEXT, "name of the event"),
-        TableColumn("birth", FLAG, "whether a life begins with it"),
-        TableColumn("again", FLAG, "whether it puts an ended job back"),
-        TableColumn("worker", TEXT, "name of the worker"),
-        TableColumn("name", TEXT, "name or type of the job"),
-        TableColumn("reason", TEXT, "error message"),
-        TableColumn("_corrupt", TEXT, "why the row is doubtful"),
-    ),
-)
 
 
 def steps(events: DataFrame) -> DataFrame:

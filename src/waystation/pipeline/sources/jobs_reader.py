@@ -10,19 +10,19 @@ from redis import Redis
 from redis.connection import AbstractConnection
 
 from waystation.core.store import faults
+from waystation.pipeline.bullmq_jobs import FIELDS, NUMBERS
 from waystation.pipeline.products.facts import ProductFacts, State
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.storage.arrow import Array, Batch, pa, pc, schema_of
 
 ITEMS_A_TASK = 50_000
 
-_NUMBERS = ("added_ms", "delay_ms", "priority", "attempts", "started_ms", "ended_ms")
-_TEXTS = ("name", "data", "options", "worker", "reason", "result")
+_TEXTS = tuple(name for name in FIELDS if name not in NUMBERS)
 SCHEMA = StructType(
     [
         *(StructField(name, StringType()) for name in ("line", "queue", "state", "subject")),
         *(StructField(name, StringType()) for name in _TEXTS),
-        *(StructField(name, LongType()) for name in _NUMBERS),
+        *(StructField(name, LongType()) for name in NUMBERS),
         StructField("_corrupt", StringType()),
     ]
 )
@@ -122,7 +122,7 @@ class JobsReader(DataSourceReader):
             "state": _repeat(part.state.name, many),
             "subject": _text(ids),
             **{name: _text(columns.get(name, [None] * many)) for name in _TEXTS},
-            **{name: _number(columns.get(name, [None] * many)) for name in _NUMBERS},
+            **{name: _number(columns.get(name, [None] * many)) for name in NUMBERS},
             "_corrupt": pa.array([_complaint(fields) for fields in found], pa.string()),
         }
         return pa.RecordBatch.from_arrays(

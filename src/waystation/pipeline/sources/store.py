@@ -2,9 +2,8 @@
 
 import os
 from functools import cached_property
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from pyspark.sql import SparkSession
 from redis import Redis, RedisCluster
 from redis.backoff import NoBackoff
 from redis.cluster import ClusterNode
@@ -13,6 +12,9 @@ from redis.sentinel import Sentinel
 
 from waystation.core.errors import InvalidOption
 from waystation.core.store.connection.address import Kind, parse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 URL_VARIABLE = "WAYSTATION_STORE__URL"
 """Environment variable with the store's URL, the same for commands and data sources."""
@@ -29,7 +31,7 @@ def url_of(url: str, url_env: str) -> str:
     return found
 
 
-def url_option(spark: SparkSession, url: str, url_env: str = URL_VARIABLE) -> dict[str, str]:
+def url_option(spark: "SparkSession", url: str, url_env: str = URL_VARIABLE) -> dict[str, str]:
     """The URL as an option of our data sources; nothing when the session already shares it."""
     if not url:
         return {"urlEnv": url_env}

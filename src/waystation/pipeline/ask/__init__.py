@@ -1,0 +1,1 @@
+"""Questions to the history, answered by DuckDB without Java and without importing Spark."""

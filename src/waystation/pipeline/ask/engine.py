@@ -1,0 +1,205 @@
+"""DuckDB over the tables of a history: read-only, and without access to anything else.
+
+Every table is a view of its active files. SQL of a caller may be one SELECT; files other than those
+of the tables, settings, extensions and Python's variables are out of its reach.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import duckdb
+
+from waystation.core.errors import InvalidInput
+from waystation.pipeline.ask import open_work
+from waystation.pipeline.ask.active_files import (
+    ActiveFile,
+    active_files,
+    columns_of,
+    duckdb_type,
+    exists,
+)
+from waystation.pipeline.silver.moves import STEPS
+from waystation.pipeline.tables import ATTEMPTS, ITEMS, Table, every
+
+MACROS = (
+    # What people know from Spark.
+    "create macro percentile_approx(value, share) as approx_quantile(value, share)",
+    "create macro collect_list(value) as list(value)",
+    "create macro get_json_object(text, path) as text ->> path",
+)
+
+
+class Answer(NamedTuple):
+    """Rows of an answer."""
+
+    names: list[str]
+    rows: list[tuple[Any, ...]]
+
+
+class Engine:
+    """Answers questions about the history at `root`; a context manager."""
+
+    def __init__(self, root: str, *, threads: int = 0) -> None:
+        self.root = root
+        self._spill = tempfile.mkdtemp(prefix="waystation-ask-")
+        config: dict[str, Any] = {
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "temp_directory": self._spill,
+            "allow_community_extensions": False,
+        }
+        if threads:
+            config["threads"] = threads
+        self._db = duckdb.connect(config=config)
+        self._run("set TimeZone = 'UTC'")
+        self._run("set enable_progress_bar = false")
+        self._run("set python_enable_replacements = false")
+        for macro in MACROS:
+            self._run(macro)
+        self._allowed: list[str] = []
+        self._views: list[str] = []
+        self._is_locked = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection and delete what it had written to temporary files."""
+        self._db.close()
+        shutil.rmtree(self._spill, ignore_errors=True)
+
+    @property
+    def files(self) -> list[str]:
+        """The files that the views read."""
+        return sorted(self._allowed)
+
+    @property
+    def views(self) -> list[str]:
+        """The names that a question may use."""
+        return sorted(self._views)
+
+    def add_tables(self, more: Iterable[Table] = ()) -> None:
+        """Make every table of the history a view; a table that does not exist yet is empty."""
+        for table in (*every(), *more):
+            if table.name in (ATTEMPTS.name, ITEMS.name):
+                self.add_table(table, name=f"ended_{table.name}")
+            else:
+                self.add_table(table)
+        self.add_table(STEPS)
+        self.add_open_work()
+
+    def add_table(
+        self, table: Table, *, name: str = "", files: Sequence[ActiveFile] | None = None
+    ) -> None:
+        """Make a table a view, or only some of its files."""
+        path = table.path(self.root)
+        there = exists(path)
+        columns = {each.name: duckdb_type(each.type) for each in table.columns}
+        if there:
+            columns |= columns_of(path)
+        found = active_files(path) if files is None and there else files or ()
+        self.add_view(name or table.name, columns, [each.path for each in found])
+
+    def add_view(self, name: str, columns: Mapping[str, str], files: Sequence[str]) -> None:
+        """Make Parquet files a view with these columns; those that a file lacks are null."""
+        nothing = ", ".join(f"null::{kind} as {_name(each)}" for each, kind in columns.items())
+        query = f"select {nothing} limit 0"
+        if files:
+            self._allowed += files
+            days = ", hive_types = {'date': date}" if "date" in columns else ""
+            read = (
+                # Files of older versions lack columns that were added later.
+                f"read_parquet([{', '.join(map(quoted, files))}], union_by_name = true, "
+                f"hive_partitioning = {bool(days)}{days})"
+            )
+            wanted = ", ".join(map(_name, columns))
+            query = f"select {wanted} from (from {read} union all by name ({query}))"
+        self._run(f"create or replace view {_name(name)} as {query}")
+        self._views.append(name)
+
+    def add_rows(self, name: str, rows: Any) -> None:
+        """Make an Arrow table a table that questions can name."""
+        self._db.register("arriving", rows)
+        self._run(f"create or replace table {_name(name)} as from arriving")
+        self._db.unregister("arriving")
+        self._views.append(name)
+
+    def lock(self) -> None:
+        """From now on nothing but the files of the views can be read, and no setting changed."""
+        if self._is_locked:
+            return
+        allowed = ", ".join(map(quoted, self._allowed))
+        self._run(f"set allowed_paths = [{allowed}]")
+        self._run("set enable_external_access = false")
+        self._run("set lock_configuration = true")
+        self._is_locked = True
+
+    def ask(self, query: str, most: int | None = None) -> Answer:
+        """Answer one SELECT of a caller."""
+        self.lock()
+        try:
+            statements = self._db.extract_statements(query)
+        except duckdb.Error as error:
+            raise InvalidInput(_first_line(error)) from None
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise InvalidInput("wanted one SELECT; the history is only read")
+        return self.select(query, most)
+
+    def select(self, query: str, most: int | None = None) -> Answer:
+        """Answer a question of our own."""
+        try:
+            found: Any = self._db.sql(query)
+            if most is not None:
+                found = found.limit(most)
+            rows = found.to_arrow_table()
+        except duckdb.CatalogException as error:
+            message = _first_line(error)
+            if "Table with name" in message:
+                message = f"{message.split('!')[0]}. There are {', '.join(self.views)}."
+            raise InvalidInput(message) from None
+        except duckdb.OutOfMemoryException as error:
+            raise InvalidInput(f"{_first_line(error)}; --engine spark can answer it") from None
+        except duckdb.Error as error:
+            raise InvalidInput(_first_line(error)) from None
+        columns = [rows.column(number).to_pylist() for number in range(rows.num_columns)]
+        return Answer(list(rows.column_names), list(zip(*columns, strict=True)))
+
+    def add_open_work(self) -> None:
+        """Join what has ended with what has not, where the views of both are there."""
+        attempts = open_work.running_attempts("open")
+        self._run(f"create or replace view running_attempts as {attempts}")
+        items = open_work.unfinished_items("open", "running_attempts")
+        self._run(f"create or replace view unfinished_items as {items}")
+        for table, unfinished in ((ATTEMPTS, "running_attempts"), (ITEMS, "unfinished_items")):
+            ended = f"ended_{table.name}"
+            if ended not in self._views:
+                continue
+            wanted = ", ".join(map(_name, table.names))
+            self._run(
+                f"create or replace view {table.name} as select {wanted} "
+                f"from {ended} union all select {wanted} from {unfinished}"
+            )
+            self._views.append(table.name)
+            self._views.remove(ended)
+
+    def _run(self, statement: str) -> None:
+        self._db.execute(statement)
+
+
+def quoted(text: str) -> str:
+    """A text as a literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _name(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _first_line(error: Exception) -> str:
+    message = str(error).strip().splitlines()[0]
+    return message.partition("Error: ")[2] or message

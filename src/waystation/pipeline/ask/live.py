@@ -1,0 +1,102 @@
+"""The jobs that are in BullMQ's queues now, as an Arrow table."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow  # pyright: ignore[reportMissingTypeStubs]
+
+from waystation.bullmq.redis.keys import PREFIX, QueueKeys
+from waystation.core.events import Line
+from waystation.core.store import faults
+from waystation.pipeline.bullmq_jobs import FIELDS, NUMBERS, STATES
+from waystation.pipeline.sources.store import Store
+
+pa: Any = pyarrow
+
+PAGE = 1000
+_KEY = ("line", "queue", "state", "subject")
+SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in _KEY),
+        *((name, pa.int64() if name in NUMBERS else pa.string()) for name in FIELDS),
+        ("_corrupt", pa.string()),
+    ]
+)
+
+
+def live_jobs(store: Store, prefix: str = PREFIX) -> Any:
+    """One row for each job in any state; one that moves meanwhile may come twice or not at all."""
+    with faults.translated():
+        pages = [
+            pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+            for queue in queue_names(store, prefix)
+            for state in STATES
+            for rows in _pages(store, QueueKeys(queue, prefix=prefix), state)
+        ]
+    return pa.Table.from_batches(pages, schema=SCHEMA)
+
+
+def queue_names(store: Store, prefix: str = PREFIX) -> list[str]:
+    """The queues that have events."""
+    client: Any = store.client
+    head, tail = f"{prefix}:", ":events"
+    found = {
+        key.decode("utf-8", "replace")[len(head) : -len(tail)]
+        for key in client.scan_iter(match=f"{head}*{tail}", count=1000, _type="stream")
+    }
+    # A colon in between would make it some other key.
+    return sorted(name for name in found if name and ":" not in name)
+
+
+def states_of(store: Store, subjects: Sequence[tuple[str, str]], prefix: str = PREFIX) -> list[str]:
+    """The states that jobs are in now, given their queues and ids; '' for one that is gone."""
+    found: list[str] = []
+    for queue, subject in subjects:
+        keys = QueueKeys(queue, prefix=prefix)
+        asking = store.at(keys.wait).pipeline(transaction=False)
+        for state, kind in STATES.items():
+            key = f"{keys.base}{state}"
+            _ = asking.lpos(key, subject) if kind == "list" else asking.zscore(key, subject)
+        with faults.translated():
+            places = asking.execute()
+        here = (name for name, place in zip(STATES, places, strict=True) if place is not None)
+        found.append(next(here, ""))
+    return found
+
+
+def _pages(store: Store, keys: QueueKeys, state: str) -> Iterator[list[dict[str, Any]]]:
+    key = f"{keys.base}{state}"
+    client: Any = store.at(key)
+    range_of = client.lrange if STATES[state] == "list" else client.zrange
+    first = 0
+    while ids := range_of(key, first, first + PAGE - 1):
+        first += len(ids)
+        # Older versions put markers among the ids.
+        named = [each.decode("utf-8", "replace") for each in ids if not each.startswith(b"0:")]
+        asking = client.pipeline(transaction=False)
+        for each in named:
+            asking.hmget(f"{keys.base}{each}", list(FIELDS.values()))
+        hashes = asking.execute()
+        yield [
+            _row(keys.name, state, each, values) for each, values in zip(named, hashes, strict=True)
+        ]
+
+
+def _row(queue: str, state: str, subject: str, values: Sequence[bytes | None]) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "line": Line.BULLMQ.value,
+        "queue": queue,
+        "state": state,
+        "subject": subject,
+    }
+    for name, value in zip(FIELDS, values, strict=True):
+        if value is not None:
+            row[name] = _number(value) if name in NUMBERS else value.decode("utf-8", "replace")
+    if all(each is None for each in values):
+        row["_corrupt"] = "there is no such job"
+    return row
+
+
+def _number(value: bytes) -> int | None:
+    digits = value.removeprefix(b"-")
+    return int(value) if digits.isdigit() and len(digits) < 19 else None

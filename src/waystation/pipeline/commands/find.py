@@ -1,0 +1,82 @@
+"""`waystation pipeline find`: jobs of any day, with what they were and where they are now."""
+
+from typing import Annotated, Any
+
+import typer
+
+from waystation.core.app.loading import loaded
+from waystation.core.errors import InvalidInput
+from waystation.pipeline.ask.engine import Answer
+from waystation.pipeline.ask.live import states_of
+from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
+from waystation.pipeline.commands.printing import json_line, print_answer
+from waystation.pipeline.commands.questions import AS_JSON, asking
+from waystation.pipeline.commands.selecting import selecting
+from waystation.pipeline.commands.store import HISTORY, store_url
+from waystation.pipeline.settings import PipelineSettings
+from waystation.pipeline.sources.store import Store
+
+SHOWN = ("queue", "subject", "name", "state", "added_at", "attempts", "reason", "data")
+WIDEST = 60
+
+
+@selecting
+def find(
+    context: typer.Context,
+    selection: Selection,
+    most: Annotated[int, typer.Option(help="Jobs to show.", min=1)] = 20,
+    live: Annotated[bool, typer.Option(help="Whether to ask the queues, too.")] = True,
+    as_json: AS_JSON = False,
+    history: HISTORY = None,
+) -> None:
+    """Find jobs of any day.
+
+    By id, field, name, error, state, time or data; with the state that each has in its queue now.
+    """
+    if selection.is_empty:
+        raise InvalidInput("wanted an id or an option that chooses jobs, got neither")
+    declared = list(loaded(context)[PipelineSettings].payloads.fields)
+    with asking(context, history) as engine:
+        prepare(engine, selection)
+        found = engine.ask(jobs_sql(selection, declared), most)
+    jobs = [dict(zip(found.names, row, strict=True)) for row in found.rows]
+    if live and jobs:
+        with store_url(loaded(context)) as url:
+            _add_present_state(jobs, Store(url))
+    _print(jobs, as_json=as_json)
+    if not jobs:
+        raise typer.Exit(1)
+
+
+def _add_present_state(jobs: list[dict[str, Any]], store: Store) -> None:
+    mine = [each for each in jobs if each["line"] == "bullmq"]
+    states = states_of(store, [(each["queue"], each["subject"]) for each in mine])
+    for job, state in zip(mine, states, strict=True):
+        job["now"] = state or "gone"
+
+
+def _print(jobs: list[dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        for each in jobs:
+            typer.echo(json_line({**each, "fields": dict(each["fields"] or ())}))
+    elif len(jobs) == 1:
+        for name, value in jobs[0].items():
+            if value is not None:
+                typer.echo(f"{name:<14} {_plain(value)}")
+    elif jobs:
+        names = [*SHOWN, *(["now"] if "now" in jobs[0] else [])]
+        rows = [tuple(_short(each.get(name)) for name in names) for each in jobs]
+        print_answer(Answer(names, rows), as_json=False)
+    else:
+        typer.echo("no such job in the history", err=True)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return json_line(value)
+    return f"{value:%Y-%m-%d %H:%M:%S.%f}"[:-3] if hasattr(value, "strftime") else str(value)
+
+
+def _short(value: Any) -> Any:
+    text = None if value is None else _plain(value)
+    return text if text is None or len(text) <= WIDEST else text[: WIDEST - 1] + "…"

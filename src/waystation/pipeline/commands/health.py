@@ -1,0 +1,35 @@
+"""Status of a history on a terminal."""
+
+import typer
+
+from waystation.pipeline import health
+from waystation.pipeline.commands.printing import json_line
+from waystation.pipeline.refresh.checks import require_consistent
+from waystation.pipeline.sources.streams import EventOptions
+
+
+def print_status(root: str, url: str, *, as_json: bool) -> None:
+    """Print lag, checks and lost jobs; ends with 1 when a check fails or jobs are lost."""
+    found = health.status(root, EventOptions(url=url))
+    if as_json:
+        typer.echo(json_line(found))
+    else:
+        _print(found)
+    require_consistent(found.failed_checks)
+    if found.lost:
+        raise typer.Exit(1)
+
+
+def _print(found: health.Status) -> None:
+    for each in found.streams:
+        many = "?" if each.events is None else f"{each.events:,}"
+        typer.echo(f"{each.stream:<40} {many:>10} events to be read")
+    if found.last_at is None:
+        typer.echo("the history is empty: `waystation pipeline run` stores events")
+    else:
+        last = f"{found.last_at:%Y-%m-%d %H:%M:%S} UTC"
+        typer.echo(f"{found.events:,} events stored; the last one happened {last}")
+    for check in found.checks:
+        typer.echo(f"{'ok    ' if check.passed else 'FAILED'}  {check}")
+    for each in found.lost:
+        typer.echo(f"lost  {each}")

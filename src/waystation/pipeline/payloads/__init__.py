@@ -1,0 +1,1 @@
+"""Payloads: what a job was (data, options, result, logs), kept by rule."""

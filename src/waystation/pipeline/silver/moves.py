@@ -1,0 +1,64 @@
+"""Moves: the events that change the state of a job or file, and what each of them means."""
+
+from waystation.pipeline.tables import FLAG, INSTANT, LONG, TEXT, Column, Layer, Table
+
+READY = ("added", "fired", "waiting", "redriven", "returned", "retry", "stalled")
+"""Events after which a worker may claim it."""
+ENDS = ("completed", "failed", "dead", "removed", "cancelled")
+"""Events after which it has ended, unless it is put back."""
+MOVES = (*READY, *ENDS, "delayed", "waiting-children", "active")
+
+OUTCOMES = {
+    "completed": "completed",
+    "failed": "failed",
+    "dead": "failed",
+    "retry": "retried",
+    "stalled": "stalled",
+    "returned": "returned",
+    "cancelled": "returned",
+    "removed": "returned",
+}
+"""Outcome of an attempt, by the event that ends it; the first one counts."""
+
+STATES = {
+    "added": "waiting",
+    "fired": "waiting",
+    "waiting": "waiting",
+    "redriven": "waiting",
+    "returned": "waiting",
+    "retry": "waiting",
+    "stalled": "waiting",
+    "delayed": "delayed",
+    "waiting-children": "waiting-children",
+    "active": "active",
+    "completed": "completed",
+    "failed": "failed",
+    "dead": "failed",
+    "removed": "removed",
+    "cancelled": "removed",
+}
+"""State of a job, by its last event."""
+ENDED = ("completed", "failed", "removed")
+"""Final states."""
+
+STEPS = Table(
+    name="open",
+    layer=Layer.SILVER,
+    meaning="one row for each step of open work, which one fold hands to the next",
+    key=("line", "queue", "subject", "told_at", "seq"),
+    columns=(
+        Column("line", TEXT, "product"),
+        Column("queue", TEXT, "queue of the product"),
+        Column("subject", TEXT, "id of the job or file"),
+        Column("told_at", INSTANT, "when the entry was written, by the store's clock"),
+        Column("seq", LONG, "position among the entries of one millisecond"),
+        Column("at", INSTANT, "when it happened"),
+        Column("event", TEXT, "name of the event"),
+        Column("birth", FLAG, "whether a life begins with it"),
+        Column("again", FLAG, "whether it puts an ended job back"),
+        Column("worker", TEXT, "name of the worker"),
+        Column("name", TEXT, "name or type of the job"),
+        Column("reason", TEXT, "error message"),
+        Column("_corrupt", TEXT, "why the row is doubtful"),
+    ),
+)

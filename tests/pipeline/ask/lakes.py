@@ -1,0 +1,108 @@
+"""Made-up tables of a history, written without Spark."""
+
+import datetime as dt
+import random
+from typing import Any
+
+import msgspec
+
+from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.arrow import pa, schema_of
+from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.storage.parts import PartWriter
+from waystation.pipeline.tables import FIELD_VALUES, ITEMS, PAYLOADS, Table
+
+START = dt.datetime(2026, 3, 1, 20, 0, tzinfo=dt.UTC)
+REASONS = ("TimeoutError: 30 s", "ValueError: bad order", None)
+
+
+def store(root: str, table: Table, rows: list[dict[str, Any]], batch: int) -> None:
+    """Commit rows to a table as one batch."""
+    path = table.path(root)
+    with PartWriter(path, table.schema, table.partitions) as writer:
+        writer.write(pa.RecordBatch.from_pylist(rows, schema=schema_of(table.schema)))
+    batch_id = BatchId("test", batch)
+    delta.commit(path, table.schema, writer.parts, batch_id, partitions=table.partitions)
+
+
+def job(dice: random.Random, number: int) -> dict[str, Any]:
+    """A job as a brute-force search would want it."""
+    added = START + dt.timedelta(milliseconds=dice.randrange(4 * 86_400_000))
+    state = dice.choice(("completed", "completed", "failed", "removed"))
+    reason = dice.choice(REASONS) if state == "failed" else None
+    data = {
+        "tenant": dice.choice(("acme", "it's", "Ünï", "zeta")),
+        "order": {"id": dice.randrange(30), "lines": [{"sku": dice.choice("abc")}]},
+        "vip": dice.random() < 0.2,
+    }
+    if dice.random() < 0.1:
+        del data["tenant"]
+    return {
+        "queue": dice.choice(("mail", "pay")),
+        "subject": str(number) if dice.random() < 0.9 else f"own-{number}",
+        "name": dice.choice(("send", "charge")),
+        "state": state,
+        "added_at": added,
+        "ended_at": added + dt.timedelta(seconds=dice.randrange(1, 90_000)),
+        "reason": reason,
+        "fingerprint": None if reason is None else f"f{REASONS.index(reason)}",
+        "data": data,
+        "result": {"ok": number} if state == "completed" else None,
+        "gone": dice.random() < 0.05,
+    }
+
+
+def keep(root: str, jobs: list[dict[str, Any]], batches: int = 3) -> None:
+    """Write jobs to the tables, in several commits."""
+    size = -(-len(jobs) // batches)
+    for batch in range(batches):
+        some = jobs[batch * size : (batch + 1) * size]
+        store(root, ITEMS, [_item(each) for each in some], batch)
+        payloads = [row for each in some for row in _payloads(each)]
+        store(root, PAYLOADS, payloads, batch)
+        values = [row for each in some for row in _values(each)]
+        store(root, FIELD_VALUES, values, batch)
+
+
+def _item(job: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "line": "bullmq",
+        **{name: job[name] for name in ("queue", "subject", "name", "state", "added_at")},
+        **{name: job[name] for name in ("ended_at", "reason", "fingerprint")},
+        "attempts": 1,
+        "retries": 0,
+        "stalls": 0,
+        "duplicates": 0,
+        "last_told_at": job["ended_at"],
+        "date": job["added_at"].date(),
+    }
+
+
+def _payloads(job: dict[str, Any]) -> list[dict[str, Any]]:
+    """A row for the birth with the data, and one for the end with the result."""
+    shared = {"line": "bullmq", "queue": job["queue"], "subject": job["subject"]}
+    first, last = job["added_at"], job["ended_at"]
+    born = {**shared, "read_at": first, "added_at": first, "ended": False, "date": first.date()}
+    ended = {**shared, "read_at": last, "added_at": first, "ended": True, "date": last.date()}
+    if job["gone"]:
+        return [{**born, "left_out": "it was removed before it could be read"}]
+    data = msgspec.json.encode(job["data"]).decode()
+    result = None if job["result"] is None else msgspec.json.encode(job["result"]).decode()
+    whole = {"name": job["name"], "data": data, "options": "{}", "fields": _declared(job)}
+    return [{**born, **whole}, {**ended, **whole, "result": result}]
+
+
+def _declared(job: dict[str, Any]) -> list[tuple[str, str]]:
+    tenant = job["data"].get("tenant")
+    return [("order", str(job["data"]["order"]["id"])), *([("tenant", tenant)] if tenant else [])]
+
+
+def _values(job: dict[str, Any]) -> list[dict[str, Any]]:
+    if job["gone"]:
+        return []
+    at = job["added_at"]
+    shared = {"line": "bullmq", "queue": job["queue"], "subject": job["subject"]}
+    return [
+        {**shared, "field": name, "value": value, "read_at": at, "date": at.date()}
+        for name, value in _declared(job)
+    ]

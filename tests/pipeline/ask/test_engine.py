@@ -1,0 +1,178 @@
+"""Questions that DuckDB answers over the tables of a history."""
+
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable, Field
+from deltalake.schema import ArrayType, PrimitiveType
+from pyspark.sql import SparkSession
+from redis import Redis
+
+from tests.pipeline import stories
+from waystation.core.errors import InvalidInput
+from waystation.pipeline.ask.engine import Engine
+from waystation.pipeline.ask.live import live_jobs, states_of
+from waystation.pipeline.history import History
+from waystation.pipeline.products import product_tables
+from waystation.pipeline.refresh import fold
+from waystation.pipeline.sources.store import Store
+from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.tables import EVENTS, ITEMS
+
+
+@pytest.fixture(scope="module")
+def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> History:
+    """A history of jobs with every fate, some of them open, that nobody changes."""
+    history = History(spark, str(tmp_path_factory.mktemp("lake") / "history"))
+    rows = stories.rows(stories.told_about(random.Random(11), 120))
+    half = len(rows) // 2
+    for batch, part in enumerate((rows[:half], rows[half:])):
+        events = stories.frame(spark, part)
+        delta.save(events, history.root, EVENTS, BatchId("bronze-test", batch))
+        fold.fold(history)
+    return History(spark, history.root)
+
+
+@pytest.fixture
+def engine(filled: History) -> Iterator[Engine]:
+    with Engine(filled.root, threads=1) as engine:
+        engine.add_tables()
+        yield engine
+
+
+@pytest.mark.parametrize("table", ["items", "attempts"])
+def test_open_work_is_what_spark_makes_of_it(filled: History, engine: Engine, table: str) -> None:
+    # Fingerprints of open work are left to Spark.
+    names = [name for name in getattr(filled, table)().columns if name not in SPARKS]
+    ours = engine.ask(f"select {', '.join(names)} from {table}").rows
+    theirs = getattr(filled, table)().select(*names).collect()
+    assert len(ours) > 100
+    assert sorted(map(_plain, ours)) == sorted(map(_plain, theirs))
+    assert engine.ask(f"select 1 from {table} where ended_at is null").rows
+
+
+SPARKS = ("fingerprint", "error_class")
+
+
+def _plain(row: Any) -> str:
+    return str([getattr(each, "timestamp", lambda each=each: each)() for each in row])
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "copy items to '/tmp/stolen'",
+        "select 1; drop view items",
+        "create table mine as select 1",
+        "insert into events select * from events",
+        "set memory_limit = '1GB'",
+        "attach '/tmp/other.db'",
+        "install httpfs",
+        "load httpfs",
+        "pragma database_list",
+        "call pragma_version()",
+        "select * from read_text('/etc/passwd')",
+        "select * from read_csv('/etc/passwd')",
+        "select * from read_parquet('/etc/passwd')",
+        "select * from '/etc/passwd'",
+        "select * from glob('/etc/*')",
+        "select * from sniff_csv('/etc/passwd')",
+        "select * from query('copy items to ''/tmp/stolen''')",
+        "select * from stolen",
+        "from filled",
+        "select getenv('HOME')",
+        "export database '/tmp/stolen'",
+        "",
+        "select",
+    ],
+)
+def test_a_question_can_only_read_the_tables(engine: Engine, question: str) -> None:
+    stolen = [1, 2, 3]  # A variable that a question must not find.
+    with pytest.raises(InvalidInput):
+        engine.ask(question)
+    assert engine.ask("select count(*) from items").rows[0][0] > 100
+    assert not Path("/tmp/stolen").exists()
+    assert stolen
+
+
+def test_a_table_that_nobody_knows_is_answered_with_those_there_are(engine: Engine) -> None:
+    with pytest.raises(InvalidInput, match=r"nowhere.*There are attempts, .*items, ledger"):
+        engine.ask("select nothing from nowhere")
+
+
+def test_a_history_that_does_not_exist_yet_has_empty_tables(tmp_path: Path) -> None:
+    with Engine(str(tmp_path / "none")) as engine:
+        engine.add_tables(product_tables())
+        for name in engine.views:
+            assert engine.ask(f"select * from {name}").rows == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_columns_that_a_newer_version_has_added_are_null_in_older_files(
+    spark: SparkSession, root: str
+) -> None:
+    rows = stories.rows(stories.told_about(random.Random(2), 5))
+    history = History(spark, root)
+    delta.save(stories.frame(spark, rows), root, EVENTS, BatchId("test", 0))
+    fold.fold(history)
+    path = ITEMS.path(root)
+    text = PrimitiveType("string")
+    added = [Field("colour", text), Field("sizes", ArrayType(text, contains_null=True))]
+    DeltaTable(path).alter.add_columns(added)
+    with Engine(root) as engine:
+        engine.add_tables()
+        found = engine.ask("select colour, sizes, subject from ended_items").rows
+        assert found
+        assert {row[:2] for row in found} == {(None, None)}
+
+
+def test_files_of_a_table_that_were_replaced_are_not_read(filled: History, root: str) -> None:
+    for batch in range(3):
+        some = filled.read(ITEMS).limit(5)
+        delta.save(some, root, ITEMS, BatchId("test", batch), replace=True)
+    with Engine(root) as engine:
+        engine.add_tables()
+        assert engine.ask("select count(*) as n from ended_items").rows == [(5,)]
+
+
+def test_the_queues_are_asked_as_they_are_now(store: Redis, redis_url: str) -> None:
+    store.xadd("bull:mail:events", {"event": "added", "jobId": "1"})
+    store.rpush("bull:mail:wait", "1")
+    store.zadd("bull:mail:failed", {"2": 5, "3": 6})
+    store.hset("bull:mail:1", mapping={"name": "send", "data": '{"to":"ada"}', "priority": "x"})
+    store.hset("bull:mail:2", mapping={"name": "send", "timestamp": "17", "failedReason": "no"})
+    with Engine("/nowhere") as engine:
+        engine.add_rows("jobs", live_jobs(Store(redis_url)))
+        found = engine.ask("from jobs order by subject")
+    rows = [dict(zip(found.names, row, strict=True)) for row in found.rows]
+    assert [(row["subject"], row["state"]) for row in rows] == [
+        ("1", "wait"),
+        ("2", "failed"),
+        ("3", "failed"),
+    ]
+    assert (rows[0]["data"], rows[0]["priority"]) == ('{"to":"ada"}', None)
+    assert (rows[1]["added_ms"], rows[1]["reason"]) == (17, "no")
+    assert rows[2]["_corrupt"] == "there is no such job"
+    asked = [("mail", "1"), ("mail", "3"), ("mail", "4")]
+    assert states_of(Store(redis_url), asked) == ["wait", "failed", ""]
+
+
+def test_questions_are_answered_without_importing_spark() -> None:
+    said = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys, waystation.pipeline.commands.group, waystation.cli.sections\n"
+            "print([name for name in sys.modules if name.startswith(('pyspark', 'py4j'))])",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout.strip() == "[]"

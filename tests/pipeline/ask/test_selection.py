@@ -1,0 +1,197 @@
+"""Jobs that are found in the history are those that a search through all of them finds."""
+
+import datetime as dt
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+import pytest
+
+from tests.pipeline.ask import lakes
+from waystation.core.errors import InvalidInput, InvalidOption
+from waystation.pipeline.ask.engine import Engine
+from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
+
+Test: TypeAlias = Callable[[dict[str, Any]], Any]
+Also: TypeAlias = Callable[[str, Any, Test], None]
+
+QUESTIONS = 45
+JOBS = 400
+
+
+@pytest.fixture(scope="module")
+def jobs() -> list[dict[str, Any]]:
+    dice = random.Random(5)
+    return [lakes.job(dice, number) for number in range(JOBS)]
+
+
+@pytest.fixture(scope="module")
+def root(jobs: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> str:
+    place = str(tmp_path_factory.mktemp("lake") / "history")
+    lakes.keep(place, jobs)
+    return place
+
+
+def found(root: str, selection: Selection) -> list[dict[str, Any]]:
+    with Engine(root, threads=1) as engine:
+        prepare(engine, selection)
+        answer = engine.ask(jobs_sql(selection, ["tenant"]))
+    return [dict(zip(answer.names, row, strict=True)) for row in answer.rows]
+
+
+def test_random_questions_have_the_answers_of_a_full_search(
+    root: str, jobs: list[dict[str, Any]]
+) -> None:
+    dice = random.Random(23)
+    sizes: set[int] = set()
+    for _ in range(QUESTIONS):
+        selection, matches = question(dice, jobs)
+        wanted = sorted((each["queue"], each["subject"]) for each in jobs if matches(each))
+        rows = found(root, selection)
+        assert sorted((row["queue"], row["subject"]) for row in rows) == wanted, selection
+        sizes.add(len(wanted))
+    assert len(sizes) > 10, "the questions must have different answers"
+
+
+def question(dice: random.Random, jobs: list[dict[str, Any]]) -> tuple[Selection, Test]:
+    """A random selection, and the same as a test of one job."""
+    given: dict[str, Any] = {}
+    tests: list[Test] = []
+
+    def also(name: str, value: Any, test: Test) -> None:
+        given[name] = value
+        tests.append(test)
+
+    one = dice.choice(jobs)
+    for kind in dice.sample(KINDS, dice.randint(1, 3)):
+        kind(dice, one, also)
+    return Selection(**given), lambda job: all(test(job) for test in tests)
+
+
+def _by_id(dice: random.Random, one: Any, also: Also) -> None:
+    ids = [one["subject"], "nobody"]
+    also("ids", ids, lambda job: job["subject"] in ids)
+
+
+def _by_queue(dice: random.Random, one: Any, also: Also) -> None:
+    also("queue", one["queue"], lambda job: job["queue"] == one["queue"])
+
+
+def _by_name(dice: random.Random, one: Any, also: Also) -> None:
+    also("name", one["name"], lambda job: job["name"] == one["name"])
+
+
+def _by_state(dice: random.Random, one: Any, also: Also) -> None:
+    also("state", one["state"], lambda job: job["state"] == one["state"])
+
+
+def _by_error(dice: random.Random, one: Any, also: Also) -> None:
+    word = dice.choice(("timeout", "ORDER", "error"))
+    also("error", word, lambda job: word.lower() in (job["reason"] or "").lower())
+
+
+def _by_failure(dice: random.Random, one: Any, also: Also) -> None:
+    also("failure", "f1", lambda job: job["fingerprint"] == "f1")
+
+
+def _by_field(dice: random.Random, one: Any, also: Also) -> None:
+    tenant = one["data"].get("tenant", "acme")
+    also(
+        "fields",
+        {"tenant": tenant},
+        lambda job: not job["gone"] and job["data"].get("tenant") == tenant,
+    )
+
+
+def _by_path(dice: random.Random, one: Any, also: Also) -> None:
+    number = one["data"]["order"]["id"]
+    sku = one["data"]["order"]["lines"][0]["sku"]
+    also(
+        "paths",
+        {"$.order.id": str(number), "$.order.lines[0].sku": sku},
+        lambda job: (
+            not job["gone"] and job["data"]["order"] == {"id": number, "lines": [{"sku": sku}]}
+        ),
+    )
+
+
+def _by_time(dice: random.Random, one: Any, also: Also) -> None:
+    since = lakes.START + dt.timedelta(hours=dice.randrange(90))
+    until = since + dt.timedelta(hours=dice.randrange(1, 40))
+    also("since", since, lambda job: job["added_at"] >= since)
+    also("until", until, lambda job: job["added_at"] < until)
+
+
+def _by_sql(dice: random.Random, one: Any, also: Also) -> None:
+    also(
+        "where",
+        "(data->>'$.vip')::boolean and tenant is not null -- and a remark",
+        lambda job: not job["gone"] and job["data"]["vip"] and "tenant" in job["data"],
+    )
+
+
+KINDS = (
+    *(_by_id, _by_queue, _by_name, _by_state, _by_error),
+    *(_by_failure, _by_field, _by_path, _by_time, _by_sql),
+)
+
+
+def test_a_job_comes_with_the_newest_that_is_known_of_it(
+    root: str, jobs: list[dict[str, Any]]
+) -> None:
+    rows = {(row["queue"], row["subject"]): row for row in found(root, Selection(line="bullmq"))}
+    assert len(rows) == JOBS
+    for job in jobs:
+        row = rows[job["queue"], job["subject"]]
+        if job["gone"]:
+            assert (row["data"], row["left_out"][:14]) == (None, "it was removed")
+            continue
+        assert msgspec.json.decode(row["data"]) == job["data"]
+        assert row["tenant"] == job["data"].get("tenant")
+        assert row["left_out"] is None
+        kept = row["result"] and msgspec.json.decode(row["result"])
+        assert kept == job["result"]
+
+
+def test_an_id_that_was_used_again_is_two_jobs_with_their_own_data(tmp_path: Path) -> None:
+    place = str(tmp_path / "history")
+    dice = random.Random(1)
+    same = {"queue": "mail", "subject": "1", "gone": False}
+    first: dict[str, Any] = {**lakes.job(dice, 1), **same}
+    second: dict[str, Any] = {**lakes.job(dice, 1), **same}
+    first |= {"added_at": lakes.START, "ended_at": lakes.START + dt.timedelta(hours=1)}
+    second |= {
+        "added_at": lakes.START + dt.timedelta(hours=2),
+        "ended_at": lakes.START + dt.timedelta(hours=3),
+    }
+    second["data"] = {"order": {"id": 99, "lines": []}}
+    lakes.keep(place, [first, second], batches=1)
+    rows = found(place, Selection(ids=["1"]))
+    assert [msgspec.json.decode(row["data"])["order"]["id"] for row in rows] == [
+        99,
+        first["data"]["order"]["id"],
+    ]
+
+
+def test_files_that_cannot_hold_the_id_are_not_opened(root: str) -> None:
+    with Engine(root) as engine:
+        prepare(engine, Selection(ids=["~beyond every id"]))
+        assert engine.files == []
+
+
+@pytest.mark.parametrize(
+    "where", ["nope = 1", "1 = 1); drop view items; --", "data ->", "'", "count(*) > 1"]
+)
+def test_a_condition_that_is_none_is_refused(root: str, where: str) -> None:
+    with pytest.raises(InvalidInput):
+        found(root, Selection(where=where))
+
+
+def test_selections_that_cannot_be_meant_are_refused() -> None:
+    with pytest.raises(InvalidOption, match="wanted a path"):
+        Selection(paths={"$": "1"})
+    now = dt.datetime.now(dt.UTC)
+    with pytest.raises(InvalidInput, match="since must be before until"):
+        Selection(since=now, until=now)

@@ -1,0 +1,148 @@
+"""What becomes of the values of a job before they are stored."""
+
+import base64
+import json
+import random
+from typing import Any
+
+import pytest
+
+from waystation.core.errors import InvalidInput, InvalidOption
+from waystation.core.settings.secrets import Secret
+from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule
+from waystation.pipeline.payloads.paths import JsonPath
+from waystation.pipeline.payloads.rules import Rules, Sealer
+
+KEYS = Secret("new=" + base64.b64encode(bytes(range(32))).decode())
+OLD = "old=" + base64.b64encode(bytes(range(1, 33))).decode()
+
+
+def rule(action: str, path: str = "", pattern: str = "", queue: str = "*") -> Rule:
+    return Rule(action=Action(action), path=path, pattern=pattern, queue=queue)
+
+
+def stored(document: Any, *rules: Rule, queue: str = "mail") -> Any:
+    """A document as it would be stored."""
+    settings = PayloadSettings(rules=rules, keys=KEYS)
+    return json.loads(Rules(settings).of(queue).document(json.dumps(document)))
+
+
+@pytest.mark.parametrize(
+    ("path", "values"),
+    [
+        ("$.order.id", [7]),
+        ("order.id", [7]),
+        ("$.items[0].sku", ["a"]),
+        ("$.items[*].sku", ["a", "b"]),
+        ("$..sku", ["a", "b"]),
+        ('$["odd key"]', [1]),
+        ("$.order.nothing", []),
+        ("$.order.id.more", []),
+        ("$.items[5]", []),
+    ],
+)
+def test_a_path_leads_to_its_values(path: str, values: list[Any]) -> None:
+    document = {"order": {"id": 7}, "items": [{"sku": "a"}, {"sku": "b"}], "odd key": 1}
+    assert list(JsonPath.parse(path).values(document)) == values
+
+
+@pytest.mark.parametrize("path", ["", "$", "$.", "$..", "$.a..", "$a", "$.a[", "$.a[x]", "a b[-1]"])
+def test_a_path_that_cannot_be_followed_is_refused(path: str) -> None:
+    with pytest.raises(InvalidOption, match="wanted a path"):
+        JsonPath.parse(path)
+
+
+def test_values_are_dropped_hashed_and_encrypted_by_path() -> None:
+    document = {"card": {"number": "4111", "brand": "visa"}, "mail": "ada@x.org", "n": [1, 2]}
+    found = stored(
+        document, rule("drop", "$.card"), rule("hash", "$.mail"), rule("encrypt", "$.n[*]")
+    )
+    assert found.keys() == {"mail", "n"}
+    assert found["mail"] == Sealer(KEYS).hashed("ada@x.org")
+    assert found["mail"].startswith("hash:")
+    assert [json.loads(Sealer(KEYS).opened(each)) for each in found["n"]] == [1, 2]
+    assert "4111" not in json.dumps(found)
+
+
+def test_the_first_rule_that_fits_counts() -> None:
+    document = {"card": {"number": 1, "brand": 1, "deep": {"cvc": 1}}}
+    found = stored(document, rule("keep", "$.card.brand"), rule("drop", "$.card.*"))
+    assert found == {"card": {"brand": 1}}
+    found = stored(document, rule("keep", "$.card.deep.cvc"), rule("drop", "$.card"))
+    assert found == {"card": {"deep": {"cvc": 1}}}
+    assert stored(document, rule("drop", "$.card"), rule("keep", "$.card.brand")) == {}
+
+
+def test_a_pattern_is_found_in_texts_names_and_numbers() -> None:
+    document = {"note": "card 4111111111111111 ok", "n": 4111111111111111, "a@b.cd": ["x a@b.cd"]}
+    found = stored(document, rule("drop", pattern=r"\b\d{16}\b"), rule("drop", pattern=r"\S+@\S+"))
+    assert found == {"note": "card *** ok", "n": "***", "***": ["x ***"]}
+
+
+def test_rules_hold_for_the_queues_that_they_name() -> None:
+    assert stored({"a": 1}, rule("drop", "$.a", queue="mail*"), queue="mail-slow") == {}
+    assert stored({"a": 1}, rule("drop", "$.a", queue="mail*"), queue="post") == {"a": 1}
+
+
+def test_what_is_no_json_is_treated_as_text() -> None:
+    rules = Rules(PayloadSettings(rules=[rule("drop", pattern="secret")])).of("mail")
+    assert rules.document("no json: secret") == "no json: ***"
+
+
+def test_what_one_key_has_encrypted_is_read_while_it_is_in_the_ring() -> None:
+    sealed = Sealer(OLD).encrypted({"a": "ü"})
+    text = json.dumps({"x": sealed, "y": [sealed]})
+    assert json.loads(Sealer(f"{KEYS},{OLD}").opened(text)) == {"x": {"a": "ü"}, "y": [{"a": "ü"}]}
+    with pytest.raises(InvalidInput, match="the key 'old', which is not in keys"):
+        Sealer(KEYS).opened(text)
+    with pytest.raises(InvalidInput, match="cannot be decrypted"):
+        Sealer(KEYS.replace("new", "old")).opened(text)
+
+
+def test_equal_values_have_equal_hashes_and_never_equal_ciphers() -> None:
+    sealer = Sealer(KEYS)
+    assert sealer.hashed("a") == sealer.hashed("a") != sealer.hashed("b")
+    assert sealer.encrypted("a") != sealer.encrypted("a")
+    assert Sealer(OLD).hashed("a") != sealer.hashed("a")
+
+
+def test_no_planted_secret_survives_in_any_shape() -> None:
+    dice = random.Random(7)
+    for turn in range(200):
+        secret = f"S{dice.getrandbits(60):x}"
+        document = planted(dice, secret, depth=4)
+        found = stored({"top": document}, rule("drop", "$..secret"), rule("hash", pattern=secret))
+        assert secret not in json.dumps(found), (turn, document)
+
+
+def planted(dice: random.Random, secret: str, depth: int) -> Any:
+    """A document with a secret somewhere in it, under its name or in a text."""
+    if depth == 0:
+        return dice.choice([{"secret": secret}, f"said {secret}.", [secret], {secret: 1}])
+    inner = planted(dice, secret, depth - 1)
+    return dice.choice([{"secret": inner, "a": inner}, [1, inner], {"b": inner, "c": None}])
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"rules": [{"action": "drop"}]}, "either a path or a pattern"),
+        ({"rules": [{"action": "drop", "pattern": "("}]}, "is no pattern"),
+        ({"rules": [{"action": "keep", "pattern": "a"}]}, "keep needs a path"),
+        ({"rules": [{"action": "hash", "path": "$.a"}]}, "keys must be set"),
+        ({"keys": "short=YQ=="}, "16, 24 or 32 bytes"),
+        ({"fields": {"Tenant": "$.a"}}, "lower-case"),
+        ({"fields": {"tenant": "$"}}, "wanted a path"),
+        ({"limit": 5}, "at least 1024"),
+        ({"retain": 0}, "at least 1"),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_refused(given: Any, complaint: str) -> None:
+    with pytest.raises(InvalidOption, match=complaint):
+        settings_of(given)
+
+
+def settings_of(given: Any) -> PayloadSettings:
+    rules = [Rule(**{**each, "action": Action(each["action"])}) for each in given.get("rules", ())]
+    whole: dict[str, Any] = {**given, "rules": rules}
+    return PayloadSettings(**whole)
