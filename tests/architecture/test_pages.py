@@ -55,7 +55,9 @@ def wrong(words: list[str]) -> str | None:
             command = known[word]
             options |= {name: param for param in command.params for name in param.opts}
             options |= {name: param for param in command.params for name in param.secondary_opts}
-            known = getattr(command, "commands", {})
+            # Some groups import a command only when it is asked for.
+            names = command.list_commands(None) if hasattr(command, "list_commands") else ()
+            known = {name: command.get_command(None, name) for name in names}
         elif word == "…":
             return None
         elif known:

@@ -67,12 +67,12 @@ def _plain(row: Any) -> str:
 @pytest.mark.parametrize(
     "question",
     [
-        "copy items to '/tmp/stolen'",
+        "copy items to 'stolen.parquet'",
         "select 1; drop view items",
         "create table mine as select 1",
         "insert into events select * from events",
         "set memory_limit = '1GB'",
-        "attach '/tmp/other.db'",
+        "attach 'other.db'",
         "install httpfs",
         "load httpfs",
         "pragma database_list",
@@ -83,11 +83,11 @@ def _plain(row: Any) -> str:
         "select * from '/etc/passwd'",
         "select * from glob('/etc/*')",
         "select * from sniff_csv('/etc/passwd')",
-        "select * from query('copy items to ''/tmp/stolen''')",
+        "select * from query('copy items to ''stolen.parquet''')",
         "select * from stolen",
         "from filled",
         "select getenv('HOME')",
-        "export database '/tmp/stolen'",
+        "export database 'stolen.parquet'",
         "",
         "select",
     ],
@@ -97,7 +97,7 @@ def test_a_question_can_only_read_the_tables(engine: Engine, question: str) -> N
     with pytest.raises(InvalidInput):
         engine.ask(question)
     assert engine.ask("select count(*) from items").rows[0][0] > 100
-    assert not Path("/tmp/stolen").exists()
+    assert not Path("stolen.parquet").exists()
     assert stolen
 
 
