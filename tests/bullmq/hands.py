@@ -96,7 +96,9 @@ class Hands:
         async with self.worker.keeper() as extend:
             return list(await extend(claims))
 
-    async def check_stalled(self, *, max_stalled: int = 1, interval_ms: int = 30_000) -> list[str]:
+    async def check_stalled(
+        self, *, max_stalled: int = 1, interval_ms: int = 30_000, most: int = 1000
+    ) -> list[str]:
         """One pass of the checker."""
         return await scripts.recover_stalled(
             self.store.hot,
@@ -105,6 +107,7 @@ class Hands:
             now=self.clock.now_ms(),
             interval_ms=interval_ms,
             max_stalled=max_stalled,
+            most=most,
         )
 
     async def lapse(self, *, max_stalled: int = 1) -> list[str]:

@@ -10,6 +10,8 @@ _log = get_logger(__name__)
 
 STALLED_INTERVAL_MS = 30_000
 MAX_STALLED = 1
+RECOVERED_AT_ONCE = 1000
+"""Jobs that one script call puts back; more would block the server for too long."""
 
 
 async def recover_stalled(
@@ -20,14 +22,20 @@ async def recover_stalled(
     max_stalled: int = MAX_STALLED,
 ) -> list[str]:
     """Make one pass; a job is put back by the second pass that finds it without a lock."""
-    recovered = await scripts.recover_stalled(
-        client,
-        keys,
-        base=keys.base,
-        now=SERVER_TIME,
-        interval_ms=interval_ms,
-        max_stalled=max_stalled,
-    )
+    recovered: list[str] = []
+    while True:
+        some = await scripts.recover_stalled(
+            client,
+            keys,
+            base=keys.base,
+            now=SERVER_TIME,
+            interval_ms=interval_ms,
+            max_stalled=max_stalled,
+            most=RECOVERED_AT_ONCE,
+        )
+        recovered += some
+        if len(some) < RECOVERED_AT_ONCE:
+            break
     if recovered:
         _log.info("requeued stalled jobs", line="bullmq", queue=keys.name, count=len(recovered))
     for id in recovered:

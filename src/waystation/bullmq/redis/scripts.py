@@ -123,6 +123,7 @@ async def recover_stalled(
     now: str | int,
     interval_ms: int,
     max_stalled: int,
+    most: int,
 ) -> list[str]:
     """Put back jobs whose locks have lapsed since the last look, and suspect those active now."""
     ...

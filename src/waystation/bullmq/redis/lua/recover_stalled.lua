@@ -1,27 +1,37 @@
 --- Put back jobs whose locks have lapsed since the last look, and suspect those active now.
+--- At most `most` are put back; when there are more, the next call may follow at once.
 --- keys  stalled wait paused active stalled_check meta events marker
---- args  base now interval_ms max_stalled
+--- args  base now interval_ms max_stalled most
 --- uses  now_ms makes_room events_cap mark_ready count_up waiting_list
 if redis.call('EXISTS', stalled_check) == 1 then return {} end
 now = now_ms(now)
 makes_room('SREM', stalled)
-redis.call('SET', stalled_check, string.format('%.0f', now), 'PX', interval_ms)
 redis.call('XTRIM', events, 'MAXLEN', '~', events_cap(meta))
 
-local lapsed = {}
-for _, id in ipairs(redis.call('SMEMBERS', stalled)) do
-  if redis.call('EXISTS', base .. id .. ':lock') == 0 then
-    lapsed[id] = true
+-- Nearly always all of them hold their locks, or none of a worker that has gone does.
+local suspects, lapsed = redis.call('SMEMBERS', stalled), {}
+for first = 1, #suspects, 100 do
+  local locks, last = {}, math.min(first + 99, #suspects)
+  for nth = first, last do locks[#locks + 1] = base .. suspects[nth] .. ':lock' end
+  local locked = redis.call('EXISTS', unpack(locks))
+  if locked < #locks then
+    for nth, lock in ipairs(locks) do
+      lapsed[suspects[first + nth - 1]] = locked == 0 or redis.call('EXISTS', lock) == 0
+    end
   end
 end
 
 local held = redis.call('LRANGE', active, 0, -1)
-local recovered, kept = {}, {}
+local recovered, kept, cleared, has_more = {}, {}, {}, false
+most = tonumber(most)
 for _, id in ipairs(held) do
   if not lapsed[id] then
     kept[#kept + 1] = id
-  elseif (tonumber(redis.pcall('HLEN', base .. id)) or 0) > 0 then
-    recovered[#recovered + 1] = id
+  elseif #recovered == most then
+    kept[#kept + 1], has_more = id, true
+  else
+    cleared[#cleared + 1] = id
+    if (tonumber(redis.pcall('HLEN', base .. id)) or 0) > 0 then recovered[#recovered + 1] = id end
   end
   -- An id whose job is gone, or is no job, is neither kept nor recovered: it leaves the active list here.
 end
@@ -36,18 +46,29 @@ end
 local list = waiting_list({ meta = meta, wait = wait, paused = paused })
 for _, id in ipairs(recovered) do
   local job = base .. id
-  local stalls = count_up(job, 'stc')
-  local scheduler = redis.call('HGET', job, 'rjk')
-  local is_scheduled = scheduler and redis.call('EXISTS', base .. 'repeat:' .. scheduler) == 1
-  if stalls > tonumber(max_stalled) and not is_scheduled then
-    redis.call('HSET', job, 'defa', 'job stalled more than allowable limit')
+  if count_up(job, 'stc') > tonumber(max_stalled) then
+    local scheduler = redis.call('HGET', job, 'rjk')
+    if not scheduler or redis.call('EXISTS', base .. 'repeat:' .. scheduler) == 0 then
+      redis.call('HSET', job, 'defa', 'job stalled more than allowable limit')
+    end
   end
-  redis.call('RPUSH', list, id)
   redis.call('XADD', events, '*', 'event', 'waiting', 'jobId', id, 'prev', 'active')
   redis.call('XADD', events, '*', 'event', 'stalled', 'jobId', id)
 end
+for first = 1, #recovered, 1000 do
+  redis.call('RPUSH', list, unpack(recovered, first, math.min(first + 999, #recovered)))
+end
 if #recovered > 0 then mark_ready({ meta = meta, active = active, marker = marker }) end
 
+if has_more then
+  -- The next call goes on with them. Nobody is suspected anew before all of them are back, or the
+  -- two looks at a job would be one.
+  for first = 1, #cleared, 1000 do
+    redis.call('SREM', stalled, unpack(cleared, first, math.min(first + 999, #cleared)))
+  end
+  return recovered
+end
+redis.call('SET', stalled_check, string.format('%.0f', now), 'PX', interval_ms)
 redis.call('DEL', stalled)
 for first = 1, #kept, 1000 do
   redis.call('SADD', stalled, unpack(kept, first, math.min(first + 999, #kept)))
