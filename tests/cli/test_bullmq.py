@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.support.patience import LIMIT_S
+from tests.support.ports import free_port
 from waystation.bullmq import Job, JobOptions, Queue, Worker
 from waystation.cli.root import run
 from waystation.core.store.connection import connect
@@ -179,6 +181,41 @@ async def test_a_worker_is_seen_works_and_ends_when_asked(redis_url: str, tmp_pa
     finally:
         worker.send_signal(signal.SIGTERM)
         assert await worker.wait() == 0
+
+
+async def test_several_processes_work_and_show_their_metrics_as_one(
+    redis_url: str, tmp_path: Path
+) -> None:
+    (tmp_path / "shop.py").write_text("import os\ndef send(job): return os.getpid()\n")
+    port = free_port()
+    workers = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "waystation", "bullmq", "work", "shop:send", "mail"),
+        *("--processes", "2"),
+        cwd=tmp_path,
+        env=os.environ
+        | {"WAYSTATION_STORE__URL": redis_url, "WAYSTATION_TELEMETRY__METRICS_PORT": str(port)},
+    )
+    try:
+        async with Queue("mail", redis_url) as queue, asyncio.timeout(LIMIT_S):
+            while len(await queue.workers()) < 2:
+                await asyncio.sleep(0.05)
+            jobs = await queue.add_many([("send", None)] * 40)
+            pids = {await job.wait() for job in jobs}
+            assert workers.pid not in pids
+            # A job is completed a moment before its worker has counted it.
+            while b'jobs_completed_total{queue="mail"} 40.0' not in await metrics_at(port):
+                await asyncio.sleep(0.05)
+    finally:
+        workers.send_signal(signal.SIGTERM)
+        assert await workers.wait() == 0
+
+
+async def metrics_at(port: int) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+    page = await reader.read()
+    writer.close()
+    return page
 
 
 async def test_one_process_works_on_several_queues_with_any_option_of_a_worker(

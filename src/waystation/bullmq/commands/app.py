@@ -37,6 +37,7 @@ Examples:
   waystation bullmq retry mail
   waystation bullmq work shop.mail:send mail --reload
   waystation bullmq work shop:handlers mail sms -o timeout=30s -o concurrency=20
+  waystation bullmq work shop:handlers mail --processes 4
 """
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLES)
@@ -347,17 +348,20 @@ def work(
     process: Annotated[bool, typer.Option("--process", help="Run it in processes.")] = False,
     options: working.Options = None,
     wait: working.Wait = None,
+    processes: working.Processes = 1,
     reload: Reload = False,
 ) -> None:
     """Run a worker for each queue until asked to stop.
 
     The handler is a function that takes the job, or a dictionary of functions by the job's name.
     Every option of the worker is a setting under bullmq.worker, and can be given with --option.
+    With --processes each process has its own workers of that concurrency; one that dies is started
+    again, and the metrics of all are served as one page.
     """
     import asyncio
 
     from waystation.bullmq.commands import work as running
-    from waystation.core.app import compose
+    from waystation.core.app import compose, fleet
     from waystation.core.app.settings import TelemetrySettings
 
     supervise(reload)
@@ -371,6 +375,7 @@ def work(
         process=process or None,
     )
     compose.log_to_stderr(settings[TelemetrySettings])
+    fleet.supervise(processes, settings[TelemetrySettings])
     asyncio.run(running.run(working.handler_at(handler), queues, settings, prefix=given.prefix))
 
 

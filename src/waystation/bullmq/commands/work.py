@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from waystation.bullmq import Worker
 from waystation.bullmq.settings import BullmqSettings
 from waystation.bullmq.worker import JobHandler
-from waystation.core.app import compose
+from waystation.core.app import compose, fleet
 from waystation.core.app.settings import StoreSettings, TelemetrySettings, WorkerSettings
 from waystation.core.runtime.metered import Metered
 from waystation.core.runtime.service import serve
@@ -20,10 +22,13 @@ async def run(
     prefix: str,
 ) -> None:
     """Work until asked to stop."""
-    place = settings[StoreSettings]
+    place, watched = settings[StoreSettings], settings[TelemetrySettings]
+    if fleet.is_member():
+        watched = msgspec.structs.replace(watched, metrics_port=None)
     async with (
-        compose.telemetry(settings[TelemetrySettings], queues=queues) as telemetry,
+        compose.telemetry(watched, queues=queues) as telemetry,
         compose.store(place, wait_s=place.wait) as store,
+        fleet.membership(telemetry.metrics),
     ):
         workers = [
             Worker(

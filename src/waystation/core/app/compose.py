@@ -109,7 +109,7 @@ async def telemetry(
     metrics = Metrics(allow=None if queues is None else {"queue": queues})
     logs.count_rejected(metrics.log_rejected_keys.of().inc)
     with _spans_sent(settings.tracing, names):
-        async with _metrics_served(settings, metrics, ready, names):
+        async with metrics_served(settings, metrics, ready, names):
             yield Telemetry(metrics, Traces())
 
 
@@ -129,12 +129,14 @@ def _spans_sent(settings: TracingSettings, names: TelemetryNames) -> Generator[N
 
 
 @asynccontextmanager
-async def _metrics_served(
+async def metrics_served(
     settings: TelemetrySettings,
-    metrics: Metrics,
-    ready: endpoint.Readiness | None,
-    names: TelemetryNames,
+    metrics: endpoint.Exposes,
+    ready: endpoint.Readiness | None = None,
+    names: TelemetryNames | None = None,
 ) -> AsyncGenerator[None]:
+    """Serve metrics where the settings say, if they do."""
+    names = names or TelemetryNames()
     if settings.metrics_port is None:
         yield
         return

@@ -24,6 +24,9 @@ Wait: TypeAlias = Annotated[
 Concurrency: TypeAlias = Annotated[
     int | None, typer.Option(help="Jobs at once; else the setting concurrency.")
 ]
+Processes: TypeAlias = Annotated[
+    int, typer.Option(min=1, help="Processes that do the same work, one for each core, say.")
+]
 Options: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(

@@ -34,6 +34,8 @@ KEYS = {
     "signal": "the signal that came",
     "server": "the store's address, or its kind and version",
     "port": "the port that is listened on",
+    "process_number": "the number of a process among several that do the same",
+    "exit_code": "the exit code of a process",
     "error_class": "the class of an error",
     "error_code": "the one name of an error of ours",
     "error": "what the error says",
