@@ -45,6 +45,30 @@ async def test_a_job_that_is_added_is_done_by_a_worker(redis_url: str) -> None:
         assert await job.wait() == "sent to ada@example.org"
 
 
+async def test_a_step_is_done_once_however_often_the_job_is_tried(redis_url: str) -> None:
+    """What a step returned is stored with the job. When the handler runs again, after a failure or
+    a crash, the step returns that without being done. A job that waits for a signal, or sleeps,
+    holds no worker meanwhile."""
+    charged: list[int] = []
+
+    def charge(amount: int) -> str:
+        charged.append(amount)
+        return f"receipt {len(charged)}"
+
+    async def order(job: Job) -> list[str]:
+        receipt = await job.step("charge", charge, job.data["amount"])
+        approval = await job.wait_for("approved")
+        if job.attempt == 1:
+            raise ConnectionError("the parcel service is away")
+        return [receipt, approval["by"]]
+
+    async with Queue("orders", redis_url) as queue, Worker("orders", order, redis_url):
+        job = await queue.add("order", {"amount": 7}, attempts=2, backoff=None)
+        await queue.signal(job.id, "approved", {"by": "ada"})
+        assert await queue.wait(job.id) == ["receipt 1", "ada"]
+    assert charged == [7]
+
+
 async def test_a_worker_may_have_a_handler_for_each_name(redis_url: str) -> None:
     """Write `async def` for work that waits, as many at once as `concurrency` says. Plain `def`
     runs in a thread, or with `process=True` in a process, for work that keeps the processor busy.

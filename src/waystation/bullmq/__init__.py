@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Retention,
         StoredOptions,
     )
+    from waystation.bullmq.parts import Part
     from waystation.bullmq.queue import Cleanable, Queue, Retryable
     from waystation.bullmq.redis.children import (
         ChildKind,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         JobWaiting,
         JobWaitingForChildren,
         NotAdded,
+        TimedOut,
         UnreadableData,
         Unrecoverable,
     )
@@ -102,6 +104,7 @@ __all__ = [
     "NewJob",
     "NotAdded",
     "Parent",
+    "Part",
     "Queue",
     "QueueEvent",
     "QueueEvents",
@@ -119,6 +122,7 @@ __all__ = [
     "StoredOptions",
     "SyncJob",
     "Terms",
+    "TimedOut",
     "UnreadableData",
     "Unrecoverable",
     "When",
@@ -174,6 +178,7 @@ __getattr__ = names_of(
         "NewJob": "waystation.bullmq.redis.packing",
         "NotAdded": "waystation.core.errors",
         "Parent": "options",
+        "Part": "parts",
         "Queue": "queue",
         "QueueEvent": "waystation.bullmq.events.event",
         "QueueEvents": "waystation.bullmq.events.stream",
@@ -191,6 +196,7 @@ __getattr__ = names_of(
         "StoredOptions": "options",
         "SyncJob": "sync_job",
         "Terms": "terms",
+        "TimedOut": "waystation.core.errors",
         "UnreadableData": "waystation.core.errors",
         "Unrecoverable": "waystation.core.errors",
         "When": "terms",

@@ -23,6 +23,8 @@ else:
     Data = TypeVar("Data")
     Result = TypeVar("Result")
 
+FAILING = b"failing"
+"""The field with the reason for which a job is only undone any more."""
 COUNTED = b"counted"
 """Added to the fields of a held job that were read after its start had been counted."""
 
@@ -195,6 +197,15 @@ class JobFields(Generic[Data, Result]):
         return self._text(b"rjk")
 
     @property
+    def steps(self) -> dict[str, Any]:
+        """What the steps returned that are done, by their names."""
+        return {
+            name.removeprefix(b"step:").decode("utf-8", "replace"): codec.decode_or_text(value)
+            for name, value in self._fields.items()
+            if name.startswith(b"step:")
+        }
+
+    @property
     def discarded(self) -> bool:
         """True when the handler has called `discard` in this attempt."""
         return b"discarded" in self._fields
@@ -242,7 +253,22 @@ def remember_result(job: JobFields, result: bytes, now: bytes) -> None:
 def is_plain(job: JobFields) -> bool:
     """True when nothing has to happen before the handler of a job runs."""
     fields = job._fields
-    return b"rjk" not in fields and b"defa" not in fields and MARK not in fields.get(b"opts", b"")
+    return (
+        b"rjk" not in fields
+        and b"defa" not in fields
+        and FAILING not in fields
+        and MARK not in fields.get(b"opts", b"")
+    )
+
+
+def known(job: JobFields, field: bytes) -> bytes | None:
+    """A field of a job as it is stored."""
+    return job._fields.get(field)
+
+
+def emitted(job: JobFields) -> int:
+    """How many parts of its output the job has emitted."""
+    return job._number(b"parts") or 0
 
 
 def instant(ms: float) -> datetime:

@@ -5,9 +5,21 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
+
+from msgspec import UNSET
 
 from waystation.bullmq.fields import (
     COUNTED,
@@ -18,7 +30,7 @@ from waystation.bullmq.fields import (
     remember,
     remember_all,
 )
-from waystation.bullmq.options import MOST_PRIORITY, instant_ms
+from waystation.bullmq.options import MOST_PRIORITY, JobKeywords, instant_ms
 from waystation.bullmq.redis import children, job_scripts, queue_scripts, scripts
 from waystation.bullmq.redis.children import (
     ChildKind,
@@ -27,9 +39,11 @@ from waystation.bullmq.redis.children import (
     DependencyPage,
 )
 from waystation.bullmq.redis.commands import Logs, ask, block_for, hash_at, read_logs
+from waystation.bullmq.redis.ends import cancel_job, remove_job, retry_finished
 from waystation.bullmq.redis.keys import JobKeys, QueueKeys
 from waystation.bullmq.redis.refusals import refusal
 from waystation.bullmq.states import JobState
+from waystation.bullmq.steps import Steps, Undo, checked_name, duration_of
 from waystation.bullmq.sync_job import SyncJob
 from waystation.core import codec
 from waystation.core.durations import Duration, milliseconds, seconds
@@ -45,11 +59,13 @@ __all__ = [
     "COUNTED",
     "Job",
     "QueueRef",
-    "cancel_job",
+    "has_undo",
     "queue_of",
-    "remove_job",
-    "retry_finished",
+    "steps_of",
 ]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _FIRST_POLL_S, _LAST_POLL_S = 0.02, 1.0
 
@@ -70,7 +86,7 @@ class Job(JobFields[Data, Result]):
     does not allow raises `WrongState`, and `NotFound` when the job is gone.
     """
 
-    __slots__ = ("_queue",)
+    __slots__ = ("_queue", "_stepping")
 
     def __init__(
         self, id: str, fields: dict[bytes, bytes], queue: QueueRef | None, token: str | None = None
@@ -189,7 +205,7 @@ class Job(JobFields[Data, Result]):
 
     async def cancel(self, reason: str = "") -> bool:
         """Make the job fail, whether it waits or runs; False when it has ended already."""
-        return await cancel_job(self, reason)
+        return await cancel_job(*self._ref[:2], self.id, self.options.keep_failed, reason)
 
     async def remove(self, *, remove_children: bool = True) -> None:
         """Remove the job and, by default, its children."""
@@ -254,6 +270,74 @@ class Job(JobFields[Data, Result]):
     def discard(self) -> None:
         """Make a failure of this attempt final, even if attempts are left."""
         remember(self, {b"discarded": b"1"})
+
+    # Steps, for a handler
+
+    @overload
+    async def step(
+        self, name: str, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+    @overload
+    async def step(
+        self, name: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+    async def step(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a function once, however often the job is tried, and return what it returned.
+
+        What it returns is stored as JSON. A plain function runs in a thread. Steps of one name are
+        told apart by their order.
+        """
+        return await self._steps.run(name, function, *args, **kwargs)
+
+    async def sleep(self, duration: Duration | None = None, **given: float) -> None:
+        """Leave the worker for a duration, such as `days=3`; then the handler runs again."""
+        await self._steps.sleep(duration_of(duration, given))
+
+    async def sleep_until(self, instant: datetime) -> None:
+        """Leave the worker until this instant; then the handler runs again."""
+        await self._steps.sleep(instant)
+
+    async def wait_for(self, signal: str, timeout: Duration | None = None) -> Any:
+        """Leave the worker until somebody calls `queue.signal`; returns the data of the signal.
+
+        Raises `TimedOut` when none has come after `timeout`.
+        """
+        return await self._steps.wait_for(signal, timeout)
+
+    def on_failure(
+        self, name: str, function: Callable[P, Any], *args: P.args, **kwargs: P.kwargs
+    ) -> None:
+        """Call a function, once, if the job fails for good; those given last are called first."""
+        self._steps.on_failure(Undo(checked_name("step", name), function, args, kwargs))
+
+    async def run_child(
+        self,
+        name: str,
+        data: Any = UNSET,
+        *,
+        queue: str | None = None,
+        **given: Unpack[JobKeywords],
+    ) -> Any:
+        """Add a child once, leave the worker until it has ended, and return its result.
+
+        Raises `JobFailed` when it fails for good.
+        """
+        return await self._steps.run_child(name, data, queue, given)
+
+    async def emit(self, data: Any) -> int:
+        """Append a part to the job's output, for readers of `queue.stream`; returns its number.
+
+        Parts that an earlier attempt has emitted are not repeated.
+        """
+        return await self._steps.emit(data)
+
+    async def _save_step(self, step: str, result: Any) -> Any:
+        """Remember what a step of a plain handler returned."""
+        return await self._steps.save(step, result)
+
+    async def _begin_step(self, name: str) -> tuple[str, bytes | None]:
+        """Begin a step of a plain handler."""
+        return self._steps.begin(name)
 
     # State and end
 
@@ -402,6 +486,15 @@ class Job(JobFields[Data, Result]):
         return Changed(changed, is_all=False)
 
     @property
+    def _steps(self) -> Steps:
+        # Made when first asked for: most jobs have no steps, and every job that is claimed is made.
+        steps = getattr(self, "_stepping", None)
+        if steps is None:
+            client, keys, _ = self._ref
+            steps = self._stepping = Steps(self, client, keys)
+        return steps
+
+    @property
     def _ref(self) -> QueueRef:
         if self._queue is None:
             raise WrongState(
@@ -431,54 +524,20 @@ class Job(JobFields[Data, Result]):
         return Job, (self.id, self._fields, None, self.token)
 
 
+def steps_of(job: Job) -> Steps:
+    """The steps of a job in this attempt. Internal."""
+    return job._steps
+
+
+def has_undo(job: Job) -> bool:
+    """True when something has to be undone should the job fail for good. Internal."""
+    steps: Steps | None = getattr(job, "_stepping", None)
+    return steps is not None and bool(steps.undo)
+
+
 def queue_of(job: Job) -> QueueRef:
     """The queue of a job, and the client to reach it with. Internal."""
     return job._ref
-
-
-async def remove_job(
-    client: Client, keys: QueueKeys, id: str, *, remove_children: bool, by: str = ""
-) -> bool:
-    """Remove a job; False when a worker holds it or one of its children. Internal."""
-    code = await job_scripts.remove_job(
-        client, keys, base=keys.base, id=id, with_children=int(remove_children), by=by
-    )
-    if code < 0:
-        raise WrongState(f"job {id} is the next of its scheduler: remove the scheduler instead")
-    return code == 1
-
-
-async def cancel_job(job: Job, reason: str) -> bool:
-    """Make a job fail that has not ended; False when it has. Internal."""
-    client, keys, _ = queue_of(job)
-    code = await job_scripts.cancel(
-        client,
-        keys,
-        base=keys.base,
-        id=job.id,
-        reason=reason or f"job {job.id} was cancelled",
-        keep=job.options.keep_failed or "",
-    )
-    if code < 0:
-        raise WrongState(f"job {job.id} is the next of its scheduler: remove the scheduler instead")
-    return code == 1
-
-
-async def retry_finished(
-    client: Client,
-    keys: QueueKeys,
-    id: str,
-    state: str,
-    *,
-    lifo: bool = False,
-    forget: list[str] | None = None,
-) -> int:
-    """Run a finished job again; returns a code below 0 when it is not in this state. Internal."""
-    if state not in ("failed", "completed"):
-        raise InvalidOption(f"only failed and completed jobs can be retried, got {state!r}")
-    return await job_scripts.retry_job(
-        client, keys, base=keys.base, id=id, state=state, lifo=int(lifo), forget=forget or []
-    )
 
 
 def _progress(progress: Any, message: str | None) -> Any:

@@ -12,14 +12,16 @@ from msgspec import UNSET
 from waystation.bullmq.dead_letters import DeadLetters
 from waystation.bullmq.events.event import QueueEvent
 from waystation.bullmq.events.stream import NOW, QueueEvents
-from waystation.bullmq.job import Job, QueueRef, cancel_job, remove_job, retry_finished
+from waystation.bullmq.job import Job, QueueRef
 from waystation.bullmq.limits import Limits
 from waystation.bullmq.metrics import Metrics, MetricsKind, as_text, read_metrics
 from waystation.bullmq.options import JobKeywords, JobOptions, instant_ms, stored_options
+from waystation.bullmq.parts import Part, read_parts
 from waystation.bullmq.redis import orphans, packing, queue_scripts, scripts
 from waystation.bullmq.redis.adding import Adding
 from waystation.bullmq.redis.client import QueueClient, client_name
 from waystation.bullmq.redis.commands import Logs, ask, ask_all, page_of, read_logs
+from waystation.bullmq.redis.ends import remove_job, retry_finished
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.redis.packing import JobLike, NewJob, Packed, Packer
 from waystation.bullmq.redis.queue_scripts import Sweep
@@ -27,6 +29,7 @@ from waystation.bullmq.redis.scripts import Existing
 from waystation.bullmq.schedulers import Schedulers
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
 from waystation.bullmq.states import STATES, JobState, State, known_states
+from waystation.bullmq.steps import send_signal
 from waystation.core import codec
 from waystation.core.durations import Duration, milliseconds
 from waystation.core.errors import (
@@ -180,6 +183,22 @@ class Queue(QueueClient):
             async for event in events:
                 yield event
 
+    async def signal(self, job_id: str, signal: str, data: Any = None) -> bool:
+        """Send a signal to a job that waits for it, or will; False when the job has ended."""
+        client, keys = await self._connect_queue()
+        return await send_signal(client, keys, job_id, signal, data)
+
+    async def stream(self, job_id: str, after: str = "0") -> AsyncGenerator[Part]:
+        """The job's output in parts, as it is emitted, until the job ends.
+
+        A reader who comes back gives the id of the last part it got as `after`. Raises `JobFailed`
+        after the last part when the job has failed for good.
+        """
+        store = await self._connected()
+        async with contextlib.aclosing(read_parts(store, self._keys, job_id, after)) as parts:
+            async for part in parts:
+                yield part
+
     async def logs(
         self,
         job_id: str,
@@ -318,7 +337,7 @@ class Queue(QueueClient):
 
         The worker of a running job notices it when it next renews its lock, and stops the handler.
         """
-        return sum([await cancel_job(job, reason) for job in await self._read(ids)])
+        return sum([await job.cancel(reason) for job in await self._read(ids)])
 
     async def drain(self, delayed: bool = False) -> int:
         """Remove all jobs that wait and, with `delayed`, those that are delayed; returns how many.

@@ -1,8 +1,11 @@
 """SyncJob: the job as a plain `def` handler gets it, with blocking calls."""
 
+import inspect
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar, Unpack
+
+from msgspec import UNSET
 
 from waystation.bullmq.fields import (
     Changed,
@@ -12,6 +15,7 @@ from waystation.bullmq.fields import (
     remember,
     remember_all,
 )
+from waystation.bullmq.options import JobKeywords
 from waystation.bullmq.redis.children import (
     ChildKind,
     ChildResult,
@@ -21,9 +25,12 @@ from waystation.bullmq.redis.children import (
 from waystation.bullmq.redis.commands import Logs
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.states import JobState
+from waystation.core import codec
 from waystation.core.durations import Duration
+from waystation.core.errors import InvalidInput
 from waystation.core.runtime.handlers.calls import Call, Calls
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -149,6 +156,60 @@ class SyncJob(JobFields[Data, Result]):
         """Make a failure of this attempt final, even if attempts are left."""
         return self._do("discard")
 
+    def step(self, name: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function once, however often the job is tried, and return what it returned.
+
+        What it returns is stored as JSON. Steps of one name are told apart by their order.
+        """
+        if inspect.iscoroutinefunction(function):
+            raise InvalidInput(f"a step of a plain handler is a plain function, got {function!r}")
+        step, done = self._do("_begin_step", name)
+        if done is not None:
+            return codec.decode(done)
+        return self._do("_save_step", step, function(*args, **kwargs))
+
+    def sleep(self, duration: Duration | None = None, **given: float) -> None:
+        """Leave the worker for a duration, such as `days=3`; then the handler runs again."""
+        return self._do("sleep", duration, **given)
+
+    def sleep_until(self, instant: datetime) -> None:
+        """Leave the worker until this instant; then the handler runs again."""
+        return self._do("sleep_until", instant)
+
+    def wait_for(self, signal: str, timeout: Duration | None = None) -> Any:
+        """Leave the worker until somebody calls `queue.signal`; returns the data of the signal.
+
+        Raises `TimedOut` when none has come after `timeout`.
+        """
+        return self._do("wait_for", signal, timeout)
+
+    def on_failure(
+        self, name: str, function: Callable[P, Any], *args: P.args, **kwargs: P.kwargs
+    ) -> None:
+        """Call a function, once, if the job fails for good; those given last are called first.
+
+        It is called in the worker; a handler in a process can only name functions of a module.
+        """
+        return self._do("on_failure", name, function, *args, **kwargs)
+
+    def run_child(
+        self,
+        name: str,
+        data: Any = UNSET,
+        *,
+        queue: str | None = None,
+        **given: Unpack[JobKeywords],
+    ) -> Any:
+        """Add a child once, leave the worker until it has ended, and return its result.
+
+        Raises `JobFailed` when it fails for good.
+        """
+        return self._do("run_child", name, data, queue=queue, **given)
+
+    def emit(self, data: Any) -> int:
+        """Append a part to the job's output, for readers of `queue.stream`; returns its number."""
+        return self._do("emit", data)
+
     def remove_deduplication_key(self) -> bool:
         """Allow other jobs with this one's deduplication id; False when this one did not own it."""
         return self._do("remove_deduplication_key")
@@ -241,8 +302,8 @@ class SyncJob(JobFields[Data, Result]):
         id, fields, keys = found
         return SyncJob(id, fields, None, keys, self._calls, f"{self._way}get_parent.")
 
-    def _do(self, step: str, *args: Any, **kwargs: Any) -> Any:
-        return self._make(Call(f"{self._way}{step}", args, kwargs), self._result)
+    def _do(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        return self._make(Call(f"{self._way}{method}", args, kwargs), self._result)
 
     def _make(self, call: Call, read: Callable[[Any], T]) -> T:
         return self._calls.make(call, read)

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack, cast, overload
 import msgspec
 
 from waystation.bullmq import upkeep
-from waystation.bullmq.fields import is_plain
+from waystation.bullmq.fields import FAILING, is_plain, known
 from waystation.bullmq.job import Job
 from waystation.bullmq.limits import Limit
 from waystation.bullmq.options import Retention, check_retention
@@ -16,7 +16,7 @@ from waystation.bullmq.scheduling.schedule import RepeatStrategy
 from waystation.bullmq.source.callbacks import Callbacks, WorkerEvent, WorkerSignal
 from waystation.bullmq.source.claims import BullSource
 from waystation.bullmq.source.options import BackoffStrategy, ClaimOptions, RetryPredicate
-from waystation.bullmq.source.preparing import prepare
+from waystation.bullmq.source.preparing import prepare, undo
 from waystation.bullmq.terms import within
 from waystation.core import identity
 from waystation.core.codec import PAYLOAD_LIMIT
@@ -337,6 +337,8 @@ class _Prepared(Handler[Job]):
         if self._counts_starts or not is_plain(job):
             limit = await prepare(job, self._options)
         attempt = self._traced(job) if self._traces.enabled else self._handler.run(job)
+        if (reason := known(job, FAILING)) is not None:
+            await undo(job, attempt, reason)
         return await (attempt if limit is None else within(limit, attempt))
 
     async def _traced(self, job: Job) -> Any:

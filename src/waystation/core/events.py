@@ -44,6 +44,8 @@ class EventName(StrEnum):
     WAITING_CHILDREN = "waiting-children", "it waits for other work to finish"
     ACTIVE = "active", "a worker holds it"
     PROGRESS = "progress", "its handler tells how far it is"
+    STEP = "step", "a step of its handler is done"
+    SIGNAL = "signal", "somebody sent it a signal"
     COMPLETED = "completed", "it ended well"
     RETRY = "retry", "an attempt failed and there will be another"
     FAILED = "failed", "the last attempt failed"

@@ -1,5 +1,6 @@
 """A queue with its flows, schedulers and administration."""
 
+import contextlib
 import json
 from typing import Any
 
@@ -8,6 +9,7 @@ from waystation.bullmq import (
     Deduplication,
     FlowNode,
     FlowProducer,
+    JobDelayed,
     JobOptions,
     JobRateLimited,
     Keep,
@@ -17,7 +19,7 @@ from waystation.bullmq import (
     Schedule,
 )
 from waystation.bullmq.fields import instant
-from waystation.bullmq.job import Job
+from waystation.bullmq.job import Job, steps_of
 from waystation.bullmq.redis import queue_scripts
 from waystation.bullmq.scheduling import schedulers
 from waystation.core.outcome import Done, Failed, Outcome, Returned
@@ -303,6 +305,52 @@ async def step(hands: Hands, queue: Queue) -> None:
         await queue.retry_all(state=state)
 
 
+async def remember(hands: Hands, queue: Queue) -> None:
+    """Steps of a job, what it waits for, what it emits, and how it is undone."""
+
+    async def held(**wish: Any) -> Job:
+        await hands.add(**wish)
+        return (await hands.claim_one()).work
+
+    for priority in (0, 1):
+        job = await held(priority=priority)
+        await job.step("a", str, 1)
+        await job.step("a", str, 2)
+        await job.emit("part")
+        await queue.signal(job.id, "early", 1)
+        await job.wait_for("early")
+        with contextlib.suppress(JobDelayed):
+            await job.wait_for("late", timeout=3600)
+        await queue.signal(job.id, "late")
+        await queue.signal(job.id, "late")
+        await hands.claim_one()
+    job = await held()
+    await hands.redis.hset(hands.keys.of(job.id).job, "stc", 1)
+    await job.sleep(0)
+    with contextlib.suppress(JobDelayed):
+        await job.sleep(days=1)
+    await queue.cancel(job.id)
+    await hands.claim_one()
+    running = await held()
+    await running.step("a", str, 1)
+    await queue.cancel(running.id)
+    for state in ("failed", "completed"):
+        for many in (False, True):
+            claim = await one(hands)
+            await claim.work.step("a", str, 1)
+            await claim.work.emit("part")
+            await steps_of(claim.work).mark_failing("no", b"[]")
+            await steps_of(claim.work).unwind()
+            await hands.end(claim, fails() if state == "failed" else Done(1))
+            await (queue.retry_all(state) if many else queue.retry(claim.id))
+            await hands.claim(9)
+
+
+async def one(hands: Hands) -> Claim[Job]:
+    await hands.add(**ONCE)
+    return await hands.claim_one()
+
+
 async def schedule(hands: Hands, queue: Queue) -> None:
     await queue.schedulers.upsert("often", Schedule(every=1000))
     await queue.schedulers.upsert("often", Schedule(every=2000))
@@ -366,6 +414,7 @@ WALKS = (
     relate,
     remove_families,
     step,
+    remember,
     schedule,
     admin,
 )

@@ -69,4 +69,5 @@ class JobKeys(Keyspace, root="<prefix>:<name>:<id>"):
     dependencies = Set("dependencies", "keys of children that have not finished")
     processed = Hash("processed", "results of completed children, by their keys")
     ignored = Hash("failed", "reasons of failed children that do not fail the parent")
+    output = Stream("output", "what the handler has emitted", ttl="7 days after the last part")
     unsuccessful = SortedSet("unsuccessful", "keys of failed children that fail the parent")

@@ -1,11 +1,16 @@
-"""Preparing a claimed job before its handler runs: advancing its schedule. Internal."""
+"""Preparing a claimed job before its handler runs: its schedule and its terms. Internal."""
 
-from waystation.bullmq.job import Job, queue_of
+import contextlib
+from collections.abc import Awaitable
+from typing import Any, NoReturn
+
+from waystation.bullmq.fields import FAILING, known, remember
+from waystation.bullmq.job import Job, queue_of, steps_of
 from waystation.bullmq.redis.commands import server_ms
 from waystation.bullmq.scheduling import schedulers
 from waystation.bullmq.source.options import ClaimOptions
 from waystation.bullmq.terms import NONE, Limit, limit_of
-from waystation.core.errors import Unrecoverable
+from waystation.core.errors import Expired, Unrecoverable
 
 
 async def prepare(job: Job, options: ClaimOptions) -> Limit | None:
@@ -17,17 +22,35 @@ async def prepare(job: Job, options: ClaimOptions) -> Limit | None:
         client, keys, _ = queue_of(job)
         # First, so that the schedule goes on even if this run of it fails.
         await schedulers.advance(client, keys, job, strategy=options.repeat_strategy)
+    if known(job, FAILING) is not None:
+        return None
     if (reason := job.deferred_failure) is not None:
-        raise Unrecoverable(reason)
+        return fail(job, Unrecoverable(reason))
     most_started = options.max_started_attempts
     if most_started is not None and job.attempts_started > most_started:
-        raise Unrecoverable("job started more than allowable limit")
+        return fail(job, Unrecoverable("job started more than allowable limit"))
     if (terms := job.options.terms) == NONE:
         return None
-    return limit_of(
-        terms,
-        created_ms=job.created_ms,
-        # The worker's clock may be another than the one by which the job was made.
-        now_ms=await server_ms(queue_of(job).client) if terms.ask_for_time else 0,
-        has_begun=job.attempts_started > 1,
-    )
+    # The worker's clock may be another than the one by which the job was made.
+    now = await server_ms(queue_of(job).client) if terms.ask_for_time else 0
+    begun = job.attempts_started > 1
+    try:
+        return limit_of(terms, created_ms=job.created_ms, now_ms=now, has_begun=begun)
+    except Expired as error:
+        return fail(job, error)
+
+
+async def undo(job: Job, attempt: Awaitable[Any], reason: bytes) -> NoReturn:
+    """Run a handler for what it has done to be undone, and fail the job for this reason."""
+    with contextlib.suppress(Exception):
+        # Steps that are not done raise, so it gets no further than it was.
+        await attempt
+    await steps_of(job).unwind()
+    raise Unrecoverable(reason.decode("utf-8", "replace"))
+
+
+def fail(job: Job, error: Unrecoverable) -> None:
+    """Fail a job without running it, or let it undo its steps first if it has done any."""
+    if known(job, b"steps") is None:
+        raise error
+    remember(job, {FAILING: str(error).encode()})

@@ -1,14 +1,15 @@
 """Records: outcomes as the settling script takes them. Internal."""
 
 import asyncio
+import contextlib
 import random
 import time
 from collections.abc import Awaitable
 from typing import Any, TypeAlias, cast
 
+from waystation.bullmq.fields import FAILING, known, remember_result
 from waystation.bullmq.fields import remember as remember_fields
-from waystation.bullmq.fields import remember_result
-from waystation.bullmq.job import Job
+from waystation.bullmq.job import Job, has_undo, steps_of
 from waystation.bullmq.options import Backoff, growing, kept
 from waystation.bullmq.source.options import ClaimOptions
 from waystation.core import codec
@@ -19,6 +20,8 @@ from waystation.core.errors import (
     JobRateLimited,
     JobWaiting,
     JobWaitingForChildren,
+    LeaseLost,
+    NotFound,
     Unrecoverable,
     WaystationError,
     WrongState,
@@ -89,6 +92,11 @@ class Records:
         head = (claim.id, claim.token, reason, traces)
         if pause is not None:
             return Retried(error, made, pause), ("retry", *head, pause, int(job.options.lifo))
+        if has_undo(job) and known(job, FAILING) is None:
+            # It runs once more, for what it has done to be undone, and fails then.
+            with contextlib.suppress(LeaseLost, NotFound):
+                await steps_of(job).mark_failing(reason, traces)
+            return Returned(), ("returned", claim.id, claim.token)
         keep = job.options.keep_failed
         keep = self._keep_failed if keep is None else keep
         return Failed(error, made), ("failed", *head, keep, job.options.attempts)

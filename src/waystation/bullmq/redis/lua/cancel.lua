@@ -1,11 +1,12 @@
 --- Make a job fail that has not ended, whether it waits or runs: 1, 0 when it has ended or is gone,
 --- -8 when it keeps its scheduler going.
---- A worker that holds the job has lost its lock then, and learns so when it renews it.
+--- A worker that holds the job has lost its lock then, and learns so when it renews it. A job that has
+--- done steps runs once more, for them to be undone, and fails then.
 --- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker pc
 --- keys  stalled
 --- args  base now id reason keep
 --- uses  now_ms must_hold check_queue check_ties is_current_iteration drop_from_states file_finished
---- uses  mark_ready events_cap
+--- uses  mark_ready events_cap enqueue_job
 local queue = {
   base = base, wait = wait, paused = paused, active = active, prioritized = prioritized,
   delayed = delayed, completed = completed, failed = failed, ['waiting-children'] = waiting_children,
@@ -21,10 +22,19 @@ local seen = {}
 check_queue(base, seen)
 check_ties(queue, ties[1], ties[2], ties[3], seen)
 now = now_ms(now)
+local known = redis.call('HMGET', job, 'steps', 'failing', 'priority')
+if known[1] and known[2] then return 0 end
+-- By then a worker that holds it has noticed.
+local left = math.max(redis.call('PTTL', job .. ':lock'), 0)
 
 local prev = drop_from_states(queue, id)
 redis.call('DEL', job .. ':lock')
 redis.call('SREM', stalled, id)
+if known[1] then
+  redis.call('HSET', job, 'failing', reason, 'delay', left)
+  enqueue_job(queue, id, now, left, tonumber(known[3]) or 0, true, prev == 'wait' and 'waiting' or prev)
+  return 1
+end
 redis.call('HDEL', job, 'defa')
 local made = file_finished(queue, id, 'failed', reason, keep, now, true)
 redis.call('XADD', events, 'MAXLEN', '~', events_cap(meta), '*', 'event', 'failed', 'jobId', id,

@@ -1,7 +1,7 @@
 --- Run a finished job again: 0, -1 when it is gone, -3 when it is not in that state.
 --- keys  wait active prioritized completed failed marker meta events pc paused
 --- args  base id state lifo forget...
---- uses  push_prioritized mark_ready waiting_list check_parent return_to_parent events_cap
+--- uses  forget_steps push_prioritized mark_ready waiting_list check_parent return_to_parent events_cap
 local queue = {
   wait = wait, active = active, prioritized = prioritized, marker = marker, meta = meta, pc = pc,
   paused = paused,
@@ -11,6 +11,7 @@ if redis.call('HLEN', job) == 0 then return -1 end
 local parent = redis.call('HGET', job, 'parentKey')
 if parent then check_parent(base, parent, {}) end
 if redis.call('ZREM', state == 'completed' and completed or failed, id) == 0 then return -3 end
+forget_steps(job, state)
 redis.call('HDEL', job, 'finishedOn', 'processedOn',
   state == 'completed' and 'returnvalue' or 'failedReason', unpack(ARGV, forget))
 local priority = tonumber(redis.call('HGET', job, 'priority') or 0) or 0

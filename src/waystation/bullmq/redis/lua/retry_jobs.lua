@@ -2,7 +2,7 @@
 --- is '', the oldest first and at most `most`; the reply is how many there were.
 --- keys  wait active completed failed delayed marker meta events paused
 --- args  base now state until_ms most
---- uses  now_ms mark_ready waiting_list field_of check_parent return_to_parent events_cap
+--- uses  now_ms forget_steps mark_ready waiting_list field_of check_parent return_to_parent events_cap
 local queue = { wait = wait, active = active, marker = marker, meta = meta, paused = paused }
 local key = ({ completed = completed, failed = failed, delayed = delayed })[state]
 local value = ({ completed = 'returnvalue', failed = 'failedReason' })[state]
@@ -21,6 +21,7 @@ end
 redis.call('ZREM', key, unpack(found))
 for nth, id in ipairs(ids) do
   if value then
+    forget_steps(base .. id, state)
     redis.call('HDEL', base .. id, 'finishedOn', 'processedOn', value)
     return_to_parent(base .. id, state, parents[nth])
   end

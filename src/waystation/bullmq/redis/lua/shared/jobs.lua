@@ -80,7 +80,7 @@ end
 --- Delete everything that is kept about a job.
 local function forget_job(job)
   redis.call('DEL', job, job .. ':lock', job .. ':logs', job .. ':dependencies',
-    job .. ':processed', job .. ':failed', job .. ':unsuccessful')
+    job .. ':processed', job .. ':failed', job .. ':unsuccessful', job .. ':output')
 end
 
 --- Delete a job that is in no state any more; a parent in the same queue that waited for nothing
