@@ -12,6 +12,7 @@ import msgspec
 
 LINES = {
     "bullmq": "Jobs on the wire of Node's BullMQ.",
+    "sync": "bullmq without an event loop: the same names, without `await`.",
     "tasks": "Typed functions whose calls are jobs of bullmq.",
     "routing": "Jobs that ask for a kind of worker.",
     "files": "A directory turned into work.",

@@ -11,6 +11,7 @@ from waystation.core import errors
 
 PUBLIC = (
     "waystation.bullmq",
+    "waystation.sync",
     "waystation.tasks",
     "waystation.routing",
     "waystation.files",
@@ -24,6 +25,7 @@ HIDDEN: dict[str, set[str]] = {
     "waystation.bullmq": {"Call", "Calls", "Changed", "Client", "QueueKeys", "QueueRef"},
     "waystation.routing": {"Call", "Calls", "RoutingKeys"},
     "waystation.tasks": {"TaskTerms"},
+    "waystation.sync": {"BlockingStore", "Calls", "QueueKeys"},
     # Users get these by way of what they use, and make none.
     "waystation.files": {"Claim", "Durability", "FileKeys"},
     "waystation.waitingroom": {"Bits", "Clock", "RoomStore"},

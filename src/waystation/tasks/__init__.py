@@ -6,12 +6,23 @@ from waystation.core.lazy import names_of
 
 if TYPE_CHECKING:
     from waystation.tasks.dependencies import Dependency, Provider, Scope, depends
-    from waystation.tasks.task import AsyncTask, Call, PlainTask, Task, TaskJob, Upgrade
+    from waystation.tasks.task import (
+        AsyncTask,
+        BlockingTask,
+        BlockingTaskJob,
+        Call,
+        PlainTask,
+        Task,
+        TaskJob,
+        Upgrade,
+    )
     from waystation.tasks.tasks import Declare, Middleware, Next, Tasks
     from waystation.tasks.worker import TaskWorker
 
 __all__ = [
     "AsyncTask",
+    "BlockingTask",
+    "BlockingTaskJob",
     "Call",
     "Declare",
     "Dependency",
@@ -32,6 +43,8 @@ __getattr__ = names_of(
     __name__,
     {
         "AsyncTask": "task",
+        "BlockingTask": "task",
+        "BlockingTaskJob": "task",
         "Call": "task",
         "Declare": "tasks",
         "Dependency": "dependencies",

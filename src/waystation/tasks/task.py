@@ -18,7 +18,15 @@ from typing import (
 
 import msgspec
 
-from waystation.bullmq import Duration, FlowNode, Job, JobKeywords, JobOptions, NewJob
+from waystation.bullmq import (
+    Duration,
+    FlowNode,
+    Job,
+    JobKeywords,
+    JobOptions,
+    NewJob,
+    SyncJob,
+)
 from waystation.core.durations import seconds
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.options import at_least
@@ -97,6 +105,11 @@ class Task(Generic[P, R]):
         changed = copy.copy(self)
         changed._options = _merged(self._options, given)
         return changed
+
+    @property
+    def sync(self) -> "BlockingTask[P, R]":
+        """The same task for code that waits: `send.sync.add(to="ada")`."""
+        return BlockingTask(self)
 
     # Looking up
 
@@ -178,6 +191,38 @@ class PlainTask(Task[P, R]):
         return self._called(args, kwargs)
 
 
+class BlockingTask(Generic[P, R]):
+    """A task for code without an event loop, in any thread and after any fork."""
+
+    def __init__(self, task: Task[P, R]) -> None:
+        self._task = task
+        self._tasks = tasks_of(task)
+
+    def add(self, *args: P.args, **kwargs: P.kwargs) -> "BlockingTaskJob[R]":
+        """Add a job that calls the function with these arguments."""
+        job = self._task.bind(*args, **kwargs).new_job()
+        queue = self._tasks.blocking_queue(self._task.queue)
+        return BlockingTaskJob(self._task, queue.add(job.name, job.data, job.options))
+
+    def add_many(self, calls: "Iterable[Call[R]]") -> "list[BlockingTaskJob[R]]":
+        """Add a job for each call, which `bind` makes; a few hundred at a time."""
+        queue = self._tasks.blocking_queue(self._task.queue)
+        added = queue.add_many([each.new_job() for each in calls])
+        return [BlockingTaskJob(self._task, each) for each in added]
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Add a job, wait until a worker has run it, and return its result."""
+        return self.add(*args, **kwargs).result()
+
+    def wait(self, job_id: str, timeout: Duration | None = None) -> R:
+        """Wait until a job of this task is finished, and return its result.
+
+        Raises `JobFailed` when it fails for good, and `TimeoutError` after `timeout`.
+        """
+        queue = self._tasks.blocking_queue(self._task.queue)
+        return self._task.result_of(queue.wait(job_id, timeout))
+
+
 class Call(Generic[R]):
     """A checked call of a task."""
 
@@ -236,6 +281,30 @@ class TaskJob(Generic[R]):
 
     def __repr__(self) -> str:
         return f"<TaskJob {self.job.id} of {self.task.name}>"
+
+
+class BlockingTaskJob(Generic[R]):
+    """A job of a task that was added by code that waits."""
+
+    def __init__(self, task: Task[..., R], job: SyncJob[Any, Any]) -> None:
+        self.task = task
+        self.job = job
+        """The job as bullmq has it."""
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self.job.id
+
+    def result(self, timeout: Duration | None = None) -> R:
+        """Wait until the job is finished, and return its result.
+
+        Raises `JobFailed` when it fails for good, and `TimeoutError` after `timeout`.
+        """
+        return self.task.sync.wait(self.job.id, timeout)
+
+    def __repr__(self) -> str:
+        return f"<BlockingTaskJob {self.job.id} of {self.task.name}>"
 
 
 def tasks_of(task: Task[..., Any]) -> "Tasks":

@@ -38,6 +38,7 @@ from waystation.core.errors import InvalidOption
 from waystation.core.options import at_least
 from waystation.core.runtime.service import serve
 from waystation.core.shared import Shared
+from waystation.sync.queue import Queue as BlockingQueue
 from waystation.tasks.dependencies import Lifespan, Place, Provider
 from waystation.tasks.payload import plain_of
 from waystation.tasks.task import (
@@ -102,6 +103,7 @@ class Tasks:
         """What the workers of a process share. Internal."""
         self._producers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Producer]
         self._producers = WeakKeyDictionary()
+        self._blocking: dict[str, BlockingQueue] = {}
 
     # Declaring
 
@@ -191,6 +193,11 @@ class Tasks:
         """One of the queues, for everything else that can be done with it."""
         return self._producer.queue(name)
 
+    def blocking_queue(self, name: str) -> BlockingQueue:
+        """One of the queues, for code without an event loop."""
+        # Whoever comes second in a race has made an object, but no connection.
+        return self._blocking.setdefault(name, BlockingQueue(name, self.url, prefix=self.prefix))
+
     # Working
 
     def worker(
@@ -241,6 +248,11 @@ class Tasks:
         producer = self._producers.pop(asyncio.get_running_loop(), None)
         if producer is not None:
             await producer.close()
+
+    def close_blocking(self) -> None:
+        """Close the connections of code without an event loop."""
+        while self._blocking:
+            self._blocking.popitem()[1].close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -20,7 +20,7 @@ from waystation.core.errors import (
 _LOOK_AGAIN_S = 5.0
 """Finds an end whose event was trimmed away before it was read."""
 
-_ENDS = ("completed", "failed", "removed")
+ENDS = ("completed", "failed", "removed")
 
 
 class Stream(Protocol):
@@ -72,9 +72,9 @@ class Finishes:
                 if end.finished:
                     return end.result()
                 if end.state == "missing":
-                    return _outcome(job_id, await self._found_since(position, job_id))
+                    return outcome_of(job_id, await self._found_since(position, job_id))
                 await asyncio.wait([ended], timeout=_LOOK_AGAIN_S)
-            return _outcome(job_id, ended.result())
+            return outcome_of(job_id, ended.result())
 
     async def _look(self, job_id: str) -> End:
         client, keys = await self._connect()
@@ -88,7 +88,7 @@ class Finishes:
         found: QueueEvent | None = None
         async with contextlib.aclosing(self._stream.listen(position)) as events:
             async for event in events:
-                if event.job_id == job_id and event.name in _ENDS:
+                if event.job_id == job_id and event.name in ENDS:
                     found = event
                 if order(event.id) >= order(until):
                     break
@@ -111,7 +111,7 @@ class Finishes:
         try:
             async with contextlib.aclosing(events):
                 async for event in events:
-                    if event.job_id in self._awaited and event.name in _ENDS:
+                    if event.job_id in self._awaited and event.name in ENDS:
                         for ended in self._awaited[event.job_id]:
                             if not ended.done():
                                 ended.set_result(event)
@@ -125,7 +125,8 @@ class Finishes:
                     ended.set_exception(error)
 
 
-def _outcome(job_id: str, event: QueueEvent | None) -> Any:
+def outcome_of(job_id: str, event: QueueEvent | None) -> Any:
+    """The result of a job by the event of its end; None means that it left no event."""
     if event is None or event.name == "removed":
         raise NotFound(f"there is no job {job_id}")
     if event.name == "failed":

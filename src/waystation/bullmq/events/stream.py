@@ -32,7 +32,7 @@ KEPT_BY_PRODUCERS = 1000
 _BLOCK_S = 10.0
 _AT_ONCE = 1000
 _STOP_AGAIN_S = 0.05
-_POSITION = re.compile(r"\$|\d+(-\d+)?")
+POSITION = re.compile(r"\$|\d+(-\d+)?")
 _Entry: TypeAlias = tuple[bytes, dict[bytes, bytes]]
 _OF_THE_QUEUE = frozenset(str(name) for name in EventName)
 
@@ -63,7 +63,7 @@ class QueueEvents(QueueClient):
         After an outage of the store it goes on where it was; it ends when the listener is closed.
         For events that were trimmed away before they could be read there is a `Gap`.
         """
-        if not _POSITION.fullmatch(after):
+        if not POSITION.fullmatch(after):
             raise InvalidOption(f"a position is '$' or an event's id such as 17-0, got {after!r}")
         trail = await reconnecting(lambda: self._begin(after))
         async with contextlib.aclosing(self._follow(trail)) as events:

@@ -5,24 +5,13 @@ from functools import cached_property
 from typing import Any, Self, cast
 
 import msgspec
-from redis.asyncio import (
-    BlockingConnectionPool,
-    Connection,
-    ConnectionPool,
-    Redis,
-    RedisCluster,
-    SSLConnection,
-    UnixDomainSocketConnection,
-)
-from redis.asyncio.cluster import ClusterNode
-from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import Sentinel
-from redis.backoff import NoBackoff
+from redis.asyncio import ConnectionPool, Redis
 
 from waystation.core.durations import Seconds
 from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable
 from waystation.core.store import embedded, faults
 from waystation.core.store.connection.address import Address, Kind, parse
+from waystation.core.store.connection.clients import LOOP, Clients
 from waystation.core.store.connection.durable import Durability, Replicated
 from waystation.core.store.connection.pipe import Pipe
 from waystation.core.store.script import Client
@@ -88,7 +77,12 @@ class Store:
         self.address = address
         self.options = options
         self._share = share
-        self._sentinel: Sentinel | None = None
+        self._clients = Clients(
+            LOOP,
+            address,
+            client_name=options.client_name,
+            connect_timeout=options.connect_timeout,
+        )
         self._blocking: list[Redis] = []
 
     @cached_property
@@ -147,9 +141,8 @@ class Store:
                 await client.close()
         for client in [*self._blocking, *([opened["redis"]] if "redis" in opened else [])]:
             await client.aclose()
-        if self._sentinel:
-            for watcher in self._sentinel.sentinels:
-                await watcher.aclose()
+        for watcher in self._clients.watchers:
+            await watcher.aclose()
         if self._share:
             self._share.close()
 
@@ -160,68 +153,5 @@ class Store:
         await self.close()
 
     def _client(self, patience: float, most: int) -> Redis:
-        address = self.address
-        settings = _settings(address, self.options, patience)
-        match address.kind:
-            case Kind.CLUSTER:
-                nodes = [ClusterNode(host, port) for host, port in address.hosts]
-                cluster = RedisCluster(
-                    startup_nodes=nodes, max_connections=most, **settings, **_tls(address)
-                )
-                # It has the same commands, though not the same ancestors.
-                return cast(Redis, cluster)
-            case Kind.SENTINEL:
-                return self._watched(settings, most)
-            case Kind.SINGLE | Kind.SOCKET:
-                pool = BlockingConnectionPool(
-                    max_connections=most, timeout=patience, **_door(address), **settings
-                )
-                return Redis.from_pool(pool)
-
-    def _watched(self, settings: dict[str, Any], most: int) -> Redis:
-        address = self.address
-        if self._sentinel is None:
-            # Sentinels keep passwords of their own and have no databases.
-            plain = {
-                name: value
-                for name, value in settings.items()
-                if name not in ("username", "password")
-            }
-            self._sentinel = Sentinel(
-                list(address.hosts), sentinel_kwargs={**plain, **_tls(address)}
-            )
-        return self._sentinel.master_for(
-            address.service, max_connections=most, db=address.db, **settings, **_tls(address)
-        )
-
-
-def _settings(address: Address, options: StoreOptions, patience: float) -> dict[str, Any]:
-    return {
-        "username": address.username,
-        "password": address.password,
-        "client_name": options.client_name,
-        "socket_connect_timeout": options.connect_timeout,
-        "socket_timeout": patience,
-        "decode_responses": False,
-        "protocol": 2,
-        # A call that may have happened must not happen again behind the caller's back.
-        "retry": Retry(NoBackoff(), 0),
-    }
-
-
-def _tls(address: Address) -> dict[str, Any]:
-    return {"ssl": True, **address.tls_options} if address.tls else {}
-
-
-def _door(address: Address) -> dict[str, Any]:
-    if address.kind is Kind.SOCKET:
-        return {
-            "connection_class": UnixDomainSocketConnection,
-            "path": address.path,
-            "db": address.db,
-        }
-    host, port = address.hosts[0]
-    place = {"host": host, "port": port, "db": address.db}
-    if address.tls:
-        return {"connection_class": SSLConnection, **place, **address.tls_options}
-    return {"connection_class": Connection, **place}
+        # A cluster has the same commands, though not the same ancestors.
+        return cast(Redis, self._clients.make(patience, most))

@@ -142,6 +142,9 @@ class LuaScript(Generic[P, R]):
                 if mistaken := _mistaken(key, wanted, client.execute_command("TYPE", key)):
                     raise mistaken from error
             raise self._failure(error) from error
+        except NotReplicated as error:
+            error.stored = self._reply(error.stored)
+            raise
         return self._reply(answer)
 
     def _slots(self, keys: Any, args: Mapping[str, Any]) -> tuple[int, list[Any]]:

@@ -1,0 +1,131 @@
+"""redis-py's clients, built from an address: those for an event loop, and those that block."""
+
+from typing import Any, NamedTuple, cast
+
+import redis
+from redis import asyncio as redis_asyncio
+from redis import cluster, connection, retry, sentinel
+from redis.asyncio import cluster as async_cluster
+from redis.asyncio import connection as async_connection
+from redis.asyncio import retry as async_retry
+from redis.asyncio import sentinel as async_sentinel
+from redis.backoff import NoBackoff
+
+from waystation.core.store.connection.address import Address, Kind
+
+
+class Kit(NamedTuple):
+    """The classes that a client is made of."""
+
+    client: Any
+    cluster: Any
+    node: Any
+    sentinel: Any
+    pool: Any
+    tcp: Any
+    tls: Any
+    unix: Any
+    retry: Any
+
+
+LOOP = Kit(
+    client=redis_asyncio.Redis,
+    cluster=redis_asyncio.RedisCluster,
+    node=async_cluster.ClusterNode,
+    sentinel=async_sentinel.Sentinel,
+    pool=redis_asyncio.BlockingConnectionPool,
+    tcp=async_connection.Connection,
+    tls=async_connection.SSLConnection,
+    unix=async_connection.UnixDomainSocketConnection,
+    retry=async_retry.Retry,
+)
+"""For an event loop."""
+BLOCKING = Kit(
+    client=redis.Redis,
+    cluster=redis.RedisCluster,
+    node=cluster.ClusterNode,
+    sentinel=sentinel.Sentinel,
+    pool=redis.BlockingConnectionPool,
+    tcp=connection.Connection,
+    tls=connection.SSLConnection,
+    unix=connection.UnixDomainSocketConnection,
+    retry=retry.Retry,
+)
+"""For threads; its pools open connections anew after a fork."""
+
+
+class Clients:
+    """Makes the clients of one address."""
+
+    def __init__(
+        self, kit: Kit, address: Address, *, client_name: str, connect_timeout: float
+    ) -> None:
+        self._kit = kit
+        self._address = address
+        self._client_name = client_name
+        self._connect_timeout = connect_timeout
+        self._sentinel: Any = None
+
+    @property
+    def watchers(self) -> list[Any]:
+        """The clients of the sentinels, which are to be closed, too."""
+        return self._sentinel.sentinels if self._sentinel else []
+
+    def make(self, patience: float, most: int) -> Any:
+        """A client whose calls may take so many seconds, with so many connections at most."""
+        kit, address, settings = self._kit, self._address, self._settings(patience)
+        match address.kind:
+            case Kind.CLUSTER:
+                nodes = [kit.node(host, port) for host, port in address.hosts]
+                return kit.cluster(
+                    startup_nodes=nodes, max_connections=most, **settings, **_tls(address)
+                )
+            case Kind.SENTINEL:
+                return self._watched(settings, most)
+            case Kind.SINGLE | Kind.SOCKET:
+                place = _place(kit, address)
+                pool = kit.pool(max_connections=most, timeout=patience, **place, **settings)
+                return kit.client.from_pool(pool)
+
+    def _settings(self, patience: float) -> dict[str, Any]:
+        return {
+            "username": self._address.username,
+            "password": self._address.password,
+            "client_name": self._client_name,
+            "socket_connect_timeout": self._connect_timeout,
+            "socket_timeout": patience,
+            "decode_responses": False,
+            "protocol": 2,
+            # A call that may have happened must not happen again behind the caller's back.
+            "retry": self._kit.retry(NoBackoff(), 0),
+        }
+
+    def _watched(self, settings: dict[str, Any], most: int) -> Any:
+        address = self._address
+        if self._sentinel is None:
+            # Sentinels keep passwords of their own and have no databases.
+            plain = {
+                name: value
+                for name, value in settings.items()
+                if name not in ("username", "password")
+            }
+            self._sentinel = self._kit.sentinel(
+                list(address.hosts), sentinel_kwargs={**plain, **_tls(address)}
+            )
+        return self._sentinel.master_for(
+            address.service, max_connections=most, db=address.db, **settings, **_tls(address)
+        )
+
+
+def _tls(address: Address) -> dict[str, Any]:
+    return {"ssl": True, **address.tls_options} if address.tls else {}
+
+
+def _place(kit: Kit, address: Address) -> dict[str, Any]:
+    if address.kind is Kind.SOCKET:
+        return {"connection_class": kit.unix, "path": address.path, "db": address.db}
+    host, port = address.hosts[0]
+    place = {"host": host, "port": port, "db": address.db}
+    if address.tls:
+        return {"connection_class": kit.tls, **place, **address.tls_options}
+    return cast("dict[str, Any]", {"connection_class": kit.tcp, **place})

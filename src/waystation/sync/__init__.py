@@ -1,0 +1,48 @@
+"""bullmq without an event loop: queues, flows and events for Flask, Django, scripts and threads.
+
+The names are those of `waystation.bullmq`. Any thread may use an object, and so may a process that
+was forked after it was made.
+"""
+
+from typing import TYPE_CHECKING
+
+from waystation.core.lazy import names_of
+
+if TYPE_CHECKING:
+    from waystation.bullmq.flows import FlowNode
+    from waystation.bullmq.sync_job import SyncJob as Job
+    from waystation.sync.events import QueueEvents
+    from waystation.sync.flows import FlowJob, FlowProducer
+    from waystation.sync.parts import DeadLetters, Limits, Schedulers
+    from waystation.sync.queue import Queue
+
+__all__ = [
+    "DeadLetters",
+    "FlowJob",
+    "FlowNode",
+    "FlowProducer",
+    "Job",
+    "Limits",
+    "Queue",
+    "QueueEvents",
+    "Schedulers",
+]
+
+_NAMES = names_of(
+    __name__,
+    {
+        "DeadLetters": "parts",
+        "FlowJob": "flows",
+        "FlowNode": "waystation.bullmq.flows",
+        "FlowProducer": "flows",
+        "Limits": "parts",
+        "Queue": "queue",
+        "QueueEvents": "events",
+        "Schedulers": "parts",
+        "SyncJob": "waystation.bullmq.sync_job",
+    },
+)
+
+
+def __getattr__(name: str) -> object:
+    return _NAMES("SyncJob" if name == "Job" else name)

@@ -1,0 +1,50 @@
+"""Clients of a store for code that waits: opened when first needed, closed by whoever opened it."""
+
+import threading
+from typing import Self
+
+from waystation.core.errors import InvalidOption, StoreUnreachable
+from waystation.core.store.client import place_of
+from waystation.core.store.connection.blocking import BlockingStore, connect_blocking
+
+
+class BlockingClient:
+    """Something that works on a store, from any thread and after any fork."""
+
+    def __init__(self, url: "str | BlockingStore | None" = None) -> None:
+        if not isinstance(url, str | BlockingStore | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidOption(f"a store is given by its URL, got {url!r}")
+        self._given = url if isinstance(url, BlockingStore) else None
+        self._url = url if isinstance(url, str) else None
+        self._opened: BlockingStore | None = None
+        self._closed = False
+        self._opening = threading.Lock()
+
+    def close(self) -> None:
+        """Close the connections for good."""
+        self._closed = True
+        opened, self._opened = self._opened, None
+        if opened is not None and self._given is None:
+            opened.shut()
+
+    def __enter__(self) -> Self:
+        self._store()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _store(self) -> BlockingStore:
+        if self._opened is not None:
+            return self._opened
+        if self._closed:
+            raise StoreUnreachable(f"this {type(self).__name__} has been closed")
+        with self._opening:
+            if self._opened is None:
+                store = self._given or connect_blocking(*place_of(self._url))
+                self._on_connect(store)
+                self._opened = store
+            return self._opened
+
+    def _on_connect(self, store: BlockingStore) -> None:
+        """What is to be done when the store is first reached."""
