@@ -113,7 +113,11 @@ def test_a_queue_is_used_by_a_site_under_gunicorn(redis_url: str, tmp_path: Path
 
 def until_it_listens(path: str, server: "subprocess.Popen[bytes]") -> None:
     deadline = time.monotonic() + LIMIT_S
-    while not Path(path).exists():
+    while True:
+        with socket.socket(socket.AF_UNIX) as probe:
+            # The socket is there a moment before it listens.
+            if probe.connect_ex(path) == 0:
+                return
         assert server.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -85,7 +85,8 @@ class Dispatcher(Handler[Job]):
             # During a deployment old workers meet new jobs; those are for the new workers.
             await job.move_to_delayed(datetime.now(UTC) + _TRY_AGAIN)
             raise JobDelayed(f"the data has version {version}, this worker knows {task.version}")
-        limit = asyncio.timeout(task.timeout)
+        # A job that was added by its task has the limit itself; one of another producer has not.
+        limit = asyncio.timeout(task.timeout if job.options.terms.timeout is None else None)
         try:
             async with limit:
                 return await self._call(task, job, data)

@@ -51,7 +51,6 @@ class TaskTerms(NamedTuple):
     name: str
     queue: str
     options: JobOptions
-    timeout: Duration | None = None
     process: bool = False
     version: int = 1
     upgrade: Upgrade | None = None
@@ -71,7 +70,8 @@ class Task(Generic[P, R]):
         self.version = at_least("version", terms.version, 1)
         """The version of the data that it takes."""
         self.upgrade = terms.upgrade
-        self.timeout = None if terms.timeout is None else seconds(terms.timeout, "timeout", above=0)
+        timeout = terms.options.timeout
+        self.timeout = None if timeout is None else seconds(timeout, "timeout", above=0)
         """Seconds that one attempt may take."""
         self.process = terms.process
         """True when it runs in a process of its own."""

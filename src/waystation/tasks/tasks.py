@@ -18,7 +18,6 @@ from typing import Any, ParamSpec, Protocol, Self, TypeAlias, TypeVar, Unpack, o
 from weakref import WeakKeyDictionary
 
 from waystation.bullmq import (
-    Duration,
     FlowJob,
     FlowNode,
     FlowProducer,
@@ -113,7 +112,6 @@ class Tasks:
         queue: str = "default",
         name: str | None = None,
         retries: int | None = None,
-        timeout: Duration | None = None,
         process: bool = False,
         version: int = 1,
         upgrade: Upgrade | None = None,
@@ -121,10 +119,9 @@ class Tasks:
     ) -> Declare:
         """Make a task of a function: `@tasks.task(queue="mail")`.
 
-        `retries` counts the attempts after the first, `timeout` limits each of them. With `process`
-        a plain function runs in a process instead of a thread. When the parameters change, a higher
-        `version` and an `upgrade` function let older jobs run. Other keywords are options of its
-        jobs.
+        `retries` counts the attempts after the first. With `process` a plain function runs in a
+        process instead of a thread. When the parameters change, a higher `version` and an `upgrade`
+        function let older jobs run. Other keywords are options of its jobs, such as `timeout`.
         """
         if retries is not None:
             if "attempts" in given:
@@ -136,7 +133,7 @@ class Tasks:
             if not callable(function):
                 raise InvalidOption("a task needs parentheses: @tasks.task() above the function")
             known_as = name or getattr(function, "__name__", "")
-            terms = TaskTerms(known_as, queue, options, timeout, process, version, upgrade)
+            terms = TaskTerms(known_as, queue, options, process, version, upgrade)
             if inspect.iscoroutinefunction(function):
                 return self._declare(AsyncTask[..., Any](self, function, terms))
             return self._declare(PlainTask[..., Any](self, function, terms))
