@@ -8,18 +8,24 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from msgspec import UNSET
 
 from waystation import bullmq
-from waystation.bullmq.events.event import QueueEvent
+from waystation.bullmq import (
+    Cleanable,
+    JobKeywords,
+    JobOptions,
+    JobState,
+    Logs,
+    Metrics,
+    MetricsKind,
+    QueueEvent,
+    RepeatStrategy,
+    Retryable,
+    State,
+    SyncJob,
+)
 from waystation.bullmq.events.stream import NOW
-from waystation.bullmq.fields import JobState, State
-from waystation.bullmq.metrics import Metrics, MetricsKind
-from waystation.bullmq.options import JobKeywords, JobOptions
-from waystation.bullmq.queue import Cleanable, Retryable
 from waystation.bullmq.redis.adding import Adding
-from waystation.bullmq.redis.commands import Logs
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.redis.packing import JobLike, Packed
-from waystation.bullmq.scheduling.schedule import RepeatStrategy
-from waystation.bullmq.sync_job import SyncJob
 from waystation.core import codec
 from waystation.core.durations import Duration
 from waystation.core.errors import StoreBusy
