@@ -226,3 +226,24 @@ async def test_coverage_says_what_no_worker_has(desk: Desk) -> None:
         [seen] = (await desk.get("coverage"))["covered"]
     assert (seen["type"], seen["workers"]) == ("encode", 0)
     assert seen["reasons"]
+
+
+async def test_why_says_in_a_sentence_where_a_job_is(desk: Desk) -> None:
+    async with Queue("mail", desk.store) as mail:
+        id = (await mail.add("send", {})).id
+        await mail.pause()
+        told = await desk.get(f"queues/bullmq/mail/jobs/{id}/why")
+        assert told["cause"] == "paused"
+        assert told["sentence"].endswith(".")
+        assert (await desk.get("queues/bullmq/mail/why"))["cause"] == "paused"
+        answer = await desk.here.get("/api/v1/queues/bullmq/mail/jobs/nobody/why")
+        assert answer.status_code == 404
+
+
+async def test_a_job_is_cancelled_wherever_it_is(desk: Desk) -> None:
+    async with Queue("mail", desk.store) as mail:
+        id = (await mail.add("send", {})).id
+        await desk.act("mail", "cancel", ids=[id], reason="not wanted")
+        told = await desk.get(f"queues/bullmq/mail/jobs/{id}")
+    assert told["job"]["state"] == "failed"
+    assert "not wanted" in told["job"]["error"]

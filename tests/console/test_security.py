@@ -19,7 +19,7 @@ from waystation.core.http.endpoints import Endpoint
 
 OPEN = {
     "GET /", "GET /assets/{file}", "GET /healthz", "GET /readyz", "GET /openapi.json",
-    "GET /sign-in/provider", "GET /sign-in/callback",
+    "GET /api/v1/sign-in", "GET /sign-in/provider", "GET /sign-in/callback",
     "POST /api/v1/admin/sign-in", "DELETE /api/v1/admin/sign-in",
 }  # fmt: skip
 """What needs no key, and shows nothing."""

@@ -37,12 +37,13 @@ class App:
         self.console = Console(store, options or ConsoleOptions())
         console = self.console
         self._trusted = networks(console.options.trusted_proxies)
+        host = provider.host if provider else ""
         self.table = Table(
             [
                 *offered(Queues(console), Jobs(console), Live(console), group="queues"),
                 *offered(Failures(console), Searching(console), group="failures and search"),
                 *offered(RoomRoutes(console), group="rooms"),
-                *offered(Operations(console), self, group="operations"),
+                *offered(Operations(console, provider=host), self, group="operations"),
                 *offered(OperatorRoutes(console.operators, console.cookies), group="operators"),
                 *offered(Pages(console, provider), group="pages"),
             ]

@@ -31,6 +31,7 @@ class Directory:
     def __init__(self, store: Store, options: ConsoleOptions) -> None:
         self._store = store
         self._options = options
+        self.prefixes = options.prefixes
         self._found: dict[tuple[str, str], ConsoleQueue] = {}
         self._fixed = [
             *(RoutingQueue(store, name) for name in options.namespaces),

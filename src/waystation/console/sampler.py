@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from waystation.console.directory import Directory
+from waystation.console.places import bullmq_workers
 from waystation.console.products.queue import ConsoleQueue
 from waystation.core.errors import StoreError
 from waystation.core.store.connection import Store
@@ -21,6 +22,7 @@ READ = 64
 IDLE_S = 60.0
 """After so long without anybody looking, samples are taken seldom."""
 IDLE_EVERY_S = 15.0
+WORKERS_EVERY_S = 6.0
 
 
 class Point(msgspec.Struct, array_like=True):
@@ -105,11 +107,10 @@ class Sampler:
         self._points: dict[tuple[str, str], deque[Point]] = {}
         self._activity: dict[tuple[str, str], _Activity] = {}
         self._workers: dict[tuple[str, str], int] = {}
-        self._samples: list[QueueSample] = []
         self._changed = asyncio.Event()
         self._looked_at = time.monotonic()
         self._due = 0.0
-        self._body = b""
+        self._count_due = 0.0
         self.latest = Overview(at=datetime.now(UTC), took_ms=0, every_s=every_s, queues=[])
         self.version = 0
         """Goes up with every sample."""
@@ -144,6 +145,7 @@ class Sampler:
         """Measure every queue."""
         began = time.monotonic()
         await self._directory.look_if_due()
+        await self._count_workers()
         queues = self._directory.every()
         samples = await asyncio.gather(*(self._measure(queue) for queue in queues))
         known = {(queue.product, queue.name) for queue in queues}
@@ -159,6 +161,17 @@ class Sampler:
         self.version += 1
         self._changed.set()
         self._changed.clear()
+
+    async def _count_workers(self) -> None:
+        """Count the workers of BullMQ's queues, now and then: all connections are listed for it."""
+        if time.monotonic() < self._count_due:
+            return
+        self._count_due = time.monotonic() + WORKERS_EVERY_S
+        found = dict[tuple[str, str], int]()
+        for prefix in self._directory.prefixes:
+            known = await bullmq_workers(self._store, prefix)
+            found |= {("bullmq", name): len(names) for name, names in (known or {}).items()}
+        self._workers = found
 
     def points(self, product: str, name: str) -> list[Point]:
         """All samples that are kept of one queue."""
@@ -194,7 +207,7 @@ class Sampler:
             counts=levels.counts,
             ready=point.ready,
             paused=levels.paused,
-            workers=self._workers.get(key),
+            workers=self._workers.get(key, 0) if queue.product == "bullmq" else None,
             oldest_s=point.oldest_s,
             added_per_s=point.added_per_s,
             completed_per_s=point.completed_per_s,

@@ -22,6 +22,7 @@ from waystation.console.products.views import (
     SchedulerView,
     WorkerView,
 )
+from waystation.console.why import Answer, of_bullmq
 from waystation.core.errors import InvalidInput, InvalidOption, Malformed, NotFound
 from waystation.core.store.connection import Store
 
@@ -41,7 +42,7 @@ class BullmqQueue:
     failed: ClassVar[str] = "failed"
     actions: ClassVar[tuple[str, ...]] = (
         "pause", "resume", "retry", "retry-all", "promote", "promote-all", "remove",
-        "set-concurrency", "set-rate", "run-scheduler", "remove-scheduler",
+        "cancel", "set-concurrency", "set-rate", "run-scheduler", "remove-scheduler",
         "drain", "clean", "obliterate",
     )  # fmt: skip
 
@@ -189,6 +190,12 @@ class BullmqQueue:
         job = await self._queue.add(name, data, _options(options))
         return view_of(job, await self._queue.state(job.id))
 
+    async def why(self, id: str | None = None) -> Answer | None:
+        """Why a job, or the queue itself, is where it is; None when nothing is known of it."""
+        if id is None:
+            return await of_bullmq.queue(self._store, self.name, prefix=self._prefix)
+        return await of_bullmq.job(self._store, self.name, id, prefix=self._prefix)
+
     async def memory(self) -> tuple[int, int]:
         """About how many bytes the queue takes, and how many jobs it has."""
         keys = self._keys
@@ -213,6 +220,8 @@ class BullmqQueue:
                 return await self._for_jobs(asked.ids, "delayed", self._promote)
             case "remove":
                 return Plan(len(asked.ids), lambda: self._remove(asked.ids))
+            case "cancel":
+                return Plan(len(asked.ids), lambda: queue.cancel(*asked.ids, reason=asked.reason))
             case "retry-all":
                 until = asked.until
                 return Plan(await self._failed_until(until), lambda: queue.retry_all(until=until))
@@ -332,8 +341,9 @@ def _facts(job: Job) -> dict[str, Any]:
 
 
 def _actions_for(state: str) -> list[str]:
-    own = {"failed": ["retry"], "completed": [], "delayed": ["promote"], "active": []}
-    return [*own.get(state, []), *([] if state == "active" else ["remove"])]
+    own = {"failed": ["retry"], "delayed": ["promote"]}
+    last = {"active": ["cancel"], "completed": ["remove"], "failed": ["remove"]}
+    return [*own.get(state, []), *last.get(state, ["cancel", "remove"])]
 
 
 def _worker_name(client: Mapping[str, str]) -> str:

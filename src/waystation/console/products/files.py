@@ -16,6 +16,7 @@ from waystation.console.products.views import (
     SchedulerView,
     WorkerView,
 )
+from waystation.console.why import Answer, of_files
 from waystation.core.errors import InvalidOption
 from waystation.core.store.connection import Store
 from waystation.files import Job, Layout, Queue
@@ -142,6 +143,11 @@ class FilesQueue:
     async def retry(self, ids: Sequence[str]) -> int:
         """Run failed files again; returns how many."""
         return await self._queue.retry(*ids)
+
+    async def why(self, id: str | None = None) -> Answer | None:
+        """Why a job, or the queue itself, is where it is; None when nothing is known of it."""
+        layout = self._keys.layout
+        return await of_files.file(self._store, id, layout=layout) if id else None
 
     async def memory(self) -> tuple[int, int]:
         """About how many bytes the queue takes, and how many files it has."""

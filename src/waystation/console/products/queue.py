@@ -14,6 +14,7 @@ from waystation.console.products.views import (
     SchedulerView,
     WorkerView,
 )
+from waystation.console.why import Answer
 
 SHORT = 160
 """Characters of data and errors in a list."""
@@ -79,6 +80,10 @@ class ConsoleQueue(Protocol):
 
     async def retry(self, ids: Sequence[str]) -> int:
         """Run failed jobs again; returns how many."""
+        ...
+
+    async def why(self, id: str | None = None) -> Answer | None:
+        """Why a job, or the queue itself, is where it is; None when nothing is known of it."""
         ...
 
     async def memory(self) -> tuple[int, int]:

@@ -18,6 +18,7 @@ from waystation.console.products.views import (
     SchedulerView,
     WorkerView,
 )
+from waystation.console.why import Answer, of_routing
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, InvalidOption, Malformed, NotFound
 from waystation.core.store.connection import Store
@@ -113,7 +114,6 @@ class RoutingQueue:
             result=result.data if result and result.success else None,
             traces=[error.stack] if error and error.stack else [],
             timeline=moments,
-            facts={"why": [each.text for each in await self._queue.why(id)]},
             actions=_actions_for(state),
         )
 
@@ -192,6 +192,10 @@ class RoutingQueue:
             raise InvalidInput(f"options: {error}") from None
         job = await self._queue.add(name, data, chosen)
         return view_of(job, await self._queue.state(job.id) or "waiting", None)
+
+    async def why(self, id: str | None = None) -> Answer | None:
+        """Why a job, or the queue itself, is where it is; None when nothing is known of it."""
+        return await of_routing.job(self._store, id, namespace=self.name) if id else None
 
     async def memory(self) -> tuple[int, int]:
         """About how many bytes the queue takes, and how many jobs it has."""

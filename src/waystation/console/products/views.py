@@ -66,7 +66,7 @@ class JobDetail(msgspec.Struct, kw_only=True):
     facts: dict[str, Any] = {}
     """What only this product knows about a job."""
     actions: list[str] = []
-    """What can be done to it now: retry, promote, remove, cancel."""
+    """What can be done to it now: retry, promote, cancel, remove."""
 
 
 class FlowNode(msgspec.Struct, kw_only=True):

@@ -11,6 +11,7 @@ from waystation.console.products.queue import ConsoleQueue
 from waystation.console.products.routing import RoutingQueue
 from waystation.console.products.views import FlowNode, JobDetail, JobView
 from waystation.console.routes.queues import QUEUE
+from waystation.console.why import Answer as Why
 from waystation.core import codec
 from waystation.core.errors import NotFound
 from waystation.core.http.endpoints import endpoint, stated
@@ -94,6 +95,18 @@ class Jobs:
             job.actions = []
         return answer(job)
 
+    @endpoint(f"GET {QUEUE}/why", gives={200: Why}, fails=FAILS, scope="viewer")
+    async def why_queue(self, request: Request) -> Answer:
+        """Why a queue moves, or does not, in one sentence."""
+        queue, _ = await self._console.queue(request, "viewer")
+        return _explained(await queue.why())
+
+    @endpoint(f"GET {QUEUE}/jobs/{{id}}/why", gives={200: Why}, fails=FAILS, scope="viewer")
+    async def why(self, request: Request) -> Answer:
+        """Why a job is where it is, in one sentence; also for a job that is gone."""
+        queue, _ = await self._console.queue(request, "viewer")
+        return _explained(await queue.why(request.slots["id"]))
+
     @endpoint(f"GET {QUEUE}/jobs/{{id}}/flow", gives={200: FlowNode}, fails=FAILS, scope="viewer")
     async def flow(self, request: Request) -> Answer:
         """The job with its children, some levels down."""
@@ -103,6 +116,12 @@ class Jobs:
         if found is None:
             raise NotFound("there is no flow of this job")
         return answer(found)
+
+
+def _explained(found: Why | None) -> Answer:
+    if found is None:
+        raise NotFound("nothing is known of it")
+    return answer(found)
 
 
 def _usual_order(queue: ConsoleQueue, state: str) -> str:

@@ -16,13 +16,20 @@ from waystation.core.http.exchange import Answer, Request, answer
 from waystation.routing import Covered
 
 
+class Ways(msgspec.Struct, kw_only=True):
+    """How to sign in."""
+
+    sign_in: bool
+    """Whether one has to."""
+    provider: str
+    """The host of the identity provider; empty when there is none."""
+
+
 class Session(msgspec.Struct, kw_only=True):
     """Who asks, and what they may do."""
 
     name: str
     role: str
-    sign_in: bool
-    """Whether one has to sign in here."""
 
 
 class Coverage(msgspec.Struct, kw_only=True):
@@ -40,15 +47,20 @@ class AuditLog(msgspec.Struct, kw_only=True):
 class Operations:
     """Everything about the console and the store itself."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, provider: str = "") -> None:
         self._console = console
+        self._provider = provider
+
+    @endpoint(f"GET {ROOT}/sign-in", gives={200: Ways})
+    async def ways(self, request: Request) -> Answer:
+        """How to sign in here."""
+        return answer(Ways(sign_in=self._console.options.sign_in, provider=self._provider))
 
     @endpoint(f"GET {ROOT}/session", gives={200: Session}, fails=FAILS, scope="viewer")
     async def session(self, request: Request) -> Answer:
         """Who asks, and what they may do."""
         who = await self._console.known(request)
-        sign_in = self._console.options.sign_in
-        return answer(Session(name=who.name, role=who.role, sign_in=sign_in))
+        return answer(Session(name=who.name, role=who.role))
 
     @endpoint(f"GET {ROOT}/store", gives={200: StoreFacts}, fails=FAILS, scope="viewer")
     async def store(self, request: Request) -> Answer:
