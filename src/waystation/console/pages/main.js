@@ -1,0 +1,116 @@
+// The shell: navigation, search, theme, sign-in, and the view that the address names.
+
+import { h, link, replace } from './dom.js';
+import { get, remove } from './api.js';
+import { session, toast, trouble } from './parts.js';
+import { overview } from './view-overview.js';
+import { queue } from './view-queue.js';
+import { job } from './view-job.js';
+import { failures } from './view-failures.js';
+import { search } from './view-search.js';
+import { schedulers, workers, routing } from './view-lists.js';
+import { rooms } from './view-rooms.js';
+import { store, audit } from './view-store.js';
+import { signIn } from './view-sign-in.js';
+
+const VIEWS = [
+  ['overview', 'Overview', overview], ['failures', 'Failures', failures], ['search', 'Search', search],
+  ['schedulers', 'Schedulers', schedulers], ['workers', 'Workers', workers], ['routing', 'Routing', routing],
+  ['rooms', 'Rooms', rooms], ['store', 'Store', store], ['audit', 'Audit', audit],
+];
+let leaving = new AbortController();
+
+function theme(next) {
+  const root = document.documentElement;
+  const dark = root.dataset.theme ? root.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
+  if (next) root.dataset.theme = dark ? 'light' : 'dark';
+  try {
+    if (next) localStorage.setItem('theme', root.dataset.theme);
+    else if (localStorage.getItem('theme')) root.dataset.theme = localStorage.getItem('theme');
+  } catch { /* nothing may be kept here, so it is asked for again */ }
+}
+
+function shell() {
+  const items = VIEWS.filter(([name]) => name !== 'audit' || session.role !== 'viewer');
+  const field = h('input', { id: 'find', type: 'search', name: 'q', placeholder: 'Find jobs: id, state:failed, data.tenant:acme', autocomplete: 'off', 'aria-label': 'Find jobs' });
+  const navigation = h('nav', { id: 'navigation', 'aria-label': 'Views' }, h('ul', {}, items.map(([name, title]) =>
+    h('li', {}, link(`/${name}`, { 'data-view': name }, title)))));
+  const menu = h('button', { type: 'button', class: 'menu', 'aria-expanded': 'false', 'aria-controls': 'navigation',
+    onclick: () => menu.setAttribute('aria-expanded', String(document.body.classList.toggle('open'))) }, 'Menu');
+  return [
+    h('a', { class: 'skip', href: '#main', onclick: (event) => { event.preventDefault(); document.getElementById('main').focus(); } }, 'Skip to the content'),
+    h('header', { class: 'top' },
+      link('/overview', { class: 'brand' }, h('img', { src: '/assets/mark.svg', alt: '', width: 26, height: 26 }), 'waystation'), menu,
+      h('form', { role: 'search', onsubmit: (event) => { event.preventDefault(); location.hash = `/search?q=${encodeURIComponent(field.value)}`; } }, field),
+      h('div', { class: 'who' }, h('span', { class: 'live', title: 'Live changes' }), h('span', { class: 'name' }, `${session.name} · ${session.role}`),
+        h('button', { type: 'button', class: 'quiet', onclick: () => theme(true) }, 'Theme'),
+        session.signIn && h('button', { type: 'button', class: 'quiet', onclick: signOut }, 'Sign out'))),
+    navigation,
+    h('main', { id: 'main', tabindex: '-1' }),
+    h('div', { id: 'toasts', role: 'status', 'aria-live': 'polite' }),
+  ];
+}
+
+async function signOut() {
+  await remove('admin/sign-in').catch(trouble);
+  location.reload();
+}
+
+async function show() {
+  const [place, query = ''] = (location.hash.slice(1) || '/overview').split('?');
+  const parts = place.split('/').slice(1).map(decodeURIComponent);
+  const main = document.getElementById('main');
+  leaving.abort();
+  leaving = new AbortController();
+  document.body.classList.remove('open');
+  document.body.removeAttribute('data-live');
+  const named = VIEWS.find(([name]) => name === parts[0]);
+  const view = parts[0] === 'queues' ? (parts.length > 3 ? job : queue) : named ? named[2] : overview;
+  for (const each of document.querySelectorAll('nav [data-view]')) {
+    const current = each.dataset.view === (parts[0] === 'queues' ? 'overview' : parts[0] || 'overview');
+    if (current) each.setAttribute('aria-current', 'page'); else each.removeAttribute('aria-current');
+  }
+  const root = h('div', { class: 'view', 'data-place': location.hash.slice(1), 'data-view-name': parts[0] === 'queues' ? (parts.length > 3 ? 'job' : 'queue') : parts[0] || 'overview' });
+  replace(main, root);
+  try {
+    await view(root, { parts: parts.slice(1), query: new URLSearchParams(query), signal: leaving.signal });
+  } catch (error) {
+    if (error.status === 401) { start(); return; }
+    replace(root, h('h1', {}, error.status === 404 ? 'Not there' : 'That did not work'), h('p', {}, error.message), h('p', {}, link('/overview', {}, 'Back to the overview')));
+  }
+  const title = root.querySelector('h1');
+  document.title = `${title ? title.textContent : 'waystation'} · waystation`;
+  root.setAttribute('data-ready', '');
+}
+
+async function start() {
+  theme(false);
+  const app = document.getElementById('app');
+  try {
+    const ways = await get('sign-in');
+    session.signIn = ways.sign_in;
+    try {
+      Object.assign(session, await get('session'));
+    } catch (error) {
+      if (error.status !== 401) throw error;
+      replace(app, h('main', { id: 'main', class: 'alone', tabindex: '-1' }), h('div', { id: 'toasts', role: 'status' }));
+      document.title = 'Sign in · waystation';
+      signIn(document.getElementById('main'), ways, start);
+      return;
+    }
+  } catch (error) {
+    replace(app, h('main', { id: 'main', class: 'alone' }, h('h1', {}, 'The console does not answer'), h('p', {}, error.message)));
+    return;
+  }
+  replace(app, ...shell());
+  await show();
+}
+
+addEventListener('hashchange', () => { if (document.querySelector('nav')) show(); });
+addEventListener('unhandledrejection', (event) => { if (document.getElementById('toasts')) toast(event.reason?.message || 'Something went wrong', 'bad'); });
+addEventListener('keydown', (event) => {
+  if (event.key !== '/' || event.ctrlKey || event.metaKey || /INPUT|TEXTAREA|SELECT/.test(document.activeElement?.tagName)) return;
+  event.preventDefault();
+  document.getElementById('find')?.focus();
+});
+start();

@@ -172,7 +172,9 @@ class BullmqQueue:
                 at=job.finished_at,
                 attempts=job.attempts_made,
             )
+            # One that was retried since the list was read has not failed any more.
             for job in jobs
+            if job.finished_ms
         ]
 
     async def settled(self, ids: Sequence[str]) -> Mapping[str, str]:

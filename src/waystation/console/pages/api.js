@@ -1,0 +1,49 @@
+// The HTTP API: JSON in and out, problems as errors, streams of events.
+
+export class Problem extends Error {
+  constructor(status, told) {
+    super(told.detail || `the server answered ${status}`);
+    this.status = status;
+    this.code = told.code || '';
+  }
+}
+
+async function ask(method, place, body) {
+  const headers = { accept: 'application/json' };
+  if (body !== undefined) headers['content-type'] = 'application/json';
+  let answer;
+  try {
+    answer = await fetch(`/api/v1/${place}`, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+  } catch {
+    throw new Problem(0, { detail: 'the console does not answer', code: 'AWAY' });
+  }
+  const text = await answer.text();
+  let told = {};
+  try { told = text ? JSON.parse(text) : {}; } catch { told = {}; }
+  if (!answer.ok) throw new Problem(answer.status, told);
+  return told;
+}
+
+export const get = (place) => ask('GET', place);
+export const post = (place, body = {}) => ask('POST', place, body);
+export const remove = (place) => ask('DELETE', place);
+
+export const queuePlace = (product, name, rest = '') =>
+  `queues/${encodeURIComponent(product)}/${encodeURIComponent(name)}${rest}`;
+
+// Follow a stream until the view is left; `signal` ends it.
+export function follow(place, handlers, signal) {
+  const source = new EventSource(`/api/v1/${place}`);
+  for (const [name, handler] of Object.entries(handlers)) {
+    source.addEventListener(name, (event) => handler(JSON.parse(event.data)));
+  }
+  source.addEventListener('open', () => document.body.setAttribute('data-live', 'on'));
+  source.addEventListener('error', () => document.body.setAttribute('data-live', 'off'));
+  signal.addEventListener('abort', () => source.close());
+}
+
+// Ask again and again until the view is left.
+export function every(seconds, step, signal) {
+  const timer = setInterval(() => { if (!document.hidden) step(); }, seconds * 1000);
+  signal.addEventListener('abort', () => clearInterval(timer));
+}

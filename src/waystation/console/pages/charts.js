@@ -1,0 +1,62 @@
+// Charts as SVG: a spark line for a row, an area with a scale for a panel, bars for a trend.
+
+import { s } from './dom.js';
+
+const reach = (values) => Math.max(1e-9, ...values);
+
+export function spark(values, title, { width = 96, height = 26, kind = '' } = {}) {
+  const top = reach(values);
+  const step = width / Math.max(1, values.length - 1);
+  const at = (value, index) => `${(index * step).toFixed(1)},${(height - 2 - (value / top) * (height - 5)).toFixed(1)}`;
+  const line = values.map(at).join(' ');
+  return s('svg', { class: `spark ${kind}`, viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', preserveAspectRatio: 'none' },
+    s('title', {}, title),
+    values.length > 1 && s('polygon', { class: 'area', points: `0,${height} ${line} ${width},${height}` }),
+    values.length > 1 && s('polyline', { class: 'line', points: line }));
+}
+
+function nice(top) {
+  const power = 10 ** Math.floor(Math.log10(top));
+  return [1, 2, 5, 10].map((each) => each * power).find((each) => each >= top) || top;
+}
+
+// `series` is a list of { name, values, kind }; `times` are seconds since the epoch.
+export function area(series, times, title, label, columns = 2) {
+  // Drawn in the size it is shown in, so that its letters stay as large as all others.
+  const shown = Math.min(innerWidth, 1440) - (innerWidth > 760 ? 290 : 62);
+  const width = Math.max(290, Math.round(shown / (innerWidth > 1100 ? columns : innerWidth > 760 ? 2 : 1)) - 50);
+  const [height, left, bottom] = [168, 56, 22];
+  const top = nice(Math.max(1, reach(series.flatMap((each) => each.values))));
+  const [first, last] = [times[0] || 0, times[times.length - 1] || 1];
+  const x = (time) => left + ((time - first) / Math.max(1, last - first)) * (width - left - 6);
+  const y = (value) => 8 + (1 - value / top) * (height - bottom - 8);
+  const root = s('svg', { class: 'chart', viewBox: `0 0 ${width} ${height}`, role: 'img' }, s('title', {}, title));
+  for (const part of [0, 0.5, 1]) {
+    const level = y(top * part);
+    root.append(s('line', { class: 'grid', x1: left, x2: width - 6, y1: level, y2: level }),
+      s('text', { class: 'tick', x: left - 6, y: level + 4, 'text-anchor': 'end' }, label(top * part)));
+  }
+  const seconds = Math.round(last - first);
+  root.append(s('text', { class: 'tick', x: left, y: height - 5 }, seconds > 1 ? `${seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`} ago` : ''),
+    s('text', { class: 'tick', x: width - 6, y: height - 5, 'text-anchor': 'end' }, 'now'));
+  for (const each of series) {
+    if (each.values.length < 2) continue;
+    const line = each.values.map((value, index) => `${x(times[index]).toFixed(1)},${y(value).toFixed(1)}`);
+    root.append(s('polygon', { class: `area ${each.kind}`, points: [`${x(first)},${y(0)}`, ...line, `${x(last)},${y(0)}`].join(' ') }),
+      s('polyline', { class: `line ${each.kind}`, points: line.join(' ') }));
+  }
+  return root;
+}
+
+export function bars(values, title, { height = 36 } = {}) {
+  const top = reach(values);
+  const width = values.length * 7;
+  return s('svg', { class: 'bars', viewBox: `0 0 ${width} ${height}`, width, height, role: 'img' },
+    s('title', {}, title),
+    values.map((value, index) => s('rect', {
+      x: index * 7, width: 5, rx: 1,
+      y: value ? height - Math.max(3, (value / top) * height) : height - 2,
+      height: value ? Math.max(3, (value / top) * height) : 2,
+      class: value ? 'some' : 'none',
+    })));
+}

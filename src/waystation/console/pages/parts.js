@@ -1,0 +1,86 @@
+// Parts that several views share: chips, panels, tables, tiles, the tree of a value, toasts, dialogs.
+
+import { h, replace } from './dom.js';
+import { Problem } from './api.js';
+import { ago, local, inUtc } from './format.js';
+
+export const session = { name: '', role: 'viewer', signIn: false };
+export const may = (role) => ['viewer', 'operator', 'admin'].indexOf(session.role) >= ['viewer', 'operator', 'admin'].indexOf(role);
+
+const KINDS = { failed: 'bad', dead: 'bad', completed: 'good', active: 'busy', delayed: 'late', paused: 'late', waiting: 'calm' };
+export const chip = (text, kind) => h('span', { class: `chip ${kind || KINDS[text] || ''}` }, text);
+
+export const time = (instant) => h('time', instant ? { datetime: instant, title: `${local(instant)} · ${inUtc(instant)}` } : {}, ago(instant));
+
+export const panel = (title, ...children) => h('section', { class: 'panel' }, title && h('h2', {}, title), ...children);
+export const tile = (label, value, note, chart) => h('div', { class: 'tile' }, h('div', { class: 'label' }, label), h('div', { class: 'value' }, value), note && h('div', { class: 'note' }, note), chart);
+export const empty = (title, text) => h('div', { class: 'empty' }, h('p', { class: 'strong' }, title), text && h('p', {}, text));
+
+// A table whose rows become cards on a narrow screen: each cell carries the name of its column.
+export function table(label, columns, rows) {
+  return h('div', { class: 'scroll' }, h('table', { 'aria-label': label },
+    h('thead', {}, h('tr', {}, columns.map((each) => h('th', { scope: 'col', class: each.kind }, each.name)))),
+    h('tbody', {}, rows.map((row) => h('tr', { class: row.kind }, columns.map((each, index) =>
+      h('td', { class: each.kind, 'data-name': each.name }, row.cells[index])))))));
+}
+
+export const facts = (pairs) => h('dl', { class: 'facts' }, pairs.filter(([, value]) => value !== null && value !== undefined && value !== '')
+  .map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value))));
+
+// A value as a tree that opens; long ones stay closed until somebody looks.
+export function tree(value, name = null, depth = 0) {
+  const label = name === null ? null : h('span', { class: 'key' }, name);
+  if (value === null || typeof value !== 'object') {
+    const kind = value === null ? 'null' : typeof value;
+    return h('div', { class: 'leaf' }, label, h('span', { class: `literal ${kind}` }, kind === 'string' ? `"${value}"` : String(value)));
+  }
+  const list = Array.isArray(value);
+  const entries = Object.entries(value);
+  if (!entries.length) return h('div', { class: 'leaf' }, label, h('span', { class: 'literal' }, list ? '[]' : '{}'));
+  const size = list ? `[${entries.length}]` : `{${entries.length}}`;
+  const open = depth === 0 || (depth < 3 && entries.length <= 20);
+  const branch = h('details', { class: 'branch', open }, h('summary', { class: 'small' }, label, h('span', { class: 'size' }, size)));
+  let filled = false;
+  const fill = () => {
+    if (filled) return;
+    filled = true;
+    branch.append(...entries.slice(0, 500).map(([key, each]) => tree(each, key, depth + 1)));
+    if (entries.length > 500) branch.append(h('div', { class: 'leaf muted' }, `and ${entries.length - 500} more`));
+  };
+  if (open) fill(); else branch.addEventListener('toggle', fill);
+  return branch;
+}
+
+export function toast(text, kind = '') {
+  const note = h('p', { class: `toast ${kind}` }, text);
+  document.getElementById('toasts').append(note);
+  setTimeout(() => note.remove(), 8000);
+}
+
+export const trouble = (error) => toast(error instanceof Problem ? `${error.message[0].toUpperCase()}${error.message.slice(1)}.` : String(error), 'bad');
+
+export const button = (text, act, kind = '') => h('button', { type: 'button', class: kind, onclick: act }, text);
+
+// Ask before something is done: says what it concerns, takes a reason, and where nothing brings it back the name.
+export function confirmed({ title, text, action, confirm, danger }) {
+  return new Promise((resolve) => {
+    const reason = h('input', { id: 'reason', maxlength: 300, autocomplete: 'off' });
+    const typed = confirm && h('input', { id: 'typed', autocomplete: 'off', required: true });
+    const box = h('dialog', { 'aria-labelledby': 'dialog-title' }, h('form', { method: 'dialog' },
+      h('h2', { id: 'dialog-title' }, title), h('p', {}, text),
+      h('label', { for: 'reason' }, 'Reason, for the audit log'), reason,
+      confirm && [h('label', { for: 'typed' }, 'Type ', h('code', {}, confirm), ' to confirm'), typed],
+      h('div', { class: 'row end' }, h('button', { type: 'button', onclick: () => box.close() }, 'Cancel'),
+        h('button', { type: 'submit', class: danger ? 'danger' : 'primary' }, action))));
+    let chosen = null;
+    box.addEventListener('submit', (event) => {
+      if (confirm && typed.value !== confirm) { event.preventDefault(); typed.setCustomValidity('This is not the name.'); typed.reportValidity(); typed.setCustomValidity(''); return; }
+      chosen = { reason: reason.value, confirm: typed ? typed.value : '' };
+    });
+    box.addEventListener('close', () => { box.remove(); resolve(chosen); });
+    document.body.append(box);
+    box.showModal();
+  });
+}
+
+export const loading = (element) => replace(element, h('p', { class: 'muted', role: 'status' }, 'Loading…'));

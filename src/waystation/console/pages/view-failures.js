@@ -1,0 +1,62 @@
+// Failures as groups, and redrives of a group: one job, a canary of five, or all.
+
+import { h, link, path, replace } from './dom.js';
+import { every, get, post, queuePlace, remove } from './api.js';
+import { bars } from './charts.js';
+import { count, plural } from './format.js';
+import { button, chip, confirmed, empty, may, time, toast, trouble } from './parts.js';
+
+const STATES = { running: 'busy', done: 'good', relapsed: 'bad', stopped: 'late', 'timed-out': 'late', broken: 'bad' };
+const SAID = {
+  relapsed: 'Jobs failed again, so the rest was left alone.', done: 'All of them were completed.', stopped: 'Somebody stopped it.',
+  'timed-out': 'Jobs did not end in time; is a worker running?', broken: 'The store did not answer.', running: '',
+};
+
+export async function failures(root, { signal }) {
+  const [list, drives] = [h('div', { class: 'groups' }), h('div', {})];
+  replace(root, h('h1', {}, 'Failures'), h('p', { class: 'muted' }, 'Jobs that failed for good, grouped by what went wrong.'), drives, list);
+
+  async function redrive(group, mode) {
+    try {
+      const place = queuePlace(group.product, group.queue, '/redrives');
+      const asked = { group: group.id, mode };
+      const counted = await post(place, { ...asked, dry_run: true });
+      const chosen = await confirmed({
+        title: `Retry ${{ one: 'one job', canary: 'a canary', all: 'all' }[mode]}`, action: 'Retry',
+        text: `${plural(counted.affected, 'job')} of ${group.name} in ${group.queue} will run again.${mode === 'all' ? ' Five go first; when one fails again, the rest is left alone.' : ''}`,
+      });
+      if (!chosen) return;
+      await post(place, { ...asked, expected: counted.affected, reason: chosen.reason });
+      toast('The redrive has begun.', 'good');
+      await draw();
+    } catch (error) { trouble(error); }
+  }
+
+  async function draw() {
+    const [told, running] = await Promise.all([get('failures'), get('redrives')]);
+    replace(list, told.groups.length ? told.groups.map((group) => card(group, redrive)) : empty('Nothing has failed', 'Jobs that fail for good appear here.'),
+      !told.complete && h('p', { class: 'muted' }, `The newest ${count(told.looked_at)} failures were looked at; there are more.`));
+    replace(drives, running.redrives.length > 0 && h('section', { class: 'panel', 'aria-label': 'Redrives' }, h('h2', {}, 'Redrives'), running.redrives.slice(0, 5).map((each) => progress(each, draw))));
+  }
+  await draw();
+  every(2, () => { if (!root.contains(document.activeElement) || document.activeElement === document.body) draw().catch(() => {}); }, signal);
+}
+
+function card(group, redrive) {
+  return h('article', { class: 'group panel' },
+    h('div', { class: 'row spread top' },
+      h('div', {}, h('h2', {}, group.error || 'Error', h('span', { class: 'number' }, ` × ${count(group.count)}`)), h('p', { class: 'signature' }, group.signature || group.message)),
+      bars(group.trend, `${group.name}: failures in the last hour`)),
+    h('p', { class: 'muted' }, link(path('queues', group.product, group.queue), {}, group.queue), ` · ${group.name} · first `, time(group.first_at), ' · last ', time(group.last_at)),
+    h('p', { class: 'examples' }, 'Latest: ', group.examples.map((id, index) => [index ? ', ' : '', link(path('queues', group.product, group.queue, id), { class: 'small' }, id)])),
+    may('operator') && h('div', { class: 'row wrap' }, button('Retry one', () => redrive(group, 'one')), button('Canary of five', () => redrive(group, 'canary'), 'primary'), button('Retry all', () => redrive(group, 'all'))));
+}
+
+function progress(each, draw) {
+  const part = each.total ? Math.round((each.completed / each.total) * 100) : 0;
+  return h('div', { class: 'redrive' },
+    h('div', { class: 'row spread wrap' }, h('span', {}, chip(each.state, STATES[each.state]), ` ${each.queue}: ${count(each.completed)} of ${count(each.total)} completed, ${count(each.failed)} failed again`),
+      each.state === 'running' && may('operator') && button('Stop', () => remove(`redrives/${each.id}`).then(draw, trouble), 'quiet')),
+    h('progress', { max: 100, value: part, 'aria-label': `Redrive of ${each.queue}`, 'aria-valuetext': `${part} %` }),
+    SAID[each.state] && h('p', { class: 'muted' }, `${SAID[each.state]} `, time(each.ended_at)));
+}

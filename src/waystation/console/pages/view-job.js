@@ -1,0 +1,89 @@
+// One job: why it is where it is, its data, attempts, log, timeline and flow.
+
+import { h, link, path, replace, s } from './dom.js';
+import { every, get, queuePlace } from './api.js';
+import { span } from './format.js';
+import { button, chip, facts, panel, time, tree, trouble } from './parts.js';
+import { act } from './view-queue.js';
+
+export async function job(root, { parts, signal }) {
+  const [product, name, id] = parts;
+  const place = (rest = '') => queuePlace(product, name, `/jobs/${encodeURIComponent(id)}${rest}`);
+  let known = '';
+
+  async function draw() {
+    const told = await get(place());
+    const text = JSON.stringify(told);
+    if (text === known) return;
+    known = text;
+    const [why, flow] = [h('div', {}), h('div', {})];
+    const doing = (action) => async () => {
+      try { if (await act(product, name, action, { ids: [id] })) { known = ''; await draw(); } } catch (error) { if (error.status === 404) location.hash = path('queues', product, name); else trouble(error); }
+    };
+    replace(root,
+      h('p', { class: 'crumbs' }, link('/overview', {}, 'Overview'), ' / ', product, ' / ', link(path('queues', product, name), {}, name)),
+      h('h1', {}, told.job.name || told.job.id, ' ', chip(told.job.state)), h('p', { class: 'muted id' }, told.job.id), why,
+      told.actions.length ? h('div', { class: 'row wrap' }, told.actions.map((each) => button(each[0].toUpperCase() + each.slice(1), doing(each), ['remove', 'cancel'].includes(each) ? 'danger quiet' : 'primary'))) : null,
+      h('div', { class: 'halves' },
+        h('div', {},
+          panel('Data', tree(told.data)),
+          told.result !== null && panel('Result', tree(told.result)),
+          told.traces.length > 0 && panel(told.traces.length > 1 ? 'Tracebacks' : 'Traceback', told.traces.map((trace, index) =>
+            h('details', { open: index === told.traces.length - 1 }, h('summary', { class: 'small' }, `Attempt ${index + 1}`), h('pre', { tabindex: '0' }, trace))).reverse()),
+          told.logs.length > 0 && panel(`Log${told.logs_total > told.logs.length ? `, ${told.logs.length} of ${told.logs_total} lines` : ''}`, h('pre', { tabindex: '0' }, told.logs.join('\n')))),
+        h('div', {},
+          panel('Timeline', timeline(told)), flow,
+          panel('Facts', facts([
+            ['Attempts', `${told.job.attempts} of ${told.job.max_attempts}`], ['Worker', told.job.worker], ['Priority', told.job.priority || null],
+            ['Added', time(told.job.created_at)], ['Due', told.job.due_at && time(told.job.due_at)], ['Ran for', ran(told.job)],
+            ['Parent', told.parent && link(path('queues', told.parent.product, told.parent.queue, told.parent.id), {}, `${told.parent.queue} ${told.parent.id}`)],
+            ...Object.entries(told.children).map(([kind, number]) => [`Children ${kind}`, number]),
+            ...Object.entries(told.facts).map(([key, value]) => [key[0].toUpperCase() + key.slice(1), typeof value === 'string' ? value : JSON.stringify(value)]),
+          ]), told.options && h('details', {}, h('summary', { class: 'small' }, 'Options'), tree(told.options))))));
+    get(place('/why')).then((found) => replace(why, h('p', { class: `why ${told.job.state === 'failed' || told.job.state === 'dead' ? 'bad' : ''}` }, found.sentence))).catch(() => {});
+    if (Object.keys(told.children).length) get(place('/flow')).then((found) => replace(flow, panel('Flow', graph(found, product)))).catch(() => {});
+  }
+  await draw();
+  every(3, () => draw().catch(() => {}), signal);
+}
+
+const ran = (told) => (told.started_at && told.finished_at ? span((new Date(told.finished_at) - new Date(told.started_at)) / 1000) : null);
+
+function timeline(told) {
+  if (!told.timeline.length) return h('p', { class: 'muted' }, 'Its events are no longer kept.');
+  let before = null;
+  return h('ol', { class: 'timeline' }, told.timeline.map((each) => {
+    const passed = before ? (new Date(each.at) - before) / 1000 : null;
+    before = new Date(each.at);
+    return h('li', { class: { failed: 'bad', dead: 'bad', completed: 'good', active: 'busy' }[each.what] || '' },
+      h('span', { class: 'strong' }, each.what), ' ', passed !== null && h('span', { class: 'muted' }, `+${span(passed)}`),
+      h('span', { class: 'muted when' }, before.toLocaleTimeString()), each.note && h('p', { class: 'note' }, each.note));
+  }));
+}
+
+// A flow as a graph: the parent at the left, what it waits for at the right.
+function graph(flow, product) {
+  const [wide, high, gap] = [190, 46, 14];
+  const nodes = [];
+  const lines = [];
+  let line = 0;
+  (function lay(node, depth) {
+    const children = node.children.map((child) => lay(child, depth + 1));
+    const y = children.length ? (children[0].y + children[children.length - 1].y) / 2 : line++ * (high + gap);
+    const own = { node, x: depth * (wide + 46), y };
+    nodes.push(own);
+    for (const child of children) lines.push([own, child]);
+    return own;
+  })(flow, 0);
+  const width = Math.max(...nodes.map((each) => each.x)) + wide;
+  const height = Math.max(...nodes.map((each) => each.y)) + high;
+  const kinds = { failed: 'bad', completed: 'good', active: 'busy' };
+  return h('div', { class: 'scroll' }, s('svg', { class: 'flow', width: width + 2, height: height + 2, viewBox: `-1 -1 ${width + 2} ${height + 2}`, role: 'img' },
+    s('title', {}, `The flow of ${flow.name}: ${nodes.length} jobs`),
+    lines.map(([from, to]) => s('path', { class: 'edge', d: `M${from.x + wide},${from.y + high / 2} C${from.x + wide + 24},${from.y + high / 2} ${to.x - 24},${to.y + high / 2} ${to.x},${to.y + high / 2}` })),
+    nodes.map(({ node, x, y }) => s('a', { href: `#${path('queues', product, node.queue, node.id)}` },
+      s('rect', { class: `node ${kinds[node.state] || ''}`, x, y, width: wide, height: high, rx: 8 }),
+      s('text', { x: x + 12, y: y + 19, class: 'strong' }, cut(node.name)), s('text', { x: x + 12, y: y + 36, class: 'tick' }, cut(`${node.queue} · ${node.state}`))))));
+}
+
+const cut = (text) => (text.length > 24 ? `${text.slice(0, 23)}…` : text);

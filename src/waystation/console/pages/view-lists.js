@@ -1,0 +1,62 @@
+// Schedulers, workers, and the coverage of routing.
+
+import { h, link, path, replace } from './dom.js';
+import { every, get, post, queuePlace } from './api.js';
+import { count, inUtc, local, span } from './format.js';
+import { button, chip, confirmed, empty, may, table, time, toast, trouble } from './parts.js';
+
+export async function schedulers(root, { signal }) {
+  const list = h('div', {});
+  replace(root, h('h1', {}, 'Schedulers'), h('p', { class: 'muted' }, 'What adds jobs again and again, and when it does so next.'), list);
+  const doing = (each, action, title) => async () => {
+    const chosen = await confirmed({ title: `${title} · ${each.id}`, text: `Scheduler of ${each.queue}.`, action: title, danger: action === 'remove-scheduler' });
+    if (!chosen) return;
+    try {
+      await post(queuePlace(each.product, each.queue, `/actions/${action}`), { scheduler: each.id, reason: chosen.reason });
+      toast(`${title}: done.`, 'good');
+      await draw();
+    } catch (error) { trouble(error); }
+  };
+  async function draw() {
+    const told = await get('schedulers');
+    const rows = told.schedulers.map((each) => ({ cells: [
+      [h('span', { class: 'strong' }, each.id), h('span', { class: 'product' }, each.name)], link(path('queues', each.product, each.queue), {}, each.queue),
+      each.pattern ? [h('code', {}, each.pattern), each.tz && h('span', { class: 'product' }, each.tz)] : `every ${span(each.every_s)}`,
+      [time(each.next_at), h('div', { class: 'note' }, local(each.next_at)), h('div', { class: 'note' }, inUtc(each.next_at))],
+      may('operator') ? h('div', { class: 'row' }, each.product === 'bullmq' && button('Run now', doing(each, 'run-scheduler', 'Run now')), button('Remove', doing(each, 'remove-scheduler', 'Remove'), 'danger quiet')) : ''] }));
+    replace(list, rows.length ? table('Schedulers', [{ name: 'Scheduler' }, { name: 'Queue' }, { name: 'Schedule' }, { name: 'Next, here and in UTC' }, { name: 'Do', kind: 'do' }], rows) : empty('No schedulers', 'Schedulers of BullMQ and cron jobs of routing appear here.'));
+  }
+  await draw();
+  every(5, () => { if (!list.contains(document.activeElement)) draw().catch(() => {}); }, signal);
+}
+
+export async function workers(root, { signal }) {
+  const list = h('div', {});
+  replace(root, h('h1', {}, 'Workers'), h('p', { class: 'muted' }, 'Who works on what.'), list);
+  async function draw() {
+    const told = await get('workers');
+    const rows = told.workers.map((each) => ({ cells: [
+      [h('span', { class: 'strong' }, each.name), h('span', { class: 'product' }, each.product)], each.alive ? chip('alive', 'good') : chip('silent', 'bad'),
+      each.queues.length ? each.queues.join(', ') : 'all types', each.active === null ? '–' : count(each.active), each.seen_at ? time(each.seen_at) : each.facts.connected_s !== undefined ? `connected for ${span(each.facts.connected_s)}` : '–',
+      offers(each.facts)] }));
+    replace(list, rows.length ? table('Workers', [{ name: 'Worker' }, { name: 'State' }, { name: 'Works on' }, { name: 'Holds', kind: 'number' }, { name: 'Last heard' }, { name: 'Offers', kind: 'data' }], rows) : empty('No workers', 'Nobody is connected; jobs wait until a worker starts.'));
+  }
+  await draw();
+  every(4, () => draw().catch(() => {}), signal);
+}
+
+const offers = (known) => [known.stack, known.region, ...(known.capabilities || []), ...(known.patterns || []), known.host, known.address].filter(Boolean).join(' · ') || '–';
+
+export async function routing(root, { signal }) {
+  const list = h('div', {});
+  replace(root, h('h1', {}, 'Routing'), h('p', { class: 'muted' }, 'Waiting jobs by what they ask for, and who could do them.'), list);
+  async function draw() {
+    const told = await get('coverage');
+    const rows = told.covered.map((each) => ({ kind: each.workers ? '' : 'alarm', cells: [
+      [h('span', { class: 'strong' }, each.type), h('span', { class: 'product' }, each.first)], count(each.waiting), each.workers ? count(each.workers) : chip('nobody', 'bad'),
+      (each.reasons || []).map((reason) => h('p', { class: 'note' }, reason.text)), each.nearest ? `${each.nearest}: ${(each.missing || []).join('; ')}` : '–'] }));
+    replace(list, rows.length ? table('Coverage', [{ name: 'Type' }, { name: 'Waiting', kind: 'number' }, { name: 'Workers that fit', kind: 'number' }, { name: 'What holds them back', kind: 'data' }, { name: 'Nearest worker, and what it lacks', kind: 'data' }], rows) : empty('Nothing waits', 'Every job of routing has been handed out.'));
+  }
+  await draw();
+  every(4, () => draw().catch(() => {}), signal);
+}

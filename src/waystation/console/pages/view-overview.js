@@ -1,0 +1,89 @@
+// All queues: totals with charts, and a row for each that changes while one looks.
+
+import { h, link, path, replace } from './dom.js';
+import { follow, get } from './api.js';
+import { area, spark } from './charts.js';
+import { count, rate, span } from './format.js';
+import { chip, empty, panel, tile } from './parts.js';
+
+// The places of the numbers in a point.
+export const P = { at: 0, ready: 1, active: 2, delayed: 3, failed: 4, added: 5, done: 6, wrong: 7, oldest: 8 };
+const SHOWN = 60;
+const SORTS = {
+  name: (q) => q.name, ready: (q) => -q.ready, active: (q) => -(q.counts.active || 0), failed: (q) => -failed(q),
+  rate: (q) => -q.completed_per_s, oldest: (q) => -q.oldest_s,
+};
+const failed = (q) => q.points[q.points.length - 1][P.failed];
+let sort = 'name';
+
+export async function overview(root, { signal }) {
+  const told = await get('overview');
+  const filter = h('input', { type: 'search', id: 'filter', placeholder: 'Filter queues', 'aria-label': 'Filter queues', oninput: () => draw() });
+  const choose = h('select', { id: 'sort', 'aria-label': 'Sort by', onchange: () => { sort = choose.value; draw(); } },
+    Object.entries({ name: 'Name', ready: 'Most ready', active: 'Most active', failed: 'Most failed', rate: 'Fastest', oldest: 'Longest wait' })
+      .map(([value, text]) => h('option', { value, selected: value === sort }, text)));
+  const tiles = h('div', { class: 'tiles' });
+  const charts = h('div', { class: 'charts' });
+  const list = h('div', {});
+  replace(root, h('h1', {}, 'Overview'), tiles, charts,
+    h('div', { class: 'row spread' }, h('h2', {}, 'Queues'), h('div', { class: 'row' }, filter, choose)), list);
+
+  function draw() {
+    const text = filter.value.toLowerCase();
+    const shown = told.queues.filter((q) => `${q.product}/${q.name}`.toLowerCase().includes(text))
+      .sort((a, b) => { const [x, y] = [SORTS[sort](a), SORTS[sort](b)]; return x < y ? -1 : x > y ? 1 : 0; });
+    drawTotals(told.queues, tiles, charts);
+    replace(list, shown.length ? rows(shown) : empty(told.queues.length ? 'No queue has this name' : 'No queues yet', told.queues.length ? '' : 'A queue appears here as soon as a job is added to it.'));
+  }
+  draw();
+  follow('live', {
+    sample: (samples) => {
+      const known = new Map(told.queues.map((q) => [`${q.product}/${q.name}`, q]));
+      told.queues = samples.map(([product, name, point, counts, paused, workers]) => {
+        const points = [...(known.get(`${product}/${name}`)?.points || []), point].slice(-SHOWN);
+        return { product, name, points, counts, paused, workers, ready: point[P.ready], oldest_s: point[P.oldest], completed_per_s: point[P.done], failed_per_s: point[P.wrong] };
+      });
+      if (!list.contains(document.activeElement)) draw();
+    },
+  }, signal);
+}
+
+function summed(queues, place) {
+  const length = Math.max(0, ...queues.map((q) => q.points.length));
+  return Array.from({ length }, (_, index) => queues.reduce((sum, q) => {
+    const point = q.points[q.points.length - length + index];
+    return sum + (point ? point[place] : 0);
+  }, 0));
+}
+
+function drawTotals(queues, tiles, charts) {
+  const last = (place) => summed(queues, place).at(-1) || 0;
+  const times = queues.reduce((best, q) => (q.points.length > best.length ? q.points : best), []).map((point) => point[P.at]);
+  const waits = Math.max(0, ...queues.map((q) => q.oldest_s));
+  replace(tiles,
+    tile('Ready', count(last(P.ready)), `longest wait ${span(waits)}`),
+    tile('Active', count(last(P.active)), `${count(queues.reduce((sum, q) => sum + (q.workers || 0), 0))} BullMQ workers`),
+    tile('Completed', `${rate(last(P.done))}/s`, `${rate(last(P.added))}/s added`),
+    tile('Failed for good', count(last(P.failed)), `${rate(last(P.wrong))}/s now`));
+  replace(charts,
+    panel('Depth', area([{ name: 'ready', values: summed(queues, P.ready), kind: 'calm' }, { name: 'active', values: summed(queues, P.active), kind: 'busy' }], times, 'Jobs that are ready and active in all queues', count),
+      h('p', { class: 'legend' }, h('span', { class: 'key calm' }, 'ready'), h('span', { class: 'key busy' }, 'active'))),
+    panel('Jobs per second', area([{ name: 'completed', values: summed(queues, P.done), kind: 'good' }, { name: 'failed', values: summed(queues, P.wrong), kind: 'bad' }], times, 'Jobs completed and failed per second in all queues', rate),
+      h('p', { class: 'legend' }, h('span', { class: 'key good' }, 'completed'), h('span', { class: 'key bad' }, 'failed'))));
+}
+
+function rows(queues) {
+  const head = [['Queue', ''], ['Ready', 'number'], ['Active', 'number'], ['Delayed', 'number'], ['Failed', 'number'], ['Longest wait', 'number'], ['Per second', 'number'], ['Depth, last minutes', 'wide']];
+  return h('div', { class: 'scroll' }, h('table', { class: 'queues', 'aria-label': 'Queues' },
+    h('thead', {}, h('tr', {}, head.map(([name, kind]) => h('th', { scope: 'col', class: kind }, name)))),
+    h('tbody', {}, queues.map((q) => {
+      const bad = failed(q);
+      const cells = [
+        [link(path('queues', q.product, q.name), { class: 'strong' }, q.name), h('span', { class: 'product' }, q.product), q.paused && chip('paused')],
+        count(q.ready), count(q.counts.active || 0), count(q.counts.delayed || 0), h('span', { class: bad ? 'bad-text' : '' }, count(bad)),
+        q.ready ? span(q.oldest_s) : '–', rate(q.completed_per_s),
+        spark(q.points.map((point) => point[P.ready]), `Ready jobs of ${q.name}, now ${q.ready}`, { width: 150 }),
+      ];
+      return h('tr', {}, cells.map((cell, index) => h('td', { class: head[index][1], 'data-name': head[index][0] }, cell)));
+    }))));
+}

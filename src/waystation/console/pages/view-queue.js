@@ -1,0 +1,127 @@
+// One queue: charts, what can be done to it, its jobs by state, and what happens in it right now.
+
+import { h, link, path, replace } from './dom.js';
+import { every, follow, get, post, queuePlace } from './api.js';
+import { area } from './charts.js';
+import { count, plural, rate, span } from './format.js';
+import { button, chip, confirmed, empty, facts, panel, table, time, toast, trouble } from './parts.js';
+import { P } from './view-overview.js';
+
+const PAGE = 50;
+const LABELS = {
+  pause: 'Pause', resume: 'Resume', 'retry-all': 'Retry all failed', 'promote-all': 'Promote all delayed', drain: 'Drain…', clean: 'Clean…', obliterate: 'Delete the queue…',
+  retry: 'Retry', promote: 'Promote', cancel: 'Cancel', remove: 'Remove',
+};
+const DANGER = ['drain', 'clean', 'obliterate'];
+
+export async function act(product, name, action, asked = {}) {
+  const place = queuePlace(product, name, `/actions/${action}`);
+  const counted = await post(place, { ...asked, dry_run: true });
+  const danger = DANGER.includes(action) || action === 'remove' || action === 'cancel';
+  const chosen = await confirmed({
+    title: `${(LABELS[action] || action).replace('…', '')} · ${name}`, danger,
+    text: action === 'pause' || action === 'resume' ? `${plural(counted.affected, 'job')} ready in this queue.` : `This concerns ${plural(counted.affected, 'job')}.`,
+    action: LABELS[action]?.replace('…', '') || action, confirm: DANGER.includes(action) ? name : '',
+  });
+  if (!chosen) return false;
+  const done = await post(place, { ...asked, reason: chosen.reason, confirm: chosen.confirm, expected: counted.affected });
+  toast(`${LABELS[action]?.replace('…', '') || action}: done, ${plural(done.affected, 'job')}.`, 'good');
+  return true;
+}
+
+export async function queue(root, { parts, query, signal }) {
+  const [product, name] = parts;
+  const place = (rest = '') => queuePlace(product, name, rest);
+  let told = await get(place());
+  let state = told.states.includes(query.get('state')) ? query.get('state') : firstState(told);
+  let offset = Math.max(0, Number(query.get('offset')) || 0);
+  const picked = new Set();
+  const [why, actions, charts, tabs, bulk, list, live] = Array.from({ length: 7 }, () => h('div', { class: 'part' }));
+  const feed = h('ol', { class: 'feed', 'aria-label': 'What happens now' });
+
+  async function refresh() {
+    told = await get(place());
+    drawHead();
+    drawTabs();
+  }
+  const again = async () => { await refresh(); await drawJobs(); };
+  const doing = (action, asked) => async () => {
+    try { if (await act(product, name, action, asked?.())) { picked.clear(); await again(); } } catch (error) { trouble(error); }
+  };
+
+  function drawHead() {
+    const offered = ['pause', 'resume', 'retry-all', 'promote-all', 'drain', 'clean', 'obliterate'].filter((each) =>
+      told.actions.includes(each) && each !== (told.paused ? 'pause' : 'resume'));
+    const useful = { 'retry-all': told.counts[told.failed], 'promote-all': told.counts.delayed };
+    replace(actions, told.actions.length ? h('div', { class: 'row wrap' }, offered.filter((each) => useful[each] !== 0).map((each) =>
+      button(LABELS[each], doing(each, each === 'clean' ? () => ({ state: 'completed' }) : each === 'retry-all' ? () => ({ until: new Date().toISOString() }) : undefined), DANGER.includes(each) ? 'danger quiet' : ''))) : null);
+    const points = told.points.slice(-150);
+    const times = points.map((point) => point[P.at]);
+    const of = (at) => points.map((point) => point[at]);
+    replace(charts,
+      panel('Depth', area([{ values: of(P.ready), kind: 'calm' }, { values: of(P.active), kind: 'busy' }], times, `Ready and active jobs of ${name}`, count, 3), legend(['calm', 'ready'], ['busy', 'active'])),
+      panel('Jobs per second', area([{ values: of(P.done), kind: 'good' }, { values: of(P.wrong), kind: 'bad' }, { values: of(P.added), kind: 'calm' }], times, `Jobs of ${name} per second`, rate, 3), legend(['good', 'completed'], ['bad', 'failed'], ['calm', 'added'])),
+      panel('Longest wait', area([{ values: of(P.oldest), kind: 'late' }], times, `How long the oldest ready job of ${name} has waited`, span, 3), legend(['late', 'age of the oldest ready job'])));
+  }
+
+  function drawTabs() {
+    replace(tabs, h('div', { class: 'tabs', role: 'group', 'aria-label': 'States' }, told.states.map((each) =>
+      h('button', { type: 'button', 'aria-pressed': String(each === state), onclick: () => { state = each; offset = 0; picked.clear(); drawTabs(); drawJobs().catch(trouble); } },
+        each, ' ', h('span', { class: 'count' }, count(told.counts[each] || 0))))));
+  }
+
+  async function drawJobs() {
+    const page = await get(place(`/jobs?state=${encodeURIComponent(state)}&offset=${offset}&limit=${PAGE}`));
+    const can = { failed: ['retry', 'remove'], dead: ['retry', 'remove'], delayed: ['promote', 'cancel', 'remove'], completed: ['remove'], active: ['cancel'] }[state] || ['cancel', 'remove'];
+    const offered = can.filter((each) => told.actions.includes(each));
+    const drawBulk = () => replace(bulk, picked.size > 0 && h('div', { class: 'row wrap bulk', role: 'group', 'aria-label': 'Picked jobs' }, h('span', { class: 'strong' }, `${picked.size} picked`),
+      offered.map((each) => button(LABELS[each], doing(each, () => ({ ids: [...picked] })), each === 'remove' ? 'danger quiet' : ''))));
+    const pick = (id) => h('input', { type: 'checkbox', 'aria-label': `Pick job ${id}`, checked: picked.has(id), onchange: (event) => { if (event.target.checked) picked.add(id); else picked.delete(id); drawBulk(); } });
+    const columns = [...(offered.length ? [{ name: 'Pick', kind: 'pick' }] : []), { name: 'Job' }, { name: state === told.failed ? 'Error' : 'Data', kind: 'data' }, { name: 'Tries', kind: 'number' }, { name: whenName(state) }];
+    const rows = page.jobs.map((job) => ({ cells: [...(offered.length ? [pick(job.id)] : []),
+      [link(path('queues', product, name, job.id), { class: 'strong' }, job.name || job.id), h('span', { class: 'product' }, job.id)],
+      job.error ? h('span', { class: 'bad-text' }, job.error) : h('code', {}, job.data), `${job.attempts}/${job.max_attempts}`, time(job.due_at || job.finished_at || job.started_at || job.created_at)] }));
+    replace(list, rows.length ? table('Jobs', columns, rows) : empty(`No ${state} jobs`),
+      page.total > PAGE && h('div', { class: 'row spread' }, h('span', { class: 'muted' }, `${count(offset + 1)} to ${count(offset + page.jobs.length)} of ${count(page.total)}`),
+        h('div', { class: 'row' }, offset > 0 && button('Newer', () => { offset = Math.max(0, offset - PAGE); drawJobs().catch(trouble); }),
+          offset + PAGE < page.total && button('Older', () => { offset += PAGE; drawJobs().catch(trouble); }))));
+    drawBulk();
+  }
+
+  replace(root, h('p', { class: 'crumbs' }, link('/overview', {}, 'Overview'), ' / ', product),
+    h('h1', {}, name, told.paused && [' ', chip('paused')]), why, actions, h('div', { class: 'charts three' }, charts), about(told.about), tabs, bulk, list, live);
+  charts.className = 'contents';
+  drawHead();
+  drawTabs();
+  await drawJobs();
+  if (product === 'bullmq') get(place('/why')).then((found) => replace(why, h('p', { class: 'why' }, found.sentence))).catch(() => {});
+  const silent = h('p', { class: 'muted' }, 'Nothing since you opened this page.');
+  replace(live, panel('What happens now', silent, feed));
+  follow(place('/live'), {
+    events: (events) => {
+      silent.remove();
+      feed.prepend(...events.slice(-20).reverse().map((each) => h('li', {}, chip(each.event, { completed: 'good', failed: 'bad', active: 'busy' }[each.event]), ' ',
+        each.job ? link(path('queues', product, name, each.job), {}, each.job) : '', h('span', { class: 'muted' }, ` ${new Date(each.at).toLocaleTimeString()}`))));
+      while (feed.children.length > 20) feed.lastChild.remove();
+    },
+  }, signal);
+  every(3, () => refresh().catch(() => {}), signal);
+}
+
+const legend = (...keys) => h('p', { class: 'legend' }, keys.map(([kind, text]) => h('span', { class: `key ${kind}` }, text)));
+const whenName = (state) => ({ completed: 'Ended', failed: 'Failed', dead: 'Added', delayed: 'Due', active: 'Started' }[state] || 'Added');
+
+function firstState(told) {
+  const asked = [told.failed, 'active', ...told.states];
+  return told.states.find((each) => each === 'waiting' && told.counts[each]) || asked.find((each) => told.counts[each]) || told.states[0];
+}
+
+function about(known) {
+  const pairs = [
+    ['Library', known.version], ['At once, at most', known.concurrency],
+    ['Rate limit', known.rate_limit && `${count(known.rate_limit.max)} in ${span(known.rate_limit.ms / 1000)}`],
+    ['Paused types', known.paused_types?.join(', ')],
+    ['Lists', known.lists && Object.entries(known.lists).filter(([, length]) => length).map(([key, length]) => `${key} ${count(length)}`).join(' · ')],
+  ];
+  return facts(pairs);
+}

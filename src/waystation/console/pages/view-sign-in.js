@@ -1,0 +1,27 @@
+// The sign-in: a key, the code of an authenticator where one is asked for, or the identity provider.
+
+import { h, replace } from './dom.js';
+import { post } from './api.js';
+
+export function signIn(root, ways, done) {
+  const key = h('input', { id: 'key', type: 'password', autocomplete: 'current-password', required: true });
+  const code = h('input', { id: 'code', inputmode: 'numeric', autocomplete: 'one-time-code', maxlength: 7 });
+  const said = h('p', { class: 'bad-text', role: 'alert' });
+  const submit = async (event) => {
+    event.preventDefault();
+    try {
+      await post('admin/sign-in', { key: key.value, code: code.value });
+      done();
+    } catch (error) {
+      replace(said, `${error.message[0].toUpperCase()}${error.message.slice(1)}.`);
+      if (error.code === 'CODE_REQUIRED') code.focus();
+    }
+  };
+  replace(root, h('h1', {}, 'Sign in to waystation'),
+    h('form', { class: 'panel form', onsubmit: submit },
+      h('label', { for: 'key' }, 'Key'), key,
+      h('label', { for: 'code' }, 'Code of your authenticator, if you have one'), code, said,
+      h('button', { type: 'submit', class: 'primary' }, 'Sign in')),
+    ways.provider && h('p', {}, h('a', { class: 'button', href: '/sign-in/provider' }, `Sign in with ${ways.provider}`)),
+    h('p', { class: 'muted' }, 'An admin makes keys with ', h('code', {}, 'waystation console key'), '.'));
+}

@@ -1,0 +1,171 @@
+"""The console in a real browser: every view, light and dark, wide and narrow, with live data."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, Page
+
+from tests.browser.console_scene import HOSTILE, Shop, shop
+from tests.browser.street import complaints, picture
+from tests.support.patience import limit
+from waystation.bullmq import Queue
+from waystation.core.operators.operators import Role
+
+WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+VIEWS = (
+    "overview", "failures", "search?q=data.tenant:acme", "schedulers", "workers", "routing",
+    "rooms", "store", "audit", "queues/bullmq/mail", "queues/bullmq/orders",
+    "queues/routing/bridge", "queues/files/jobqueue", "job", "flow",
+)  # fmt: skip
+
+
+@pytest.fixture
+async def stocked(redis_url: str, browser: Browser, tmp_path: Path) -> AsyncGenerator[Shop]:
+    async with shop(redis_url, browser, tmp_path) as built:
+        yield built
+
+
+def _place(shop: Shop, view: str) -> str:
+    named = {
+        "job": f"queues/bullmq/orders/{shop.failed}",
+        "flow": f"queues/bullmq/reports/{shop.flow}",
+    }
+    return named.get(view, view)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+async def test_every_view_can_be_read_by_everybody(
+    stocked: Shop, scheme: str, size: dict[str, int]
+) -> None:
+    page = await stocked.page(color_scheme=scheme, viewport=size)
+    found: dict[str, list[str]] = {}
+    for view in VIEWS:
+        await stocked.go(page, _place(stocked, view))
+        name = view.split("?")[0].replace("/", "-")
+        await picture(page, f"console-{name}-{scheme}-{size['width']}")
+        if said := await complaints(page):
+            found[view] = said
+    assert found == {}
+    assert stocked.complaints == []
+
+
+async def test_hostile_texts_are_shown_and_do_nothing(stocked: Shop) -> None:
+    page = await stocked.page("queues/bullmq/mail?state=prioritized")
+    await page.get_by_role("link", name=HOSTILE).click()
+    await page.wait_for_selector('[data-view-name="job"][data-ready]')
+    assert HOSTILE in await page.inner_text("h1")
+    for view in ("overview", "search?q=onerror", "failures", "audit"):
+        await stocked.go(page, view)
+    assert await page.evaluate("window.harmed") is None
+    assert stocked.complaints == []
+
+
+async def test_the_overview_follows_what_happens(stocked: Shop) -> None:
+    page = await stocked.page()
+    await page.wait_for_selector('body[data-live="on"]')
+    async with Queue("invoices", stocked.store) as late:
+        await late.add("print", {})
+        row = page.get_by_role("row").filter(has_text="invoices")
+        await row.wait_for()
+        assert await row.get_by_role("cell").nth(1).inner_text() == "1"
+
+
+async def test_a_queue_is_resumed_after_a_question_and_the_answer_is_written_down(
+    stocked: Shop,
+) -> None:
+    page = await stocked.page("queues/bullmq/mail")
+    await page.get_by_role("button", name="Resume").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Reason").fill("maintenance is over")
+    await dialog.get_by_role("button", name="Resume").click()
+    await page.get_by_role("button", name="Pause").wait_for()
+    async with Queue("mail", stocked.store) as mail:
+        assert not await mail.is_paused()
+    await stocked.go(page, "audit")
+    assert "maintenance is over" in await page.inner_text("main")
+
+
+async def test_what_nothing_brings_back_asks_for_the_name(stocked: Shop) -> None:
+    page = await stocked.page("queues/bullmq/mail")
+    await page.get_by_role("button", name="Drain").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("to confirm").fill("male")
+    await dialog.get_by_role("button", name="Drain").click()
+    async with Queue("mail", stocked.store) as mail:
+        assert (await mail.counts())["waiting"] == 40
+        await dialog.get_by_label("to confirm").fill("mail")
+        await dialog.get_by_role("button", name="Drain").click()
+        await page.get_by_text("Drain: done").wait_for()
+        assert (await mail.counts())["waiting"] == 0
+
+
+async def test_a_failing_group_is_tried_mended_and_run_again(stocked: Shop) -> None:
+    page = await stocked.page("failures")
+    group = page.get_by_role("article").filter(has_text="ConnectionError")
+    assert "\u00d7 8" in await group.inner_text()
+    assert "payment gateway <address> did not answer" in await group.inner_text()
+    await _retry(page, "Canary of five")
+    await page.get_by_text("the rest was left alone").wait_for()
+    async with Queue("orders", stocked.store) as orders:
+        async with asyncio.timeout(limit(60)):
+            while (await orders.counts("failed"))["failed"] < 8:
+                await asyncio.sleep(0.02)
+        stocked.broken = False
+        await _retry(page, "Retry all")
+        await page.get_by_text("Nothing has failed").wait_for()
+        assert (await orders.counts())["failed"] == 0
+
+
+async def _retry(page: Page, name: str) -> None:
+    await page.get_by_role("article").get_by_role("button", name=name).click()
+    await page.get_by_role("dialog").get_by_role("button", name="Retry").click()
+    await page.get_by_text("The redrive has begun").last.wait_for()
+
+
+async def test_the_keyboard_is_enough(stocked: Shop) -> None:
+    page = await stocked.page()
+    await page.keyboard.press("Tab")
+    assert await page.evaluate("document.activeElement.className") == "skip"
+    await page.keyboard.press("/")
+    assert await page.evaluate("document.activeElement.id") == "find"
+    await page.keyboard.type("id:" + stocked.failed + " queue:orders")
+    await page.keyboard.press("Enter")
+    await page.wait_for_selector('[data-view-name="search"][data-ready]')
+    await page.get_by_role("link", name="charge").focus()
+    await page.keyboard.press("Enter")
+    await page.wait_for_selector('[data-view-name="job"][data-ready]')
+    assert "charge" in await page.inner_text("h1")
+
+
+async def test_a_viewer_is_offered_no_action(
+    redis_url: str, browser: Browser, tmp_path: Path
+) -> None:
+    async with shop(redis_url, browser, tmp_path, local_role="viewer") as built:
+        page = await built.page("queues/bullmq/mail")
+        for view in ("queues/bullmq/mail", "failures", "schedulers", "rooms", _place(built, "job")):
+            await built.go(page, view)
+            names = await page.locator("main button:not([aria-pressed])").all_inner_texts()
+            assert names == [], view
+        assert built.complaints == []
+
+
+async def test_a_sign_in_with_a_key_leads_into_the_console(
+    redis_url: str, browser: Browser, tmp_path: Path
+) -> None:
+    async with shop(redis_url, browser, tmp_path, sign_in=True) as built:
+        key = await built.app.console.operators.issue("anna", Role.OPERATOR)
+        page = await built.page("overview", wait=False)
+        await page.get_by_label("Key").fill("wrk_wrong")
+        await page.get_by_role("button", name="Sign in").click()
+        await page.get_by_text("The key does not count").wait_for()
+        assert await complaints(page) == []
+        await picture(page, "console-sign-in")
+        await page.get_by_label("Key").fill(key)
+        await page.get_by_role("button", name="Sign in").click()
+        await page.wait_for_selector('[data-view-name="overview"][data-ready]')
+        assert "anna · operator" in await page.inner_text("header")
+        await page.get_by_role("button", name="Sign out").click()
+        await page.get_by_label("Key").wait_for()
