@@ -8,6 +8,7 @@ from playwright.async_api import Browser
 
 from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.estimates.model import Model, Point
+from waystation.waitingroom.estimates.stays import Stays
 from waystation.waitingroom.http.visitors.snapshots import eta_model_of
 from waystation.waitingroom.options import Method, RoomOptions, Status
 from waystation.waitingroom.pages.render import source
@@ -37,7 +38,18 @@ def some_room(dice: random.Random) -> RoomState:
         inside=0,
         rate=dice.choice([0.0, 0.01, 3.0, 500.0]),
         flow=dice.choice([None, 2.0]),
-        model=Model(theta=dice.choice([0.0, 1e-12, 0.001, 0.01]), points=tuple(points)),
+        model=Model(
+            theta=dice.choice([0.0, 1e-12, 0.001, 0.01]),
+            points=tuple(points),
+            version=dice.choice(["default", "learnt"]),
+        ),
+        stays=Stays(
+            session_s=dice.choice([None, 5.0, 60.0, 600.0]),
+            delay_s=dice.choice([0.0, 10.0]),
+            no_show=dice.choice([None, 0.2]),
+            theta=dice.choice([None, 0.001]),
+            spread=dice.choice([None, (0.9, 1.0, 1.2)]),
+        ),
     )
 
 

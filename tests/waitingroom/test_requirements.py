@@ -41,7 +41,9 @@ def test_the_documented_keys_have_their_names_and_types(name: str) -> None:
 
 def test_all_keys_of_a_room_with_braces_share_one_slot() -> None:
     """F20, F-W15: the spec's five keys of one enqueue lie on five nodes."""
-    keys = RoomKeys(QUEUE).at(0).of("{concert-tickets}:x", visitor="v", network="n")
+    keys = (
+        RoomKeys(QUEUE).at(0).handed_over("t").of("{concert-tickets}:x", visitor="v", network="n")
+    )
     found = {getattr(keys, line.name) for line in RoomKeys.lines() if line.name != "revocation"}
     assert all("{concert-tickets}" in key for key in found)
     assert issubclass(RoomKeys, Keyspace)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from waystation.waitingroom.codes import Batch, Codes
     from waystation.waitingroom.control import Control
     from waystation.waitingroom.estimates.model import Model, Point
+    from waystation.waitingroom.estimates.stays import Stays
     from waystation.waitingroom.lottery import Lottery, Proof
     from waystation.waitingroom.options import Method, RoomOptions, Status, WaitingPage
     from waystation.waitingroom.redis.scripts import Round
@@ -56,6 +57,7 @@ __all__ = [  # noqa: RUF022
     "Lane",
     "Model",
     "Point",
+    "Stays",
     # Joining
     "JoinRequest",
     "Place",
@@ -116,6 +118,7 @@ __getattr__ = names_of(
         "Schedule": "schedule",
         "ScheduledEvent": "schedule",
         "Status": "options",
+        "Stays": "waystation.waitingroom.estimates.stays",
         "Upkeep": "upkeep",
         "WaitingPage": "options",
         **dict.fromkeys(

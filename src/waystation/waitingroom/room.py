@@ -28,6 +28,7 @@ from waystation.waitingroom.visitor import (
     Entry,
     Forbidden,
     Identity,
+    Joined,
     JoinRequest,
     Lane,
     Passed,
@@ -45,6 +46,8 @@ CURVE_POINTS = 64
 """Enough to find one's place to within a hundredth; everybody who looks is sent all of them."""
 EVENTS_PAGE = 500
 EVENTS_EVERY_S = 0.5
+PROMISE_EVERY = 4
+"""One in so many newcomers is remembered with what they were told."""
 HANDOVER_S = 60
 """How long a session may be on its way from the waiting page to the site."""
 
@@ -74,6 +77,7 @@ class Room(StoreClient):
         self._joining = Batcher(self._join)
         self._looking = Batcher(self._status)
         self._beating = Batcher(self._heartbeat)
+        self._joined = 0
 
     async def open(self, options: RoomOptions | None = None, *, version: int | None = None) -> int:
         """Create the room or replace its options; return its version.
@@ -137,7 +141,22 @@ class Room(StoreClient):
             model=seen.model.version,
             newcomers=newcomers,
         )
-        return scripts.read_entries(places, replies)
+        entries = scripts.read_entries(places, replies)
+        await self._promise(seen, entries)
+        return entries
+
+    async def _promise(self, seen: RoomState, entries: Sequence[Entry]) -> None:
+        """Remember what some of those were told who have just joined, to see how it turns out."""
+        told = list[str]()
+        for entry in entries:
+            self._joined += 1
+            if self._joined % PROMISE_EVERY or not isinstance(entry, Joined):
+                continue
+            promised = estimate.promise(seen, entry.status)
+            if promised is not None:
+                told += (entry.place.id, promised)
+        if told:
+            await self.store.remember_promises(told)
 
     async def enter(self, request: JoinRequest) -> Passed | None:
         """Begin a session at once if nobody waits and there is room; None for those who wait."""

@@ -7,6 +7,7 @@ import msgspec
 
 from waystation.core.errors import NotFound
 from waystation.waitingroom.estimates.model import Model
+from waystation.waitingroom.estimates.stays import Stays
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.redis.keys import name_of
 
@@ -38,6 +39,8 @@ class RoomState(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     flow: float | None
     """Admissions per second measured of late; None when not known yet."""
     model: Model
+    stays: Stays = Stays()
+    """What the room itself has learnt about how long people stay."""
     starts_ms: int | None = None
     ends_ms: int | None = None
     fail_open_until_ms: int | None = None
@@ -53,6 +56,11 @@ class RoomState(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return sum(self.lanes) + self.returned
 
     @property
+    def free(self) -> int:
+        """Seats that nobody has."""
+        return max(0, self.options.max_active - self.inside - self.called)
+
+    @property
     def fail_open(self) -> bool:
         """Everybody is admitted for the time being."""
         return (self.fail_open_until_ms or 0) > self.now_ms
@@ -65,7 +73,7 @@ class RoomState(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 def read_state(queue_id: str, raw: Any) -> RoomState:
     """Read the reply of the script."""
-    now, meta, kept_state, model, lanes, early, returned, called, late, inside = raw
+    now, meta, kept_state, model, lanes, early, returned, called, late, inside, stays, ratios = raw
     now_ms = int(now)
     normal, elevated, vip, premium = (int(each) for each in lanes)
     fields, kept = _pairs(meta), _pairs(kept_state)
@@ -87,6 +95,7 @@ def read_state(queue_id: str, raw: Any) -> RoomState:
         rate=_rate(fields, now_ms),
         flow=_flow(kept),
         model=Model.from_fields(_pairs(model), now_ms=now_ms),
+        stays=Stays.from_fields(_pairs(stays), _pairs(ratios)),
         starts_ms=_millis(fields.get("starts_us")),
         ends_ms=_millis(fields.get("ends_us")),
         fail_open_until_ms=_millis(fields.get("fail_open_us")),

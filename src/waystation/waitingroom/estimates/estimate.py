@@ -3,7 +3,9 @@
 from functools import lru_cache
 from typing import NamedTuple
 
-from waystation.waitingroom.estimates.model import closed_form
+import msgspec
+
+from waystation.waitingroom.estimates.model import BOUNDS, Model, closed_form
 from waystation.waitingroom.estimates.spread import Spread, Wait
 from waystation.waitingroom.options import Method
 from waystation.waitingroom.state import RoomState
@@ -17,17 +19,69 @@ from waystation.waitingroom.visitor import (
 )
 
 
-def pace(state: RoomState) -> float:
-    """People called in per second: as seen of late, else as allowed and as there is room for."""
-    options, model = state.options, state.model
+@lru_cache(maxsize=64)
+def model_of(state: RoomState) -> Model:
+    """The model that estimates are made with: history's, else what the room itself has learnt."""
+    model, stays = state.model, state.stays
+    if model.version != Model().version:
+        return model
+    f10, f50, f90 = stays.spread or (model.f10, model.f50, model.f90)
+    return msgspec.structs.replace(
+        model,
+        theta=stays.theta or 0.0,
+        session_mean_s=stays.session_s,
+        no_show=min(BOUNDS["noshow"][1], stays.no_show or 0.0),
+        f10=f10,
+        f50=f50,
+        f90=f90,
+    )
+
+
+def rate_pace(state: RoomState) -> float:
+    """People who may be called in per second, as far as the rate goes."""
     # Turns that nobody takes are given again, so more are called than come in; twice at most.
-    if state.flow is not None:
-        return min(state.flow, 2 * state.rate)
-    allowed = state.rate / (1 - min(0.5, model.no_show))
-    if model.session_mean_s:
-        held = model.session_mean_s * (1 - model.no_show) + options.claim_window_s * model.no_show
-        allowed = min(allowed, options.max_active / max(1.0, held))
-    return allowed
+    return state.rate / (1 - min(0.5, model_of(state).no_show))
+
+
+@lru_cache(maxsize=64)
+def seat_pace(state: RoomState) -> float | None:
+    """People whom the seats take per second in the long run; None when that is not known yet."""
+    model = model_of(state)
+    if state.stays.session_s is None and model.session_mean_s is None:
+        return None
+    # The store counts while it happens; history may be of another day.
+    inside_s = state.stays.session_s or model.session_mean_s or 0.0
+    window_s = state.options.claim_window_s
+    held = (inside_s + state.stays.delay_s) * (1 - model.no_show) + window_s * model.no_show
+    return state.options.max_active / max(1.0, held)
+
+
+@lru_cache(maxsize=64)
+def pace(state: RoomState) -> float:
+    """People called in per second, bounded by the rate and by the seats; 0 when nobody can say."""
+    allowed, seats = rate_pace(state), seat_pace(state)
+    if seats is not None:
+        return _both(allowed, seats)
+    # Nobody knows when a seat becomes free: what can be said ends with those who find one now.
+    if state.waiting > state.free:
+        return 0.0
+    return allowed if state.flow is None else min(state.flow, 2 * state.rate)
+
+
+def _both(allowed: float, seats: float) -> float:
+    """The pace under two bounds; where they are close, now one binds and now the other."""
+    if allowed <= 0 or seats <= 0:
+        return 0.0
+    low, high = sorted((allowed, seats))
+    return low * (1 + (low / high) ** 8) ** -0.125
+
+
+def head_start(state: RoomState) -> float:
+    """How many fewer seem to be ahead, because seats are free that the rate alone bounds."""
+    allowed, seats = rate_pace(state), seat_pace(state)
+    if seats is None or not 0 < seats < allowed:
+        return 0.0
+    return min(state.free, state.waiting) * (1 - seats / allowed)
 
 
 @lru_cache(maxsize=256)
@@ -59,14 +113,14 @@ def forecast(state: RoomState, lane: int) -> Forecast | None:
     rate = lane_pace(state, lane)
     if not state.runs or rate <= 0:
         return None
-    before = state.returned
+    before = state.returned - head_start(state)
     if state.options.strict_lanes:
         before += sum(state.lanes[lane + 1 :])
     by_lot = None
     if state.options.queueing_method is Method.RANDOM:
-        by_lot = _any_place(state.lanes[lane], rate, state.model.theta)
+        by_lot = _any_place(state.lanes[lane], rate, model_of(state).theta)
     # They take turns of the whole room, of which the lane has only a share.
-    return Forecast(Spread.of(state.model, rate), before * rate / pace(state), by_lot)
+    return Forecast(Spread.of(model_of(state), rate), before * rate / pace(state), by_lot)
 
 
 def wait(state: RoomState, status: VisitorStatus) -> Wait | None:
@@ -76,18 +130,22 @@ def wait(state: RoomState, status: VisitorStatus) -> Wait | None:
             seen = forecast(state, lane)
             if seen is None:
                 return None
-            return seen.by_lot or seen.spread.wait(ahead + 1 + seen.before)
+            return seen.by_lot or seen.spread.wait(max(1.0, ahead + 1 + seen.before))
         case Called() | Inside():
             return Wait(p10=0, p50=0, p90=0)
         case Returned(ahead=ahead):
             rate = pace(state)
-            return Spread.of(state.model, rate).wait(ahead + 1) if state.runs and rate > 0 else None
+            return (
+                Spread.of(model_of(state), rate).wait(ahead + 1)
+                if state.runs and rate > 0
+                else None
+            )
         case Prequeued(starts_ms=starts_ms, early=early):
             if starts_ms is None or state.rate <= 0:
                 return None
             start_s = max(0.0, (starts_ms - state.now_ms) / 1000)
             # The draw has not happened yet.
-            drawn = _any_place(early, state.rate, state.model.theta)
+            drawn = _any_place(early, state.rate, model_of(state).theta)
             return Wait(p10=start_s + drawn.p10, p50=start_s + drawn.p50, p90=start_s + drawn.p90)
         case _:
             return None
@@ -97,3 +155,15 @@ def _any_place(people: int, rate: float, theta: float) -> Wait:
     """The wait where any place from the first to the last is as likely."""
     p10, p50, p90 = (closed_form(max(1, share * people), rate, theta) for share in (0.1, 0.5, 0.9))
     return Wait(p10=p10, p50=p50, p90=p90)
+
+
+def promise(state: RoomState, status: VisitorStatus) -> str | None:
+    """What somebody is told and what the formula says, as it is kept until they are called."""
+    if not isinstance(status, Waiting) or state.options.queueing_method is Method.RANDOM:
+        return None
+    told, seen = wait(state, status), forecast(state, status.lane)
+    if told is None or seen is None:
+        return None
+    people = max(1.0, status.ahead + 1 + seen.before)
+    formula = closed_form(people, seen.spread.rate, seen.spread.theta)
+    return ":".join(f"{each:.4g}" for each in (told.p10, told.p50, told.p90, formula))

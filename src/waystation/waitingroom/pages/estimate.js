@@ -8,7 +8,7 @@ const estimatedWait = ({ mu, before, theta, points, by_lot }, lane, ahead) => {
     const share = theta * people / pace;
     return share < 1e-9 ? people / pace : Math.log1p(share) / theta;
   };
-  const wanted = formula(ahead + 1 + before[lane]);
+  const wanted = formula(Math.max(1, ahead + 1 + before[lane]));
   let since = 0, low = [0, 0, 0], slopes = low;
   for (const [people, ...factors] of points) {
     const until = formula(people);

@@ -15,6 +15,8 @@ from waystation.waitingroom.state import RoomState, read_state
 STATE_S = 1.0
 """Age up to which a known state is good enough for answers to visitors."""
 HOUR_MS = 3_600_000
+MOST_PROMISES = 10_000
+PROMISES_S = 86_400
 
 
 class RoomStore:
@@ -84,6 +86,13 @@ class RoomStore:
         )
         self.forget_state()
         return changed
+
+    async def remember_promises(self, told: Sequence[str]) -> None:
+        """Note ids and what they were told; many who never come in must not fill the store."""
+        if await self.ask("HLEN", self.keys.promises) > MOST_PROMISES:
+            await self.ask("DEL", self.keys.promises)
+        await self.ask("HSET", self.keys.promises, *told)
+        await self.ask("EXPIRE", self.keys.promises, PROMISES_S)
 
     def recent_state(self) -> RoomState | None:
         """The state, if one is known that is at most a second old."""

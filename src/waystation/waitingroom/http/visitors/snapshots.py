@@ -126,7 +126,7 @@ def snapshot_of(room: Room, state: RoomState, curve: list[list[tuple[int, int]]]
 
 def eta_model_of(state: RoomState) -> EtaModel:
     """What it takes to tell everybody in line the wait that their status would tell them."""
-    model = state.model
+    model = estimate.model_of(state)
     lanes = [estimate.forecast(state, lane) for lane in Lane]
     return EtaModel(
         mu=[_brief(each.spread.rate) if each else 0.0 for each in lanes],

@@ -1,8 +1,10 @@
 --- Call in as many as there are turns and seats for.
 --- keys  meta state positions elevated vip premium normal_list elevated_list vip_list premium_list
---- keys  recovered admitted missed sessions sessions_expiry heartbeat tokens last_update events stats
+--- keys  recovered admitted missed sessions sessions_expiry sessions_began heartbeat stays promises
+--- keys  ratios tokens last_update events stats
 --- args  queue now most extra only
---- uses  instant_us format_int count sweep_turns sweep_sessions fill_bucket give_turns
+--- uses  instant_us format_int count sweep_turns sweep_sessions fill_bucket give_turns learn
+--- uses  learn_time
 local set = redis.call('HMGET', meta, 'status', 'admission_rate', 'max_active', 'burst',
   'lane_weights', 'strict_lanes', 'queueing_method', 'phase', 'claim_window_s', 'missed_s',
   'events_cap', 'ramp_from', 'ramp_us', 'ramp_s', 'starts_us')
@@ -10,10 +12,12 @@ local us = instant_us(now)
 local room = {
   queue = queue, now = us, events = events, cap = set[11], admitted = admitted, missed = missed,
   missed_s = tonumber(set[10]) or 600, sessions = sessions, sessions_expiry = sessions_expiry,
+  sessions_began = sessions_began, stays = stays,
 }
 local no_shows = sweep_turns(room, 500)
 local ended = sweep_sessions(room, 500)
 count(stats, 'total_missed', no_shows)
+if no_shows > 0 then learn(stays, 'no_shows', no_shows) end
 
 local filled, burst, rate = fill_bucket({
   rate = set[2], burst = set[4], ramp_from = set[12], ramp_us = set[13], ramp_s = set[14],
@@ -31,7 +35,7 @@ if open and (set[8] or 'open') == 'open' then
   called = give_turns(room, set, {
     state = state, positions = positions, upper = { elevated, vip, premium },
     lists = { [0] = normal_list, elevated_list, vip_list, premium_list },
-    recovered = recovered, heartbeat = heartbeat, stats = stats,
+    recovered = recovered, heartbeat = heartbeat, stats = stats, promises = promises, ratios = ratios,
   }, turns, only)
 end
 local again = math.min(owed, #called)
@@ -47,6 +51,7 @@ local flow = redis.call('HMGET', state, 'flow', 'flow_us', 'flow_since')
 local gone = (us - (tonumber(flow[2]) or us)) / 60000000
 local pace = (tonumber(flow[1]) or 0) * math.exp(-gone) + #called / 60
 local waiting = redis.call('ZCARD', positions)
+learn_time(stays, sessions_began, us, waiting)
 -- Where nobody waits, the pace says how many arrive and not how many could come in.
 local since = waiting > 0 and (flow[3] or format_int(us)) or ''
 if waiting > 0 and flow[3] == '' then since, pace = format_int(us), #called / 60 end

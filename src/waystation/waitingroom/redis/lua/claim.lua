@@ -1,8 +1,9 @@
 --- Let somebody in whose turn it is; asking again gives the same session.
 --- keys  meta state position owner positions elevated vip premium prequeue early_elevated early_vip
---- keys  early_premium recovered admitted missed sessions sessions_expiry session events stats
+--- keys  early_premium recovered admitted missed sessions sessions_expiry sessions_began stays session events
+--- keys  stats
 --- args  queue id proof user now
---- uses  instant_us format_int emit_event count visitor_status begin_session
+--- uses  instant_us format_int emit_event count visitor_status begin_session learn
 local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s', 'session_s', 'events_cap',
   'claim_window_s')
 local us = instant_us(now)
@@ -11,7 +12,7 @@ local room = {
   events = events, cap = set[5], missed_s = tonumber(set[3]) or 600, session_s = set[4],
   positions = positions, upper = { elevated, vip, premium }, prequeue = prequeue,
   early = { early_elevated, early_vip, early_premium }, recovered = recovered, admitted = admitted,
-  missed = missed, sessions = sessions, sessions_expiry = sessions_expiry, session = session,
+  missed = missed, sessions = sessions, sessions_expiry = sessions_expiry, sessions_began = sessions_began, session = session,
 }
 local known = redis.call('HMGET', position, 'proof', 'priority')
 if not known[1] then return { 'gone' } end
@@ -24,6 +25,8 @@ local called = over / 1000000 - (tonumber(set[6]) or 120)
 redis.call('ZREM', admitted, id)
 local ends = begin_session(room, id)
 if user ~= '' then redis.call('HSET', session, 'user_id', user) end
+learn(stays, 'claims', 1)
+learn(stays, 'delays', math.max(0, us / 1000000 - called))
 local length = tonumber(set[4]) or 3600
 redis.call('HSET', position, 'status', 'active', 'session_id', id, 'admitted_at', format_int(called))
 redis.call('EXPIRE', position, length)

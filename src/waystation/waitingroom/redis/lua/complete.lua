@@ -1,10 +1,12 @@
 --- End a session and free its seat.
---- keys  meta sessions sessions_expiry session position owner events stats
+--- keys  meta sessions sessions_expiry sessions_began stays session position owner events stats
 --- args  queue id status reason now
---- uses  instant_us format_int emit_event count
+--- uses  instant_us format_int emit_event count learn_end
 if redis.call('ZREM', sessions_expiry, id) == 0 then return 0 end
 redis.call('SREM', sessions, id)
 local us = instant_us(now)
+learn_end(stays, redis.call('ZSCORE', sessions_began, id), us)
+redis.call('ZREM', sessions_began, id)
 local known = redis.call('HMGET', session, 'started_at', 'page_views')
 if known[1] then
   redis.call('HSET', session, 'status', status)

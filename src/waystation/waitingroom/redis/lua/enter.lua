@@ -1,7 +1,7 @@
 --- Begin a session at once, if nobody waits and there are a turn and a seat for it.
 --- keys  meta position owner positions elevated vip premium prequeue early_elevated early_vip
---- keys  early_premium recovered admitted missed sessions sessions_expiry session newcomers tokens
---- keys  last_update events stats
+--- keys  early_premium recovered admitted missed sessions sessions_expiry sessions_began session newcomers
+--- keys  tokens last_update events stats
 --- args  queue id visitor proof agent network now
 --- uses  instant_us format_int emit_event count fill_bucket visitor_status begin_session
 local set = redis.call('HMGET', meta, 'status', 'queueing_method', 'phase', 'waiting_page',
@@ -21,7 +21,7 @@ local room = {
   missed_s = tonumber(set[11]) or 600, positions = positions, upper = { elevated, vip, premium },
   prequeue = prequeue, early = { early_elevated, early_vip, early_premium },
   recovered = recovered, admitted = admitted, missed = missed, sessions = sessions,
-  sessions_expiry = sessions_expiry, session = session,
+  sessions_expiry = sessions_expiry, sessions_began = sessions_began, session = session,
 }
 -- Whoever has a place already goes on with that one.
 local kept = redis.call('GET', owner)

@@ -1,7 +1,7 @@
 --- Take those out of the line who fell silent; the ids of at most so many.
---- keys  meta state positions elevated vip premium recovered missed heartbeat events stats
+--- keys  meta state positions elevated vip premium recovered missed heartbeat stays events stats
 --- args  queue batch now
---- uses  instant_us format_int emit_event count
+--- uses  instant_us format_int emit_event count learn
 local set = redis.call('HMGET', meta, 'status', 'phase', 'idle_s', 'paused_idle_s', 'events_cap')
 local us = instant_us(now)
 local room = { queue = queue, now = us, events = events, cap = set[5] }
@@ -32,5 +32,6 @@ if #ids > 0 then
     redis.call('ZREM', from, unpack(ids))
   end
 end
+if #ids > 0 then learn(stays, 'gone', #ids) end
 count(stats, 'total_expired', #ids + #lost)
 return { ids, #lost }

@@ -1,7 +1,7 @@
 --- Give each newcomer a place in line, or the one they have; in the order they stand here.
 --- keys  meta state positions elevated vip premium prequeue early_elevated early_vip early_premium
 --- keys  normal_list elevated_list vip_list premium_list recovered admitted missed heartbeat
---- keys  sessions sessions_expiry events stats theirs...
+--- keys  sessions sessions_expiry sessions_began events stats theirs...
 --- args  queue now model newcomers...
 --- uses  instant_us must_hold format_int emit_event count lane_lengths
 --- lazy  visitor_status begin_session
@@ -14,7 +14,7 @@ local room = {
   queue = queue, now = us, phase = set[4], events = events, cap = set[11],
   positions = positions, upper = { elevated, vip, premium }, prequeue = prequeue,
   early = { early_elevated, early_vip, early_premium }, recovered = recovered, admitted = admitted,
-  missed = missed, sessions = sessions, sessions_expiry = sessions_expiry,
+  missed = missed, sessions = sessions, sessions_expiry = sessions_expiry, sessions_began = sessions_began,
   missed_s = tonumber(set[9]) or 600, session_s = set[10],
   starts = set[5] and format_int(set[5] / 1000),
 }

@@ -1,8 +1,8 @@
 --- Let somebody go who no longer wants to wait.
 --- keys  meta state position owner positions elevated vip premium prequeue early_elevated early_vip
---- keys  early_premium recovered admitted missed sessions_expiry heartbeat events stats
+--- keys  early_premium recovered admitted missed sessions_expiry heartbeat stays events stats
 --- args  queue id proof reason now
---- uses  instant_us format_int emit_event count lane_of visitor_status
+--- uses  instant_us format_int emit_event count lane_of visitor_status learn
 local known = redis.call('HGET', position, 'proof')
 if proof ~= '' and known ~= proof then return known and 'forbidden' or 'gone' end
 local set = redis.call('HMGET', meta, 'phase', 'missed_s', 'events_cap')
@@ -20,6 +20,7 @@ if room.phase == 'drawing' and redis.call('ZSCORE', prequeue, id) then
 end
 
 local lane = lane_of(room.upper, id)
+if found == 'waiting' then learn(stays, 'gone', 1) end
 local turn = redis.call('ZREM', admitted, id)
 for _, from in ipairs({ positions, elevated, vip, premium, prequeue, early_elevated, early_vip,
   early_premium, recovered, missed, heartbeat }) do

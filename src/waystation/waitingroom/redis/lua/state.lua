@@ -1,5 +1,6 @@
 --- How the room is set up and how it does, in one look.
 --- keys  meta state positions elevated vip premium prequeue recovered admitted missed sessions model
+--- keys  stays ratios
 --- args  now
 --- uses  instant_us format_int lane_lengths
 local lengths = lane_lengths(positions, { elevated, vip, premium })
@@ -8,4 +9,5 @@ return {
   redis.call('HGETALL', model), { lengths[0], lengths[1], lengths[2], lengths[3] },
   redis.call('ZCARD', prequeue), redis.call('ZCARD', recovered),
   redis.call('ZCARD', admitted), redis.call('ZCARD', missed), redis.call('SCARD', sessions),
+  redis.call('HGETALL', stays), redis.call('HGETALL', ratios),
 }

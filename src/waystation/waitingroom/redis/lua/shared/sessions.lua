@@ -6,6 +6,7 @@ local function begin_session(room, id)
   local ends = room.now + length * 1000000
   redis.call('SADD', room.sessions, id)
   redis.call('ZADD', room.sessions_expiry, format_int(ends), id)
+  redis.call('ZADD', room.sessions_began, format_int(room.now), id)
   redis.call('HSET', room.session, 'queue_id', room.queue, 'position_id', id, 'status', 'active',
     'started_at', format_int(second), 'expires_at', format_int(second + length), 'last_activity', format_int(second),
     'page_views', 0)
@@ -14,13 +15,17 @@ local function begin_session(room, id)
 end
 
 --- Free the seats of sessions that have ended.
---- uses  format_int emit_event
+--- uses  format_int emit_event learn_end
 local function sweep_sessions(room, most)
-  local ids = redis.call('ZRANGEBYSCORE', room.sessions_expiry, '-inf', format_int(room.now), 'LIMIT', 0, most)
-  for _, id in ipairs(ids) do
+  local found = redis.call('ZRANGEBYSCORE', room.sessions_expiry, '-inf', format_int(room.now), 'WITHSCORES',
+    'LIMIT', 0, most)
+  for at = 1, #found, 2 do
+    local id = found[at]
+    learn_end(room.stays, redis.call('ZSCORE', room.sessions_began, id), found[at + 1])
+    redis.call('ZREM', room.sessions_began, id)
     redis.call('ZREM', room.sessions_expiry, id)
     redis.call('SREM', room.sessions, id)
     emit_event(room, 'expired', id, 'reason', 'session')
   end
-  return #ids
+  return #found / 2
 end

@@ -1,5 +1,6 @@
 --- Give turns: first to those who took one back, then lane by lane; the ids that were called.
 --- uses  format_int emit_event count choose_lanes lane_lengths take_first take_any record_waits
+--- uses  keep_promise
 local function give_turns(room, set, line, turns, only)
   local called = {}
   if turns <= 0 then return called end
@@ -34,6 +35,7 @@ local function give_turns(room, set, line, turns, only)
   local chosen = choose_lanes(lengths, weights, credits, turns - #called, set[6] == '1')
   local take = set[7] == 'random' and take_any or take_first
   local waits = {}
+  local promised = redis.call('HLEN', line.promises) > 0
   for each = 3, 0, -1 do
     if chosen[each] > 0 then
       local people = take(line.positions, line.upper, each, line.lists[each], chosen[each])
@@ -43,6 +45,7 @@ local function give_turns(room, set, line, turns, only)
         local score = tonumber(person[2])
         call(person[1], score, each)
         waits[#waits + 1] = math.max(0, room.now - math.max(score, tonumber(set[15]) or 0)) / 1000000
+        if promised then keep_promise(line, person[1], waits[#waits]) end
       end
       for from = 1, #ids, 1000 do
         local page = { unpack(ids, from, math.min(from + 999, #ids)) }
