@@ -77,14 +77,21 @@ class Numbers(Metrics):
         super().__init__()
         self._queues = queues
         self._page = b""
+        self._up = False
 
     async def update(self) -> None:
         """Read all metrics; while the store does not answer, only that is exported."""
         try:
             pages = [await queue.prometheus_text() for queue in self._queues]
             self._page = f"{merged(pages)}{UP}waystation_store_up 1\n".encode()
+            self._up = True
         except WaystationError:
             self._page = f"{UP}waystation_store_up 0\n".encode()
+            self._up = False
+
+    async def readiness(self) -> dict[str, bool]:
+        """Whether the store answered the last update."""
+        return {"store": self._up}
 
     def expose(self) -> bytes:
         """The metrics, in Prometheus' text format."""
@@ -104,7 +111,7 @@ async def _export(queues: Sequence[Exported], *, host: str, port: int, every: fl
     numbers = Numbers(queues)
     await numbers.update()
     try:
-        server = await endpoint.serve(numbers, host=host, port=port)
+        server = await endpoint.serve(numbers, host=host, port=port, ready=numbers.readiness)
     except OSError as error:
         raise InvalidOption(
             f"wanted a port that can be listened on, got {host}:{port} ({error.strerror})"

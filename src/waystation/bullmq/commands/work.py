@@ -41,4 +41,5 @@ async def run(
             )
             for queue in dict.fromkeys(queues)
         ]
+        telemetry.health.watch(store, workers)
         await serve(workers, watchdog_s=settings[WorkerSettings].watchdog)

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 import msgspec
 
 from waystation.core.app import extras
+from waystation.core.app.health import Health
 from waystation.core.app.settings import StoreSettings, TelemetrySettings, TracingSettings
 from waystation.core.errors import InvalidSetting
 from waystation.core.runtime.signals import calling_on_signals
@@ -36,6 +37,8 @@ class Telemetry(msgspec.Struct, frozen=True):
 
     metrics: Metrics
     traces: Traces
+    health: Health
+    """Told by the process when it is ready; answers /readyz."""
 
 
 @asynccontextmanager
@@ -102,15 +105,16 @@ async def telemetry(
 ) -> AsyncGenerator[Telemetry]:
     """Set up metrics and traces for as long as the process runs.
 
-    `queues` are the only values of the label queue; `ready` adds health pages; `names` are the
-    names of the settings in errors.
+    `queues` are the only values of the label queue; `ready` answers /readyz instead of the health
+    that is yielded; `names` are the names of the settings in errors.
     """
     names = names or TelemetryNames()
     metrics = Metrics(allow=None if queues is None else {"queue": queues})
     logs.count_rejected(metrics.log_rejected_keys.of().inc)
     with _spans_sent(settings.tracing, names):
-        async with metrics_served(settings, metrics, ready, names):
-            yield Telemetry(metrics, Traces())
+        health = Health()
+        async with metrics_served(settings, metrics, ready or health, names):
+            yield Telemetry(metrics, Traces(), health)
 
 
 @contextmanager

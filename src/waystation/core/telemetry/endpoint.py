@@ -29,9 +29,9 @@ class Exposes(Protocol):
 async def serve(
     metrics: Exposes, *, port: int, host: str = "127.0.0.1", ready: Readiness | None = None
 ) -> asyncio.Server:
-    """Answer GET /metrics until the server is closed; port 0 takes a free one.
+    """Answer GET /metrics, /healthz and /readyz until closed; port 0 takes a free one.
 
-    With `ready` there are also /healthz, which answers while the process turns, and /readyz.
+    /healthz answers while the event loop turns, /readyz with what `ready` says, else likewise.
     """
     return await asyncio.start_server(_answering(metrics, ready), host, port)
 
@@ -59,7 +59,7 @@ def _answering(
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 request = await reader.readuntil(b"\r\n\r\n")
-                writer.write(await _respond(request, metrics, ready))
+                writer.write(await _respond(request, metrics, ready or _alive))
                 await writer.drain()
         except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
             pass
@@ -69,17 +69,21 @@ def _answering(
     return answer
 
 
-async def _respond(request: bytes, metrics: Exposes, ready: Readiness | None) -> bytes:
+async def _alive() -> dict[str, bool]:
+    return {"running": True}
+
+
+async def _respond(request: bytes, metrics: Exposes, ready: Readiness) -> bytes:
     method, _, rest = request.partition(b" ")
     path = rest.partition(b" ")[0].partition(b"?")[0]
-    if path not in (b"/metrics", *((b"/healthz", b"/readyz") if ready else ())):
+    if path not in (b"/metrics", b"/healthz", b"/readyz"):
         return _page(HTTPStatus.NOT_FOUND, b"The numbers are at /metrics.\n")
     if method not in (b"GET", b"HEAD"):
         return _page(HTTPStatus.METHOD_NOT_ALLOWED, b"This can only be read.\n")
     with_body = method == b"GET"
     if path == b"/healthz":
         return _page(HTTPStatus.OK, b"alive\n", with_body=with_body)
-    if path == b"/readyz" and ready:
+    if path == b"/readyz":
         checks = await ready()
         status = HTTPStatus.OK if all(checks.values()) else HTTPStatus.SERVICE_UNAVAILABLE
         return _page(status, msgspec.json.encode(checks), with_body=with_body)

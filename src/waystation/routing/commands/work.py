@@ -58,6 +58,7 @@ async def run(
             options=options,
             listener=_MeteredByType(telemetry.metrics, list(named)),
         )
+        telemetry.health.watch(store, [worker])
         await serve([worker], watchdog_s=settings[WorkerSettings].watchdog)
 
 
@@ -65,11 +66,12 @@ async def schedule(settings: Settings, *, namespace: str) -> None:
     """Run a scheduler until asked to stop; one of all that run leads."""
     options = settings[RoutingSettings].scheduler
     async with (
-        compose.telemetry(settings[TelemetrySettings]),
+        compose.telemetry(settings[TelemetrySettings]) as telemetry,
         compose.store(settings[StoreSettings], wait_s=settings[StoreSettings].wait) as store,
     ):
         scheduler = Scheduler(store, prefix=namespace, options=options)
         candidate = asyncio.create_task(scheduler.run())
+        telemetry.health.watch(store)
         _log.info("scheduler_started", worker_id=scheduler.name, line="routing")
         await until_asked_to_stop()
         await end([candidate])

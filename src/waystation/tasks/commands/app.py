@@ -98,6 +98,7 @@ async def _work(tasks: Tasks, queues: list[str], settings: Settings) -> None:
             )
             for name in names
         ]
+        telemetry.health.watch(store, workers)
         await serve(workers, watchdog_s=settings[WorkerSettings].watchdog)
 
 

@@ -45,6 +45,7 @@ async def _serve(settings: Settings, chosen: RoomSettings, names: list[str]) -> 
         for name in names:
             await Rooms(store).of(name).state()
         async with composed.running(chosen, store, metrics=seen.metrics):
+            seen.health.watch(store)
             _log.info("server_started", port=chosen.port, line="waitingroom")
             await until_asked_to_stop()
             _log.info("server_stopped", line="waitingroom")
