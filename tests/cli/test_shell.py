@@ -163,6 +163,12 @@ def test_help_of_a_command_loads_nothing_heavy(command: str) -> None:
     assert set(loaded.split()) & HEAVY == set()
 
 
+def test_help_is_that_of_the_command_wherever_it_is_loaded(shell: Shell) -> None:
+    for words in ("pipeline run", "room serve", "routing work", "console key"):
+        told = shell(*words.split(), "--help")
+        assert (told.out.split(" [")[0], told.code) == (f"Usage: waystation {words}", 0)
+
+
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [("bull", "bullmq"), ("bullmq sched", "schedulers"), ("bullmq jobs --da", "--data")],

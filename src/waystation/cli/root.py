@@ -82,8 +82,8 @@ def quick_help(args: Sequence[str]) -> str | None:
     command = load(mount)
     context = typer.Context(command, info_name=f"waystation {mount.name}")
     for word in words[1:]:
-        inner = getattr(command, "commands", {}).get(word)
-        if inner is not None:
+        # A group may load its commands when it is asked for them.
+        if isinstance(command, TyperGroup) and (inner := command.get_command(context, word)):
             command = inner
             context = typer.Context(command, info_name=word, parent=context)
     return command.get_help(context)
