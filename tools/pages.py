@@ -1,4 +1,4 @@
-"""Texts that come from the code: reference pages, tours, and the headers of Lua scripts.
+"""Texts that come from the code: reference pages, tours, headers of Lua scripts, manifests.
 
 python -m tools.pages           write them
 python -m tools.pages --check   say which are not what the code says
@@ -7,7 +7,7 @@ python -m tools.pages --check   say which are not what the code says
 import sys
 from pathlib import Path
 
-from tools import reference, scripts, tour
+from tools import deploy, reference, scripts, tour
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -15,7 +15,11 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 def pages() -> dict[Path, str]:
     """Every generated text by its file."""
     written = {**reference.pages(), **tour.pages()}
-    return {**{DOCS / name: text for name, text in written.items()}, **scripts.headers()}
+    return {
+        **{DOCS / name: text for name, text in written.items()},
+        **scripts.headers(),
+        **deploy.manifests(),
+    }
 
 
 def stale() -> list[Path]:
