@@ -70,6 +70,20 @@ MOUNTS = (
         extra="api",
     ),
     Mount(
+        "queues",
+        "waystation.cli.queues",
+        "List every queue and room, with what waits and how fast it moves.",
+        "Monitoring",
+        extra="api",
+    ),
+    Mount(
+        "top",
+        "waystation.cli.top",
+        "Watch all queues and rooms in the terminal.",
+        "Monitoring",
+        extra="top",
+    ),
+    Mount(
         "why",
         "waystation.cli.why",
         "Say why a job, a file, a visitor or a queue does not move.",

@@ -1,0 +1,77 @@
+"""`waystation queues`: every queue and room of a store, with depth and rates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from waystation.console.live import Row
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+HEAD = (
+    "product", "name", "waiting", "active", "delayed", "failed", "workers", "oldest", "in/s",
+    "out/s", "",
+)  # fmt: skip
+
+
+@app.command()
+def queues(
+    context: typer.Context,
+    over: Annotated[
+        float, typer.Option(min=0, help="Seconds to measure rates over; 0 leaves them out.")
+    ] = 1.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Print every queue and room that the store has, with what waits and how fast it moves."""
+    # Imported here, so that help does not load what it does not need.
+    import asyncio
+
+    rows = asyncio.run(_measure(context, over))
+    if as_json:
+        import msgspec
+
+        typer.echo(msgspec.json.encode(rows).decode())
+        return
+    from waystation.core.app.listing import list_rows
+
+    shown = [cells(row) for row in rows]
+    list_rows([HEAD, *shown] if shown else [], none="there are no queues yet")
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """A queue as a line of a table."""
+    return (
+        row.product,
+        row.name,
+        f"{row.ready:,}",
+        f"{row.active:,}",
+        f"{row.delayed:,}",
+        f"{row.failed:,}",
+        "" if row.workers is None else f"{row.workers:,}",
+        f"{row.oldest_s:,.0f} s" if row.oldest_s else "",
+        f"{row.added_per_s:,.1f}",
+        f"{row.completed_per_s:,.1f}",
+        "paused" if row.paused else "",
+    )
+
+
+async def _measure(context: typer.Context, over: float) -> list[Row]:
+    import asyncio
+
+    from waystation.cli.places import places_of
+    from waystation.console.live import Live
+    from waystation.core.app import compose
+    from waystation.core.app.loading import loaded
+    from waystation.core.app.settings import StoreSettings
+
+    settings = loaded(context)
+    async with compose.store(settings[StoreSettings]) as store:
+        live = Live(store, places_of(settings))
+        rows = await live.rows()
+        if over and rows:
+            await asyncio.sleep(over)
+            rows = await live.rows()
+        return rows

@@ -1,0 +1,98 @@
+"""Live: all queues and rooms of a store, measured whenever somebody asks."""
+
+import msgspec
+
+from waystation.console.directory import Directory
+from waystation.console.options import ConsoleOptions
+from waystation.console.places import Places, bullmq_workers
+from waystation.console.sampler import QueueSample, Sampler
+from waystation.core.errors import NotFound
+from waystation.core.events import Line
+from waystation.core.store.connection import Store
+from waystation.waitingroom.redis.keys import name_of
+from waystation.waitingroom.rooms import Rooms
+
+_EVERY_S = 2.0
+
+
+class Row(msgspec.Struct, kw_only=True):
+    """One queue, or one room, at this moment."""
+
+    product: str
+    name: str
+    ready: int
+    """Jobs that wait and may run; visitors in line."""
+    active: int
+    """Jobs that workers hold; visitors inside."""
+    delayed: int = 0
+    failed: int = 0
+    paused: bool = False
+    workers: int | None = None
+    """None where nobody can say."""
+    oldest_s: float = 0.0
+    """How long the oldest ready job has waited."""
+    added_per_s: float = 0.0
+    completed_per_s: float = 0.0
+    failed_per_s: float = 0.0
+    recent: list[int] = []
+    """How many were ready at each of the latest measurements."""
+
+
+class Live:
+    """Measures all queues and rooms; rates need two measurements."""
+
+    def __init__(self, store: Store, places: Places | None = None) -> None:
+        self._store = store
+        self._places = places = places or Places()
+        options = ConsoleOptions(
+            prefixes=(places.bullmq,), namespaces=(places.routing,), layouts=(places.files,)
+        )
+        self._sampler = Sampler(store, Directory(store, options), every_s=_EVERY_S)
+        self._rooms = Rooms(store)
+
+    async def rows(self) -> list[Row]:
+        """Every queue and every room, by product and name."""
+        await self._sampler.take()
+        workers = await bullmq_workers(self._store, self._places.bullmq)
+        rows = [_row(each, workers) for each in self._sampler.latest.queues]
+        return rows + await self._room_rows()
+
+    async def _room_rows(self) -> list[Row]:
+        rows: list[Row] = []
+        for id in await self._rooms.look():
+            try:
+                state = await self._rooms.of(id).state()
+            except NotFound:
+                continue  # it was closed for good in between
+            rows.append(
+                Row(
+                    product=Line.WAITINGROOM.value,
+                    name=name_of(id),
+                    ready=state.waiting,
+                    active=state.inside,
+                    delayed=state.early,
+                    paused=not state.runs,
+                    completed_per_s=round(state.flow or 0.0, 2),
+                )
+            )
+        return rows
+
+
+def _row(sample: QueueSample, workers: dict[str, list[str]] | None) -> Row:
+    is_bullmq = sample.product == Line.BULLMQ.value
+    known = len(workers.get(sample.name, ())) if workers is not None and is_bullmq else None
+    return Row(
+        product=sample.product,
+        name=sample.name,
+        ready=sample.ready,
+        active=sample.counts.get("active", 0),
+        delayed=sample.counts.get("delayed", 0),
+        failed=sample.points[-1].failed,
+        paused=sample.paused,
+        workers=sample.workers if known is None else known,
+        oldest_s=sample.oldest_s,
+        added_per_s=sample.added_per_s,
+        completed_per_s=sample.completed_per_s,
+        failed_per_s=sample.failed_per_s,
+        recent=[point.ready for point in sample.points],
+    )
