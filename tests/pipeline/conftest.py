@@ -10,8 +10,10 @@ from redis import Redis
 
 from waystation.pipeline.spark.session import SessionOptions, build_session
 
-JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=256m"
-"""What lets Java start fast."""
+JAVA = (
+    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=256m -XX:ReservedCodeCacheSize=240m"
+)
+"""What lets Java start fast, and keeps it from running out of room for compiled code."""
 SMALL = SessionOptions(
     master="local[2]",
     shuffle_partitions=2,

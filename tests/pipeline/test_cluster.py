@@ -39,7 +39,7 @@ conf = {
 }
 conf["spark.executor.extraJavaOptions"] = conf["spark.driver.extraJavaOptions"]
 spark = build_session(SessionOptions(master=master, shuffle_partitions=2, conf=conf))
-run(History(spark, root), RunOptions(events=EventOptions(url=url), write_back=False))
+run(History(spark, root, spark_from=0), RunOptions(events=EventOptions(url=url), write_back=False))
 history = History(spark, root)
 told = history.read(EVENTS).where("stream like 'bull:%'")
 executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1

@@ -173,10 +173,10 @@ def test_bounds_hold_for_instants_between_milliseconds_and_for_columns_without_v
 def test_only_the_files_of_the_days_asked_for_are_read(root: str) -> None:
     committed(root, written(root, "owl") + written(root, "wren", day=TUESDAY), 0)
     place = SIGHTINGS.path(root)
-    assert len(delta.files_of(place)) == 2
-    (file,) = delta.files_of(place, days=[TUESDAY])
-    assert "date=2026-03-03" in file
-    assert delta.files_of(place, days=[]) == []
+    assert (delta.count(place), delta.count(place, days=[TUESDAY])) == (2, 1)
+    assert (delta.count(place, days=[]), delta.count(f"{place}-elsewhere")) == (0, 0)
+    read = delta.read_arrow(root, SIGHTINGS, ("bird", "date"), days=[TUESDAY])
+    assert read.to_pylist() == [{"bird": "wren", "date": TUESDAY}]
 
 
 def test_what_was_written_and_never_committed_is_seen_by_nobody(root: str) -> None:

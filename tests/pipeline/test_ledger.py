@@ -104,9 +104,9 @@ def test_what_a_store_has_forgotten_is_lost_however_often_it_is_looked_at(
     items = spark.createDataFrame(told, "line string, queue string, subject string, state string")
 
     def fates(told_at: dt.datetime, *, is_first: bool = False) -> set[str]:
-        seen = take_snapshot(spark, options, is_first=is_first)
+        seen = take_snapshot(options, is_first=is_first)
         known = items.withColumn("last_told_at", F.lit(told_at))
-        return {row["fate"] for row in missing(known, seen).collect()}
+        return {row["fate"] for row in missing(known, seen).to_pylist()}
 
     before = dt.datetime.now(dt.UTC) - dt.timedelta(hours=1)
     # Whoever looks for the first time sees that they were taken out.
@@ -114,7 +114,7 @@ def test_what_a_store_has_forgotten_is_lost_however_often_it_is_looked_at(
     assert fates(before) == {"removed"}
     store.flushdb()
     assert [fates(before) for _ in range(2)] == [{"lost"}, {"lost"}]
-    assert fates(take_snapshot(spark, options).since) == {"removed"}
+    assert fates(take_snapshot(options).since) == {"removed"}
 
 
 def _ledger(history: History, queue: str) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ import msgspec
 
 from waystation.core.store import faults
 from waystation.pipeline.ask.active_files import active_files
-from waystation.pipeline.bronze.sink import OFFSETS_NOTE
+from waystation.pipeline.bronze.commits import OFFSETS_NOTE
 from waystation.pipeline.refresh.checks import Check, last_checks
 from waystation.pipeline.sources import offsets, redis_streams
 from waystation.pipeline.sources.offsets import Offset

@@ -1,29 +1,57 @@
-"""History: the tables kept in one directory, open work included."""
+"""History: the tables kept in one place, open work included."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.products import product_tables
+from waystation.pipeline.products.facts import HistoryFrames
 from waystation.pipeline.silver import attempts as attempts_fold
 from waystation.pipeline.silver import items as items_fold
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.silver.steps import with_lives
 from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.places import checked_root
+from waystation.pipeline.storage.sql import Frame, conform
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, Table, every
+
+SPARK_FROM = 1_000_000
+"""Rows from which on a step is left to Spark; fewer are computed in this process."""
 
 
 class History:
-    """The tables kept in the directory `root`, read with a Spark session."""
+    """The tables kept in the directory `root`, read with a Spark session.
 
-    def __init__(self, spark: SparkSession, root: str) -> None:
-        self.spark = spark
+    Instead of a session it takes a function that starts one: then Spark starts when it is needed.
+    A step with fewer rows than `spark_from` is computed in this process, without Java.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession | Callable[[], SparkSession],
+        root: str,
+        *,
+        spark_from: int = SPARK_FROM,
+    ) -> None:
+        self._spark = spark
         self.root = checked_root(root)
+        self.spark_from = spark_from
+        self._here = ArrowFrames(self.root)
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """The Spark session, started when it is first needed."""
+        return self._spark if isinstance(self._spark, SparkSession) else self._spark()
+
+    def fresh(self) -> "History":
+        """The same history, with nothing computed yet."""
+        return History(self._spark, self.root, spark_from=self.spark_from)
 
     def read(self, table: Table, *, days: Sequence[dt.date] | None = None) -> DataFrame:
         """One table as it is stored, or only some days of it; empty when it does not exist yet."""
@@ -52,6 +80,19 @@ class History:
             return self.read(EVENTS)
         return self.read(EVENTS, days=hours.days).where(hours.contain(F.col("at")))
 
+    def ended_items(self, subjects: Sequence[str]) -> DataFrame:
+        """The items that have ended: at least those with these ids."""
+        return self.read(ITEMS)
+
+    def events_about(self, subjects: Sequence[str], since: dt.date) -> DataFrame:
+        """The events since a day: at least those about these ids."""
+        return self.read(EVENTS).where(F.col("date") >= since)
+
+    def events_of(self, line: str, since: dt.datetime | None = None) -> DataFrame:
+        """All events of a product, or those after an instant."""
+        ours = self.read(EVENTS).where(F.col("line") == line)
+        return ours if since is None else ours.where(F.col("at") > F.lit(since))
+
     def create_views(self) -> list[str]:
         """Make every table a temporary view, so that SQL can name it; returns the names."""
         views = {table.name: self.read(table) for table in (*every(), *product_tables())}
@@ -76,6 +117,96 @@ class History:
     def _computed_once(self, rows: DataFrame, *, of: DataFrame) -> DataFrame:
         """Rows that many queries start from: computed once, and planned once."""
         return rows.localCheckpoint() if of.inputFiles() else self.spark.emptyDataFrame(rows.schema)
+
+
+def frames_of(history: History, *, rows: int) -> HistoryFrames:
+    """The tables of a history for a step with so many rows: in this process, or with Spark."""
+    return history._here if rows < history.spark_from else history  # pyright: ignore[reportPrivateUsage]
+
+
+class ArrowFrames:
+    """The same tables in this process, as Arrow tables."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def read(self, table: Table, *, days: Sequence[dt.date] | None = None) -> Frame:
+        """One table as it is stored, or only some days of it."""
+        return delta.read_arrow(self.root, table, table.names, days=days)
+
+    def attempts(self, hours: Hours | None = None) -> Frame:
+        """All attempts, running ones included; with `hours`, those started in these hours."""
+        kept = self.read(ATTEMPTS, days=None if hours is None else hours.days)
+        running = conform(self._running, ATTEMPTS.schema)
+        return _within(pa.concat_tables([kept, running]), "started_at", hours)
+
+    def items(self, days: Sequence[dt.date] | None = None) -> Frame:
+        """All jobs and files, open ones included; with `days`, those added on these days."""
+        kept = self.read(ITEMS, days=days)
+        unfinished = self._open
+        if days is not None:
+            mine = pc.is_in(unfinished["date"], pa.array(days, pa.date32()))
+            unfinished = unfinished.filter(mine)
+        return pa.concat_tables([kept, unfinished])
+
+    def events(self, hours: Hours | None = None) -> Frame:
+        """All events; with `hours`, those that happened in these hours."""
+        if hours is None:
+            return self.read(EVENTS)
+        if hours not in self._events:
+            found = delta.read_arrow(
+                self.root,
+                EVENTS,
+                EVENTS.names,
+                hours.arrow_range(pc.field("at")),
+                days=hours.days,
+                within=("at", *hours.bounds),
+            )
+            self._events = {hours: _within(found, "at", hours)}
+        return self._events[hours]
+
+    def ended_items(self, subjects: Sequence[str]) -> Frame:
+        """The items that have ended, with these ids."""
+        return delta.read_arrow(self.root, ITEMS, ITEMS.names, _among(subjects))
+
+    def events_about(self, subjects: Sequence[str], since: dt.date) -> Frame:
+        """The events since a day about these ids."""
+        where = _among(subjects) & (pc.field("date") >= since)
+        return delta.read_arrow(self.root, EVENTS, EVENTS.names, where)
+
+    def events_of(self, line: str, since: dt.datetime | None = None) -> Frame:
+        """All events of a product, or those after an instant."""
+        where = pc.field("line") == line
+        if since is not None:
+            where = where & (pc.field("at") > since)
+        return delta.read_arrow(self.root, EVENTS, EVENTS.names, where, within=("line", line, line))
+
+    @cached_property
+    def _events(self) -> dict[Hours, Frame]:
+        return {}
+
+    @cached_property
+    def _lives(self) -> Frame:
+        return with_lives(self.read(STEPS))
+
+    @cached_property
+    def _running(self) -> Frame:
+        return attempts_fold.attempts(self._lives)
+
+    @cached_property
+    def _open(self) -> Frame:
+        return conform(items_fold.items(self._lives, self._running), ITEMS.schema)
+
+
+def _among(subjects: Sequence[str]) -> Any:
+    return pc.field("subject").isin(pa.array(subjects, pa.string()))
+
+
+def _within(rows: Frame, column: str, hours: Hours | None) -> Frame:
+    """Rows of these hours only."""
+    if hours is None or not rows.num_rows:
+        return rows
+    return rows.filter(hours.arrow_filter(pc.floor_temporal(pc.field(column), unit="hour")))
 
 
 def utc(instant: dt.datetime) -> dt.datetime:

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from waystation.pipeline.storage.arrow import pa
 
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 MOST_LISTED = 100
 """Hours that a filter names one by one; more are filtered as one range."""
 
@@ -27,6 +28,13 @@ class Hours(msgspec.Struct, frozen=True):
         day = dt.timedelta(days=1)
         return sorted({hour.date() + step * day for hour in self.starts for step in (-1, 0, 1)})
 
+    @property
+    def bounds(self) -> tuple[dt.datetime, dt.datetime]:
+        """The first instant of these hours, and the one after the last."""
+        if not self.starts:
+            return _EPOCH, _EPOCH
+        return min(self.starts), max(self.starts) + dt.timedelta(hours=1)
+
     def contain(self, instant: Column) -> Column:
         """Spark filter: the instant lies in one of these hours."""
         hour = F.date_trunc("hour", instant)
@@ -39,6 +47,11 @@ class Hours(msgspec.Struct, frozen=True):
         if len(self.starts) <= MOST_LISTED:
             return hour.isin(pa.array(self.starts, pa.timestamp("us", tz="UTC")))
         return (hour >= min(self.starts)) & (hour <= max(self.starts))
+
+    def arrow_range(self, instant: Any) -> Any:
+        """Arrow filter: an instant lies between the first and the last of these hours."""
+        first, after = self.bounds
+        return (instant >= first) & (instant < after)
 
     def delta_predicate(self, column: str) -> str:
         """delta-rs predicate: the start of an hour is one of these."""

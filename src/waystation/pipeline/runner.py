@@ -4,15 +4,16 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from waystation.core.durations import Duration, milliseconds, seconds
-from waystation.pipeline.bronze import ingest
+from waystation.pipeline.bronze import commits, ingest
 from waystation.pipeline.bronze.ingest import Ingest
+from waystation.pipeline.bronze.intake import Intake, IntakeLoop
 from waystation.pipeline.bronze.reconciled_events import add_removals
-from waystation.pipeline.bronze.sink import OFFSETS_NOTE
 from waystation.pipeline.feedback.recommendations import write_recommendations
 from waystation.pipeline.feedback.wait_models import write_models
 from waystation.pipeline.gold.capacity import DEFAULT_TARGET_MS
@@ -24,11 +25,10 @@ from waystation.pipeline.refresh import gold_tables
 from waystation.pipeline.refresh.checks import last_checks
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.refresh.snapshot import Snapshot, take_snapshot
-from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.store import Store, url_of, url_option
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.spark.errors import translated
-from waystation.pipeline.storage import changes, delta
+from waystation.pipeline.storage import changes
 from waystation.pipeline.tables import EVENTS
 
 STREAM_LIMIT = 100_000
@@ -75,13 +75,9 @@ def run(history: History, options: RunOptions, progress: Progress | None = None)
     raise_stream_limits(options.events)
     snapshot = _snapshot(history, options, progress)
     progress.begin("reading events")
-    reading = ingest.start(history.spark, history.root, **_source_options(history, options.events))
-    with _stopped(reading):
-        while reading.is_running():
-            progress.reach(reading.events)
-            reading.wait(1)
+    stored = _store(history, options.events, Intake(history.root, options.events), progress)
     recommendations = _refresh(history, options, snapshot, progress)
-    return _result(history, reading.events, recommendations, began)
+    return _result(history, stored, recommendations, began)
 
 
 @translated()
@@ -98,12 +94,7 @@ def follow(
     """
     progress = progress or NoProgress()
     raise_stream_limits(options.events)
-    reading = ingest.start(
-        history.spark,
-        history.root,
-        every=f"{seconds(options.batch_every)} seconds",
-        **_source_options(history, options.events),
-    )
+    reading = _reading(history, options)
     counted = 0
     with _stopped(reading):
         while not stop.is_set() and reading.is_running():
@@ -118,6 +109,33 @@ def follow(
             stop.wait(max(0.0, seconds(options.refresh_every) - (time.monotonic() - began)))
         progress.begin("finishing the present batch")
     fold(history)
+
+
+def _store(history: History, options: EventOptions, intake: Intake, progress: Progress) -> int:
+    """Store what the streams hold now: in this process, or with Spark; returns how many events."""
+    if intake.pending() < history.spark_from:
+        return intake.store()
+    reading = ingest.start(history.spark, history.root, **_source_options(history, options))
+    with _stopped(reading):
+        while reading.is_running():
+            progress.reach(reading.events)
+            reading.wait(1)
+    return reading.events
+
+
+def _reading(history: History, options: RunOptions) -> Ingest | IntakeLoop:
+    """Start to store events batch after batch."""
+    every = seconds(options.batch_every)
+    if history.spark_from:
+        intake = Intake(history.root, options.events)
+        round_of = partial(_store, history, options.events, progress=NoProgress())
+        return IntakeLoop(intake, every=every, round_of=round_of)
+    return ingest.start(
+        history.spark,
+        history.root,
+        every=f"{every} seconds",
+        **_source_options(history, options.events),
+    )
 
 
 def raise_stream_limits(events: EventOptions, limit: int = STREAM_LIMIT) -> int:
@@ -143,14 +161,14 @@ def raise_stream_limits(events: EventOptions, limit: int = STREAM_LIMIT) -> int:
 def _snapshot(history: History, options: RunOptions, progress: Progress) -> Snapshot:
     progress.begin("taking a snapshot of the queues")
     is_first = changes.version(EVENTS.path(history.root)) is None
-    return take_snapshot(history.spark, options.events, is_first=is_first)
+    return take_snapshot(options.events, is_first=is_first)
 
 
 def _refresh(history: History, options: RunOptions, snapshot: Snapshot, progress: Progress) -> int:
     """Refresh silver and gold; returns the number of recommendations written."""
     progress.begin("folding events into attempts and items")
     fold(history)
-    fresh = History(history.spark, history.root)
+    fresh = history.fresh()
     target_ms = milliseconds(options.target_wait)
     gold_tables.refresh(fresh, snapshot, target_ms=target_ms, progress=progress)
     add_removals(history.root, snapshot.removed, snapshot.at)
@@ -169,7 +187,7 @@ def _result(history: History, events: int, recommendations: int, began: float) -
 
 
 @contextmanager
-def _stopped(reading: Ingest) -> Generator[None]:
+def _stopped(reading: Ingest | IntakeLoop) -> Generator[None]:
     """Stop the reading after the block; an error of the block comes first."""
     try:
         yield
@@ -183,15 +201,14 @@ def _stopped(reading: Ingest) -> Generator[None]:
 def _wait_for(
     snapshot: Snapshot,
     history: History,
-    reading: Ingest,
+    reading: Ingest | IntakeLoop,
     stop: threading.Event,
     progress: Progress,
 ) -> None:
     """Wait until bronze holds all events that the streams had at the snapshot."""
     progress.begin("reading events")
     while reading.is_running() and not stop.is_set():
-        noted = delta.last_note(EVENTS.path(history.root), OFFSETS_NOTE)
-        here = offsets.from_json(noted) if noted else {}
+        here = commits.offsets_in(history.root)
         behind = [
             stream
             for stream, end in snapshot.ends.items()

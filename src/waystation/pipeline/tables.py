@@ -25,6 +25,7 @@ DAY = "date"
 BYTES = "binary"
 TEXTS = "array<string>"
 FIELDS = "map<string,string>"
+COUNTS = "map<bigint,bigint>"
 
 
 class Layer(StrEnum):
@@ -76,6 +77,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
             BYTES: spark.BinaryType(),
             TEXTS: spark.ArrayType(text),
             FIELDS: spark.MapType(text, text),
+            COUNTS: spark.MapType(spark.LongType(), spark.LongType()),
         }
         return spark.StructType(
             [spark.StructField(column.name, kinds[column.type]) for column in self.columns]
@@ -285,8 +287,8 @@ HOURLY = Table(
         Column("run_p95_ms", REAL, "95th percentile of the run time"),
         Column("run_p99_ms", REAL, "99th percentile of the run time"),
         Column("throughput", REAL, "jobs ended per second"),
-        Column("wait_sketch", BYTES, "KLL sketch of the waits; sketches can be merged"),
-        Column("run_sketch", BYTES, "KLL sketch of the run times; sketches can be merged"),
+        Column("wait_histogram", COUNTS, "waits in each bucket, by its least milliseconds"),
+        Column("run_histogram", COUNTS, "run times in each bucket, by its least milliseconds"),
     ),
 )
 

@@ -73,6 +73,7 @@ _KINDS = {
     "binary": "BLOB",
     "array<string>": "VARCHAR[]",
     "map<string,string>": "MAP(VARCHAR, VARCHAR)",
+    "map<bigint,bigint>": "MAP(BIGINT, BIGINT)",
 }
 
 

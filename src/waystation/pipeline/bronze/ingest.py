@@ -16,7 +16,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from waystation.pipeline.bronze import archive, checkpoint
-from waystation.pipeline.bronze.sink import NAME, OFFSETS_NOTE
+from waystation.pipeline.bronze.commits import INTAKE, OFFSETS_NOTE, WRITER_NOTE
+from waystation.pipeline.bronze.sink import NAME
 from waystation.pipeline.sources import offsets
 from waystation.pipeline.storage import delta
 from waystation.pipeline.tables import EVENTS
@@ -96,8 +97,10 @@ def _query(
     spark: SparkSession, root: str, every: str | None, options: dict[str, str]
 ) -> StreamingQuery:
     folder = checkpoint_of(root)
-    application = checkpoint.application(folder)
     noted = delta.last_note(EVENTS.path(root), OFFSETS_NOTE)
+    if delta.last_note(EVENTS.path(root), WRITER_NOTE) == INTAKE:
+        checkpoint.leave(folder)
+    application = checkpoint.application(folder)
     checkpoint.check(
         folder,
         archived=delta.last_batch(EVENTS.path(root), application),

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import typer
@@ -27,12 +27,23 @@ def spark_session(
     context: typer.Context, master: str | None, conf: Sequence[str] | None, url: str | None = None
 ) -> Generator[session.SparkSession]:
     """The session of a command; our data sources find the store's URL in its environment."""
+    with _started(_options(context, master, conf), url) as spark:
+        yield spark
+
+
+def _options(
+    context: typer.Context, master: str | None, conf: Sequence[str] | None
+) -> session.SessionOptions:
     settings = loaded(context)[PipelineSettings]
-    options = session.SessionOptions(
+    return session.SessionOptions(
         master=master or settings.master,
         driver_memory=settings.driver_memory,
         conf={**QUIET, **settings.spark, **dict(map(_setting, conf or ()))},
     )
+
+
+@contextmanager
+def _started(options: session.SessionOptions, url: str | None) -> Generator[session.SparkSession]:
     if not startup.is_running():
         typer.echo("starting Spark …", err=True)
     with startup.open_session(options) as spark, translated():
@@ -49,10 +60,17 @@ def kept_history(
     conf: Sequence[str] | None,
     url: str | None = None,
 ) -> Generator[History]:
-    """The history of a command."""
-    root = checked_root(place or str(loaded(context)[PipelineSettings].history))
-    with spark_session(context, master, conf, url) as spark:
-        yield History(spark, root)
+    """The history of a command; Spark starts when something needs it."""
+    settings = loaded(context)[PipelineSettings]
+    root = checked_root(place or str(settings.history))
+    # Checked now, whether Spark is needed or not.
+    options = _options(context, master, conf)
+    with ExitStack() as stack:
+
+        def start() -> session.SparkSession:
+            return stack.enter_context(_started(options, url))
+
+        yield History(start, root, spark_from=settings.spark_from)
 
 
 def _setting(text: str) -> tuple[str, str]:

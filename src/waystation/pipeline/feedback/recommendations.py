@@ -7,8 +7,6 @@ import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pyspark.sql import functions as F
-
 from waystation.core.line.forecasts import (
     MOST_LABELS,
     DesiredWorkers,
@@ -22,14 +20,15 @@ from waystation.core.line.forecasts import (
 )
 from waystation.pipeline.gold.failures import label
 from waystation.pipeline.gold.forecast import Slot, forecast, slots
-from waystation.pipeline.gold.sketches import merged, percentile
-from waystation.pipeline.history import History
+from waystation.pipeline.gold.histograms import added, percentile
+from waystation.pipeline.history import History, frames_of
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.silver.steps import steps
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pc
-from waystation.pipeline.tables import CAPACITY, FAILURES, HOURLY
+from waystation.pipeline.storage.sql import to_arrow
+from waystation.pipeline.tables import CAPACITY, EVENTS, FAILURES, HOURLY
 
 HOURS = 24
 """Hours of history that recommendations are computed from."""
@@ -38,6 +37,7 @@ FRESH_S = 15 * 60
 SLOT_S = 10
 LONGEST_LABEL = 120
 
+_LEVELS = ("line", "queue", "hour", "completed", "failed", "wait_histogram", "run_histogram")
 _LABELLED = (
     "line",
     "queue",
@@ -76,29 +76,22 @@ def put(store: Store, pieces: Iterable[tuple[QueueKey, Recommendation]]) -> None
 
 
 def _slo(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Recommendation]]:
-    """Service levels of each queue, merged from hourly sketches."""
+    """Service levels of each queue, from the histograms of its hours."""
+    rows = delta.read_arrow(history.root, HOURLY, _LEVELS)
     since = now - dt.timedelta(hours=HOURS)
-    recent = history.read(HOURLY).where(F.col("hour") > F.lit(since))
-    totals = recent.groupBy("line", "queue").agg(
-        merged(F.col("wait_sketch")).alias("wait"),
-        merged(F.col("run_sketch")).alias("run"),
-        F.sum("completed").alias("completed"),
-        F.sum("failed").alias("failed"),
-    )
-    times = {
-        f"{of}_p{percent}_ms": percentile(F.col(of), percent / 100)
-        for of in ("wait", "run")
-        for percent in (50, 95, 99)
-    }
-    columns = [column.alias(name) for name, column in times.items()]
-    for row in totals.select("line", "queue", "completed", "failed", *columns).collect():
-        ended = row["completed"] + row["failed"]
-        failed_part = row["failed"] / ended if ended else 0.0
-        percentiles = {name: row[name] for name in times}
-        yield (
-            (row["line"], row["queue"]),
-            Slo(hours=HOURS, failed_part=failed_part, **percentiles, **_lifetime(now)),
-        )
+    found: dict[QueueKey, list[dict[str, Any]]] = {}
+    for row in _since(rows, "hour", since, by="hour"):
+        found.setdefault((row["line"], row["queue"]), []).append(row)
+    for place, hours in found.items():
+        completed, failed = (sum(row[name] for row in hours) for name in ("completed", "failed"))
+        percentiles = {
+            f"{of}_p{percent}_ms": percentile(times, percent / 100)
+            for of in ("wait", "run")
+            for times in [added(row[f"{of}_histogram"] for row in hours)]
+            for percent in (50, 95, 99)
+        }
+        failed_part = failed / (completed + failed) if completed + failed else 0.0
+        yield place, Slo(hours=HOURS, failed_part=failed_part, **percentiles, **_lifetime(now))
 
 
 def _drains(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Recommendation]]:
@@ -127,8 +120,12 @@ def slot_series(history: History, now: dt.datetime) -> Mapping[QueueKey, list[Sl
             for n in range(HOURS + 2)
         )
     )
+    path = EVENTS.path(history.root)
+    many = delta.count(path, days=hours.days, within=("at", *hours.bounds))
+    frames = frames_of(history, rows=many)
+    counted = to_arrow(slots(steps(frames.events(hours)), seconds=SLOT_S))
     found: dict[QueueKey, dict[int, Slot]] = {}
-    for row in slots(steps(history.events(hours)), seconds=SLOT_S).collect():
+    for row in counted.to_pylist():
         mine = found.setdefault((row["line"], row["queue"]), {})
         mine[row["slot"]] = Slot(row["came"], row["ended"])
     return {

@@ -6,45 +6,61 @@ from itertools import groupby
 from typing import Any
 
 import msgspec
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from waystation.core.events import Line
-from waystation.pipeline.history import History
+from waystation.pipeline.history import History, frames_of
 from waystation.pipeline.products.waitingroom import sessions, spreads, visits
 from waystation.pipeline.sources.store import Store
+from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.sql import Frame, query, to_arrow
+from waystation.pipeline.tables import EVENTS
 from waystation.waitingroom.estimates.model import FEWEST_VISITS, STALE_MS, Model, Point, within
 from waystation.waitingroom.redis.keys import RoomKeys
 
 WINDOW = dt.timedelta(hours=24)
 
 
+_MODELS = """
+with shows as (
+    select queue,
+           count_if(outcome = 'missed') as missed,
+           count_if(claimed_at is not null) as came
+    from {visits}
+    where called_at is not null
+    group by queue
+), held as (
+    select queue, avg(held_s) as s_mean from {sessions} group by queue
+)
+select spreads.*, s_mean, missed / nullif(missed + came, 0) as noshow
+from {spreads} as spreads
+left join shows on spreads.queue = shows.queue
+left join held on spreads.queue = held.queue
+"""
+
+
 def write_models(history: History, store: Store, now: dt.datetime) -> int:
     """Write a model for every room with enough recent visits; returns how many."""
-    since = now - WINDOW
-    ours = F.col("line") == Line.WAITINGROOM.value
-    recent = history.events().where(ours & (F.col("at") > F.lit(since)))
-    if recent.isEmpty():
+    since, path = now - WINDOW, EVENTS.path(history.root)
+    line = Line.WAITINGROOM.value
+    many = delta.count(path, within=("line", line, line))
+    recent = delta.count(path, within=("at", since, now + WINDOW))
+    if not (many and recent):
         return 0
     written = 0
-    for queue, model in models(recent, now):
+    frames = frames_of(history, rows=min(many, recent))
+    for queue, model in models(frames.events_of(line, since), now):
         write(store, queue, model, now)
         written += 1
     return written
 
 
-def models(events: DataFrame, now: dt.datetime) -> Iterator[tuple[str, Model]]:
+def models(events: Frame, now: dt.datetime) -> Iterator[tuple[str, Model]]:
     """The model of each room, within hard bounds."""
     visited = visits(events)
-    called = visited.where(F.col("called_at").isNotNull())
-    missed = F.count_if(F.col("outcome") == "missed")
-    came = F.count_if(F.col("claimed_at").isNotNull())
-    shows = called.groupBy("queue").agg(
-        (missed / F.nullif(missed + came, F.lit(0))).alias("noshow")
+    every = query(_MODELS, spreads=spreads(visited), visits=visited, sessions=sessions(events))
+    rows = sorted(
+        to_arrow(every).to_pylist(), key=lambda row: (row["queue"], row["ahead_from"] or 0)
     )
-    held = sessions(events).groupBy("queue").agg(F.mean("held_s").alias("s_mean"))
-    every = spreads(visited).join(shows, "queue", "left").join(held, "queue", "left")
-    rows = sorted(every.collect(), key=lambda row: (row["queue"], row["ahead_from"] or 0))
     for queue, theirs in groupby(rows, key=lambda row: row["queue"]):
         overall, *lines = theirs
         if overall["visits"] >= FEWEST_VISITS:

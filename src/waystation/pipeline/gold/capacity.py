@@ -1,90 +1,98 @@
 """Capacity: the workers that the arrivals of an hour need."""
 
 from collections import Counter
-from collections.abc import Sequence
-from functools import partial
-
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from typing import Any, NamedTuple
 
 from waystation.pipeline.gold import staffing
-from waystation.pipeline.gold.sketches import percentile
 from waystation.pipeline.gold.staffing import MINUTE_S, Service, Slot
-from waystation.pipeline.tables import CAPACITY
+from waystation.pipeline.storage.arrow import pa
+from waystation.pipeline.storage.sql import Frame, query, to_arrow
 
 DEFAULT_TARGET_MS = 1_000
 """Target wait, in milliseconds."""
 OF = ("line", "queue", "hour")
-_HOUR_S = 3600.0
-_ADVICE = "busiest_per_s double, workers_needed bigint"
+
+# Jobs that became ready, by slot: each `waiting` event, also after a retry. In an hour that is not
+# over, arrivals are divided by the part that has passed.
+_WORK = """
+with ready as (
+    select line, queue, date_trunc('hour', `at`) as `hour`,
+           (unix_millis(`at`) - unix_millis(date_trunc('hour', `at`))) / 1000e0 as into_s
+    from {steps}
+    where event = 'waiting'
+), slots as (
+    select line, queue, `hour`, cast(floor(into_s / <slot_s>) as bigint) as slot,
+           count(*) as many, max(into_s) as last_s
+    from ready
+    group by line, queue, `hour`, cast(floor(into_s / <slot_s>) as bigint)
+), arrivals as (
+    select line, queue, `hour`,
+           sum(many) / greatest(60e0, least(3600e0, max(last_s))) as arrivals_per_s,
+           map_from_entries(array_sort(collect_list(struct(slot, many)))) as slots
+    from slots
+    group by line, queue, `hour`
+), services as (
+    select line, queue, date_trunc('hour', started_at) as `hour`,
+           avg(run_ms) as service_mean_ms,
+           var_pop(run_ms) / nullif(avg(run_ms) * avg(run_ms), 0) as spread,
+           count(distinct worker) as seen_workers
+    from {attempts}
+    group by line, queue, date_trunc('hour', started_at)
+), hours as (
+    select line, queue, `hour` from arrivals
+    union select line, queue, `hour` from services
+)
+select hours.line, hours.queue, hours.`hour`,
+       cast(coalesce(arrivals_per_s, 0e0) as double) as arrivals_per_s,
+       cast(service_mean_ms as double) as service_mean_ms,
+       hourly.run_p95_ms as service_p95_ms,
+       cast(coalesce(arrivals_per_s, 0e0) * service_mean_ms / 1000e0 as double) as busy_workers,
+       coalesce(seen_workers, 0) as seen_workers,
+       cast(spread as double) as spread,
+       slots
+from hours
+left join arrivals on hours.line = arrivals.line and hours.queue = arrivals.queue
+                      and hours.`hour` = arrivals.`hour`
+left join services on hours.line = services.line and hours.queue = services.queue
+                      and hours.`hour` = services.`hour`
+left join {hourly} as hourly on hours.line = hourly.line and hours.queue = hourly.queue
+                                and hours.`hour` = hourly.`hour`
+"""
 
 
-def capacity(
-    steps: DataFrame, attempts: DataFrame, hourly: DataFrame, *, target_ms: int
-) -> DataFrame:
-    """One row for each queue and hour."""
-    hours = hourly.select(*OF, percentile(F.col("run_sketch"), 0.95).alias("service_p95_ms"))
-    slot_s = staffing.slot_seconds(target_ms / 1000)
-    # Without Arrow, which needs pandas.
-    advise = F.udf(partial(_advice, slot_s, target_ms / 1000), _ADVICE, useArrow=False)
-    return (
-        _arrivals(steps, slot_s)
-        .join(_services(attempts), list(OF), "full")
-        .join(hours, list(OF), "left")
-        .withColumn("arrivals_per_s", F.coalesce("arrivals_per_s", F.lit(0.0)))
-        .withColumn("seen_workers", F.coalesce("seen_workers", F.lit(0)))
-        .withColumn("busy_workers", F.col("arrivals_per_s") * F.col("service_mean_ms") / 1000.0)
-        .withColumn("target_wait_ms", F.lit(target_ms).cast("bigint"))
-        .withColumn("advice", advise("slots", "service_mean_ms", "spread"))
-        .select("*", "advice.*")
-        .select(*CAPACITY.names)
-    )
-
-
-def _arrivals(steps: DataFrame, slot_s: float) -> DataFrame:
-    """Jobs that became ready, by slot: each `waiting` event, also after a retry."""
-    hour = F.date_trunc("hour", "at")
-    into_s = (F.unix_millis("at") - F.unix_millis(hour)) / 1000.0
-    slots = (
-        steps.where(F.col("event") == "waiting")
-        .groupBy(
-            "line", "queue", hour.alias("hour"), F.floor(into_s / slot_s).cast("int").alias("slot")
-        )
-        .agg(F.count("*").alias("many"), F.max(into_s).alias("last_s"))
-    )
-    # In an hour that is not over, arrivals are divided by the part that has passed.
-    seconds = F.greatest(F.lit(MINUTE_S), F.least(F.lit(_HOUR_S), F.max("last_s")))
-    return slots.groupBy(*OF).agg(
-        (F.sum("many") / seconds).alias("arrivals_per_s"),
-        F.array_sort(F.collect_list(F.struct("slot", "many"))).alias("slots"),
-    )
-
-
-def _services(attempts: DataFrame) -> DataFrame:
-    mean = F.avg("run_ms")
-    return attempts.groupBy("line", "queue", F.date_trunc("hour", "started_at").alias("hour")).agg(
-        mean.alias("service_mean_ms"),
-        F.try_divide(F.var_pop("run_ms"), mean * mean).alias("spread"),
-        F.count_distinct("worker").alias("seen_workers"),
-    )
-
-
-def _advice(
-    slot_s: float,
-    target_s: float,
-    came: Sequence[tuple[int, int]] | None,
-    mean_ms: float | None,
-    spread: float | None,
-) -> tuple[float, int | None]:
+class Advice(NamedTuple):
     """Arrivals per second in the busiest minute, and the workers needed; None if nothing ran."""
-    slots = [Slot(*each) for each in came or ()]
+
+    busiest_per_s: float
+    workers_needed: int | None
+
+
+def capacity(steps: Frame, attempts: Frame, hourly: Frame, *, target_ms: int) -> Any:
+    """One row for each queue and hour, as an Arrow table."""
+    slot_s = staffing.slot_seconds(target_ms / 1000)
+    text = _WORK.replace("<slot_s>", f"{slot_s!r}e0")
+    work = to_arrow(query(text, steps=steps, attempts=attempts, hourly=hourly))
+    advice = [_advice(slot_s, target_ms / 1000, row) for row in work.to_pylist()]
+    columns = {
+        "busiest_per_s": pa.array([each.busiest_per_s for each in advice], pa.float64()),
+        "workers_needed": pa.array([each.workers_needed for each in advice], pa.int64()),
+        "target_wait_ms": pa.array([target_ms] * len(advice), pa.int64()),
+    }
+    for name, values in columns.items():
+        work = work.append_column(name, values)
+    return work
+
+
+def _advice(slot_s: float, target_s: float, row: dict[str, Any]) -> Advice:
+    slots = [Slot(*each) for each in row["slots"] or ()]
     minutes = Counter[int]()
     for slot in slots:
         minutes[int(slot.number * slot_s // MINUTE_S)] += slot.many
     busiest = max(minutes.values(), default=0) / MINUTE_S
-    if mean_ms is None:
-        return busiest, None
+    if row["service_mean_ms"] is None:
+        return Advice(busiest, None)
     if not slots:
-        return busiest, 1
-    service = Service(mean_ms / 1000, 1.0 if spread is None else spread)
-    return busiest, staffing.workers(slots, slot_s, service, target_s)
+        return Advice(busiest, 1)
+    spread = 1.0 if row["spread"] is None else row["spread"]
+    service = Service(row["service_mean_ms"] / 1000, spread)
+    return Advice(busiest, staffing.workers(slots, slot_s, service, target_s))

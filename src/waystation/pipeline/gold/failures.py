@@ -3,75 +3,104 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
-
-from waystation.pipeline.silver.fingerprints import signature
-from waystation.pipeline.silver.steps import SUBJECT
-from waystation.pipeline.tables import FAILURES
+from waystation.pipeline.silver.fingerprints import with_signature
+from waystation.pipeline.storage.sql import Frame, query
 
 EXAMPLES = 5
 MOST_KINDS = 100
 """Signatures of one queue that have a row of their own: the most frequent ones."""
 OTHER = "other"
 """The fingerprint of the row for all others."""
-_HOUR_S = 3600.0
-_KIND = ("line", "queue", "fingerprint")
+
+# Messages whose values cannot be told from words make a signature each; most of these occur once
+# and end up in the row for all others.
+_KINDS = """
+with failed as (
+    select * from {attempts} where fingerprint is not null
+), counted as (
+    select line, queue, fingerprint, count(*) as many
+    from failed
+    group by line, queue, fingerprint
+), ranked as (
+    select line, queue, fingerprint,
+           row_number() over (partition by line, queue order by many desc, fingerprint) as rank,
+           count(*) over (partition by line, queue) as all_kinds
+    from counted
+), named as (
+    select failed.line, failed.queue, subject, outcome, started_at, reason, error_class,
+           case when rank <= <most> then failed.fingerprint else '<other>' end as fingerprint,
+           case when rank <= <most> then 1 else all_kinds - <most> end as kinds
+    from failed
+    join ranked on failed.line = ranked.line and failed.queue = ranked.queue
+                   and failed.fingerprint = ranked.fingerprint
+), good as (
+    select line, queue, subject, max(started_at) as good_at
+    from {attempts}
+    where outcome = 'completed'
+    group by line, queue, subject
+), subjects as (
+    select line, queue, subject, fingerprint,
+           count(*) as attempts,
+           count_if(outcome = 'retried') as retried,
+           min(started_at) as first_at,
+           max(started_at) as last_at,
+           min(reason) as reason,
+           min(error_class) as error_class,
+           max(kinds) as kinds
+    from named
+    group by line, queue, subject, fingerprint
+), fates as (
+    select subjects.*,
+           row_number() over (partition by subjects.line, subjects.queue, fingerprint
+                              order by subjects.subject) as rank,
+           retried > 0 and good_at > first_at as recovered
+    from subjects
+    left join good on subjects.line = good.line and subjects.queue = good.queue
+                      and subjects.subject = good.subject
+)
+select line, queue, fingerprint,
+       min(reason) as reason,
+       min(error_class) as error_class,
+       max(kinds) as kinds,
+       min(first_at) as first_at,
+       max(last_at) as last_at,
+       sum(attempts) as attempts,
+       count(*) as subjects,
+       array_sort(collect_list(case when rank <= <examples> then subject end)) as examples,
+       sum(retried) as retried,
+       count_if(recovered) as recovered,
+       count_if(retried > 0) as tried
+from fates
+group by line, queue, fingerprint
+"""
+
+_ROWS = """
+select line, queue, fingerprint,
+       case when fingerprint <> '<other>' then signature end as signature,
+       case when fingerprint <> '<other>' then error_class end as error_class,
+       first_at, last_at, attempts, subjects,
+       attempts / greatest(1e0, (unix_seconds(last_at) - unix_seconds(first_at)) / 3600e0)
+           as per_hour,
+       examples, retried, recovered,
+       case when tried > 0 then recovered / tried end as retry_helps,
+       kinds
+from {kinds}
+"""
 
 
-def failures(attempts: DataFrame, *, most: int = MOST_KINDS) -> DataFrame:
+def failures(attempts: Frame, *, most: int = MOST_KINDS) -> Frame:
     """One row for each of the most frequent signatures of each queue, and one for the rest.
 
     Every attempt that failed is counted in one of them.
     """
-    failed = _named(attempts.where(F.col("fingerprint").isNotNull()), most)
-    # When each subject last completed.
-    good = (
-        attempts.where(F.col("outcome") == "completed")
-        .groupBy(*SUBJECT)
-        .agg(F.max("started_at").alias("good_at"))
-    )
-    few = Window.partitionBy(*_KIND).orderBy("subject")
-    fates = (
-        failed.groupBy(*SUBJECT, "fingerprint")
-        .agg(
-            F.count("*").alias("attempts"),
-            F.count_if(F.col("outcome") == "retried").alias("retried"),
-            F.min("started_at").alias("first_at"),
-            F.max("started_at").alias("last_at"),
-            F.min("reason").alias("reason"),
-            F.first("error_class", ignorenulls=True).alias("error_class"),
-            F.first("kinds").alias("kinds"),
-        )
-        .join(good, list(SUBJECT), "left")
-        .withColumn("rank", F.row_number().over(few))
-        .withColumn("recovered", (F.col("retried") > 0) & (F.col("good_at") > F.col("first_at")))
-    )
-    hours = F.greatest(
-        F.lit(1.0), (F.unix_seconds("last_at") - F.unix_seconds("first_at")) / F.lit(_HOUR_S)
-    )
-    is_other = F.col("fingerprint") == OTHER
-    return (
-        fates.groupBy(*_KIND)
-        .agg(
-            F.when(~is_other, signature(F.min("reason"))).alias("signature"),
-            F.when(~is_other, F.first("error_class", ignorenulls=True)).alias("error_class"),
-            F.first("kinds").alias("kinds"),
-            F.min("first_at").alias("first_at"),
-            F.max("last_at").alias("last_at"),
-            F.sum("attempts").alias("attempts"),
-            F.count("*").alias("subjects"),
-            F.array_sort(F.collect_list(F.when(F.col("rank") <= EXAMPLES, F.col("subject")))).alias(
-                "examples"
-            ),
-            F.sum("retried").alias("retried"),
-            F.count_if(F.col("recovered")).alias("recovered"),
-            F.count_if(F.col("retried") > 0).alias("tried"),
-        )
-        .withColumn("per_hour", F.col("attempts") / hours)
-        .withColumn("retry_helps", F.when(F.col("tried") > 0, F.col("recovered") / F.col("tried")))
-        .select(*FAILURES.names)
-    )
+    kinds = query(_filled(_KINDS, most), attempts=attempts)
+    return query(_filled(_ROWS, most), kinds=with_signature(kinds))
+
+
+def _filled(text: str, most: int) -> str:
+    for name, value in {"most": most, "other": OTHER, "examples": EXAMPLES}.items():
+        text = text.replace(f"<{name}>", str(value))
+    return text
 
 
 def label(row: Mapping[str, Any]) -> str:
@@ -79,25 +108,3 @@ def label(row: Mapping[str, Any]) -> str:
     if row["fingerprint"] == OTHER:
         return f"{row['kinds']:,} other kinds of failure"
     return row["signature"] or "no error message"
-
-
-def _named(failed: DataFrame, most: int) -> DataFrame:
-    """Failed attempts with the fingerprint of their row, and how many signatures it stands for.
-
-    Messages whose values cannot be told from words make a signature each; most of these occur once
-    and end up in the row for all others.
-    """
-    counted = failed.groupBy(*_KIND).agg(F.count("*").alias("many"))
-    rank = Window.partitionBy("line", "queue").orderBy(F.col("many").desc(), "fingerprint")
-    ranked = counted.withColumn("rank", F.row_number().over(rank))
-    is_own = F.col("rank") <= most
-    kinds = ranked.select(
-        *_KIND,
-        F.when(is_own, F.col("fingerprint")).otherwise(F.lit(OTHER)).alias("named"),
-        F.when(is_own, F.lit(1))
-        .otherwise(F.max("rank").over(Window.partitionBy("line", "queue")) - most)
-        .cast("bigint")
-        .alias("kinds"),
-    )
-    joined = failed.join(kinds, list(_KIND))
-    return joined.drop("fingerprint").withColumnRenamed("named", "fingerprint")

@@ -10,8 +10,8 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import msgspec
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+
+from waystation.pipeline.storage.sql import Frame, query
 
 BAND = 0.9
 LATELY = 5
@@ -47,14 +47,18 @@ class Forecast(msgspec.Struct, frozen=True):
     band: Band
 
 
-def slots(steps: DataFrame, *, seconds: int) -> DataFrame:
+_SLOTS = """
+select line, queue, cast(floor(unix_seconds(`at`) / <seconds>) as bigint) as slot,
+       cast(count_if(birth or again) as int) as came,
+       cast(count_if(event in ('completed', 'failed')) as int) as ended
+from {steps}
+group by line, queue, cast(floor(unix_seconds(`at`) / <seconds>) as bigint)
+"""
+
+
+def slots(steps: Frame, *, seconds: int) -> Frame:
     """One row for each queue and slot of so many seconds: arrivals and ends."""
-    event = F.col("event")
-    slot = F.floor(F.unix_seconds("at") / seconds).alias("slot")
-    return steps.groupBy("line", "queue", slot).agg(
-        F.count_if(F.col("birth") | F.col("again")).cast("int").alias("came"),
-        F.count_if(event.isin("completed", "failed")).cast("int").alias("ended"),
-    )
+    return query(_SLOTS.replace("<seconds>", str(seconds)), steps=steps)
 
 
 def backlog(series: Sequence[Slot]) -> list[int]:

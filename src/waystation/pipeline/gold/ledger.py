@@ -4,78 +4,104 @@ The snapshot of the queues must be taken before the events are read: then a job 
 had ended by then, and its end is among the events. A job with neither is lost.
 """
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
-
-from waystation.pipeline.silver.moves import ENDED
-from waystation.pipeline.tables import LEDGER
+from waystation.pipeline.silver.items import HAS_ENDED
+from waystation.pipeline.storage.sql import Frame, query
 
 LOST = "lost"
 """The fate of a job that is neither in its queue nor ended nor removed."""
 EXAMPLES = 20
 OF = ("line", "queue", "hour")
+ARRIVAL = "date_trunc('hour', coalesce(added_at, to_utc_timestamp(`date`, 'UTC')))"
+"""The hour in which an item was added; the first hour of its day if that is unknown."""
+
+# Where the server does not count entries, at least one is lost.
+_ACCOUNTS = f"""
+with arrivals as (
+    select line, queue, {ARRIVAL} as `hour`,
+           count(*) as acknowledged,
+           count_if({HAS_ENDED} and state <> 'removed') as terminal,
+           count_if(state = 'removed') as removed,
+           count_if(duplicates > 0) as duplicated
+    from {{items}}
+    group by line, queue, {ARRIVAL}
+), gone as (
+    select line, queue, date_trunc('hour', before_at) as `hour`,
+           sum(coalesce(lost, 1)) as gaps
+    from {{gaps}}
+    group by line, queue, date_trunc('hour', before_at)
+), hours as (
+    select line, queue, `hour` from arrivals
+    union select line, queue, `hour` from gone
+)
+select hours.line, hours.queue, hours.`hour`,
+       coalesce(acknowledged, 0) as acknowledged,
+       coalesce(terminal, 0) as terminal,
+       coalesce(removed, 0) as removed,
+       coalesce(duplicated, 0) as duplicated,
+       coalesce(gaps, 0) as gaps
+from hours
+left join arrivals on hours.line = arrivals.line and hours.queue = arrivals.queue
+                      and hours.`hour` = arrivals.`hour`
+left join gone on hours.line = gone.line and hours.queue = gone.queue
+                  and hours.`hour` = gone.`hour`
+"""
+
+_WITHOUT_SNAPSHOT = """
+select line, queue, `hour`,
+       max(acknowledged) as acknowledged,
+       max(terminal) as terminal,
+       max(removed) as removed,
+       max(duplicated) as duplicated,
+       max(gaps) as gaps,
+       cast(null as bigint) as visible,
+       cast(null as bigint) as lost,
+       collect_list(cast(null as string)) as lost_ids,
+       cast(null as boolean) as clean
+from {accounts}
+group by line, queue, `hour`
+"""
+
+_WITH_SNAPSHOT = f"""
+with ranked as (
+    select line, queue, subject, fate, {ARRIVAL} as `hour`,
+           row_number() over (partition by line, queue, {ARRIVAL}, fate order by subject) as rank
+    from {{missing}}
+), missed as (
+    select line, queue, `hour`,
+           count_if(fate = '{LOST}') as lost,
+           count_if(fate <> '{LOST}') as silently
+    from ranked
+    group by line, queue, `hour`
+), named as (
+    select accounts.line, accounts.queue, accounts.`hour`,
+           array_sort(collect_list(case when fate = '{LOST}' and rank <= {EXAMPLES}
+                                        then subject end)) as lost_ids
+    from {{accounts}} as accounts
+    left join ranked on accounts.line = ranked.line and accounts.queue = ranked.queue
+                        and accounts.`hour` = ranked.`hour`
+    group by accounts.line, accounts.queue, accounts.`hour`
+), counted as (
+    select accounts.line, accounts.queue, accounts.`hour`, acknowledged, terminal,
+           removed + coalesce(silently, 0) as removed,
+           coalesce(lost, 0) as lost,
+           duplicated, gaps
+    from {{accounts}} as accounts
+    left join missed on accounts.line = missed.line and accounts.queue = missed.queue
+                        and accounts.`hour` = missed.`hour`
+)
+select counted.line, counted.queue, counted.`hour`, acknowledged, terminal, removed,
+       acknowledged - terminal - removed - lost as visible,
+       lost, duplicated, gaps, lost_ids,
+       lost = 0 and duplicated = 0 and gaps = 0 as clean
+from counted
+join named on counted.line = named.line and counted.queue = named.queue
+              and counted.`hour` = named.`hour`
+"""
 
 
-def ledger(items: DataFrame, gaps: DataFrame, missing: DataFrame | None) -> DataFrame:
+def ledger(items: Frame, gaps: Frame, missing: Frame | None) -> Frame:
     """One row for each queue and hour of arrival; `missing` is None without a snapshot."""
-    accounts = _arrivals(items).join(_gone(gaps), list(OF), "full")
+    accounts = query(_ACCOUNTS, items=items, gaps=gaps)
     if missing is None:
-        unknown = F.lit(None)
-        counted = accounts.withColumns(
-            {"lost": unknown.cast("bigint"), "lost_ids": unknown.cast("array<string>")}
-        )
-    else:
-        counted = (
-            accounts.join(_missing(missing), list(OF), "left")
-            .withColumn("lost", F.coalesce("lost", F.lit(0)))
-            .withColumn("removed", F.col("removed") + F.coalesce("silently", F.lit(0)))
-        )
-    zero = ("acknowledged", "terminal", "removed", "duplicated", "gaps")
-    ended = F.col("terminal") + F.col("removed") + F.col("lost")
-    return (
-        counted.withColumns({name: F.coalesce(name, F.lit(0)) for name in zero})
-        .withColumn("visible", F.col("acknowledged") - ended)
-        .withColumn("lost_ids", F.coalesce("lost_ids", F.array().cast("array<string>")))
-        .withColumn(
-            "clean",
-            (F.col("lost") == 0) & (F.col("duplicated") == 0) & (F.col("gaps") == 0),
-        )
-        .select(*LEDGER.names)
-    )
-
-
-def _arrivals(items: DataFrame) -> DataFrame:
-    state = F.col("state")
-    return items.groupBy("line", "queue", arrival().alias("hour")).agg(
-        F.count("*").alias("acknowledged"),
-        F.count_if(state.isin(*ENDED) & (state != "removed")).alias("terminal"),
-        F.count_if(state == "removed").alias("removed"),
-        F.count_if(F.col("duplicates") > 0).alias("duplicated"),
-    )
-
-
-def _gone(gaps: DataFrame) -> DataFrame:
-    return gaps.groupBy("line", "queue", F.date_trunc("hour", "before_at").alias("hour")).agg(
-        # Where the server does not count entries, at least one is lost.
-        F.sum(F.coalesce("lost", F.lit(1))).alias("gaps")
-    )
-
-
-def _missing(missing: DataFrame) -> DataFrame:
-    is_lost = F.col("fate") == LOST
-    hour = Window.partitionBy("line", "queue", arrival(), "fate").orderBy("subject")
-    few = is_lost & (F.col("rank") <= EXAMPLES)
-    return (
-        missing.withColumn("rank", F.row_number().over(hour))
-        .groupBy("line", "queue", arrival().alias("hour"))
-        .agg(
-            F.count_if(is_lost).alias("lost"),
-            F.count_if(~is_lost).alias("silently"),
-            F.array_sort(F.collect_list(F.when(few, F.col("subject")))).alias("lost_ids"),
-        )
-    )
-
-
-def arrival() -> Column:
-    """The hour in which an item was added; the first hour of its day if that is unknown."""
-    return F.date_trunc("hour", F.coalesce("added_at", F.col("date").cast("timestamp")))
+        return query(_WITHOUT_SNAPSHOT, accounts=accounts)
+    return query(_WITH_SNAPSHOT, accounts=accounts, missing=missing)

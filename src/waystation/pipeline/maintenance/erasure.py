@@ -16,7 +16,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from waystation.core.errors import InvalidInput
-from waystation.pipeline.bronze.sink import OFFSETS_NOTE
+from waystation.pipeline.bronze.commits import OFFSETS_NOTE, WRITER_NOTE
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import tables_of
 from waystation.pipeline.maintenance.rebuild import refresh_all
@@ -150,9 +150,9 @@ def _removed_files(path: str) -> set[str]:
 
 def _restate(path: str, table: Table) -> int:
     """Commit again what readers need from earlier entries of a log; returns the version."""
-    noted = delta.last_note(path, OFFSETS_NOTE)
+    found = {name: delta.last_note(path, name) for name in (OFFSETS_NOTE, WRITER_NOTE)}
     batch = BatchId("purge", DeltaTable(path).version())
-    notes = {} if noted is None else {OFFSETS_NOTE: noted}
+    notes = {name: noted for name, noted in found.items() if noted is not None}
     delta.commit(path, table.schema, [], batch, partitions=table.partitions, notes=notes)
     return DeltaTable(path).version()
 

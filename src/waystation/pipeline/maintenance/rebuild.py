@@ -44,5 +44,4 @@ def backfill(
 
 def refresh_all(history: History, progress: Progress | None = None) -> None:
     """Refresh all gold tables without a snapshot of the queues."""
-    fresh = History(history.spark, history.root)
-    gold_tables.refresh(fresh, everything=True, progress=progress)
+    gold_tables.refresh(history.fresh(), everything=True, progress=progress)

@@ -1,13 +1,15 @@
 """Facts of a product: its streams, its states, its own tables, and how a row becomes a job."""
 
+import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
-from pyspark.sql import DataFrame
 
 from waystation.core.events import Entry, Event, Line, from_entry
 from waystation.core.store.script import LuaScript
+from waystation.pipeline.hours import Hours
+from waystation.pipeline.storage.sql import Frame
 from waystation.pipeline.tables import Table
 
 
@@ -73,14 +75,34 @@ class RowEncoder(Protocol):
 
 
 class HistoryFrames(Protocol):
-    """What product tables are computed from; `History` is one."""
+    """The tables that others are computed from, with Spark or in this process."""
 
-    def events(self) -> DataFrame:
-        """All events."""
+    def read(self, table: Table, *, days: Sequence[dt.date] | None = None) -> Frame:
+        """One table as it is stored, or only some days of it."""
         ...
 
-    def items(self) -> DataFrame:
-        """All jobs and files."""
+    def attempts(self, hours: Hours | None = None) -> Frame:
+        """All attempts; with `hours`, those started in these hours."""
+        ...
+
+    def items(self, days: Sequence[dt.date] | None = None) -> Frame:
+        """All jobs and files; with `days`, those added on these days."""
+        ...
+
+    def events(self, hours: Hours | None = None) -> Frame:
+        """All events; with `hours`, those that happened in these hours."""
+        ...
+
+    def ended_items(self, subjects: Sequence[str]) -> Frame:
+        """The items that have ended: at least those with these ids."""
+        ...
+
+    def events_about(self, subjects: Sequence[str], since: dt.date) -> Frame:
+        """The events since a day: at least those about these ids."""
+        ...
+
+    def events_of(self, line: str, since: dt.datetime | None = None) -> Frame:
+        """All events of a product, or those after an instant."""
         ...
 
 
@@ -88,7 +110,7 @@ class ProductTable(msgspec.Struct, frozen=True):
     """A table that only one product has, computed from the tables that all products share."""
 
     table: Table
-    rows: Callable[[HistoryFrames], DataFrame]
+    rows: Callable[[HistoryFrames], Frame]
 
 
 class ProductFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,9 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from waystation.core.errors import InvalidInput, InvalidOption, Malformed
 from waystation.core.events import EventName, Line
@@ -25,6 +22,7 @@ from waystation.pipeline.products.facts import (
     ProductTable,
     list_elements,
 )
+from waystation.pipeline.storage.sql import Frame, query
 from waystation.pipeline.tables import INSTANT, LONG, REAL, TEXT, Column, Layer, Table
 
 SIZE_CLASSES = ((0, "empty"), (2**10, "up to 1 KB"), (2**20, "up to 1 MB"), (2**30, "up to 1 GB"))
@@ -108,60 +106,74 @@ class FilesEncoder:
         return entry(keys, found, priority=priority, now_ns=time.time_ns())
 
 
-def by_kind(waiting: DataFrame, items: DataFrame) -> DataFrame:
+def _size_class(size: str) -> str:
+    """SQL: the class of a size."""
+    cases = " ".join(f"when {size} <= {most} then '{name}'" for most, name in SIZE_CLASSES)
+    return f"case {cases} else '{LARGEST}' end"
+
+
+_SPACES = " \t\n\r\f\v"
+LONGEST_TYPE = 16
+"""Characters of a file extension; what is longer is none."""
+
+# The folder is all before the last slash; the type is what follows the last dot of the name.
+_BY_KIND = f"""
+with added as (
+    select queue, subject, min(fields['path']) as path,
+           min(coalesce(try_cast(fields['size'] as bigint), 0)) as size
+    from {{waiting}}
+    where fields['path'] is not null
+    group by queue, subject
+), split as (
+    select queue, subject, size,
+           regexp_replace(path, '(?s)/[^/]*$', '') as directory,
+           lower(regexp_extract(path, '(?s)[^/]([.][^./{_SPACES}]+)$', 1)) as suffix
+    from added
+), known as (
+    select split.queue, directory,
+           case when length(suffix) <= {LONGEST_TYPE + 1} then suffix else '' end as type,
+           {_size_class("size")} as size_class, size,
+           state, run_ms, added_at, ended_at
+    from split left join {{items}} as items on split.subject = items.subject
+), typical as (
+    select queue, directory, type, size_class, percentile(run_ms, 0.5) as run_p50_ms
+    from known
+    group by queue, directory, type, size_class
+), counted as (
+    select known.queue, known.directory, known.type, known.size_class,
+           count(*) as files,
+           count_if(state = '{EventName.COMPLETED.value}') as completed,
+           count_if(state = '{EventName.DEAD.value}') as dead,
+           sum(size) as bytes,
+           max(run_p50_ms) as run_p50_ms,
+           percentile(run_ms, 0.95) as run_p95_ms,
+           count_if(run_ms > {OUTLIER} * greatest(run_p50_ms, 1)) as outliers,
+           min(added_at) as first_at,
+           case when count_if(ended_at is null) = 0 then max(ended_at) end as last_at
+    from known
+    join typical on known.queue = typical.queue and known.directory = typical.directory
+                    and known.type = typical.type and known.size_class = typical.size_class
+    group by known.queue, known.directory, known.type, known.size_class
+), timed as (
+    select *, unix_millis(last_at) - unix_millis(first_at) as finish_ms from counted
+)
+select *, files * 1000e0 / nullif(finish_ms, 0) as throughput from timed
+"""
+
+
+def by_kind(waiting: Frame, items: Frame) -> Frame:
     """One row for each directory, type and size class, from the added files and their items."""
-    group = ("queue", "directory", "type", "size_class")
-    path = F.col("fields")["path"]
-    size = F.coalesce(F.col("fields")["size"].cast("long"), F.lit(0))
-    files = waiting.where(path.isNotNull()).select(
-        "queue",
-        "subject",
-        F.regexp_replace(path, r"(?s)/[^/]*$", "").alias("directory"),
-        F.lower(F.regexp_extract(path, r"(?s)[^/](\.[^./\s]{1,16})$", 1)).alias("type"),
-        _size_class(size).alias("size_class"),
-        size.alias("size"),
+    return query(_BY_KIND, waiting=waiting, items=items)
+
+
+def _rows(history: HistoryFrames) -> Frame:
+    line = Line.FILES.value
+    waiting = query(
+        f"select * from {{events}} where event = '{EventName.WAITING.value}'",
+        events=history.events_of(line),
     )
-    known = files.dropDuplicates(["queue", "subject"]).join(
-        items.drop("queue", "line"), "subject", "left"
-    )
-    typical = known.groupBy(*group).agg(F.percentile("run_ms", F.lit(0.5)).alias("run_p50_ms"))
-    ended = F.col("ended_at").isNotNull()
-    is_outlier = F.col("run_ms") > OUTLIER * F.greatest(F.col("run_p50_ms"), F.lit(1))
-    rows = (
-        known.join(typical, list(group))
-        .groupBy(*group)
-        .agg(
-            F.count("*").alias("files"),
-            F.count(F.when(F.col("state") == EventName.COMPLETED, 1)).alias("completed"),
-            F.count(F.when(F.col("state") == EventName.DEAD, 1)).alias("dead"),
-            F.sum("size").alias("bytes"),
-            F.first("run_p50_ms").alias("run_p50_ms"),
-            F.percentile("run_ms", F.lit(0.95)).alias("run_p95_ms"),
-            F.count(F.when(is_outlier, 1)).alias("outliers"),
-            F.min("added_at").alias("first_at"),
-            F.when(F.count(F.when(~ended, 1)) == 0, F.max("ended_at")).alias("last_at"),
-        )
-        .withColumn("finish_ms", _millis("last_at") - _millis("first_at"))
-        .withColumn("throughput", F.try_divide(F.col("files") * 1000.0, F.col("finish_ms")))
-    )
-    return rows.select(*FILES.names)
-
-
-def _size_class(size: Expression) -> Expression:
-    chosen = F.lit(LARGEST)
-    for most, name in reversed(SIZE_CLASSES):
-        chosen = F.when(size <= most, F.lit(name)).otherwise(chosen)
-    return chosen
-
-
-def _millis(instant: str) -> Expression:
-    return F.unix_millis(F.col(instant))
-
-
-def _rows(history: HistoryFrames) -> DataFrame:
-    line = F.col("line") == Line.FILES
-    waiting = history.events().where(line & (F.col("event") == EventName.WAITING))
-    return by_kind(waiting, history.items().where(line))
+    items = query(f"select * from {{items}} where line = '{line}'", items=history.items())
+    return by_kind(waiting, items)
 
 
 def _open_ids(client: Any, prefix: str, _queue: str) -> Iterator[str]:

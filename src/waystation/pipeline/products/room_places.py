@@ -3,32 +3,35 @@
 from collections.abc import Iterator
 from typing import Any
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
 from waystation.core.events import Line
+from waystation.pipeline.storage.sql import Frame, query, texts
 from waystation.waitingroom.redis.keys import RoomKeys
 
 ENDS = ("left", "expired", "completed", "cancelled")
 """Events after which a visitor has no place any more."""
 
 
-def places(events: DataFrame) -> DataFrame:
+_PLACES = f"""
+with folded as (
+    select line, queue, subject,
+           min(case when event in ('waiting', 'delayed') then `at` end) as added_at,
+           max_by(event, struct(told_at, seq)) as last_event,
+           max(told_at) as last_told_at,
+           min(`date`) as `date`
+    from {{events}}
+    where line = '{Line.WAITINGROOM.value}' and subject is not null and event <> 'refused'
+    group by line, queue, subject
+)
+select line, queue, subject, added_at, last_told_at, `date`,
+       case when last_event in {texts(ENDS)} then 'completed' else 'waiting' end as state,
+       cast(0 as int) as duplicates
+from folded
+"""
+
+
+def places(events: Frame) -> Frame:
     """One row for each place in a waiting room, open or ended."""
-    joined = F.col("event").isin("waiting", "delayed")
-    folded = (
-        events.where(F.col("line") == Line.WAITINGROOM.value)
-        .where(F.col("subject").isNotNull() & (F.col("event") != "refused"))
-        .groupBy("line", "queue", "subject")
-        .agg(
-            F.min(F.when(joined, F.col("at"))).alias("added_at"),
-            F.max_by("event", F.struct("told_at", "seq")).alias("last"),
-            F.max("told_at").alias("last_told_at"),
-            F.min("date").alias("date"),
-        )
-    )
-    state = F.when(F.col("last").isin(*ENDS), "completed").otherwise("waiting")
-    return folded.withColumn("state", state).withColumn("duplicates", F.lit(0)).drop("last")
+    return query(_PLACES, events=events)
 
 
 def open_ids(client: Any, _prefix: str, queue: str) -> Iterator[str]:

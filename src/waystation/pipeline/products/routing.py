@@ -5,16 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, cast
 
-from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, LongType
-
 from waystation.core import codec
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.pipeline.products.facts import ProductFacts, ProductTable, State, list_elements
+from waystation.pipeline.storage.arrow import pa
+from waystation.pipeline.storage.sql import Frame, query, to_arrow
 from waystation.pipeline.tables import FLAG, INSTANT, INT, LONG, TEXT, Column, Layer, Table
 from waystation.routing.options import JobOptions, Retry
 from waystation.routing.queue import NewJob, record
@@ -106,42 +103,57 @@ def _json(text: Any, kind: Any) -> Any:
     return codec.decode(text, kind) if isinstance(text, str) else text
 
 
-def routes(events: DataFrame) -> DataFrame:
+_ROUTES = f"""
+with ours as (
+    select * from {{events}} where line = '{Line.ROUTING.value}'
+), added as (
+    select queue, subject, fields['target'] as target from ours where event = 'added'
+), fates as (
+    select subject,
+           min(case when event = 'waiting' then `at` end) as ready_at,
+           min(case when event = 'active' then `at` end) as started_at,
+           max(case when event in ('completed', 'dead', 'cancelled', 'removed') then `at` end)
+               as ended_at
+    from ours
+    group by subject
+), served as (
+    select queue, target, count(distinct worker) as workers
+    from added join (select subject, worker from ours where event = 'active') as claims
+               on added.subject = claims.subject
+    group by queue, target
+), waits as (
+    select queue, target, started_at,
+           ready_at is not null and started_at is null and ended_at is null as waits,
+           ready_at,
+           unix_millis(started_at) - unix_millis(ready_at) as waited
+    from added join fates on added.subject = fates.subject
+), counted as (
+    select queue, target,
+           count(*) as added,
+           count(started_at) as started,
+           count_if(waits) as waiting,
+           max(waited) as wait_ms,
+           min(case when waits then ready_at end) as head_since
+    from waits
+    group by queue, target
+), last_event as (
+    select max(told_at) as last_at from ours
+)
+select counted.queue, counted.target, added, started, waiting,
+       coalesce(workers, 0) as workers,
+       waiting > 0 and coalesce(workers, 0) = 0 as unserved,
+       wait_ms, head_since,
+       unix_millis(last_at) - unix_millis(head_since) as head_ms
+from counted
+left join served on counted.queue = served.queue
+                    and counted.target is not distinct from served.target
+cross join last_event
+"""
+
+
+def routes(events: Frame) -> Frame:
     """One row for each job type and target."""
-    ours = events.where(F.col("line") == Line.ROUTING.value)
-    ended = ("completed", "dead", "cancelled", "removed")
-    added = ours.where(F.col("event") == "added").select(
-        "queue", "subject", F.col("fields")["target"].alias("target"), F.col("at").alias("added_at")
-    )
-    fates = ours.groupBy("subject").agg(
-        F.min(F.when(F.col("event") == "waiting", F.col("at"))).alias("ready_at"),
-        F.min(F.when(F.col("event") == "active", F.col("at"))).alias("started_at"),
-        F.max(F.when(F.col("event").isin(*ended), F.col("at"))).alias("ended_at"),
-        F.collect_set(F.when(F.col("event") == "active", F.col("worker"))).alias("workers"),
-    )
-    last = ours.agg(F.max("told_at").alias("last_at"))
-    waits = (
-        F.col("ready_at").isNotNull() & F.col("started_at").isNull() & F.col("ended_at").isNull()
-    )
-    waited = F.unix_millis("started_at") - F.unix_millis("ready_at")
-    return (
-        added.join(fates, "subject")
-        .groupBy("queue", "target")
-        .agg(
-            F.count("*").alias("added"),
-            F.count("started_at").alias("started"),
-            F.count_if(waits).alias("waiting"),
-            F.size(F.array_distinct(F.flatten(F.collect_list("workers"))))
-            .cast("long")
-            .alias("workers"),
-            F.max(waited).alias("wait_ms"),
-            F.min(F.when(waits, F.col("ready_at"))).alias("head_since"),
-        )
-        .crossJoin(last)
-        .withColumn("unserved", (F.col("waiting") > 0) & (F.col("workers") == 0))
-        .withColumn("head_ms", F.unix_millis("last_at") - F.unix_millis("head_since"))
-        .select(*ROUTES.names)
-    )
+    return query(_ROUTES, events=events)
 
 
 def expected_slots(cron: str, timezone: str, first_ms: int, until_ms: int) -> list[int]:
@@ -154,72 +166,78 @@ def expected_slots(cron: str, timezone: str, first_ms: int, until_ms: int) -> li
     return slots
 
 
-def cron_slots(events: DataFrame) -> DataFrame:
+_SCHEDULES = f"""
+with ours as (
+    select * from {{events}} where line = '{Line.ROUTING.value}'
+), ends as (
+    select subject, min(`at`) as stopped_at from ours where event = 'cancelled' group by subject
+), last_event as (
+    select max(told_at) as last_at from ours
+)
+select queue, ours.subject as schedule, fields['cron'] as cron, fields['timezone'] as timezone,
+       try_cast(fields['due'] as bigint) as first_ms,
+       unix_millis(coalesce(stopped_at, last_at)) as until_ms
+from ours left join ends on ours.subject = ends.subject cross join last_event
+where event = 'delayed' and fields['kind'] = 'cron'
+"""
+
+_CRON_SLOTS = f"""
+with fired as (
+    select queue, fields['schedule'] as schedule, try_cast(fields['slot'] as bigint) as slot_ms,
+           cast(count_if(event = 'fired') as int) as fired,
+           min(case when event = 'fired' then `at` end) as fired_at,
+           max(case when event = 'skipped' then fields['reason'] end) as skipped
+    from {{events}}
+    where line = '{Line.ROUTING.value}' and event in ('fired', 'skipped')
+    group by queue, fields['schedule'], try_cast(fields['slot'] as bigint)
+), expected as (
+    select distinct queue, schedule, slot_ms from {{expected}}
+), slots as (
+    select queue, schedule, slot_ms from expected
+    union select queue, schedule, slot_ms from fired
+), known as (
+    select slots.queue, slots.schedule, slots.slot_ms,
+           expected.slot_ms is not null as expected,
+           coalesce(fired, 0) as fired,
+           fired_at,
+           unix_millis(fired_at) - slots.slot_ms as late_ms,
+           skipped
+    from slots
+    left join expected on slots.queue = expected.queue and slots.schedule = expected.schedule
+                          and slots.slot_ms = expected.slot_ms
+    left join fired on slots.queue = fired.queue and slots.schedule = fired.schedule
+                       and slots.slot_ms = fired.slot_ms
+)
+select queue, schedule, timestamp_millis(slot_ms) as slot, expected, fired, fired_at, late_ms,
+       skipped,
+       case when fired > 1 then 'doubled'
+            when fired = 1 and not expected then 'unexpected'
+            when fired = 1 and late_ms > {LATE_MS} then 'late'
+            when fired = 1 then 'on time'
+            when skipped is not null then 'skipped'
+            else 'missed' end as verdict
+from known
+"""
+
+
+def cron_slots(events: Frame) -> Frame:
     """One row for each slot that a schedule should have fired or has fired."""
-    ours = events.where(F.col("line") == Line.ROUTING.value)
-    return (
-        _expected(ours)
-        .join(_fired(ours), ["queue", "schedule", "slot_ms"], "full")
-        .withColumn("expected", F.coalesce("expected", F.lit(False)))
-        .withColumn("fired", F.coalesce("fired", F.lit(0)))
-        .withColumn("slot", F.timestamp_millis("slot_ms"))
-        .withColumn("late_ms", F.unix_millis("fired_at") - F.col("slot_ms"))
-        .withColumn("verdict", _verdict())
-        .select(*CRON_SLOTS.names)
-    )
+    schedules = to_arrow(query(_SCHEDULES, events=events)).to_pylist()
+    return query(_CRON_SLOTS, events=events, expected=_expected(schedules))
 
 
-def _expected(ours: DataFrame) -> DataFrame:
+def _expected(schedules: Sequence[Mapping[str, Any]]) -> Any:
     """The slots of every schedule, until it was cancelled or up to the last event."""
-    fields = F.col("fields")
-    # Without Arrow, which needs pandas.
-    expand = F.udf(expected_slots, ArrayType(LongType()), useArrow=False)
-    last = ours.agg(F.max("told_at").alias("last_at"))
-    ends = (
-        ours.where(F.col("event") == "cancelled")
-        .groupBy("subject")
-        .agg(F.min("at").alias("stopped_at"))
-    )
-    until = F.unix_millis(F.coalesce("stopped_at", "last_at"))
-    slots = expand(fields["cron"], fields["timezone"], fields["due"].cast("long"), until)
-    return (
-        ours.where((F.col("event") == "delayed") & (fields["kind"] == "cron"))
-        .join(ends, "subject", "left")
-        .crossJoin(last)
-        .select("queue", F.col("subject").alias("schedule"), F.explode(slots).alias("slot_ms"))
-        .withColumn("expected", F.lit(True))
-    )
-
-
-def _fired(ours: DataFrame) -> DataFrame:
-    """The events of each slot."""
-    fields = F.col("fields")
-    return (
-        ours.where(F.col("event").isin("fired", "skipped"))
-        .withColumn("fires", F.col("event") == "fired")
-        .groupBy(
-            "queue",
-            fields["schedule"].alias("schedule"),
-            fields["slot"].cast("long").alias("slot_ms"),
+    rows = [
+        {"queue": each["queue"], "schedule": each["schedule"], "slot_ms": slot}
+        for each in schedules
+        if each["cron"] and each["first_ms"] is not None
+        for slot in expected_slots(
+            each["cron"], each["timezone"], each["first_ms"], each["until_ms"]
         )
-        .agg(
-            F.count_if("fires").cast("int").alias("fired"),
-            F.min(F.when(F.col("fires"), F.col("at"))).alias("fired_at"),
-            F.max(F.when(~F.col("fires"), fields["reason"])).alias("skipped"),
-        )
-    )
-
-
-def _verdict() -> Expression:
-    fired_once = F.col("fired") == 1
-    return (
-        F.when(F.col("fired") > 1, "doubled")
-        .when(fired_once & ~F.col("expected"), "unexpected")
-        .when(fired_once & (F.col("late_ms") > LATE_MS), "late")
-        .when(fired_once, "on time")
-        .when(F.col("skipped").isNotNull(), "skipped")
-        .otherwise("missed")
-    )
+    ]
+    columns = [("queue", pa.string()), ("schedule", pa.string()), ("slot_ms", pa.int64())]
+    return pa.Table.from_pylist(rows, schema=pa.schema(columns))
 
 
 def _state_key(prefix: str, _queue: str, state: str) -> str:
@@ -255,7 +273,7 @@ FACTS = ProductFacts(
     encoder=RoutingEncoder(),
     stream_limit=lambda prefix, _: (RoutingKeys(prefix).events_cap, ""),
     tables=(
-        ProductTable(ROUTES, lambda history: routes(history.events())),
-        ProductTable(CRON_SLOTS, lambda history: cron_slots(history.events())),
+        ProductTable(ROUTES, lambda history: routes(history.events_of(Line.ROUTING.value))),
+        ProductTable(CRON_SLOTS, lambda history: cron_slots(history.events_of(Line.ROUTING.value))),
     ),
 )

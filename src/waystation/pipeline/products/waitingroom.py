@@ -2,13 +2,10 @@
 
 import math
 
-from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
-
 from waystation.core.events import Line
 from waystation.pipeline.products.facts import HistoryFrames, ProductFacts, ProductTable, State
 from waystation.pipeline.products.room_places import open_ids
+from waystation.pipeline.storage.sql import Frame, query
 from waystation.pipeline.tables import INSTANT, INT, LONG, REAL, TEXT, Column, Layer, Table
 from waystation.waitingroom.estimates.model import STEP
 from waystation.waitingroom.redis.keys import RoomKeys
@@ -131,215 +128,230 @@ FAIRNESS = Table(
 )
 
 
-def visits(events: DataFrame) -> DataFrame:
+_ENDS_A_SESSION = """(event in ('completed', 'cancelled')
+        or (event = 'expired' and fields['reason'] = 'session'))"""
+_JOINS = "event in ('waiting', 'delayed')"
+_IS_SILENT = "(event = 'expired' and fields['reason'] = 'silent')"
+
+# A lottery may have changed the order between joining and admission, so the first admission counts.
+_VISITS = f"""
+with ours as (
+    select * from {{events}} where line = '{Line.WAITINGROOM.value}' and subject is not null
+), folded as (
+    select queue, subject as visitor,
+           max(case when {_JOINS} then try_cast(fields['lane'] as int) end) as lane,
+           max(case when {_JOINS} then fields['network'] end) as network,
+           min(case when {_JOINS} then `at` end) as joined_at,
+           min_by(struct(try_cast(fields['seq'] as bigint)),
+                  case when event = 'admitted' then `at` end) as seq_admitted,
+           max(case when {_JOINS} then try_cast(fields['seq'] as bigint) end) as seq_joined,
+           max(case when {_JOINS} then try_cast(fields['ahead'] as bigint) end) as ahead,
+           max(case when {_JOINS} then try_cast(fields['rate'] as double) end) as rate,
+           max(case when {_JOINS} then fields['model'] end) as model,
+           min(case when event = 'admitted' then `at` end) as called_at,
+           min(case when event = 'claimed' then `at` end) as claimed_at,
+           min(case when event = 'left' or {_IS_SILENT} then `at` end) as gone_at,
+           min(case when {_ENDS_A_SESSION} then `at` end) as ended_at,
+           count_if(event = 'recovered') as recovered,
+           count_if(event = 'left') as times_left,
+           count_if(event = 'missed') as times_missed
+    from ours
+    group by queue, subject
+)
+select queue, visitor, lane, network, joined_at,
+       coalesce(seq_admitted.col1, seq_joined) as seq,
+       ahead, rate, model, called_at,
+       unix_micros(called_at) as call_order,
+       claimed_at, gone_at, ended_at, recovered,
+       (unix_millis(coalesce(called_at, gone_at)) - unix_millis(joined_at)) / 1000e0 as waited_s,
+       case when ended_at is not null then 'completed'
+            when claimed_at is not null then 'inside'
+            when times_left > 0 then 'left'
+            when gone_at is not null then 'expired'
+            when times_missed > 0 then 'missed'
+            when called_at is not null then 'called'
+            else 'waiting' end as outcome
+from folded
+where joined_at is not null
+"""
+
+_SESSIONS = f"""
+with folded as (
+    select queue, subject as session,
+           max(case when event = 'claimed' then try_cast(fields['lane'] as int) end) as lane,
+           min(case when event = 'claimed' then `at` end) as started_at,
+           min(case when {_ENDS_A_SESSION} then `at` end) as ended_at,
+           max(try_cast(fields['views'] as bigint)) as views,
+           max(case when {_ENDS_A_SESSION} then event end) as ending
+    from {{events}}
+    where line = '{Line.WAITINGROOM.value}'
+    group by queue, subject
+)
+select *, (unix_millis(ended_at) - unix_millis(started_at)) / 1000e0 as held_s
+from folded
+where started_at is not null
+"""
+
+_FUNNEL = f"""
+with ours as (
+    select events.*, visits.lane as lane_of_visit
+    from (select * from {{events}}
+          where line = '{Line.WAITINGROOM.value}' and subject is not null) as events
+    left join {{visits}} as visits
+      on events.queue = visits.queue and events.subject = visits.visitor
+), placed as (
+    select *, coalesce(lane_of_visit, try_cast(fields['lane'] as int), 0) as lane,
+           date_trunc('minute', `at`) as `minute`
+    from ours
+)
+select queue, lane, `minute`,
+       count_if({_JOINS}) as arrived,
+       count_if(event = 'refused') as refused,
+       count_if(event = 'admitted') as called,
+       count_if(event = 'claimed') as claimed,
+       count_if(event = 'missed') as missed,
+       count_if(event = 'left') as `left`,
+       count_if({_IS_SILENT}) as expired,
+       count_if(event = 'completed') as completed
+from placed
+group by queue, lane, `minute`
+"""
+
+
+def _power(value: str, base: int) -> str:
+    """SQL: the largest power of the base that is not greater; 0 below 1."""
+    exponent = f"floor(ln({value}) / {math.log(base)!r}e0 + 1e-9)"
+    return f"case when {value} < 1 then 0 else cast(pow({base}e0, {exponent}) as bigint) end"
+
+
+_ABANDONMENT = f"""
+with told as (
+    select *, (ahead + 1) / rate as estimate
+    from {{visits}} where rate > 0 and waited_s is not null
+), grouped as (
+    select queue, waited_s, called_at,
+           {_power("ahead", 4)} as ahead_from, {_power("estimate", 2)} as told_from_s
+    from told
+), counted as (
+    select queue, ahead_from, told_from_s,
+           count(*) as people,
+           count_if(called_at is null) as gone,
+           sum(waited_s) as watched_s
+    from grouped
+    group by queue, ahead_from, told_from_s
+)
+select *, gone / nullif(watched_s, 0) as hazard from counted
+"""
+
+# W = ln(1 + θ·A / μ) / θ, as `waystation.waitingroom.estimates.model.closed_form` has it.
+_FORMULA = """
+with rooms as (
+    select queue,
+           count_if(called_at is null and gone_at is not null) as gone,
+           sum(waited_s) as waited
+    from {visits}
+    group by queue
+), hazards as (
+    select queue,
+           coalesce(least(0.01e0, case when waited <> 0 then gone / waited end), 0e0) as theta
+    from rooms
+), called as (
+    select visits.*, theta, theta * (ahead + 1) / rate as share
+    from {visits} as visits join hazards on visits.queue = hazards.queue
+    where called_at is not null and rate > 0 and ahead > 0
+), guessed as (
+    select *,
+           case when share < 1e-9 then (ahead + 1) / rate else log1p(share) / theta end as formula_s
+    from called
+)
+select *, waited_s / formula_s as ratio
+from guessed
+where waited_s / formula_s > 0
+"""
+
+_SPREADS = f"""
+with grouped as (
+    select queue, ahead, ratio, theta, {_power("ahead", STEP)} as ahead_from from {{formula}}
+)
+select queue, ahead_from,
+       cast(floor(percentile(ahead, 0.5)) + 1 as bigint) as people,
+       count(*) as visits,
+       percentile(ratio, 0.1) as f10,
+       percentile(ratio, 0.5) as f50,
+       percentile(ratio, 0.9) as f90,
+       avg(abs(1 / ratio - 1)) as error,
+       max(theta) as theta
+from grouped
+group by grouping sets ((queue), (queue, ahead_from))
+"""
+
+_FAIRNESS = """
+with called as (
+    select queue, lane, seq, waited_s, date_trunc('hour', called_at) as `hour`,
+           max(seq) over (partition by queue, lane order by call_order
+                          range between unbounded preceding and 1 preceding) as seq_before
+    from {visits}
+    where called_at is not null
+), hourly as (
+    select queue, lane, `hour`,
+           count(*) as called,
+           count_if(seq_before > seq) as overtaken,
+           avg(waited_s) as wait_mean_s,
+           percentile(waited_s, 0.9) as wait_p90_s
+    from called
+    group by queue, lane, `hour`
+)
+select *, called / sum(called) over (partition by queue, `hour`) as share
+from hourly
+"""
+
+
+def visits(events: Frame) -> Frame:
     """One row for each visit, folded from its events."""
-    ours = _ours(events).where(F.col("subject").isNotNull())
-    joined = F.col("event").isin("waiting", "delayed")
-    gone = (F.col("event") == "left") | (
-        (F.col("event") == "expired") & (_field("reason") == "silent")
-    )
-    folded = ours.groupBy("queue", F.col("subject").alias("visitor")).agg(
-        F.max(F.when(joined, _field("lane").cast("int"))).alias("lane"),
-        F.max(F.when(joined, _field("network"))).alias("network"),
-        _first(joined).alias("joined_at"),
-        # A lottery may have changed the order between joining and admission.
-        F.coalesce(
-            F.min_by(_field("seq"), F.when(F.col("event") == "admitted", F.col("at"))),
-            F.max(F.when(joined, _field("seq"))),
-        )
-        .cast("long")
-        .alias("seq"),
-        F.max(F.when(joined, _field("ahead").cast("long"))).alias("ahead"),
-        F.max(F.when(joined, _field("rate").cast("double"))).alias("rate"),
-        F.max(F.when(joined, _field("model"))).alias("model"),
-        _first(F.col("event") == "admitted").alias("called_at"),
-        _first(F.col("event") == "claimed").alias("claimed_at"),
-        _first(gone).alias("gone_at"),
-        _first(_ends_a_session()).alias("ended_at"),
-        F.count_if(F.col("event") == "recovered").alias("recovered"),
-        F.count_if(F.col("event") == "left").alias("_left"),
-        F.count_if(F.col("event") == "missed").alias("_missed"),
-    )
-    until = F.coalesce("called_at", "gone_at")
-    outcome = (
-        F.when(F.col("ended_at").isNotNull(), "completed")
-        .when(F.col("claimed_at").isNotNull(), "inside")
-        .when(F.col("_left") > 0, "left")
-        .when(F.col("gone_at").isNotNull(), "expired")
-        .when(F.col("_missed") > 0, "missed")
-        .when(F.col("called_at").isNotNull(), "called")
-        .otherwise("waiting")
-    )
-    return (
-        folded.where(F.col("joined_at").isNotNull())
-        .withColumn("waited_s", _seconds(F.col("joined_at"), until))
-        .withColumn("call_order", F.unix_micros("called_at"))
-        .withColumn("outcome", outcome)
-        .select(*VISITS.names)
-    )
+    return query(_VISITS, events=events)
 
 
-def sessions(events: DataFrame) -> DataFrame:
+def sessions(events: Frame) -> Frame:
     """One row for each session, folded from its events."""
-    ours = _ours(events)
-    folded = ours.groupBy("queue", F.col("subject").alias("session")).agg(
-        F.max(F.when(F.col("event") == "claimed", _field("lane").cast("int"))).alias("lane"),
-        _first(F.col("event") == "claimed").alias("started_at"),
-        _first(_ends_a_session()).alias("ended_at"),
-        F.max(_field("views").cast("long")).alias("views"),
-        F.max(F.when(_ends_a_session(), F.col("event"))).alias("ending"),
-    )
-    return (
-        folded.where(F.col("started_at").isNotNull())
-        .withColumn("held_s", _seconds(F.col("started_at"), F.col("ended_at")))
-        .select(*SESSIONS.names)
-    )
+    return query(_SESSIONS, events=events)
 
 
-def funnel(events: DataFrame, visits: DataFrame) -> DataFrame:
+def funnel(events: Frame, visits: Frame) -> Frame:
     """One row for each room, lane and minute."""
-    lanes = visits.select("queue", F.col("visitor").alias("subject"), F.col("lane").alias("_lane"))
-    steps = {
-        "arrived": F.col("event").isin("waiting", "delayed"),
-        "refused": F.col("event") == "refused",
-        "called": F.col("event") == "admitted",
-        "claimed": F.col("event") == "claimed",
-        "missed": F.col("event") == "missed",
-        "left": F.col("event") == "left",
-        "expired": (F.col("event") == "expired") & (_field("reason") == "silent"),
-        "completed": F.col("event") == "completed",
-    }
-    lane = F.coalesce("_lane", _field("lane").cast("int"), F.lit(0))
-    return (
-        _ours(events)
-        .where(F.col("subject").isNotNull())
-        .join(lanes, ["queue", "subject"], "left")
-        .groupBy("queue", lane.alias("lane"), F.date_trunc("minute", "at").alias("minute"))
-        .agg(*(F.count_if(which).alias(name) for name, which in steps.items()))
-        .select(*FUNNEL.names)
-    )
+    return query(_FUNNEL, events=events, visits=visits)
 
 
-def abandonment(visits: DataFrame) -> DataFrame:
+def abandonment(visits: Frame) -> Frame:
     """One row for each group of visits by people ahead and estimated wait."""
-    estimate = (F.col("ahead") + 1) / F.col("rate")
-    return (
-        visits.where((F.col("rate") > 0) & F.col("waited_s").isNotNull())
-        .withColumn("ahead_from", _power(F.col("ahead"), 4))
-        .withColumn("told_from_s", _power(estimate, 2))
-        .withColumn("_gone", F.col("called_at").isNull())
-        .groupBy("queue", "ahead_from", "told_from_s")
-        .agg(
-            F.count("*").alias("people"),
-            F.count_if("_gone").alias("gone"),
-            F.sum("waited_s").alias("watched_s"),
-        )
-        .withColumn("hazard", F.col("gone") / F.nullif(F.col("watched_s"), F.lit(0.0)))
-        .select(*ABANDONMENT.names)
-    )
+    return query(_ABANDONMENT, visits=visits)
 
 
-def eta_calibration(visits: DataFrame) -> DataFrame:
+def eta_calibration(visits: Frame) -> Frame:
     """One row for each group of visits by people ahead."""
-    return spreads(visits).where(F.col("ahead_from").isNotNull()).select(*ETA_CALIBRATION.names)
+    return query("select * from {spreads} where ahead_from is not null", spreads=spreads(visits))
 
 
-def spreads(visits: DataFrame) -> DataFrame:
+def spreads(visits: Frame) -> Frame:
     """The rows of `eta_calibration`, and one for all visits of a room without `ahead_from`."""
-    return (
-        formula(visits)
-        .withColumn("ahead_from", _power(F.col("ahead"), STEP))
-        .groupingSets([("queue",), ("queue", "ahead_from")], "queue", "ahead_from")
-        .agg(
-            (F.floor(F.percentile("ahead", 0.5)) + 1).alias("people"),
-            F.count("*").alias("visits"),
-            F.percentile("ratio", 0.1).alias("f10"),
-            F.percentile("ratio", 0.5).alias("f50"),
-            F.percentile("ratio", 0.9).alias("f90"),
-            F.mean(F.abs(1 / F.col("ratio") - 1)).alias("error"),
-            F.max("theta").alias("theta"),
-        )
-    )
+    return query(_SPREADS, formula=formula(visits))
 
 
-def hazards(visits: DataFrame) -> DataFrame:
-    """One row for each room: `theta`, the share of waiting visitors that leaves per second."""
-    gone = F.count_if(F.col("called_at").isNull() & F.col("gone_at").isNotNull())
-    theta = F.least(F.lit(0.01), gone / F.nullif(F.sum("waited_s"), F.lit(0.0)))
-    return visits.groupBy("queue").agg(F.coalesce(theta, F.lit(0.0)).alias("theta"))
+def formula(visits: Frame) -> Frame:
+    """Admitted visits with the wait by the formula, and the ratio of the real wait to it."""
+    return query(_FORMULA, visits=visits)
 
 
-def formula(visits: DataFrame) -> DataFrame:
-    """Admitted visits with the wait by the formula, and the ratio of the real wait to it.
-
-    W = ln(1 + θ·A / μ) / θ, as `waystation.waitingroom.estimates.model.closed_form` has it.
-    """
-    people = F.col("ahead") + 1
-    share = F.col("theta") * people / F.col("rate")
-    return (
-        visits.join(hazards(visits), "queue")
-        .where(F.col("called_at").isNotNull() & (F.col("rate") > 0) & (F.col("ahead") > 0))
-        .withColumn(
-            "formula_s",
-            F.when(share < 1e-9, people / F.col("rate")).otherwise(F.log1p(share) / F.col("theta")),
-        )
-        .withColumn("ratio", F.col("waited_s") / F.col("formula_s"))
-        .where(F.col("ratio") > 0)
-    )
-
-
-def fairness(visits: DataFrame) -> DataFrame:
+def fairness(visits: Frame) -> Frame:
     """One row for each room, lane and hour."""
-    called = visits.where(F.col("called_at").isNotNull())
-    before = (
-        Window.partitionBy("queue", "lane")
-        .orderBy("call_order")
-        .rangeBetween(Window.unboundedPreceding, -1)
-    )
-    hourly = (
-        called.withColumn("_overtook", F.max("seq").over(before) > F.col("seq"))
-        .groupBy("queue", "lane", F.date_trunc("hour", "called_at").alias("hour"))
-        .agg(
-            F.count("*").alias("called"),
-            F.count_if(F.coalesce("_overtook", F.lit(False))).alias("overtaken"),
-            F.mean("waited_s").alias("wait_mean_s"),
-            F.percentile("waited_s", 0.9).alias("wait_p90_s"),
-        )
-    )
-    room = Window.partitionBy("queue", "hour")
-    share = F.col("called") / F.sum("called").over(room)
-    return hourly.withColumn("share", share).select(*FAIRNESS.names)
+    return query(_FAIRNESS, visits=visits)
 
 
-def _ours(events: DataFrame) -> DataFrame:
-    return events.where(F.col("line") == Line.WAITINGROOM.value)
+def _events_of(history: HistoryFrames) -> Frame:
+    return history.events_of(Line.WAITINGROOM.value)
 
 
-def _field(name: str) -> Expression:
-    return F.col("fields")[name]
-
-
-def _first(which: Expression) -> Expression:
-    return F.min(F.when(which, F.col("at")))
-
-
-def _ends_a_session() -> Expression:
-    by_time = (F.col("event") == "expired") & (_field("reason") == "session")
-    return F.col("event").isin("completed", "cancelled") | by_time
-
-
-def _seconds(since: Expression, until: Expression) -> Expression:
-    return (F.unix_millis(until) - F.unix_millis(since)) / 1000
-
-
-def _power(value: Expression, base: int) -> Expression:
-    """The largest power of the base that is not greater; 0 below 1."""
-    power = F.pow(F.lit(base), F.floor(F.ln(value) / math.log(base) + 1e-9))
-    return F.when(value < 1, 0).otherwise(power).cast("long")
-
-
-def _visits_of(history: HistoryFrames) -> DataFrame:
-    return visits(history.events())
+def _visits_of(history: HistoryFrames) -> Frame:
+    return visits(_events_of(history))
 
 
 FACTS = ProductFacts(
@@ -353,8 +365,8 @@ FACTS = ProductFacts(
     stream_limit=lambda _, queue: (RoomKeys(queue).meta, "events_cap"),
     tables=(
         ProductTable(VISITS, lambda history: _visits_of(history)),
-        ProductTable(SESSIONS, lambda history: sessions(history.events())),
-        ProductTable(FUNNEL, lambda history: funnel(history.events(), _visits_of(history))),
+        ProductTable(SESSIONS, lambda history: sessions(_events_of(history))),
+        ProductTable(FUNNEL, lambda history: funnel(_events_of(history), _visits_of(history))),
         ProductTable(ABANDONMENT, lambda history: abandonment(_visits_of(history))),
         ProductTable(ETA_CALIBRATION, lambda history: eta_calibration(_visits_of(history))),
         ProductTable(FAIRNESS, lambda history: fairness(_visits_of(history))),

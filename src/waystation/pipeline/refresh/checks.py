@@ -2,21 +2,18 @@
 
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
 from typing import Any, NamedTuple
-
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from waystation.core.errors import TablesDisagree
 from waystation.core.events import Line
-from waystation.pipeline.gold.ledger import arrival
-from waystation.pipeline.history import History
+from waystation.pipeline.gold.ledger import ARRIVAL
 from waystation.pipeline.hours import Hours
-from waystation.pipeline.silver.moves import ENDED
-from waystation.pipeline.silver.steps import is_claim, steps
+from waystation.pipeline.products.facts import HistoryFrames
+from waystation.pipeline.silver.items import HAS_ENDED
+from waystation.pipeline.silver.steps import IS_CLAIM, steps
 from waystation.pipeline.storage import delta
-from waystation.pipeline.storage.arrow import pc
+from waystation.pipeline.storage.arrow import pa, pc, schema_of
+from waystation.pipeline.storage.sql import query, to_arrow
 from waystation.pipeline.tables import (
     ATTEMPTS,
     CAPACITY,
@@ -49,13 +46,12 @@ class Check(NamedTuple):
         return f"{self.table}: {self.what}: wanted {self.wanted:,}, found {self.found:,}"
 
 
-def quality(history: History, hours: Hours) -> DataFrame:
-    """One row for each check of what happened in some hours."""
+def quality(frames: HistoryFrames, root: str, hours: Hours) -> Any:
+    """One row for each check of what happened in some hours, as an Arrow table."""
     now = dt.datetime.now(dt.UTC)
-    checks = _checks(_expected(history, hours), _found(history, hours))
-    return history.spark.createDataFrame(
-        [(*check, check.passed, now) for check in checks], QUALITY.schema
-    )
+    checks = _checks(_expected(frames, hours), _found(root, hours))
+    rows = [{**check._asdict(), "well": check.passed, "checked_at": now} for check in checks]
+    return pa.Table.from_pylist(rows, schema=schema_of(QUALITY.schema))
 
 
 def last_checks(root: str) -> list[Check]:
@@ -90,42 +86,56 @@ def _checks(counted: Mapping[str, int], answered: Mapping[str, int]) -> Iterator
     yield check(CAPACITY, "one row for each hour with work", "busy", answered["busy"])
 
 
-def _expected(history: History, hours: Hours) -> dict[str, int]:
-    """Counts in events, attempts and items, all in one Spark job."""
-    events = history.events(hours)
-    moves = steps(events)
-    tried = history.attempts(hours)
-    items = history.items(hours.days).where(hours.contain(arrival()))
-    has_ended = F.col("state").isin(*ENDED) & (F.col("state") != "removed")
-    ready = moves.where(F.col("event") == "waiting").select("line", "queue", "at")
-    work = ready.union(tried.select("line", "queue", "started_at"))
-    busy = work.select("line", "queue", F.date_trunc("hour", "at").alias("hour")).distinct()
-    counts = (
-        _many(events, events=F.count("*"), entries=F.count_distinct("stream", "entry_id")),
-        _many(moves, taken=F.count_if(is_claim()), births=F.count_if("birth")),
-        _many(tried, attempts=F.count("*"), by_worker=F.count("worker")),
-        _many(history.attempts(), failed=F.count("fingerprint")),
-        _many(items, items=F.count("*"), born=F.count("added_at"), ended=F.count_if(has_ended)),
-        _many(busy, busy=F.count("*")),
+_COUNTED = f"""
+with counts as (
+    select count(*) as events, count(distinct concat(stream, ' ', entry_id)) as entries
+    from {{events}}
+), moves as (
+    select count_if({IS_CLAIM}) as taken, count_if(birth) as births from {{steps}}
+), tried as (
+    select count(*) as attempts, count(worker) as by_worker from {{attempts}}
+), failing as (
+    select count(fingerprint) as failed from {{all_attempts}}
+), arrived as (
+    select count(*) as items, count(added_at) as born,
+           count_if({HAS_ENDED} and state <> 'removed') as ended
+    from {{items}}
+    where {ARRIVAL} in (select start from {{hours}})
+), work as (
+    select line, queue, date_trunc('hour', `at`) as `hour` from {{steps}} where event = 'waiting'
+    union
+    select line, queue, date_trunc('hour', started_at) as `hour` from {{attempts}}
+), busy as (
+    select count(*) as busy from work
+)
+select * from counts cross join moves cross join tried cross join failing cross join arrived
+              cross join busy
+"""
+
+
+def _expected(frames: HistoryFrames, hours: Hours) -> dict[str, int]:
+    """Counts in events, attempts and items, all in one query."""
+    events = frames.events(hours)
+    starts = pa.array(hours.starts, pa.timestamp("us", tz="UTC"))
+    counted = query(
+        _COUNTED,
+        events=events,
+        steps=steps(events),
+        attempts=frames.attempts(hours),
+        all_attempts=frames.attempts(),
+        items=frames.items(hours.days),
+        hours=pa.table({"start": starts}),
     )
-    return {row["what"]: row["many"] for row in reduce(DataFrame.union, counts).collect()}
+    return {name: int(many) for name, many in to_arrow(counted).to_pylist()[0].items()}
 
 
-def _many(rows: DataFrame, **counts: Column) -> DataFrame:
-    """Some counts of the same rows, by name."""
-    named = [part for name in counts for part in (F.lit(name), F.col(name))]
-    return rows.agg(*(count.alias(name) for name, count in counts.items())).select(
-        F.explode(F.create_map(*named)).alias("what", "many")
-    )
-
-
-def _found(history: History, hours: Hours) -> dict[str, int]:
+def _found(root: str, hours: Hours) -> dict[str, int]:
     """Counts in the gold tables for the same hours; they are small and read with Arrow."""
     mine = hours.arrow_filter(pc.field("hour"))
     work = mine & (pc.field("line") != Line.WAITINGROOM.value)
 
     def total(table: Table, column: str, where: Any = None) -> int:
-        return pc.sum(delta.read_arrow(history.root, table, (column,), where)[column]).as_py() or 0
+        return pc.sum(delta.read_arrow(root, table, (column,), where)[column]).as_py() or 0
 
     return {
         "by_worker": total(WORKERS, "attempts", mine),
@@ -133,5 +143,5 @@ def _found(history: History, hours: Hours) -> dict[str, int]:
         "failed": total(FAILURES, "attempts"),
         "acknowledged": total(LEDGER, "acknowledged", work),
         "terminal": total(LEDGER, "terminal", work),
-        "busy": delta.read_arrow(history.root, CAPACITY, ("hour",), mine).num_rows,
+        "busy": delta.read_arrow(root, CAPACITY, ("hour",), mine).num_rows,
     }

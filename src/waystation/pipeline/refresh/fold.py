@@ -7,28 +7,115 @@ subject arrives; then its old row is taken back and its steps are read from bron
 import datetime as dt
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from waystation.pipeline.history import History
+from waystation.pipeline.history import History, frames_of
 from waystation.pipeline.hours import Hours
+from waystation.pipeline.products.facts import HistoryFrames
 from waystation.pipeline.refresh import stale_hours
 from waystation.pipeline.silver import attempts as attempts_fold
 from waystation.pipeline.silver import items as items_fold
-from waystation.pipeline.silver.moves import ENDED, STEPS
-from waystation.pipeline.silver.steps import ORDER, SUBJECT, steps, with_lives
+from waystation.pipeline.silver.items import HAS_ENDED
+from waystation.pipeline.silver.moves import STEPS
+from waystation.pipeline.silver.steps import SUBJECT, steps, with_lives
 from waystation.pipeline.storage import changes, delta
+from waystation.pipeline.storage.arrow import pc
 from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.storage.sql import Frame, query, to_arrow
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, Table
 
 APPLICATION = "silver"
 
 LIFE = (*SUBJECT, "life")
-_SAME = [*SUBJECT, "last_told_at", "state", "attempts", "duplicates"]
+_SAME = (*SUBJECT, "last_told_at", "state", "attempts", "duplicates")
 """Columns that identify one version of an item's row."""
+
+
+def _using(*columns: str) -> str:
+    return f"using ({', '.join(columns)})"
+
+
+# The subjects whose first new step is no birth, and which are not open.
+_RETURNED = f"""
+with first_steps as (
+    select line, queue, subject,
+           min_by(birth, struct(told_at, seq)) as birth,
+           min(told_at) as heard_at
+    from {{new}}
+    group by line, queue, subject
+), carried as (
+    select distinct line, queue, subject from {{carried}}
+)
+select first_steps.line, first_steps.queue, first_steps.subject, heard_at
+from first_steps anti join carried {_using(*SUBJECT)}
+where not birth
+"""
+
+_BACK = """
+with known as (
+    select items.line, items.queue, items.subject, added_at, `date`, last_told_at, state, attempts,
+           duplicates, heard_at,
+           row_number() over (partition by items.line, items.queue, items.subject
+                              order by last_told_at desc) as turn
+    from {items} as items
+    join {returned} as returned
+      on items.line = returned.line and items.queue = returned.queue
+         and items.subject = returned.subject
+    where last_told_at <= heard_at
+)
+select line, queue, subject, added_at, `date`, last_told_at, state, attempts, duplicates, heard_at
+from known where turn = 1
+"""
+
+_STEPS_AGAIN = f"""
+select {", ".join(f"steps.`{name}`" for name in STEPS.names)}
+from {{steps}} as steps
+join {{back}} as back on steps.line = back.line and steps.queue = back.queue
+                         and steps.subject = back.subject
+anti join {{new}} as new on steps.line = new.line and steps.queue = new.queue
+                            and steps.subject = new.subject and steps.told_at = new.told_at
+                            and steps.seq = new.seq
+where (added_at is null or steps.`at` >= added_at) and steps.told_at <= heard_at
+"""
+
+_ENDED = f"select * from {{items}} where {HAS_ENDED}"
+_WAITING = f"select line, queue, subject, life from {{items}} where not ({HAS_ENDED})"
+_THEIRS = f"select * from {{rows}} semi join {{lives}} {_using(*LIFE)}"
+_OTHERS = f"select * from {{rows}} anti join {{others}} {_using(*_SAME)}"
+
+# Attempts without those that were stored when their life ended before.
+_NOT_KEPT_BEFORE = """
+with same as (
+    select ended.line, ended.queue, ended.subject, life, back.attempts as kept
+    from {ended} as ended
+    join {back} as back on ended.line = back.line and ended.queue = back.queue
+                           and ended.subject = back.subject
+    where ended.added_at is not distinct from back.added_at
+)
+select finished.*
+from {finished} as finished
+left join same on finished.line = same.line and finished.queue = same.queue
+                  and finished.subject = same.subject and finished.life = same.life
+where kept is null or attempt > kept
+"""
+
+# The attempts of lives that had ended and are open again.
+_OF_REOPENED = f"""
+with again as (
+    select * from {{waiting}} semi join {{back}} {_using(*SUBJECT)}
+)
+select * from {{tried}} semi join again {_using(*LIFE)}
+"""
+
+# The hours of the new steps, and of every attempt that they may have ended.
+_TOUCHED = """
+select distinct unix_seconds(date_trunc('hour', `at`)) as start
+from (select `at` from {new} union all select started_at as `at` from {tried})
+"""
 
 
 class Folded(msgspec.Struct, frozen=True):
@@ -69,116 +156,88 @@ def _fold_up_to(history: History, before: int | None, newest: int) -> Folded:
     place = EVENTS.path(history.root)
     files = changes.new_files(place, after=before, until=newest)
     batch = BatchId(APPLICATION, newest)
+    carried = delta.count(STEPS.path(history.root))
     if not files:
-        delta.save(history.read(STEPS), history.root, STEPS, batch, replace=True)
+        unchanged = frames_of(history, rows=carried).read(STEPS)
+        delta.save(unchanged, history.root, STEPS, batch, replace=True)
         return Folded(newest, Hours())
-    events = history.spark.read.schema(EVENTS.schema).option("basePath", place).parquet(*files)
+    frames = frames_of(history, rows=carried + sum(each.rows for each in files))
+    names = [each.path for each in files]
+    if isinstance(frames, History):
+        events: Frame = delta.read_with_spark(history.spark, place, EVENTS, names)
+    else:
+        events = delta.read_files(place, EVENTS, names)
     with _persisted(steps(events)) as new:
-        return _fold(history, new, batch)
+        return _fold(frames, history.root, new, batch)
 
 
-def _fold(history: History, new: DataFrame, batch: BatchId) -> Folded:
-    carried = history.read(STEPS)
-    back = _taken_back(history, new, carried)
-    before = carried if back is None else carried.unionByName(_steps_again(history, back, new))
+def _fold(frames: HistoryFrames, root: str, new: Frame, batch: BatchId) -> Folded:
+    carried = frames.read(STEPS)
+    back = _taken_back(frames, new, carried)
+    before = [carried] if back is None else [carried, _steps_again(frames, back, new)]
     with (
-        _persisted(with_lives(before.unionByName(new))) as all_steps,
+        _persisted(with_lives(_joined(*before, new))) as all_steps,
         _persisted(attempts_fold.attempts(all_steps)) as tried,
         _persisted(items_fold.items(all_steps, tried)) as items,
     ):
         hours = _touched(new, tried)
         # Recorded first: after an interruption the gold tables are still refreshed.
-        stale_hours.record(history.root, batch.batch, hours)
-        ended = items.where(F.col("state").isin(*ENDED))
-        waiting = items.where(~F.col("state").isin(*ENDED)).select(*LIFE)
-        fresh, finished = ended, tried.join(ended.select(*LIFE), list(LIFE), "left_semi")
+        stale_hours.record(root, batch.batch, hours)
+        ended, waiting = query(_ENDED, items=items), query(_WAITING, items=items)
+        fresh, finished = ended, query(_THEIRS, rows=tried, lives=ended)
         if back is not None:
-            fresh = ended.join(back, _SAME, "left_anti")
-            finished = _not_kept_before(finished, ended, back)
-        delta.save(finished, history.root, ATTEMPTS, batch)
-        delta.save(fresh, history.root, ITEMS, batch)
+            fresh = query(_OTHERS, rows=ended, others=back)
+            finished = query(_NOT_KEPT_BEFORE, finished=finished, ended=ended, back=back)
+        delta.save(finished, root, ATTEMPTS, batch)
+        delta.save(fresh, root, ITEMS, batch)
         if back is not None:
             # Attempts first: while an item's old row is there, all of this can be repeated.
-            _drop(history, ATTEMPTS, _of_reopened(tried, waiting, back))
-            _drop(history, ITEMS, back.join(ended, _SAME, "left_anti"))
+            _drop(root, ATTEMPTS, query(_OF_REOPENED, tried=tried, waiting=waiting, back=back))
+            _drop(root, ITEMS, query(_OTHERS, rows=back, others=ended))
         # Last: this commit makes the batch count as folded.
-        still = all_steps.join(waiting, list(LIFE), "left_semi")
-        delta.save(still, history.root, STEPS, batch, replace=True)
+        still = query(_THEIRS, rows=all_steps, lives=waiting)
+        delta.save(still, root, STEPS, batch, replace=True)
     return Folded(batch.batch, hours)
 
 
-def _taken_back(history: History, new: DataFrame, carried: DataFrame) -> DataFrame | None:
+def _taken_back(frames: HistoryFrames, new: Frame, carried: Frame) -> Any:
     """The rows of ended items that have new events, as they were before this batch."""
-    first = F.min_by(F.struct("birth", "told_at"), F.struct("told_at", "seq"))
-    returned = delta.to_arrow(
-        new.groupBy(*SUBJECT)
-        .agg(first.alias("first"))
-        .where(~F.col("first.birth"))
-        .join(carried.select(*SUBJECT).distinct(), list(SUBJECT), "left_anti")
-        .select(*SUBJECT, F.col("first.told_at").alias("heard_at"))
-    )
+    returned = to_arrow(query(_RETURNED, new=new, carried=carried))
     if not returned.num_rows:
         return None
-    known = history.read(ITEMS).join(history.spark.createDataFrame(returned), list(SUBJECT))
-    columns = F.struct("added_at", "date", *_SAME[len(SUBJECT) :])
-    back = delta.to_arrow(
-        known.where(F.col("last_told_at") <= F.col("heard_at"))
-        .groupBy(*SUBJECT, "heard_at")
-        .agg(F.max_by(columns, "last_told_at").alias("row"))
-        .select(*SUBJECT, "row.*", "heard_at")
-    )
-    return history.spark.createDataFrame(back) if back.num_rows else None
+    known = frames.ended_items(returned["subject"].to_pylist())
+    back = to_arrow(query(_BACK, items=known, returned=returned))
+    return back if back.num_rows else None
 
 
-def _steps_again(history: History, back: DataFrame, new: DataFrame) -> DataFrame:
+def _steps_again(frames: HistoryFrames, back: Any, new: Frame) -> Frame:
     """The steps of the items taken back, from bronze."""
-    first_day = back.agg(F.min("date").alias("day")).collect()[0]["day"]
-    mine = back.select(*SUBJECT, F.col("added_at").alias("since"), "heard_at")
-    is_mine = F.col("since").isNull() | (F.col("at") >= F.col("since"))
-    return (
-        steps(history.events().where(F.col("date") >= first_day - dt.timedelta(days=1)))
-        .join(F.broadcast(mine), list(SUBJECT))
-        .where(is_mine & (F.col("told_at") <= F.col("heard_at")))
-        .join(new.select(*SUBJECT, *ORDER), [*SUBJECT, *ORDER], "left_anti")
-        .select(*STEPS.names)
-    )
+    first_day = pc.min(back["date"]).as_py() - dt.timedelta(days=1)
+    events = frames.events_about(back["subject"].to_pylist(), first_day)
+    return query(_STEPS_AGAIN, steps=steps(events), back=back, new=new)
 
 
-def _not_kept_before(finished: DataFrame, ended: DataFrame, back: DataFrame) -> DataFrame:
-    """Attempts without those that were stored when their life ended before."""
-    was = back.select(
-        *SUBJECT, F.col("added_at").alias("was_added"), F.col("attempts").alias("kept")
-    )
-    lives = ended.select(*LIFE, "added_at").join(was, list(SUBJECT))
-    same = lives.where(F.col("added_at").eqNullSafe(F.col("was_added"))).select(*LIFE, "kept")
-    return finished.join(same, list(LIFE), "left").where(
-        F.col("kept").isNull() | (F.col("attempt") > F.col("kept"))
-    )
+def _joined(*parts: Frame) -> Frame:
+    """The rows of all parts."""
+    columns = ", ".join(f"`{name}`" for name in STEPS.names)
+    text = " union all ".join(f"select {columns} from {{part{n}}}" for n in range(len(parts)))
+    return query(text, **{f"part{n}": part for n, part in enumerate(parts)})
 
 
-def _of_reopened(tried: DataFrame, waiting: DataFrame, back: DataFrame) -> DataFrame:
-    """The attempts of lives that had ended and are open again."""
-    again = waiting.join(back.select(*SUBJECT).distinct(), list(SUBJECT), "left_semi")
-    return tried.join(again, list(LIFE), "left_semi")
-
-
-def _touched(new: DataFrame, tried: DataFrame) -> Hours:
-    """The hours of the new steps, and of every attempt that they may have ended."""
-    instants = new.select("at").union(tried.select("started_at"))
-    hours = instants.select(F.unix_seconds(F.date_trunc("hour", "at")).alias("hour")).distinct()
-    starts = sorted(row["hour"] for row in hours.collect())
+def _touched(new: Frame, tried: Frame) -> Hours:
+    starts = sorted(to_arrow(query(_TOUCHED, new=new, tried=tried))["start"].to_pylist())
     return Hours(tuple(dt.datetime.fromtimestamp(each, dt.UTC) for each in starts))
 
 
-def _drop(history: History, table: Table, rows: DataFrame) -> None:
+def _drop(root: str, table: Table, rows: Frame) -> None:
     """Delete rows that newer ones replace, or whose items are open again."""
     by = list(dict.fromkeys((*_SAME, "date") if table is ITEMS else (*table.key, "date")))
-    keys = delta.to_arrow(rows.select(*by))
+    keys = to_arrow(rows.select(by))
     if not keys.num_rows:
         return
     same = " AND ".join(f"t.{name} = o.{name}" for name in by)
     (
-        DeltaTable(table.path(history.root))
+        DeltaTable(table.path(root))
         .merge(keys, predicate=same, source_alias="o", target_alias="t")
         .when_matched_delete()
         .execute()
@@ -186,7 +245,10 @@ def _drop(history: History, table: Table, rows: DataFrame) -> None:
 
 
 @contextmanager
-def _persisted(rows: DataFrame) -> Generator[DataFrame]:
+def _persisted(rows: Frame) -> Generator[Frame]:
+    if not isinstance(rows, DataFrame):
+        yield rows
+        return
     kept = rows.persist()
     try:
         yield kept

@@ -12,18 +12,16 @@ from deltalake import (
     DeltaTable,
     write_deltalake,  # pyright: ignore[reportUnknownVariableType]
 )
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from waystation.core.events import Line
 from waystation.pipeline.gold.capacity import DEFAULT_TARGET_MS, capacity
 from waystation.pipeline.gold.failures import failures
 from waystation.pipeline.gold.hourly import hourly
-from waystation.pipeline.gold.ledger import arrival, ledger
-from waystation.pipeline.history import History
+from waystation.pipeline.gold.ledger import ARRIVAL, ledger
+from waystation.pipeline.history import History, frames_of
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.products import tables_by_product
-from waystation.pipeline.products.facts import ProductTable
+from waystation.pipeline.products.facts import HistoryFrames, ProductTable
 from waystation.pipeline.products.room_places import places
 from waystation.pipeline.products.waitingroom import VISITS
 from waystation.pipeline.progress import NoProgress, Progress
@@ -32,13 +30,19 @@ from waystation.pipeline.refresh.checks import quality
 from waystation.pipeline.refresh.missing import missing
 from waystation.pipeline.refresh.snapshot import Snapshot
 from waystation.pipeline.silver.attempts import workers
+from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.silver.steps import SUBJECT, steps
 from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.arrow import pa, pc, schema_of
+from waystation.pipeline.storage.sql import Frame, conform, query
 from waystation.pipeline.tables import (
+    ATTEMPTS,
     CAPACITY,
+    EVENTS,
     FAILURES,
     GAPS,
     HOURLY,
+    ITEMS,
     LEDGER,
     QUALITY,
     WORKERS,
@@ -63,27 +67,72 @@ class RefreshContext(msgspec.Struct, frozen=True):
     snapshot: Snapshot | None = None
     target_ms: int = DEFAULT_TARGET_MS
 
+    @property
+    def open_steps(self) -> int:
+        """Steps of open work, which are part of every read of attempts or items."""
+        return delta.count(STEPS.path(self.history.root))
+
+    def rows_in_hours(self) -> int:
+        """Rows of events and attempts of the hours that have changed."""
+        root, days = self.history.root, self.hours.days
+        within = self.hours.bounds
+        return (
+            delta.count(EVENTS.path(root), days=days, within=("at", *within))
+            + delta.count(ATTEMPTS.path(root), days=days, within=("started_at", *within))
+            + self.open_steps
+        )
+
+    def all_attempts(self) -> int:
+        """Rows of all attempts."""
+        return delta.count(ATTEMPTS.path(self.history.root)) + self.open_steps
+
+    def accounted(self) -> int:
+        """Rows that the ledger counts."""
+        items = delta.count(ITEMS.path(self.history.root), days=self.unsettled.days)
+        rooms = self.events_of(Line.WAITINGROOM.value) if self.has_rooms else 0
+        return items + rooms + self.open_steps
+
+    def events_of(self, line: str) -> int:
+        """Rows of events in files that have events of a product."""
+        return delta.count(EVENTS.path(self.history.root), within=("line", line, line))
+
+    @property
+    def has_rooms(self) -> bool:
+        """Whether there are waiting rooms; without one there is no need to read all events."""
+        return Line.WAITINGROOM.value in self.products or _is_there(self.history, VISITS)
+
 
 class GoldTable(msgspec.Struct, frozen=True):
-    """One table, and how its rows are computed."""
+    """One table, how its rows are computed, and from how many others."""
 
     table: Table
-    rows: Callable[[RefreshContext], DataFrame]
+    rows: Callable[[RefreshContext, HistoryFrames], Frame]
+    size: Callable[[RefreshContext], int]
     product: str | None = None
     """The one product that has it; None: all of them."""
+
+    def computed(self, context: RefreshContext) -> Frame:
+        """Its rows, from Spark or from this process."""
+        return self.rows(context, frames_of(context.history, rows=self.size(context)))
 
 
 def every() -> Iterator[GoldTable]:
     """All tables, in the order in which they can be computed."""
-    yield GoldTable(WORKERS, lambda context: workers(context.history.attempts(context.hours)))
-    yield GoldTable(HOURLY, _hourly)
-    yield GoldTable(FAILURES, lambda context: failures(context.history.attempts()))
-    yield GoldTable(LEDGER, _ledger)
-    yield GoldTable(CAPACITY, _capacity)
+    in_hours, attempts = RefreshContext.rows_in_hours, RefreshContext.all_attempts
+    yield GoldTable(WORKERS, lambda context, of: workers(of.attempts(context.hours)), in_hours)
+    yield GoldTable(HOURLY, _hourly, in_hours)
+    yield GoldTable(FAILURES, lambda _, of: failures(of.attempts()), attempts)
+    yield GoldTable(LEDGER, _ledger, RefreshContext.accounted)
+    yield GoldTable(CAPACITY, _capacity, in_hours)
     for product, each in tables_by_product():
-        yield GoldTable(each.table, partial(_of_product, each), product)
+        size = partial(_size_of_product, product)
+        yield GoldTable(each.table, partial(_of_product, each), size, product)
     # The last one checks all others.
-    yield GoldTable(QUALITY, lambda context: quality(context.history, context.hours))
+    yield GoldTable(
+        QUALITY,
+        lambda context, of: quality(of, context.history.root, context.hours),
+        lambda context: context.rows_in_hours() + context.all_attempts(),
+    )
 
 
 def refresh(
@@ -116,62 +165,82 @@ def refresh(
             continue
         if is_silent and not _is_there(history, each.table):
             continue
-        rows = history.read(each.table).limit(0) if is_silent else each.rows(context)
+        rows = _nothing(each.table) if is_silent else each.computed(context)
         changed = context.unsettled if each.table is LEDGER else hours
-        _write_table(history, each.table, rows, changed)
+        _write_table(history.root, each.table, rows, changed)
     stale_hours.clear(history.root, stale)
     progress.reach(len(tables))
 
 
-def _write_table(history: History, table: Table, rows: DataFrame, hours: Hours) -> None:
+def _write_table(root: str, table: Table, rows: Frame, hours: Hours) -> None:
     """Replace the rows of a table, or those of these hours where it has hours."""
-    path = table.path(history.root)
+    path = table.path(root)
     delta.open_table(path, table.schema, table.partitions)
+    found = conform(rows, table.schema)
     if "hour" not in table.key:
-        _write(path, delta.to_arrow(rows.select(*table.names)), mode="overwrite")
+        _write(path, found, mode="overwrite")
     elif hours:
-        mine = delta.to_arrow(rows.where(hours.contain(F.col("hour"))).select(*table.names))
+        mine = found.filter(hours.arrow_filter(pc.field("hour")))
         _write(path, mine, mode="overwrite", predicate=hours.delta_predicate("hour"))
+
+
+def _nothing(table: Table) -> Frame:
+    return schema_of(table.schema).empty_table()
 
 
 def _products_with_events(history: History, hours: Hours | None) -> set[str]:
     """The products with events: ever, or in some hours."""
     if hours is not None and not hours:
         return set()
-    rows = history.events(hours).select("line").distinct().collect()
-    return {row["line"] for row in rows}
-
-
-def _of_product(table: ProductTable, context: RefreshContext) -> DataFrame:
-    return table.rows(context.history)
-
-
-def _hourly(context: RefreshContext) -> DataFrame:
-    return hourly(
-        steps(context.history.events(context.hours)), context.history.attempts(context.hours)
+    return delta.values(
+        EVENTS.path(history.root),
+        "line",
+        days=None if hours is None else hours.days,
+        within=None if hours is None else ("at", *hours.bounds),
     )
 
 
-def _capacity(context: RefreshContext) -> DataFrame:
+def _of_product(table: ProductTable, _: RefreshContext, frames: HistoryFrames) -> Frame:
+    return table.rows(frames)
+
+
+def _size_of_product(product: str, context: RefreshContext) -> int:
+    return context.events_of(product) + context.open_steps
+
+
+def _hourly(context: RefreshContext, frames: HistoryFrames) -> Frame:
+    return hourly(steps(frames.events(context.hours)), frames.attempts(context.hours))
+
+
+def _capacity(context: RefreshContext, frames: HistoryFrames) -> Frame:
     return capacity(
-        steps(context.history.events(context.hours)),
-        context.history.attempts(context.hours),
-        context.history.read(HOURLY).where(context.hours.contain(F.col("hour"))),
+        steps(frames.events(context.hours)),
+        frames.attempts(context.hours),
+        frames.read(HOURLY),
         target_ms=context.target_ms,
     )
 
 
-def _ledger(context: RefreshContext) -> DataFrame:
+def _ledger(context: RefreshContext, frames: HistoryFrames) -> Frame:
     hours = context.unsettled
-    items = context.history.items(hours.days).select(*ACCOUNTED)
-    # Without a waiting room there is no need to read all events.
-    if Line.WAITINGROOM.value in context.products or _is_there(context.history, VISITS):
-        items = items.unionByName(places(context.history.events()).select(*ACCOUNTED))
-    items = items.where(hours.contain(arrival()))
-    gaps = context.history.read(GAPS).where(hours.contain(F.col("before_at")))
-    if context.snapshot is None:
-        return ledger(items, gaps, None)
-    return ledger(items, gaps, missing(items, context.snapshot))
+    columns = ", ".join(f"`{name}`" for name in ACCOUNTED)
+    text, found = f"select {columns} from {{items}}", {"items": frames.items(hours.days)}
+    if context.has_rooms:
+        text = f"{text} union all select {columns} from {{places}}"
+        found["places"] = places(frames.events_of(Line.WAITINGROOM.value))
+    starts = pa.table({"start": pa.array(hours.starts, pa.timestamp("us", tz="UTC"))})
+    mine = query(
+        f"select * from ({text}) where {ARRIVAL} in (select start from {{hours}})",
+        **found,
+        hours=starts,
+    )
+    gaps = query(
+        "select * from {gaps} where date_trunc('hour', before_at) in (select start from {hours})",
+        gaps=frames.read(GAPS),
+        hours=starts,
+    )
+    absent = None if context.snapshot is None else missing(mine, context.snapshot)
+    return ledger(mine, gaps, absent)
 
 
 def _is_there(history: History, table: Table) -> bool:

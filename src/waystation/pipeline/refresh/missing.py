@@ -6,61 +6,78 @@ its data without a state that lists it. When both are gone it was removed, unles
 has lost data.
 """
 
+import datetime as dt
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, cast
-
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from waystation.core.store import faults
 from waystation.pipeline.gold.ledger import LOST
 from waystation.pipeline.products import PRODUCTS, product_named
 from waystation.pipeline.products.facts import ALL_QUEUES, PAGE, ProductFacts
-from waystation.pipeline.refresh.snapshot import Snapshot
-from waystation.pipeline.silver.moves import ENDED
+from waystation.pipeline.refresh.snapshot import EVER, Snapshot
+from waystation.pipeline.silver.items import HAS_ENDED
 from waystation.pipeline.silver.steps import SUBJECT, Subject
-from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pc
+from waystation.pipeline.storage.sql import Frame, query, to_arrow
 
 REMOVED, SEEN = "removed", "seen"
 
 
-def missing(items: DataFrame, snapshot: Snapshot) -> DataFrame:
-    """Open items that the snapshot should have and has not, with their fate."""
-    gone = unseen(items, snapshot.seen, at=F.lit(snapshot.at)).where(snapshot.covers())
-    is_silent = F.col("line").isin(
-        *(name for name, facts in PRODUCTS.items() if facts.removes_silently)
-    )
-    is_forgotten = F.col("last_told_at") < F.lit(snapshot.since)
-    lost = gone.where(~is_silent | is_forgotten).withColumn("fate", F.lit(LOST))
-    quiet = delta.to_arrow(gone.where(is_silent & ~is_forgotten))
+# A job that moves during the snapshot may be missed, and has an event.
+_UNSEEN = f"""
+with there as (
+    select distinct line, queue, subject from {{seen}} where whole
+), everywhere as (
+    select line, subject from there where queue = '{ALL_QUEUES}'
+)
+select *
+from {{items}} as items
+anti join there on items.line = there.line and items.queue = there.queue
+                   and items.subject = there.subject
+anti join everywhere on items.line = everywhere.line and items.subject = everywhere.subject
+where not ({HAS_ENDED}) and last_told_at < timestamp_micros(<at>)
+"""
+
+
+def missing(items: Frame, snapshot: Snapshot) -> Any:
+    """Open items that the snapshot should have and has not, with their fate; an Arrow table."""
+    gone = _covered(unseen(items, snapshot.seen, at=snapshot.at), snapshot)
+    silent = [name for name, facts in PRODUCTS.items() if facts.removes_silently]
+    told_at = gone["last_told_at"]
+    is_known = pc.greater_equal(told_at, pa.scalar(snapshot.since, told_at.type))
+    is_quiet = pc.and_(pc.is_in(gone["line"], pa.array(silent)), is_known)
+    lost, quiet = gone.filter(pc.invert(is_quiet)), gone.filter(is_quiet)
+    lost = lost.append_column("fate", pa.array([LOST] * lost.num_rows, pa.string()))
     if not quiet.num_rows:
         return lost
     found = list(_fates(snapshot, _subjects(quiet)))
     snapshot.removed.extend(who for who, fate in found if fate == REMOVED)
     fates = pa.array([fate for _, fate in found], pa.string())
     judged = quiet.append_column("fate", fates).filter(pc.not_equal(fates, SEEN))
-    return lost.unionByName(items.sparkSession.createDataFrame(judged))
+    return pa.concat_tables([lost, judged])
+
+
+def unseen(items: Frame, seen: Any, *, at: dt.datetime) -> Any:
+    """Open items that were not seen, although they have no event since the snapshot."""
+    micros = (at - EVER) // dt.timedelta(microseconds=1)
+    return to_arrow(query(_UNSEEN.replace("<at>", str(micros)), items=items, seen=seen))
+
+
+def _covered(items: Any, snapshot: Snapshot) -> Any:
+    """The items of the queues that the snapshot covers."""
+    queues = zip(items["line"].to_pylist(), items["queue"].to_pylist(), strict=True)
+    known: dict[tuple[str, str], bool] = {}
+    mine = [
+        known[each] if each in known else known.setdefault(each, snapshot.covers(*each))
+        for each in queues
+    ]
+    return items.filter(pa.array(mine, pa.bool_()))
 
 
 def _subjects(items: Any) -> Iterator[Subject]:
     for batch in items.to_batches():
         yield from zip(*(batch.column(name).to_pylist() for name in SUBJECT), strict=True)
-
-
-def unseen(items: DataFrame, seen: DataFrame, *, at: Column) -> DataFrame:
-    """Open items that were not seen, although they have no event since the snapshot."""
-    there = seen.where("whole")
-    own = there.where(F.col("queue") != ALL_QUEUES).select(*SUBJECT).distinct()
-    shared = there.where(F.col("queue") == ALL_QUEUES).select("line", "subject").distinct()
-    return (
-        items.where(~F.col("state").isin(*ENDED))
-        # A job that moves during the snapshot may be missed, and has an event.
-        .where(F.col("last_told_at") < at)
-        .join(own, list(SUBJECT), "left_anti")
-        .join(shared, ["line", "subject"], "left_anti")
-    )
 
 
 def _fates(snapshot: Snapshot, subjects: Iterator[Subject]) -> Iterator[tuple[Subject, str]]:

@@ -8,8 +8,7 @@ from itertools import islice
 from typing import Any
 
 import msgspec
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
 from waystation.core.store import faults
 from waystation.core.store.keyspace import Keyspace, String
@@ -41,8 +40,8 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     at: dt.datetime
     """When it was taken, by the store's clock."""
-    seen: DataFrame
-    """One row for each id in the queues; `whole` says whether the job itself is there, too."""
+    seen: Any
+    """An Arrow table of the ids in the queues; `whole` says whether the job itself is there."""
     without_data: frozenset[Subject]
     """The ids whose jobs are not there."""
     options: EventOptions
@@ -59,18 +58,16 @@ class Snapshot(msgspec.Struct, frozen=True):
         """The store it was taken from."""
         return Streams(self.options).store
 
-    def covers(self) -> Column:
-        """Condition: a row belongs to the products and queues of this snapshot."""
-        names = [fnmatch.translate(name) for name in split_list(self.options.queues)]
-        is_named = F.col("queue").rlike("|".join(f"^{name}" for name in names))
-        lines = split_list(self.options.lines)
-        whole = [line for line in lines if product_named(line).has_one_stream]
-        return F.col("line").isin(*lines) & (F.col("line").isin(*whole) | is_named)
+    def covers(self, line: str, queue: str) -> bool:
+        """Whether a queue belongs to the products and queues of this snapshot."""
+        names = split_list(self.options.queues)
+        return line in split_list(self.options.lines) and (
+            product_named(line).has_one_stream
+            or any(fnmatch.fnmatchcase(queue, name) for name in names)
+        )
 
 
-def take_snapshot(
-    spark: SparkSession, options: EventOptions, *, is_first: bool = False
-) -> Snapshot:
+def take_snapshot(options: EventOptions, *, is_first: bool = False) -> Snapshot:
     """Take a snapshot of every queue that the options select.
 
     For the first one nothing is known that the store could have lost.
@@ -79,7 +76,6 @@ def take_snapshot(
     with faults.translated():
         at = now(streams.store)
         found = streams.now()
-        # Read now, at this instant, and not again when Spark uses it.
         seen = pa.Table.from_batches(_open_ids(options, streams.store, found), schema=_SEEN)
         ends = {
             each.key: redis_streams.end_of(streams.store.at(each.key), each.key) for each in found
@@ -87,7 +83,7 @@ def take_snapshot(
         since = _intact_since(streams.store, EVER if is_first else at)
     return Snapshot(
         at=at,
-        seen=spark.createDataFrame(seen),
+        seen=seen,
         without_data=_without_data(seen),
         options=options,
         ends={stream: end for stream, end in ends.items() if end is not None},

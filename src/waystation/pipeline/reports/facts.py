@@ -1,20 +1,29 @@
 """The data of a report, read from the gold tables."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from waystation.pipeline.feedback.recommendations import SLOT_S, slot_series
 from waystation.pipeline.gold.forecast import Forecast, forecast
-from waystation.pipeline.gold.sketches import merged, percentile
+from waystation.pipeline.gold.histograms import added, percentile
 from waystation.pipeline.history import History, utc
 from waystation.pipeline.refresh.checks import Check, last_checks
 from waystation.pipeline.reports.words import verdict
-from waystation.pipeline.tables import CAPACITY, EVENTS, FAILURES, GAPS, HOURLY, LEDGER, WORKERS
+from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.arrow import pc
+from waystation.pipeline.tables import (
+    CAPACITY,
+    EVENTS,
+    FAILURES,
+    GAPS,
+    HOURLY,
+    LEDGER,
+    WORKERS,
+    Table,
+)
 
 MOST_FAILURES = 15
 MOST_QUEUES = 12
@@ -89,46 +98,40 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 def report(history: History, now: dt.datetime | None = None) -> Report:
     """Read the figures of a report from a history."""
     now = now or dt.datetime.now(dt.UTC)
-    counts = history.read(EVENTS).agg(
-        F.count("*").alias("events"),
-        F.count("_corrupt").alias("corrupt"),
-        F.min("at").alias("first"),
-        F.max("at").alias("last"),
-    )
-    events = counts.collect()[0]
-    newest = [F.col("last_at").desc()]
+    events = delta.summary(EVENTS.path(history.root), counted="_corrupt", spanned="at")
     return Report(
         made_at=now,
-        events=events["events"],
-        corrupt=events["corrupt"],
-        first_at=events["first"] and utc(events["first"]),
-        last_at=events["last"] and utc(events["last"]),
+        events=events.rows,
+        corrupt=events.counted,
+        first_at=events.least,
+        last_at=events.most,
         queues=tuple(_queues(history, now)),
-        failures=_rows(history.read(FAILURES), [F.col("attempts").desc()], MOST_FAILURES),
-        workers=_rows(_by_worker(history.read(WORKERS)), newest, 50),
-        gaps=_rows(history.read(GAPS), [F.col("before_at").desc()], 50),
+        failures=_rows(history, FAILURES, "attempts", MOST_FAILURES),
+        workers=tuple(_by_worker(_rows(history, WORKERS, "hour"))[:50]),
+        gaps=_rows(history, GAPS, "before_at", 50),
         checks=tuple(last_checks(history.root)),
     )
 
 
 def _queues(history: History, now: dt.datetime) -> list[QueueReport]:
-    since = F.lit(now - dt.timedelta(hours=MOST_HOURS))
-    hourly = history.read(HOURLY).where(F.col("hour") > since)
-    rows = _rows(_totals(hourly), [F.col("started").desc()], MOST_QUEUES)
-    ledgers = _by_queue(_rows(_ledgers(history.read(LEDGER)), [F.col("queue")], 10_000))
+    recent = pc.field("hour") > now - dt.timedelta(hours=MOST_HOURS)
+    hourly = _by_queue(reversed(_rows(history, HOURLY, "hour", where=recent)))
+    rows = sorted(
+        (_total(place, hours) for place, hours in hourly.items()), key=lambda row: -row["started"]
+    )[:MOST_QUEUES]
+    ledgers = {
+        place: _account(hours) for place, hours in _by_queue(_rows(history, LEDGER, "hour")).items()
+    }
     busy = {(row["line"], row["queue"]) for row in rows}
     # Waiting rooms have no jobs, and a stream of many queues belongs to none of them.
-    rows = (*rows, *(_idle(place) for place in sorted(ledgers.keys() - busy)))
-    hours = _by_queue(_rows(hourly.drop("wait_sketch", "run_sketch"), [F.col("hour")], 100_000))
-    needed = _by_queue(
-        _rows(history.read(CAPACITY).where(F.col("hour") > since), [F.col("hour")], 100_000)
-    )
+    rows += [_idle(place) for place in sorted(ledgers.keys() - busy)]
+    needed = _by_queue(reversed(_rows(history, CAPACITY, "hour", where=recent)))
     series = slot_series(history, now)
     return [
         _facts(
             row,
-            ledgers.get(place, [{}])[0],
-            hours.get(place, []),
+            ledgers.get(place, {}),
+            [_without_histograms(hour) for hour in hourly.get(place, [])],
             needed.get(place, []),
             forecast(series[place], seconds=SLOT_S) if place in series else None,
         )
@@ -171,49 +174,63 @@ def _idle(place: tuple[str, str]) -> dict[str, Any]:
     return {"line": place[0], "queue": place[1], **nothing, **times}
 
 
-def _totals(hourly: DataFrame) -> DataFrame:
-    summed = hourly.groupBy("line", "queue").agg(
-        *(F.sum(name).alias(name) for name in _COUNTS),
-        merged(F.col("wait_sketch")).alias("wait"),
-        merged(F.col("run_sketch")).alias("run"),
-    )
-    return summed.select(
-        "line",
-        "queue",
-        *_COUNTS,
-        *(
-            percentile(F.col(of), part / 100).alias(f"{of}_p{part}")
-            for of in ("wait", "run")
-            for part in (50, 95, 99)
-        ),
-    )
+def _total(place: tuple[str, str], hours: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The hours of one queue together."""
+    counts = {name: sum(hour[name] for hour in hours) for name in _COUNTS}
+    times = {
+        f"{of}_p{part}": percentile(histogram, part / 100)
+        for of in ("wait", "run")
+        for histogram in [added(hour[f"{of}_histogram"] for hour in hours)]
+        for part in (50, 95, 99)
+    }
+    return {"line": place[0], "queue": place[1], **counts, **times}
 
 
-def _ledgers(ledger: DataFrame) -> DataFrame:
+def _without_histograms(hour: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in hour.items() if not name.endswith("_histogram")}
+
+
+def _account(hours: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The ledger of one queue over all hours."""
     known = ("acknowledged", "terminal", "removed", "duplicated", "gaps")
-    unknown = F.count_if(F.col("lost").isNull()) > 0
-    return ledger.groupBy("line", "queue").agg(
-        *(F.sum(name).alias(name) for name in known),
-        *(F.when(~unknown, F.sum(name)).alias(name) for name in ("visible", "lost")),
-        F.flatten(F.collect_list("lost_ids")).alias("lost_ids"),
-        F.when(F.bool_and(F.coalesce("clean", F.lit(True))), F.when(~unknown, F.lit(True)))
-        .otherwise(F.lit(False))
-        .alias("clean"),
-    )
+    unknown = any(hour["lost"] is None for hour in hours)
+    is_clean = all(hour["clean"] is not False for hour in hours)
+    return {
+        **{name: sum(hour[name] for hour in hours) for name in known},
+        **{
+            name: None if unknown else sum(hour[name] for hour in hours)
+            for name in ("visible", "lost")
+        },
+        "lost_ids": [each for hour in hours for each in hour["lost_ids"]],
+        "clean": (None if unknown else True) if is_clean else False,
+    }
 
 
-def _by_worker(workers: DataFrame) -> DataFrame:
+def _by_worker(hours: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for each worker, the one seen last first."""
     sums = ("attempts", "completed", "failed", "stalled", "busy_ms")
-    return workers.groupBy("line", "queue", "worker").agg(
-        *(F.sum(name).alias(name) for name in sums),
-        F.min("first_at").alias("first_at"),
-        F.max("last_at").alias("last_at"),
-    )
+    found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for hour in hours:
+        found.setdefault((hour["line"], hour["queue"], hour["worker"]), []).append(hour)
+    rows = [
+        {
+            **dict(zip(("line", "queue", "worker"), worker, strict=True)),
+            **{name: sum(hour[name] for hour in theirs) for name in sums},
+            "first_at": min(hour["first_at"] for hour in theirs),
+            "last_at": max(hour["last_at"] for hour in theirs),
+        }
+        for worker, theirs in found.items()
+    ]
+    return sorted(rows, key=lambda row: row["last_at"], reverse=True)
 
 
-def _rows(frame: DataFrame, order: Sequence[Any], most: int) -> tuple[dict[str, Any], ...]:
-    found = frame.orderBy(*order).limit(most).collect()
-    return tuple({name: _value(row[name]) for name in frame.columns} for row in found)
+def _rows(
+    history: History, table: Table, by: str, most: int | None = None, where: Any = None
+) -> tuple[dict[str, Any], ...]:
+    """Rows of a gold table, the greatest first."""
+    found = delta.read_arrow(history.root, table, table.names, where)
+    rows = found.sort_by([(by, "descending")]).slice(0, most).to_pylist()
+    return tuple({name: _value(value) for name, value in row.items()} for row in rows)
 
 
 def _value(value: Any) -> Any:
@@ -221,7 +238,7 @@ def _value(value: Any) -> Any:
 
 
 def _by_queue(
-    rows: Sequence[dict[str, Any]],
+    rows: Iterable[dict[str, Any]],
 ) -> dict[tuple[str, str], list[dict[str, Any]]]:
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in rows:

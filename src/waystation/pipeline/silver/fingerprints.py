@@ -1,8 +1,12 @@
 """Fingerprints of failures as columns; the patterns are the core's."""
 
-from pyspark.sql import Column
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from waystation.core import fingerprints as core
 from waystation.core.fingerprints import (
     BARS,
     CAUSE,
@@ -14,6 +18,35 @@ from waystation.core.fingerprints import (
     RAISED,
     TRACEBACK,
 )
+from waystation.pipeline.storage.arrow import pa, pc
+from waystation.pipeline.storage.sql import Frame
+
+
+def with_fingerprints(rows: Frame) -> Frame:
+    """Rows with `error_class` and `fingerprint` of their `reason`."""
+    if isinstance(rows, DataFrame):
+        reason = F.col("reason")
+        return rows.withColumns(
+            {"error_class": error_class(reason), "fingerprint": fingerprint(reason)}
+        )
+    return _with(rows, error_class=core.error_class, fingerprint=core.fingerprint)
+
+
+def with_signature(rows: Frame) -> Frame:
+    """Rows with the `signature` of their `reason`."""
+    if isinstance(rows, DataFrame):
+        return rows.withColumn("signature", signature(F.col("reason")))
+    return _with(rows, signature=core.signature)
+
+
+def _with(rows: Any, **columns: Callable[[str], str | None]) -> Any:
+    """An Arrow table with more columns, each computed once for each different reason."""
+    encoded = rows["reason"].cast(pa.string()).combine_chunks().dictionary_encode()
+    known = encoded.dictionary.to_pylist()
+    for name, of in columns.items():
+        values = pa.array([of(each) for each in known], pa.string())
+        rows = rows.append_column(name, pc.take(values, encoded.indices))
+    return rows
 
 
 def error_line(reason: Column) -> Column:

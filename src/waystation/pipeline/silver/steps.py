@@ -6,12 +6,9 @@ was removed begins another life, so that two jobs never look like one.
 
 from typing import TypeAlias
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
-from pyspark.sql.window import WindowSpec
-
-from waystation.core.events import EventName, Line
+from waystation.core.events import Line
 from waystation.pipeline.silver.moves import MOVES
+from waystation.pipeline.storage.sql import Frame, query, quoted, texts
 
 SUBJECT = ("line", "queue", "subject")
 """Columns that identify the subject of a step: a job or file."""
@@ -20,61 +17,52 @@ Subject: TypeAlias = tuple[str, str, str]
 ORDER = ("told_at", "seq")
 """Columns that order the entries of a stream."""
 
+IN_ORDER = "partition by subject, queue, line order by told_at, seq"
+"""The window of one subject's steps, in the order of the stream.
 
-def steps(events: DataFrame) -> DataFrame:
+All window functions use this one, so that steps are shuffled and sorted once. The most selective
+column comes first, because sorting compares it first.
+"""
+UP_TO_HERE = f"{IN_ORDER} rows between unbounded preceding and current row"
+"""The window of one subject's steps up to the current one."""
+IS_CLAIM = "event = 'active'"
+"""Condition: a worker claims the subject with this step."""
+
+# Files have no event for their birth: the first wait is it. Visitors are no jobs: the waiting room
+# has its own tables.
+_STEPS = f"""
+select line, queue, subject, told_at, seq, `at`, event,
+       coalesce(event in ('added', 'fired')
+                or (event = 'waiting' and attempt = 1 and fields['prev'] is null),
+                false) as birth,
+       coalesce(event = 'redriven'
+                or (event = 'waiting' and fields['prev'] in ('completed', 'failed', 'dead')),
+                false) as again,
+       nullif(worker, '') as worker,
+       coalesce(fields['name'], fields['type']) as name,
+       coalesce(fields['failedReason'], fields['error'], fields['reason']) as reason,
+       _corrupt
+from {{events}}
+where line <> {quoted(Line.WAITINGROOM.value)} and event in {texts(MOVES)} and subject <> ''
+"""
+
+_LIVES = f"""
+select *,
+       cast(sum(cast(birth as int)) over so_far as bigint) as life,
+       cast(sum(cast({IS_CLAIM} as int)) over so_far as bigint) as taken
+from {{steps}}
+window so_far as ({UP_TO_HERE})
+"""
+
+
+def steps(events: Frame) -> Frame:
     """The events that change the state of a job or file, one row for each."""
-    field = F.col("fields").getItem
-    is_birth = F.col("event").isin(EventName.ADDED, EventName.FIRED) | (
-        # Files have no event for it: the first wait is the birth.
-        (F.col("event") == EventName.WAITING) & (F.col("attempt") == 1) & field("prev").isNull()
-    )
-    takes_back = (F.col("event") == EventName.REDRIVEN) | (
-        (F.col("event") == EventName.WAITING) & field("prev").isin("completed", "failed", "dead")
-    )
-    # Visitors are no jobs: the waiting room has its own tables.
-    is_work = F.col("line") != Line.WAITINGROOM.value
-    is_step = F.col("event").isin(*MOVES) & (F.col("subject") != "")
-    return events.where(is_work & is_step).select(
-        *SUBJECT,
-        *ORDER,
-        "at",
-        "event",
-        F.coalesce(is_birth, F.lit(False)).alias("birth"),
-        F.coalesce(takes_back, F.lit(False)).alias("again"),
-        F.nullif(F.col("worker"), F.lit("")).alias("worker"),
-        F.coalesce(field("name"), field("type")).alias("name"),
-        F.coalesce(field("failedReason"), field("error"), field("reason")).alias("reason"),
-        "_corrupt",
-    )
+    return query(_STEPS, events=events)
 
 
-def with_lives(steps: DataFrame) -> DataFrame:
+def with_lives(steps: Frame) -> Frame:
     """Steps with the number of their life (`life`) and of claims so far (`taken`).
 
     Lives count from 1; steps before the first birth that was seen are life 0.
     """
-    return steps.withColumns(
-        {
-            "life": F.sum(F.col("birth").cast("int")).over(up_to_here()),
-            "taken": F.sum(is_claim().cast("int")).over(up_to_here()),
-        }
-    )
-
-
-def in_order() -> WindowSpec:
-    """The window of one subject's steps, in the order of the stream.
-
-    All window functions use this one, so that steps are shuffled and sorted once. The most
-    selective column comes first, because sorting compares it first.
-    """
-    return Window.partitionBy(*reversed(SUBJECT)).orderBy(*ORDER)
-
-
-def up_to_here() -> WindowSpec:
-    """The window of one subject's steps up to the current one."""
-    return in_order().rowsBetween(Window.unboundedPreceding, Window.currentRow)
-
-
-def is_claim() -> Column:
-    """Condition: a worker claims the subject with this step."""
-    return F.col("event") == "active"
+    return query(_LIVES, steps=steps)

@@ -4,6 +4,7 @@ from typing import Any, TypeAlias
 
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.compute  # pyright: ignore[reportMissingTypeStubs]
+import pyarrow.dataset  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.fs  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 from pyspark.sql import types as spark
@@ -15,6 +16,7 @@ pa: Any = pyarrow
 pc: Any = pyarrow.compute
 pq: Any = pyarrow.parquet
 fs: Any = pyarrow.fs
+dataset: Any = pyarrow.dataset
 
 Array: TypeAlias = Any
 Batch: TypeAlias = Any

@@ -1,13 +1,14 @@
 """Changes of a Delta table: the files with new rows since a version."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from deltalake import DeltaTable
 
 from waystation.core.errors import HistoryCut
 from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.arrow import pa
 
 
 def version(path: str) -> int | None:
@@ -15,18 +16,33 @@ def version(path: str) -> int | None:
     return DeltaTable(path).version() if DeltaTable.is_deltatable(path) else None
 
 
-def new_files(path: str, *, after: int | None, until: int) -> list[str]:
+class NewFile(NamedTuple):
+    """A file with new rows."""
+
+    path: str
+    """Within the table."""
+    rows: int
+
+
+def new_files(path: str, *, after: int | None, until: int) -> list[NewFile]:
     """The files with rows that were added after one version and up to another.
 
     Files that only rewrite old rows, after a compaction or a deletion, are not among them.
     """
     if after is None:
-        return DeltaTable(path, version=until).file_uris()
+        added: Any = DeltaTable(path, version=until).get_add_actions()
+        rows = pa.table(added).select(["path", "num_records"]).to_pylist()
+        return [NewFile(row["path"], row["num_records"] or 0) for row in rows]
     return [
-        f"{path}/{action['path']}"
+        NewFile(action["path"], _records(action))
         for number in range(after + 1, until + 1)
         for action in _new_rows(path, number)
     ]
+
+
+def _records(action: dict[str, Any]) -> int:
+    stats = msgspec.json.decode(action.get("stats") or "{}")
+    return stats.get("numRecords", 0)
 
 
 def _new_rows(path: str, number: int) -> Iterator[dict[str, Any]]:

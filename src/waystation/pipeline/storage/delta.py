@@ -6,9 +6,9 @@ Files that are in no commit are invisible.
 
 import datetime as dt
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
@@ -18,8 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from waystation.core.errors import WrongSchema
-from waystation.pipeline.storage.arrow import pa, pc, schema_of
+from waystation.pipeline.storage.arrow import dataset, pa, pc, pq, schema_of
 from waystation.pipeline.storage.parts import Part, PartWriter, filesystem
+from waystation.pipeline.storage.sql import Frame, conform, to_arrow
 from waystation.pipeline.tables import Table
 
 _NOTES = "waystation"
@@ -43,16 +44,19 @@ def commit(
     partitions: Sequence[str] = (),
     notes: Mapping[str, Any] | None = None,
     replace: bool = False,
+    check: Callable[[DeltaTable], Iterable[BatchId]] = lambda _: (),
 ) -> bool:
     """Commit files to a table, all or none; False when this batch was committed before.
 
-    Files that are not committed are deleted, whatever the reason.
+    Files that are not committed are deleted, whatever the reason. `check` may refuse the commit,
+    and names other batches that it stands for; if one of those is committed meanwhile, it fails.
     """
     parts = list(parts)
     try:
         table = open_table(path, columns, partitions)
         if not _has_batch(table, batch):
-            _add(table, columns, parts, batch, partitions, notes, replace)
+            batches = [batch, *check(table)]
+            _add(table, columns, parts, batches, partitions, notes, replace)
             return True
     except CommitFailedError:
         discard(path, parts)
@@ -104,7 +108,7 @@ def _add(
     table: DeltaTable,
     columns: StructType,
     parts: Iterable[Part],
-    batch: BatchId,
+    batches: Sequence[BatchId],
     partitions: Sequence[str],
     notes: Mapping[str, Any] | None,
     replace: bool,
@@ -127,7 +131,7 @@ def _add(
         schema=_delta_schema(columns),
         partition_by=list(partitions) or None,
         commit_properties=CommitProperties(
-            app_transactions=[Transaction(batch.application, batch.batch)],
+            app_transactions=[Transaction(each.application, each.batch) for each in batches],
             custom_metadata={_NOTES: msgspec.json.encode({**(notes or {})}).decode()},
         ),
     )
@@ -160,9 +164,11 @@ def _shown(field: Field) -> str:
 
 def last_note(path: str, wanted: str) -> Any:
     """The newest note of this name in the commits of a table; None when there is none."""
-    if not DeltaTable.is_deltatable(path):
-        return None
-    table = DeltaTable(path)
+    return noted(DeltaTable(path), wanted) if DeltaTable.is_deltatable(path) else None
+
+
+def noted(table: DeltaTable, wanted: str) -> Any:
+    """The newest note of this name up to the version of a table that was opened."""
     # It is nearly always in one of the last commits; the whole log is read only if not.
     for most in (10, None):
         for each in table.history(limit=most):
@@ -187,64 +193,189 @@ def read(
     With `days`, only files of these partitions are read.
     """
     path = table.path(root)
-    files = files_of(path, days=days)
-    if not files:
+    found = _described(path, days, None)
+    names: list[str] = [] if found is None else found["path"].to_pylist()
+    return read_with_spark(spark, path, table, names)
+
+
+def read_with_spark(
+    spark: SparkSession, path: str, table: Table, names: Sequence[str]
+) -> DataFrame:
+    """Files of a table as a DataFrame."""
+    if not names:
         # Known to be empty, so that Spark plans nothing for it.
         return spark.emptyDataFrame(table.schema)
+    files = [f"{path}/{name}" for name in names]
     return spark.read.schema(table.schema).option("basePath", path).parquet(*files)
 
 
-def files_of(path: str, *, days: Sequence[dt.date] | None = None) -> list[str]:
-    """The files of a table, or those of some days; none when there is no table."""
-    if not DeltaTable.is_deltatable(path) or (days is not None and not days):
-        return []
-    if days is None:
-        return DeltaTable(path).file_uris()
-    added = pa.table(DeltaTable(path).get_add_actions(flatten=True))
-    mine = pc.is_in(added["partition.date"], pa.array(days, pa.date32()))
-    return [f"{path}/{name}" for name in added["path"].filter(mine).to_pylist()]
+Within: TypeAlias = tuple[str, Any, Any]
+"""A column, and the least and the greatest value that is wanted of it."""
 
 
-def read_arrow(root: str, table: Table, columns: Sequence[str], where: Any = None) -> Any:
-    """Some columns of a small table as an Arrow table, which is faster than a Spark job."""
+def read_arrow(
+    root: str,
+    table: Table,
+    columns: Sequence[str],
+    where: Any = None,
+    *,
+    days: Sequence[dt.date] | None = None,
+    within: Within | None = None,
+) -> Any:
+    """Some columns of a table as an Arrow table, which for few rows is faster than a Spark job.
+
+    `within` only spares reading files: it leaves out those that hold no such row.
+    """
     path = table.path(root)
+    found = _described(path, days, within)
+    names: list[str] = [] if found is None else found["path"].to_pylist()
+    return read_files(path, table, names, columns=columns, where=where)
+
+
+def read_files(
+    path: str,
+    table: Table,
+    names: Sequence[str],
+    *,
+    columns: Sequence[str] | None = None,
+    where: Any = None,
+) -> Any:
+    """Files of a table as an Arrow table, with the partitions that their folders name.
+
+    A column that a file of an older version lacks is null.
+    """
+    wanted = schema_of(table.schema)
+    columns = list(wanted.names if columns is None else columns)
+    if not names:
+        return wanted.empty_table().select(columns)
+    files, root = filesystem(path)
+    by = pa.schema([wanted.field(name) for name in table.partitions])
+    parts = dataset.dataset(
+        [f"{root}/{name}" for name in names],
+        schema=wanted,
+        format="parquet",
+        filesystem=files,
+        partitioning=dataset.partitioning(by, flavor="hive") if by.names else None,
+        partition_base_dir=root,
+    )
+    if where is None:
+        return parts.to_table(columns=columns)
+    # Not filtered by the dataset: it cannot compare texts with statistics that delta-rs has
+    # written as another type of text.
+    found = (pa.Table.from_batches([each]).filter(where) for each in parts.to_batches())
+    kept = [each.select(columns) for each in found if each.num_rows]
+    return pa.concat_tables(kept) if kept else wanted.empty_table().select(columns)
+
+
+def count(
+    path: str,
+    *,
+    days: Sequence[dt.date] | None = None,
+    within: Within | None = None,
+) -> int:
+    """The most rows that a read can find, from the statistics in the log."""
+    found = _described(path, days, within)
+    return 0 if found is None else pc.sum(found["num_records"]).as_py() or 0
+
+
+class Summary(NamedTuple):
+    """Figures about all rows of a table."""
+
+    rows: int = 0
+    counted: int = 0
+    """Rows in which one column is not null."""
+    least: Any = None
+    most: Any = None
+    """The least and the greatest value of another column."""
+
+
+def summary(path: str, *, counted: str, spanned: str) -> Summary:
+    """Figures about a table from the statistics in its log; files without them are read."""
     if not DeltaTable.is_deltatable(path):
-        return schema_of(table.schema).empty_table().select(columns)
+        return Summary()
     opened: Any = DeltaTable(path)
-    there: Any = opened.to_pyarrow_dataset()
-    # A table of an older version may lack some.
-    known = [name for name in columns if name in there.schema.names]
-    found: Any = there.to_table(columns=known, filter=where)
-    for name in columns:
-        if name not in known:
-            kind = schema_of(table.schema).field(name).type
-            found = found.append_column(name, pa.nulls(found.num_rows, kind))
-    return found.select(columns)
+    names = (f"null_count.{counted}", f"min.{spanned}", f"max.{spanned}", "num_records")
+    rows = nulls = 0
+    found: list[Any] = []
+    for file in pa.table(opened.get_add_actions(flatten=True)).to_pylist():
+        if all(file.get(name) is not None for name in names):
+            rows, nulls = rows + file["num_records"], nulls + file[names[0]]
+            found += [file[names[1]], file[names[2]]]
+            continue
+        part = _read_file(path, file["path"], [counted, spanned])
+        rows, nulls = rows + part.num_rows, nulls + part[counted].null_count
+        found += [pc.min(part[spanned]).as_py(), pc.max(part[spanned]).as_py()]
+    known = [each for each in found if each is not None]
+    return Summary(rows, rows - nulls, min(known, default=None), max(known, default=None))
 
 
-def save(
-    rows: DataFrame, root: str, table: Table, batch: BatchId, *, replace: bool = False
-) -> None:
+def _read_file(path: str, name: str, columns: list[str]) -> Any:
+    files, root = filesystem(path)
+    return pq.read_table(f"{root}/{name}", columns=columns, filesystem=files, partitioning=None)
+
+
+def values(
+    path: str,
+    column: str,
+    *,
+    days: Sequence[dt.date] | None = None,
+    within: Within | None = None,
+) -> set[Any]:
+    """The different values of a column that has few; files of one value are not read."""
+    found = _described(path, days, within)
+    if found is None or not found.num_rows:
+        return set()
+    known: set[Any] = set()
+    mixed: list[str] = []
+    for row in found.to_pylist():
+        least, most = row.get(f"min.{column}"), row.get(f"max.{column}")
+        if least is not None and least == most:
+            known.add(least)
+        else:
+            mixed.append(row["path"])
+    for name in mixed:
+        known |= set(pc.unique(_read_file(path, name, [column])[column]).to_pylist())
+    return known
+
+
+def _described(path: str, days: Sequence[dt.date] | None, within: Within | None) -> Any:
+    """The files of a table that may hold wanted rows, with their statistics; None: no table."""
+    if not DeltaTable.is_deltatable(path):
+        return None
+    found = pa.table(DeltaTable(path).get_add_actions(flatten=True))
+    if not found.num_rows:
+        return found
+    if days is not None:
+        found = found.filter(pc.is_in(found["partition.date"], pa.array(days, pa.date32())))
+    if within is not None:
+        column, least, most = within
+        for name, outside in ((f"min.{column}", pc.greater), (f"max.{column}", pc.less)):
+            if name in found.schema.names:
+                bound = pa.scalar(most if name.startswith("min") else least, found[name].type)
+                # A file without the statistic may hold such rows.
+                beyond = pc.fill_null(outside(found[name], bound), False)
+                found = found.filter(pc.invert(beyond))
+    return found
+
+
+def save(rows: Frame, root: str, table: Table, batch: BatchId, *, replace: bool = False) -> None:
     """Append rows to a table of the history, or replace it by them, once for each batch.
 
     Few rows are written by this process, many by Spark's tasks.
     """
-    rows = rows.select(*table.names)
-    few = to_arrow(rows.limit(FEW + 1))
-    if few.num_rows > FEW:
-        _save_by_tasks(rows, root, table, batch, "overwrite" if replace else "append")
-        return
+    if isinstance(rows, DataFrame):
+        rows = rows.select(*table.names)
+        few = to_arrow(rows.limit(FEW + 1))
+        if few.num_rows > FEW:
+            _save_by_tasks(rows, root, table, batch, "overwrite" if replace else "append")
+            return
+        rows = few
     path = table.path(root)
     with PartWriter(path, table.schema, table.partitions) as writer:
-        for each in few.to_batches():
+        for each in conform(rows, table.schema).to_batches():
             if each.num_rows:
                 writer.write(each)
     commit(path, table.schema, writer.parts, batch, partitions=table.partitions, replace=replace)
-
-
-def to_arrow(rows: DataFrame) -> Any:
-    """Rows as an Arrow table in this process."""
-    return cast(Any, rows).toArrow()
 
 
 def _save_by_tasks(rows: DataFrame, root: str, table: Table, batch: BatchId, mode: str) -> None:

@@ -1,0 +1,148 @@
+"""Intake: event streams into the tables `events` and `gaps` by this process, without Spark.
+
+A round reads from the offsets in the tables to the present ends of the streams, and commits both
+at once. A round that another driver has overtaken adds nothing, and begins again.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
+
+from waystation.core.errors import CheckpointDamaged
+from waystation.core.store import faults
+from waystation.pipeline.bronze import commits
+from waystation.pipeline.bronze.commits import INTAKE
+from waystation.pipeline.sources import offsets, redis_streams
+from waystation.pipeline.sources.columns import SCHEMA
+from waystation.pipeline.sources.offsets import StreamRange
+from waystation.pipeline.sources.streams import EventOptions, Streams
+from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.storage.parts import PartWriter
+from waystation.pipeline.tables import EVENTS
+
+TRIES = 20
+"""Rounds that other drivers may overtake before this one gives up."""
+
+
+class Intake:
+    """Reads the streams that the options select into the tables of a history."""
+
+    def __init__(self, root: str, options: EventOptions) -> None:
+        self._root = root
+        self._options = options
+        self._streams = Streams(options)
+        self.events = 0
+        """Events stored so far."""
+
+    def pending(self) -> int:
+        """Entries that are not stored yet."""
+        return sum(span.size for span in self._ranges())
+
+    def store(self) -> int:
+        """Store what the streams hold now; returns how many events."""
+        for left in reversed(range(TRIES)):
+            try:
+                stored = self._round()
+            except (CheckpointDamaged, CommitFailedError):
+                if not left:
+                    raise
+                continue
+            if stored is not None:
+                self.events += stored
+                return stored
+        return 0
+
+    def _round(self) -> int | None:
+        """One round; None when another driver has committed the same number first."""
+        path = EVENTS.path(self._root)
+        known = DeltaTable(path) if DeltaTable.is_deltatable(path) else None
+        number = 1 if known is None else commits.number_of(known) + 1
+        ranges = self._ranges()
+        if not ranges:
+            return 0
+        reports: list[Any] = []
+        rows = 0
+        with faults.translated(), PartWriter(path, EVENTS.schema, EVENTS.partitions) as writer:
+            for span in ranges:
+                client = self._streams.store.at(span.stream.key)
+                for batch in redis_streams.rows_of(
+                    client, span, page=self._options.page, accounts=True
+                ):
+                    if batch.column("_range").null_count:
+                        writer.write(batch.select(EVENTS.names))
+                        rows += batch.num_rows
+                    else:
+                        reports += batch.select(_REPORTED).to_pylist()
+        if not commits.store(self._root, writer.parts, reports, BatchId(INTAKE, number)):
+            return None
+        self._trim(ranges)
+        return rows
+
+    def _ranges(self) -> list[StreamRange]:
+        with faults.translated():
+            streams = self._streams.now()
+            ends = {
+                each.key: redis_streams.end_of(self._streams.store.at(each.key), each.key)
+                for each in streams
+            }
+        there = {stream: end for stream, end in ends.items() if end is not None}
+        here = commits.offsets_in(self._root)
+        return offsets.between(here, there, [each for each in streams if each.key in there])
+
+    def _trim(self, ranges: list[StreamRange]) -> None:
+        """Trim the streams behind what is stored, with the option `trim`."""
+        if not self._options.trim:
+            return
+        with faults.translated():
+            for span in ranges:
+                client = self._streams.store.at(span.stream.key)
+                until = offsets.next_id(span.until.id)
+                client.execute_command("XTRIM", span.stream.key, "MINID", "~", until)
+
+
+_REPORTED = [name for name in SCHEMA.names if name in ("line", "queue", "stream", "_range")]
+
+
+class IntakeLoop:
+    """An intake, round after round in a thread, until it is stopped or fails."""
+
+    def __init__(self, intake: Intake, *, every: float, round_of: Callable[[Intake], int]) -> None:
+        self._intake = intake
+        self._every = every
+        self._round_of = round_of
+        self._events = 0
+        self._error: BaseException | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="intake", daemon=True)
+        self._thread.start()
+
+    @property
+    def events(self) -> int:
+        """Events stored so far."""
+        return self._events
+
+    def is_running(self) -> bool:
+        """Whether it still reads; raises the error that ended it."""
+        if self._error is not None:
+            raise self._error
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Stop it after the present round; raises the error that ended it before."""
+        self._stop.set()
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                began = time.monotonic()
+                self._events += self._round_of(self._intake)
+                self._stop.wait(max(0.0, self._every - (time.monotonic() - began)))
+        except BaseException as error:
+            self._error = error

@@ -1,0 +1,148 @@
+"""Streams into tables without Spark: everything once, whoever else reads and whatever breaks."""
+
+import threading
+from collections import Counter
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from redis import Redis
+
+from tests.pipeline.raw_streams import tell
+from waystation.core.errors import CheckpointDamaged
+from waystation.pipeline.bronze import commits, ingest
+from waystation.pipeline.bronze.intake import Intake
+from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.tables import EVENTS, GAPS, Table
+
+COLUMNS = ("queue", "after", "before", "lost", "reason")
+
+
+def intake(root: str, url: str, **asked: Any) -> Intake:
+    return Intake(root, EventOptions(url=url, **asked))
+
+
+def rows(root: str, table: Table, *columns: str) -> list[dict[str, Any]]:
+    return delta.read_arrow(root, table, columns).to_pylist()
+
+
+def ids(root: str) -> list[str]:
+    return sorted(row["entry_id"] for row in rows(root, EVENTS, "entry_id"))
+
+
+def test_the_tables_hold_every_event_once_and_every_gap_by_its_count(
+    store: Redis, redis_url: str, root: str
+) -> None:
+    told = tell(store, 900, queue="mail")
+    trimmed = tell(store, 1000, queue="sms")
+    store.xtrim("bull:sms:events", maxlen=300, approximate=False)
+    reader = intake(root, redis_url)
+    assert reader.pending() == 1900
+
+    assert reader.store() == 1200
+    told += tell(store, 5, queue="mail")
+    assert (intake(root, redis_url).store(), intake(root, redis_url).store()) == (5, 0)
+
+    assert ids(root) == sorted(told + trimmed[700:])
+    (gap,) = rows(root, GAPS, *COLUMNS)
+    wanted = ("sms", "0-0", trimmed[700], 700, "trimmed")
+    assert tuple(gap[name] for name in COLUMNS) == wanted
+
+
+def test_streams_are_trimmed_behind_what_is_stored_when_that_is_asked_for(
+    store: Redis, redis_url: str, root: str
+) -> None:
+    told = tell(store, 1000)
+    intake(root, redis_url, trim=True).store()
+    # Trimming is approximate: whole nodes of the stream go.
+    assert store.xlen("bull:mail:events") < 1000
+    told += tell(store, 10)
+    intake(root, redis_url, trim=True).store()
+    assert ids(root) == sorted(told)
+    assert rows(root, GAPS, "lost") == []
+
+
+@pytest.mark.parametrize("allowed", [0, 1])
+def test_a_round_cut_short_at_any_commit_is_read_again(
+    allowed: int, store: Redis, redis_url: str, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = tell(store, 400)
+    store.xtrim("bull:mail:events", maxlen=100, approximate=False)
+    whole, left = delta.commit, allowed
+
+    def cut_short(*given: Any, **more: Any) -> bool:
+        nonlocal left
+        if left == 0:
+            raise KeyboardInterrupt
+        left -= 1
+        return whole(*given, **more)
+
+    monkeypatch.setattr(delta, "commit", cut_short)
+    with pytest.raises(KeyboardInterrupt):
+        intake(root, redis_url).store()
+    monkeypatch.setattr(delta, "commit", whole)
+
+    told += tell(store, 3)
+    intake(root, redis_url).store()
+    assert ids(root) == sorted(told[300:])
+    assert [row["lost"] for row in rows(root, GAPS, "lost")] == [300]
+
+
+def test_drivers_that_read_the_same_streams_at_once_store_every_event_once(
+    store: Redis, redis_url: str, root: str
+) -> None:
+    told: list[str] = []
+    errors: list[BaseException] = []
+    is_over = threading.Event()
+
+    def drive() -> None:
+        reader = intake(root, redis_url)
+        try:
+            while not is_over.is_set():
+                reader.store()
+            reader.store()
+        except BaseException as error:
+            errors.append(error)
+
+    drivers = [threading.Thread(target=drive) for _ in range(3)]
+    for driver in drivers:
+        driver.start()
+    for _ in range(12):
+        told += tell(store, 40, queue="mail") + tell(store, 10, queue="sms")
+    is_over.set()
+    for driver in drivers:
+        driver.join()
+    intake(root, redis_url).store()
+
+    assert errors == []
+    found = Counter((row["stream"], row["entry_id"]) for row in rows(root, EVENTS, *EVENTS.key))
+    assert (len(found), max(found.values())) == (len(told), 1)
+
+
+def test_a_batch_of_spark_that_was_overtaken_is_refused(
+    store: Redis, redis_url: str, root: str
+) -> None:
+    tell(store, 10)
+    reader = intake(root, redis_url)
+    reader.store()
+    late = {"line": "bullmq", "queue": "mail", "stream": "bull:mail:events"}
+    account = {"after": "0-0", "until": "9-9", "first": None, "added": 10, "read": 10}
+    report = {**late, "_range": {**account, "lost": 0, "recreated": False}}
+    with pytest.raises(CheckpointDamaged, match="another run has stored events of bull:mail"):
+        commits.store(root, [], [report], BatchId("bronze-late", 0))
+
+
+def test_spark_goes_on_where_this_process_stopped_and_the_other_way_round(
+    spark: SparkSession, store: Redis, redis_url: str, root: str
+) -> None:
+    told: list[str] = []
+    for is_sparks_turn in (True, False, True):
+        told += tell(store, 60)
+        if is_sparks_turn:
+            ingest.start(spark, root, url=redis_url).finish()
+        else:
+            assert intake(root, redis_url).store() == 60
+    assert ids(root) == sorted(told)
+    assert rows(root, GAPS, "lost") == []
