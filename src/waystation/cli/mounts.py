@@ -90,6 +90,13 @@ MOUNTS = (
         "Monitoring",
     ),
     Mount(
+        "drill",
+        "waystation.testing.commands",
+        "Find handlers that are not idempotent.",
+        "Development",
+        extra="embedded",
+    ),
+    Mount(
         "exporter",
         "waystation.cli.exporter",
         "Serve queue metrics for Prometheus.",

@@ -1,21 +1,55 @@
 """Tools for tests of your own handlers and producers.
 
 - `run_jobs` runs handlers over jobs in memory, without a store.
+- `sandbox` opens queues and workers on a server of their own, with a clock to turn.
 - `embedded_server` starts an empty server for one test, for producers and whole workers.
 - `run_until_empty` lets a worker finish everything that is in a queue.
+- `Drill` runs a handler under kills, double deliveries, lost replies and late acknowledgements.
 - `HandClock` is a clock that stands still until the test advances it.
 """
 
-from waystation.core.clock import HandClock
-from waystation.testing.jobs import MemoryJob, run_jobs
-from waystation.testing.servers import Counted, Runs, embedded_server, run_until_empty
+from typing import TYPE_CHECKING
+
+from waystation.core.lazy import names_of
+
+if TYPE_CHECKING:
+    from waystation.core.clock import HandClock
+    from waystation.testing.drill import Drill, Finding, Verdict, run_drill
+    from waystation.testing.jobs import MemoryJob, run_jobs
+    from waystation.testing.sandboxes import Sandbox, sandbox
+    from waystation.testing.servers import Counted, Runs, embedded_server, run_until_empty
 
 __all__ = [
     "Counted",
+    "Drill",
+    "Finding",
     "HandClock",
     "MemoryJob",
     "Runs",
+    "Sandbox",
+    "Verdict",
     "embedded_server",
+    "run_drill",
     "run_jobs",
     "run_until_empty",
+    "sandbox",
 ]
+
+__getattr__ = names_of(
+    __name__,
+    {
+        "Counted": "servers",
+        "Drill": "drill",
+        "Finding": "drill",
+        "HandClock": "waystation.core.clock",
+        "MemoryJob": "jobs",
+        "Runs": "servers",
+        "Sandbox": "sandboxes",
+        "Verdict": "drill",
+        "embedded_server": "servers",
+        "run_drill": "drill",
+        "run_jobs": "jobs",
+        "run_until_empty": "servers",
+        "sandbox": "sandboxes",
+    },
+)

@@ -1,0 +1,42 @@
+"""`waystation drill`: says which handlers of a module are not idempotent."""
+
+from typing import Annotated, Any, cast
+
+import typer
+
+from waystation.core.app.modules import import_module
+from waystation.core.errors import InvalidOption
+from waystation.core.store import embedded
+from waystation.testing.drill import Drill, run_drill
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def drill(
+    module: Annotated[str, typer.Argument(metavar="MODULE", help="Has a list of Drill, `drills`.")],
+    only: Annotated[str, typer.Option(help="Only the drill with this title.")] = "",
+    goes_on: Annotated[bool, typer.Option("--all", help="Find every fault.")] = False,
+) -> None:
+    """Run handlers under kills, double deliveries, lost replies and late acknowledgements.
+
+    Ends with 1 when one of them is not idempotent. Each run has an empty server and directory.
+    """
+    found: Any = getattr(import_module(module), "drills", None)
+    if not isinstance(found, list) or not found:
+        raise InvalidOption(f"{module!r} must have a list of Drill called `drills`, got {found!r}")
+    drills = [each for each in cast(list[Any], found) if not only or each.title == only]
+    if wrong := [each for each in drills if not isinstance(each, Drill)]:
+        raise InvalidOption(f"`drills` must hold Drill, got {wrong[0]!r}")
+    width = max((len(each.title) for each in drills), default=0)
+    failed = 0
+    with embedded.ephemeral() as server:
+        for each in drills:
+            verdict = run_drill(each, server.url, goes_on=goes_on)
+            failed += not verdict.is_idempotent
+            word = "idempotent" if verdict.is_idempotent else "NOT idempotent"
+            typer.echo(f"{verdict.title:<{width}}  {word}  ({verdict.runs} runs)")
+            for finding in verdict.findings:
+                typer.echo(f"    {finding}")
+    typer.echo(f"{failed} of {len(drills)} are not idempotent")
+    raise typer.Exit(1 if failed else 0)

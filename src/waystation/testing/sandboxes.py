@@ -1,0 +1,191 @@
+"""Sandbox: queues and workers on a server of their own, with time that the test turns."""
+
+import asyncio
+import inspect
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+from waystation.bullmq import Job, Queue, Worker
+from waystation.bullmq.redis.commands import hash_at, server_ms
+from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.states import State
+from waystation.bullmq.steps import duration_of
+from waystation.core.durations import Duration, milliseconds, seconds
+from waystation.core.store.connection import Store, connect
+from waystation.testing.servers import embedded_server
+
+_RUNNABLE: tuple[State, ...] = ("waiting", "prioritized", "active")
+_LOOK_EVERY_S = 0.005
+
+
+class Sandbox:
+    """Queues, workers and a clock for one test; `sandbox()` opens one."""
+
+    def __init__(self, url: str, store: Store) -> None:
+        self.url = url
+        """The server's URL, for code under test that opens queues of its own."""
+        self._store = store
+        self._queues: dict[str, Queue] = {}
+        self._handlers: dict[str, Any] = {}
+        self._failures: dict[tuple[str, str], dict[int, BaseException]] = {}
+
+    def queue(self, name: str) -> Queue:
+        """The queue of this name."""
+        if name not in self._queues:
+            self._queues[name] = Queue(name, self._store)
+        return self._queues[name]
+
+    def handle(
+        self, queue: str, handlers: Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]]
+    ) -> None:
+        """Let `run_all` run the jobs of a queue with a handler, or with one for each name."""
+        self.queue(queue)
+        self._handlers[queue] = handlers
+
+    def fail(
+        self, queue: str, name: str, *, attempt: int = 1, error: BaseException | None = None
+    ) -> None:
+        """Let this attempt of jobs with this name fail, without running the handler."""
+        failures = self._failures.setdefault((queue, name), {})
+        failures[attempt] = error or ConnectionError(f"attempt {attempt} fails as the test asks")
+
+    async def run_all(self, *, timeout: Duration = 30.0) -> None:
+        """Run what can run now, retries that are due included; what is delayed stays.
+
+        Raises `TimeoutError` when jobs still run after `timeout`.
+        """
+        async with asyncio.timeout(seconds(timeout, "timeout")):
+            workers = [self._worker(name) for name in self._handlers]
+            tasks = [asyncio.create_task(worker.run(signals=False)) for worker in workers]
+            try:
+                while await self._runnable() and not any(task.done() for task in tasks):
+                    await asyncio.wait(tasks, timeout=_LOOK_EVERY_S)
+            finally:
+                for worker in workers:
+                    worker.stop()
+                await asyncio.gather(*tasks)
+
+    async def advance(self, duration: Duration | None = None, **given: float) -> None:
+        """Turn the time of delays, retries, sleeps and time-outs forward, such as `days=3`."""
+        ms = milliseconds(duration_of(duration, given), "the duration")
+        for name in self._queues:
+            await _turn(self._store, QueueKeys(name), ms)
+
+    async def added(self, queue: str, name: str | None = None) -> list[Job]:
+        """The jobs of a queue in any state, the oldest first, or those with one name."""
+        jobs = await self.queue(queue).get_jobs(limit=None)
+        found = [job for job in jobs if name in (None, job.name)]
+        return sorted(found, key=lambda job: (job.created_ms, len(job.id), job.id))
+
+    async def assert_added(
+        self, queue: str, name: str, data: Any = None, *, count: int | None = None
+    ) -> list[Job]:
+        """Fail unless such a job was added, or exactly `count` of them; returns them.
+
+        `data` is what the job's data must be, or for an object what it must contain.
+        """
+        jobs = await self.added(queue)
+        found = [job for job in jobs if job.name == name and _fits(job.data, data)]
+        if (len(found) == count) if count is not None else found:
+            return found
+        wanted = "a job" if count is None else f"{count} jobs"
+        about = "" if data is None else f" with {data!r}"
+        there = "\n".join(f"  {job.name} {job.data!r}" for job in jobs) or "  none"
+        raise AssertionError(
+            f"wanted {wanted} {name!r}{about} in {queue!r}, found {len(found)} among:\n{there}"
+        )
+
+    def _worker(self, queue: str) -> Worker:
+        handlers = self._handlers[queue]
+        if self._failures:
+            handlers = self._failing(queue, handlers)
+        return Worker(queue, handlers, self._store, poll=0.02, stalled_interval=1)
+
+    def _failing(self, queue: str, handlers: Any) -> Any:
+        if not isinstance(handlers, Mapping):
+            return _Failing(queue, None, handlers, self._failures).wrapped()
+        named = cast(Mapping[str, Callable[[Any], Any]], handlers)
+        return {
+            name: _Failing(queue, name, each, self._failures).wrapped()
+            for name, each in named.items()
+        }
+
+    async def _runnable(self) -> int:
+        many, now = 0, await server_ms(self._store.hot)
+        for name in self._handlers:
+            due = await self._store.ask("ZCOUNT", QueueKeys(name).delayed, "-inf", (now + 1) * 4096)
+            many += due + sum((await self.queue(name).counts(*_RUNNABLE)).values())
+        return many
+
+
+class _Failing:
+    """A handler whose attempts fail when the test asks for it."""
+
+    def __init__(
+        self,
+        queue: str,
+        name: str | None,
+        handler: Callable[[Any], Any],
+        failures: Mapping[tuple[str, str], Mapping[int, BaseException]],
+    ) -> None:
+        self._queue = queue
+        self._name = name
+        self._handler = handler
+        self._failures = failures
+
+    def wrapped(self) -> Callable[[Any], Any]:
+        handler = self._handler
+        if inspect.iscoroutinefunction(handler):
+
+            async def run_async(job: Any) -> Any:
+                self._check(job)
+                return await handler(job)
+
+            return run_async
+
+        def run(job: Any) -> Any:
+            self._check(job)
+            return handler(job)
+
+        return run
+
+    def _check(self, job: Any) -> None:
+        error = self._failures.get((self._queue, job.name), {}).get(job.attempt)
+        if error is not None:
+            raise error
+
+
+@asynccontextmanager
+async def sandbox(url: str | None = None) -> AsyncGenerator[Sandbox]:
+    """Open a sandbox on an empty server of its own, or on the one at `url`."""
+    if url is None:
+        async with embedded_server() as own, sandbox(own) as opened:
+            yield opened
+        return
+    async with await connect(url) as store:
+        yield Sandbox(url, store)
+
+
+async def _turn(store: Store, keys: QueueKeys, ms: int) -> None:
+    """Let what a queue's jobs wait for come nearer by this time."""
+    due: Any = await store.redis.zrange(keys.delayed, 0, -1, withscores=True)
+    for id, score in cast(list[tuple[bytes, float]], due):
+        await store.ask("ZADD", keys.delayed, "XX", score - ms * 4096, id)
+        job = keys.of(id.decode()).job
+        for field, value in (await hash_at(store.hot, job)).items():
+            until, _, token = value.partition(b" ")
+            if field.startswith(b"wait:") and until.isdigit():
+                sooner = b"%d %s" % (max(int(until) - ms, 0), token)
+                await store.ask("HSET", job, field, sooner)
+    # An idle worker looks again.
+    await store.ask("ZADD", keys.marker, 0, "0")
+
+
+def _fits(data: Any, wanted: Any) -> bool:
+    if wanted is None or data == wanted:
+        return True
+    if not isinstance(data, dict) or not isinstance(wanted, dict):
+        return False
+    known, asked = cast(dict[str, Any], data), cast(dict[str, Any], wanted)
+    return all(name in known and known[name] == value for name, value in asked.items())

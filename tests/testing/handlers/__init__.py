@@ -1,0 +1,1 @@
+"""Handlers that drills are tried on."""

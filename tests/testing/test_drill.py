@@ -1,0 +1,62 @@
+"""The drill finds handlers that are not idempotent, and no others."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.testing.handlers import good, planted
+
+ROOT = Path(__file__).parents[2]
+
+
+def drilled(module: str, *options: str) -> "subprocess.CompletedProcess[str]":
+    command = ["drill", module, *options]
+    program = f"from waystation.cli.root import run; run({command!r})"
+    return subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+def verdicts(text: str) -> dict[str, bool]:
+    """Whether each handler is idempotent."""
+    lines = re.findall(r"^(\w+) +(NOT )?idempotent ", text, re.MULTILINE)
+    return {name: not negation for name, negation in lines}
+
+
+@pytest.mark.long
+def test_it_finds_each_of_ten_planted_handlers() -> None:
+    ended = drilled("tests.testing.handlers.planted")
+    assert verdicts(ended.stdout) == {each.title: False for each in planted.drills}, ended
+    assert ended.returncode == 1
+
+
+@pytest.mark.long
+def test_it_finds_none_among_ten_good_handlers() -> None:
+    ended = drilled("tests.testing.handlers.good")
+    assert verdicts(ended.stdout) == {each.title: True for each in good.drills}, ended
+    assert ended.returncode == 0
+
+
+def test_it_names_the_fault_and_what_it_did() -> None:
+    ended = drilled("tests.testing.handlers.planted", "--only", "check_then_act")
+    assert ended.returncode == 1, ended
+    assert "check_then_act  NOT idempotent" in ended.stdout
+    assert "killed before line 5 of 5: wanted" in ended.stdout
+    assert ended.stdout.endswith("1 of 1 are not idempotent\n")
+
+
+def test_a_good_handler_passes() -> None:
+    ended = drilled("tests.testing.handlers.good", "--only", "write_whole_file")
+    assert ended.stdout == "write_whole_file  idempotent  (5 runs)\n0 of 1 are not idempotent\n", (
+        ended
+    )
+    assert ended.returncode == 0
+
+
+def test_a_module_without_drills_is_refused() -> None:
+    ended = drilled("tests.testing.handlers")
+    assert ended.returncode != 0
+    assert "must have a list of Drill called `drills`, got None" in ended.stderr
