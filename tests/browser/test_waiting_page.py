@@ -1,5 +1,7 @@
 """The waiting page in a real browser."""
 
+import re
+
 import pytest
 from playwright.async_api import expect
 
@@ -104,6 +106,17 @@ async def test_an_operator_pauses_and_speaks_and_everybody_sees_it(street: Stree
     assert await page.inner_text("#notice") == "<b>Back</b> at noon"
     assert "keep your place" in await page.inner_text("#banner")
     await picture(page, "paused")
+
+
+async def test_before_the_opening_the_time_is_counted_down(street: Street) -> None:
+    state = await street.house.room.state()
+    await street.house.control.schedule(state.now_ms + 3_000_000)
+    page = await street.visitor()
+    await street.arrive(page)
+    await shows(page, "prequeued")
+    assert await page.inner_text("#clock-word") == "opens in"
+    await expect(page.locator("#clock")).to_have_text(re.compile(r"4\d:\d\d"))
+    assert await complaints(page) == []
 
 
 async def test_leaving_is_one_press_away(street: Street) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from waystation.waitingroom.control import Control
     from waystation.waitingroom.estimates.model import Model, Point
     from waystation.waitingroom.estimates.stays import Stays
+    from waystation.waitingroom.following import Following, FollowOptions
     from waystation.waitingroom.lottery import Lottery, Proof
     from waystation.waitingroom.options import Method, RoomOptions, Status, WaitingPage
     from waystation.waitingroom.redis.scripts import Round
@@ -82,6 +83,8 @@ __all__ = [  # noqa: RUF022
     "Session",
     # Operating a room
     "Control",
+    "Following",
+    "FollowOptions",
     "Schedule",
     "ScheduledEvent",
     "Lottery",
@@ -106,6 +109,8 @@ __getattr__ = names_of(
         "Control": "control",
         "Duration": "waystation.core.durations",
         "Event": "waystation.core.events",
+        "FollowOptions": "following",
+        "Following": "following",
         "Lottery": "lottery",
         "Method": "options",
         "Model": "waystation.waitingroom.estimates.model",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.runtime.loop import Loop
 from waystation.waitingroom.admission import Admission
+from waystation.waitingroom.following import EVERY_S, Following
 from waystation.waitingroom.lottery import Lottery
 from waystation.waitingroom.metrics import RoomMetrics
 from waystation.waitingroom.room import Room
@@ -42,6 +43,7 @@ class RoomMaintenance:
             Loop(self.sweep, every_s=SWEEP_EVERY_S),
             Loop(self.open_due, every_s=0.5),
             Loop(self.measure, every_s=1.0),
+            Loop(self.follow, every_s=EVERY_S),
             *self._loops,
         )
         self._tasks = [asyncio.create_task(loop.run(), name=loop.name) for loop in loops]
@@ -83,6 +85,12 @@ class RoomMaintenance:
             due = state.phase == "prequeue" and (state.starts_ms or 0) <= state.now_ms
             if due or state.phase == "drawing":
                 await Lottery(room).draw(beacon=str(state.starts_ms or ""))
+
+    async def follow(self) -> None:
+        """Adjust the rate of every room that follows its site."""
+        for room in await self._all():
+            if (await room.state(max_age=EVERY_S)).fields.get("follow"):
+                await Following(room).keep()
 
     async def measure(self) -> None:
         """Update the metrics."""

@@ -20,6 +20,7 @@ from waystation.waitingroom.commands.reach import (
     noted_in_the_room,
 )
 from waystation.waitingroom.control import Control
+from waystation.waitingroom.following import Following, FollowOptions
 from waystation.waitingroom.lottery import Lottery, Proof
 from waystation.waitingroom.options import RoomOptions, WaitingPage
 from waystation.waitingroom.redis.keys import name_of
@@ -31,6 +32,7 @@ Examples:
   waystation room open tickets --rate 10 --seats 1000
   waystation room status tickets
   waystation room rate tickets 25 --ramp 120
+  waystation room follow tickets https://shop.example/health --target 0.5 --most 25
   waystation room pause tickets
   waystation room codes make tickets press --count 50 --lane vip
   waystation room simulate --visitors 20000
@@ -102,6 +104,7 @@ def status(context: typer.Context, id: Id, as_json: AsJson = False) -> None:
         "seats": seen.options.max_active,
         "rate": seen.rate,
         "called per second": seen.flow,
+        "follows": seen.fields.get("follow_said") or ("yes" if "follow" in seen.fields else "no"),
         "model": seen.model.version,
         "this hour": hour,
     }
@@ -126,6 +129,30 @@ def rate(
 
     change_the_room(context, id, "rate", put)
     typer.echo(f"{per_second:g} per second" + (f" in {ramp} s" if ramp else ""))
+
+
+@app.command()
+def follow(
+    context: typer.Context,
+    id: Id,
+    url: Annotated[str, typer.Argument(help="The site's health page or metrics; empty to stop.")],
+    series: Annotated[
+        str, typer.Option(help='A metric such as queue_length{queue="mail"}; default: the time.')
+    ] = "",
+    target: Annotated[float, typer.Option(help="Seconds or value that are still fine.")] = 1.0,
+    least: Annotated[float, typer.Option(help="Visitors per second, at least.")] = 0.1,
+    most: Annotated[float, typer.Option(help="Visitors per second, at most.")] = 10,
+) -> None:
+    """Let the rate follow the site behind: down when it is slow, up again when it is well."""
+
+    async def put(room: Room) -> int:
+        if not url:
+            return await Following(room).stop()
+        options = FollowOptions(url=url, series=series, target=target, least=least, most=most)
+        return await Following(room).start(options)
+
+    change_the_room(context, id, "follow", put)
+    typer.echo(f"{least:g} to {most:g} per second" if url else "the rate stays as it is")
 
 
 @app.command()

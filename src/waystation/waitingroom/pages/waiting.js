@@ -198,13 +198,20 @@
     const until = { admitted: body.claim_deadline, prequeued: body.starts_at }[word] || body.again_at;
     const eta = word === 'waiting' && wait.known ? new Date(Date.now() + wait.p50 * 1000) : null;
     at('clock-box').hidden = !until && !eta;
-    at('clock-word').textContent = say({ admitted: 'left', prequeued: 'starts' }[word] || (body.again_at ? 'again' : 'clock'));
-    at('clock').textContent = until && word !== 'prequeued' ? countdown(until) : until ? second.format(new Date(until)) : eta ? time.format(eta) : '';
+    const far = until && new Date(until) - Date.now() >= 86400000;
+    at('clock-word').textContent = say({ admitted: 'left', prequeued: far ? 'starts' : 'starts_in' }[word] || (body.again_at ? 'again' : 'clock'));
+    at('clock').textContent = until ? countdown(until) : eta ? time.format(eta) : '';
+    if (word === 'prequeued' && until) at('clock').title = second.format(new Date(until));
   };
 
   const countdown = (until) => {
     const left = Math.max(0, Math.round((new Date(until) - Date.now()) / 1000));
-    return `${Math.floor(left / 60)}:${String(left % 60).padStart(2, '0')}`;
+    const two = (count) => String(count).padStart(2, '0');
+    const minutes = Math.floor(left / 60), days = Math.floor(left / 86400);
+    if (minutes < 60) return `${minutes}:${two(left % 60)}`;
+    const hours = `${Math.floor(minutes / 60) % 24}:${two(minutes % 60)}:${two(left % 60)}`;
+    // Days and more are told as an instant.
+    return days ? new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short' }).format(new Date(until)) : hours;
   };
 
   const banner = (wait) => {
@@ -340,7 +347,7 @@
   });
   at('notify').addEventListener('click', async () => { await Notification.requestPermission(); at('notify').hidden = true; });
   setInterval(() => {
-    const until = (body.status === 'admitted' ? body.claim_deadline : body.again_at);
+    const until = { admitted: body.claim_deadline, prequeued: body.starts_at }[body.status] || body.again_at;
     if (until) at('clock').textContent = countdown(until);
   }, 1000);
 

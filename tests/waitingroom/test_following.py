@@ -1,0 +1,117 @@
+"""The rate follows what lies behind the room."""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.ports import free_port
+from tests.waitingroom.hands import Hands
+from waystation.core.errors import InvalidOption
+from waystation.core.http.server import serving
+from waystation.waitingroom import Following, FollowOptions
+from waystation.waitingroom.following import Reading, next_rate
+
+
+class Site:
+    """A site whose health and metrics are as a test wants them."""
+
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}/"
+        self.status = 200
+        self.text = ""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        await send({"type": "http.response.start", "status": self.status, "headers": []})
+        await send({"type": "http.response.body", "body": self.text.encode()})
+
+
+@pytest.fixture
+async def site() -> AsyncGenerator[Site]:
+    port = free_port()
+    built = Site(port)
+    async with serving(built, host="127.0.0.1", port=port):
+        yield built
+
+
+async def rate_after(hands: Hands, looks: int = 1) -> float:
+    for _ in range(looks):
+        await Following(hands.room).keep()
+        await hands.clock.advance(5)
+    return (await hands.room.state()).rate
+
+
+async def test_the_rate_falls_while_the_site_is_ill_and_rises_when_it_is_well(
+    hands: Hands, site: Site
+) -> None:
+    await hands.open(admission_rate=8)
+    # A minute is fast enough on any machine.
+    options = FollowOptions(url=site.url, target=60, least=1, most=9)
+    await Following(hands.room).start(options)
+    site.status = 503
+    assert await rate_after(hands) == 4
+    assert "503" in (await hands.room.state()).fields["follow_said"]
+    assert await rate_after(hands, 5) == 1
+    site.status = 200
+    assert await rate_after(hands) == pytest.approx(1.1)
+    assert await rate_after(hands, 40) == 9
+
+
+async def test_the_rate_follows_a_metric_such_as_the_length_of_a_queue(
+    hands: Hands, site: Site
+) -> None:
+    await hands.open(admission_rate=9)
+    series = 'queue_length{queue="mail"}'
+    await Following(hands.room).start(FollowOptions(url=site.url, series=series, target=100))
+    site.text = f'queue_length{{queue="other"}} 1\n{series} 150\n'
+    assert await rate_after(hands) == pytest.approx(6)
+    site.text = f"{series} 90\n"
+    assert await rate_after(hands) == pytest.approx(6)
+    site.text = f"{series} 10\n"
+    assert await rate_after(hands) == pytest.approx(6.6)
+    site.text = f"{series} NaN\n"
+    assert await rate_after(hands) == pytest.approx(3.3)
+
+
+async def test_a_change_is_left_alone_for_a_while_and_an_operator_comes_first(
+    hands: Hands, site: Site
+) -> None:
+    await hands.open(admission_rate=8)
+    await Following(hands.room).start(FollowOptions(url=site.url, target=60, most=9))
+    site.status = 500
+    assert await Following(hands.room).keep()
+    assert not await Following(hands.room).keep()
+    await Following(hands.room).stop()
+    await hands.clock.advance(60)
+    assert not await Following(hands.room).keep()
+    assert (await hands.room.state()).rate == 4
+    assert "follow" not in (await hands.room.state()).fields
+
+
+async def test_a_site_that_is_away_lets_the_least_in(hands: Hands) -> None:
+    await hands.open(admission_rate=8)
+    url = f"http://127.0.0.1:{free_port()}/"
+    await Following(hands.room).start(FollowOptions(url=url, least=3, most=9))
+    assert await rate_after(hands, 3) == 3
+
+
+@pytest.mark.parametrize(
+    ("value", "rate"), [(0.5, 11), (0.9, 10), (1.0, 10), (1.25, 8), (3.0, 5), (None, 5)]
+)
+def test_the_rate_falls_in_proportion_and_rises_in_small_steps(
+    value: float | None, rate: float
+) -> None:
+    options = FollowOptions(url="http://shop.example/", target=1.0, most=20)
+    assert next_rate(options, 10, Reading(value, "")) == pytest.approx(rate)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"url": "ftp://x/"}, {"url": ""}, {"target": 0}, {"least": 0}, {"least": 5, "most": 2}],
+)
+def test_what_cannot_be_followed_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidOption):
+        msgspec.structs.replace(FollowOptions(url="http://shop.example/"), **wrong)
