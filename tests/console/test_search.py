@@ -1,8 +1,16 @@
 """Jobs are found by what is known about them."""
 
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
 import pytest
 
+from tests.console import hands
 from tests.console.hands import Desk
+from tests.pipeline.ask import lakes
 from waystation import routing
 from waystation.bullmq import NewJob, Queue
 from waystation.console.search import parse
@@ -60,3 +68,44 @@ def test_quotes_hold_words_together() -> None:
     query = parse('error:"no answer" "two words" x')
     assert query.fields == (("error", "no answer"),)
     assert query.words == ("two words", "x")
+
+
+def _questions(id: str) -> list[tuple[str, Callable[[dict[str, Any]], bool]]]:
+    """What is searched for, and the same as a test of one job."""
+
+    def of_acme(job: dict[str, Any]) -> bool:
+        return job["state"] == "failed" and job["data"].get("tenant") == "acme"
+
+    def with_sku(job: dict[str, Any]) -> bool:
+        return job["queue"] == "pay" and job["data"]["order"]["lines"][0]["sku"] == "a"
+
+    def late(job: dict[str, Any]) -> bool:
+        return job["name"] == "send" and "Timeout" in (job["reason"] or "")
+
+    return [
+        ("data.tenant:acme state:failed", of_acme),
+        ("data.order.lines.0.sku:a queue:pay", with_sku),
+        ("name:send error:timeout", late),
+        (f"id:{id}", lambda job: job["subject"] == id),
+    ]
+
+
+async def test_the_past_is_searched_by_the_same_words(redis_url: str, tmp_path: Path) -> None:
+    dice = random.Random(5)
+    jobs = [lakes.job(dice, number) for number in range(60)]
+    lakes.keep(str(tmp_path / "history"), jobs)
+    options = msgspec.structs.replace(hands.ADMIN, history=str(tmp_path / "history"))
+    async with hands.desk(redis_url, options) as desk:
+        for asked, fits in _questions(jobs[7]["subject"]):
+            told = await desk.get("history/search", params={"q": asked, "limit": "500"})
+            kept = [job for job in jobs if not (job["gone"] and "data" in asked)]
+            wanted = {job["subject"] for job in kept if fits(job)}
+            assert {each["id"] for each in told["jobs"]} == wanted, asked
+        hostile = await desk.get("history/search", params={"q": "x'); drop table items; --"})
+        assert hostile["jobs"] == []
+        assert (await desk.get("history/search", params={"q": "timeout"}))["jobs"] != []
+
+
+async def test_without_a_history_the_past_is_not_available(desk: Desk) -> None:
+    told = await desk.get("history/search", params={"q": "id:1"})
+    assert told == {"available": False, "jobs": [], "took_ms": 0.0}

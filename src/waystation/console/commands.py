@@ -18,6 +18,7 @@ from waystation.core.operators.operators import Operators, Role
 from waystation.core.runtime.service import until_asked_to_stop
 from waystation.core.settings.load import Settings
 from waystation.core.telemetry.logs import get_logger
+from waystation.pipeline.settings import PipelineSettings
 from waystation.routing.settings import RoutingSettings
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, invoke_without_command=True)
@@ -80,7 +81,8 @@ def key(
 async def _serve(settings: Settings, chosen: ConsoleSettings) -> None:
     async with compose.store(settings[StoreSettings], wait_s=settings[StoreSettings].wait) as store:
         namespaces = (settings[RoutingSettings].namespace,)
-        async with running(chosen, store, namespaces=namespaces):
+        history = str(settings[PipelineSettings].history)
+        async with running(chosen, store, namespaces=namespaces, history=history):
             typer.echo(f"console at http://{chosen.host}:{chosen.port}/", err=True)
             _log.info("server_started", port=chosen.port)
             await until_asked_to_stop()

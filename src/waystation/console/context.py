@@ -4,6 +4,7 @@ from typing import Any
 
 from waystation.console.directory import Directory
 from waystation.console.failures import FailureGroups
+from waystation.console.history import History
 from waystation.console.options import ConsoleOptions
 from waystation.console.products.queue import ConsoleQueue
 from waystation.console.redrives import Redrives
@@ -50,6 +51,7 @@ class Console:
         self.redrives = Redrives()
         self.search = Search()
         self.store_view = StoreView(store)
+        self.history = History(options.history)
         self._changes = Pace(every_s=options.change_floor_s, burst=60, clock=self.clock)
 
     async def require(self, request: Request, scope: str, about: str | None = None) -> Operator:

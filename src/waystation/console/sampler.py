@@ -10,6 +10,7 @@ import msgspec
 from waystation.console.directory import Directory
 from waystation.console.places import bullmq_workers
 from waystation.console.products.queue import ConsoleQueue
+from waystation.core import codec
 from waystation.core.errors import StoreError
 from waystation.core.store.connection import Store
 
@@ -72,20 +73,27 @@ class _Activity:
 
     def __init__(self) -> None:
         self._before: tuple[float, int] | None = None
+        self._newest = b""
         self.per_s: dict[str, float] = {}
 
     async def update(self, store: Store, stream: str) -> None:
-        latest = await store.ask("XREVRANGE", stream, "+", "-", "COUNT", READ)
-        if not latest:
+        newest = await store.ask("XREVRANGE", stream, "+", "-", "COUNT", 1)
+        now = time.monotonic()
+        if not newest or newest[0][0] == self._newest:
+            # Nothing has happened, which is all that most queues have to say.
             self.per_s = {}
+            self._before = (now, self._before[1]) if self._before else None
             return
         raw = await store.ask("XINFO", "STREAM", stream)
         info = dict(zip(raw[::2], raw[1::2], strict=True))
-        now, written = time.monotonic(), int(info.get(b"entries-added", 0))
-        if self._before is not None and now > self._before[0]:
-            came, passed = written - self._before[1], now - self._before[0]
-            self.per_s = _shares(latest[: max(came, 0)], came / passed)
-        self._before = now, written
+        written = int(info.get(b"entries-added", 0))
+        came = written - self._before[1] if self._before else 0
+        # A stream that was deleted and written anew begins to count again.
+        if self._before is not None and came > 0 and now > self._before[0]:
+            passed = now - self._before[0]
+            latest = await store.ask("XREVRANGE", stream, "+", "-", "COUNT", min(READ, came))
+            self.per_s = _shares(latest, came / passed)
+        self._before, self._newest = (now, written), newest[0][0]
 
 
 def _shares(entries: list[tuple[bytes, list[bytes]]], per_s: float) -> dict[str, float]:
@@ -108,6 +116,8 @@ class Sampler:
         self._activity: dict[tuple[str, str], _Activity] = {}
         self._workers: dict[tuple[str, str], int] = {}
         self._changed = asyncio.Event()
+        self._first = asyncio.Lock()
+        self._written = (0, b"")
         self._looked_at = time.monotonic()
         self._due = 0.0
         self._count_due = 0.0
@@ -119,8 +129,17 @@ class Sampler:
         """The last sample; the first who asks waits for one."""
         self._looked_at = time.monotonic()
         if not self.version:
-            await self.take()
+            async with self._first:
+                if not self.version:
+                    await self.take()
         return self.latest
+
+    async def overview_json(self) -> bytes:
+        """The last sample as JSON, written once for all who ask."""
+        latest = await self.overview()
+        if self._written[0] != self.version:
+            self._written = self.version, codec.encode(latest)
+        return self._written[1]
 
     async def next_after(self, version: int, timeout: float) -> bool:
         """Wait for a sample newer than this; False when none came in time."""
@@ -138,7 +157,9 @@ class Sampler:
         idle = time.monotonic() - self._looked_at > IDLE_S
         if time.monotonic() < self._due:
             return
-        await self.take()
+        # Whoever looks first may be here already.
+        async with self._first:
+            await self.take()
         self._due = time.monotonic() + (IDLE_EVERY_S if idle else 0)
 
     async def take(self) -> None:

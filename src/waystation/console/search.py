@@ -6,6 +6,7 @@ up; the answer says how many were looked at and whether those were all.
 
 import time
 from collections.abc import AsyncGenerator, Sequence
+from datetime import datetime
 from typing import Any, cast
 
 import msgspec
@@ -54,6 +55,22 @@ class Found(msgspec.Struct, kw_only=True):
     complete: bool
     """False when there are jobs that were not looked at."""
     took_ms: float
+
+
+class PastJob(msgspec.Struct, kw_only=True):
+    """A job as the history remembers it."""
+
+    product: str
+    queue: str
+    id: str
+    name: str | None
+    state: str | None
+    added_at: datetime | None
+    ended_at: datetime | None
+    attempts: int | None
+    error: str | None
+    data: str | None
+    """The beginning of the data; None when the history did not keep it."""
 
 
 def parse(text: str) -> Query:

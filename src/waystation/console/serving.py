@@ -26,6 +26,7 @@ async def running(
     *,
     namespaces: Sequence[str] = ("bridge",),
     layouts: Sequence[Layout] = (Layout(),),
+    history: str = "",
 ) -> AsyncGenerator[App]:
     """Serve the console for as long as the block runs."""
     require_safe(settings)
@@ -36,6 +37,7 @@ async def running(
         prefixes=settings.prefixes,
         namespaces=namespaces,
         layouts=layouts,
+        history=history,
         secure_cookies=settings.secure_cookies,
         trusted_proxies=settings.trusted_proxies,
     )

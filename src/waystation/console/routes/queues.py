@@ -11,7 +11,7 @@ from waystation.console.products.views import SchedulerView, WorkerView
 from waystation.console.sampler import Overview, Point
 from waystation.core.errors import InvalidOption
 from waystation.core.http.endpoints import endpoint
-from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.http.exchange import NO_STORE, Answer, Request, answer
 from waystation.core.http.problems import Code, Problem
 from waystation.core.operators.operators import Operator
 
@@ -58,7 +58,7 @@ class Queues:
     async def overview(self, request: Request) -> Answer:
         """All queues with their counts, rates and ages, as of the last sample."""
         await self._console.require(request, "viewer")
-        return answer(await self._console.sampler.overview())
+        return Answer(200, await self._console.sampler.overview_json(), headers=[NO_STORE])
 
     @endpoint(f"GET {QUEUE}", gives={200: QueueDetail}, fails=FAILS, scope="viewer")
     async def one(self, request: Request) -> Answer:

@@ -1,13 +1,24 @@
 """Endpoints to search jobs."""
 
+import msgspec
+
 from waystation.console import queries
 from waystation.console.context import FAILS, Console
 from waystation.console.routes.queues import ROOT
-from waystation.console.search import Found, parse
+from waystation.console.search import Found, PastJob, parse
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request, answer
 
 LONGEST = 400
+
+
+class Past(msgspec.Struct, kw_only=True):
+    """What was found in the history."""
+
+    available: bool
+    """False when no history is kept here."""
+    jobs: list[PastJob] = []
+    took_ms: float = 0
 
 
 class Searching:
@@ -35,3 +46,24 @@ class Searching:
         await self._console.sampler.overview()
         queues = self._console.directory.every()
         return answer(await self._console.search.run(queues, query, limit=limit))
+
+    @endpoint(
+        f"GET {ROOT}/history/search",
+        gives={200: Past},
+        query={
+            "q": {"type": "string", "minLength": 1, "maxLength": LONGEST},
+            "limit": queries.PAGE["limit"],
+        },
+        needs=("q",),
+        fails=FAILS,
+        scope="viewer",
+    )
+    async def search_history(self, request: Request) -> Answer:
+        """Jobs of any day, also those that are no longer in the store, by the same words."""
+        await self._console.require(request, "viewer")
+        query = parse(queries.text(request, "q", most=LONGEST))
+        limit = queries.whole(request, "limit", 50, least=1, most=queries.MOST_PAGE)
+        found = await self._console.history.search(query, limit)
+        if found is None:
+            return answer(Past(available=False))
+        return answer(Past(available=True, jobs=found[0], took_ms=found[1]))

@@ -1,0 +1,63 @@
+"""Jobs of the past, found in the history that the pipeline keeps."""
+
+from typing import Any
+
+from waystation.console.products.queue import short
+from waystation.console.search import PastJob, Query
+from waystation.pipeline.ask.engine import Engine, quoted
+from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
+
+LONGEST_DATA = 2000
+THREADS = 2
+"""Threads of one question; a console is not the only one on its machine."""
+
+
+def find(root: str, query: Query, limit: int) -> list[PastJob]:
+    """The jobs that fit, the newest first."""
+    selection = selection_of(query)
+    with Engine(root, threads=THREADS) as engine:
+        prepare(engine, selection)
+        found = engine.ask(jobs_sql(selection), limit)
+    return [_job(dict(zip(found.names, row, strict=True))) for row in found.rows]
+
+
+def selection_of(query: Query) -> Selection:
+    """What is searched for, as the history takes it."""
+    paths = [(name, value) for name, value in query.fields if name.startswith("data.")]
+    return Selection(
+        ids=[query.get("id")] if query.get("id") else (),
+        line=query.get("product"),
+        queue=query.get("queue"),
+        name=query.get("name"),
+        state=query.get("state").lower(),
+        error=query.get("error"),
+        paths={_path(name.removeprefix("data.")): value for name, value in paths},
+        where=" and ".join(_mentions(word) for word in query.words),
+    )
+
+
+def _path(text: str) -> str:
+    """`items.0.sku` as the history writes it: `$.items[0].sku`."""
+    steps = (f"[{step}]" if step.isdigit() else f".{step}" for step in text.split("."))
+    return "$" + "".join(steps)
+
+
+def _mentions(word: str) -> str:
+    parts = ("subject", "name", "reason", "data")
+    text = " || ' ' || ".join(f"coalesce({part}, '')" for part in parts)
+    return f"contains(lower({text}), {quoted(word)})"
+
+
+def _job(row: dict[str, Any]) -> PastJob:
+    return PastJob(
+        product=row["line"],
+        queue=row["queue"],
+        id=row["subject"],
+        name=row["name"],
+        state=row["state"],
+        added_at=row["added_at"],
+        ended_at=row["ended_at"],
+        attempts=row["attempts"],
+        error=short(row["reason"]) if row["reason"] else None,
+        data=None if row["data"] is None else row["data"][:LONGEST_DATA],
+    )
