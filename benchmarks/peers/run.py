@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 NODE_RELEASE = "6.7.0"
 UV = PROJECT / ".tools" / "uv" / "bin" / "uv"
 PROGRAMS = {
-    path.stem: path for path in sorted([*HERE.glob("node_*.mjs"), *HERE.glob("python/drain_*.py")])
+    path.stem: path for path in sorted([*HERE.glob("node_*.mjs"), *HERE.glob("python/*_*.py")])
 }
 
 

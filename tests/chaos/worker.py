@@ -18,6 +18,8 @@ async def handle(job: Job) -> int:
 
     The result says by which claim it was made, for the judge.
     """
+    if job.name == "steps":
+        return await in_steps(job)
     if job.name == "poison":
         os.kill(os.getpid(), signal.SIGKILL)
     # A slow one is still running somewhere else when a frozen worker comes back with its result.
@@ -25,6 +27,20 @@ async def handle(job: Job) -> int:
     if job.name == "moody" and job.attempts_made == 0:
         raise ConnectionError("not the first time")
     return job.attempts_started
+
+
+async def in_steps(job: Job) -> int:
+    """Do as many steps as the job asks for, leave once, and add up what they returned."""
+    half = job.data["steps"] // 2
+    done = [await job.step(f"step {number}", one) for number in range(half)]
+    await job.sleep(0.001)
+    done += [await job.step(f"step {half + number}", one) for number in range(half)]
+    return sum(done)
+
+
+async def one() -> int:
+    """What every step returns."""
+    return 1
 
 
 async def main(url: str, queue: str, max_stalled: int, concurrency: int) -> None:
