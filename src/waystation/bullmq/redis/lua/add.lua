@@ -49,6 +49,8 @@ if takes_turn then redis.call('LLEN', list) end
 local first_number = redis.call('INCRBY', id, many) - many
 if not rules[1] then redis.call('HSET', meta, 'opts.maxLenEvents', cap) end
 local ready, ids = {}, {}
+-- As text, because the server writes out a number more slowly than it copies a text.
+local stamp = string.format('%.0f', now)
 
 local function push_ready()
   if #ready == 0 then return end
@@ -63,7 +65,7 @@ for nth = 1, many do
   local at, number = jobs + (nth - 1) * 4, string.format('%.0f', first_number + nth)
   repeat
     if not wants[nth] then
-      ids[nth] = store_job(queue, number, ARGV[at], ARGV[at + 1], ARGV[at + 2], now, 0, 0)
+      ids[nth] = store_job(queue, number, ARGV[at], ARGV[at + 1], ARGV[at + 2], stamp, '0', '0')
     else
       -- What came before stays before.
       push_ready()
