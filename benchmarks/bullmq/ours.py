@@ -1,4 +1,4 @@
-"""Our side of the comparison, one process a task: drain, add and latency, as the peers do them.
+"""Our side of the comparison, one process a task: drain, add, latency, memory.
 
 `python -m benchmarks.bullmq.ours drain --url redis://localhost --concurrency 200` prints one line.
 """
@@ -8,11 +8,13 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from benchmarks.bullmq.filling import PLAIN, fill
+from benchmarks.peers.python.countdown import store_seconds
 from waystation.bullmq import Job, Queue, Worker
 from waystation.core.runtime.claim import Claim, Settled
 
@@ -23,12 +25,15 @@ class Countdown:
     """A listener that knows when the last job has been filed away."""
 
     def __init__(self, jobs: int) -> None:
-        self.left = jobs
+        self.missing = set(range(jobs))
+        self.twice = 0
         self.over = asyncio.Event()
 
     def settled(self, settled: list[Settled[Job]]) -> None:
-        self.left -= len(settled)
-        if self.left <= 0:
+        before = len(self.missing)
+        self.missing.difference_update(each.claim.work.data["n"] for each in settled)
+        self.twice += len(settled) - (before - len(self.missing))
+        if not self.missing:
             self.over.set()
 
     def claimed(self, claims: list[Claim[Job]]) -> None: ...
@@ -57,12 +62,18 @@ async def drain(
         countdown = Countdown(jobs)
         handler = sleep if sleep_ms else nothing
         worker = Worker(queue.name, handler, url, concurrency=concurrency, listener=countdown)  # pyright: ignore[reportArgumentType]
-        began, cpu = time.perf_counter(), time.process_time()
+        began, cpu, store = time.perf_counter(), time.process_time(), store_seconds(url)
         async with worker:
             await countdown.over.wait()
             took, cpu = time.perf_counter() - began, time.process_time() - cpu
+        store = store_seconds(url) - store
         await queue.obliterate(force=True)
-    return {"perSecond": jobs / took, "cpuMicrosPerJob": cpu / jobs * 1e6}
+    return {
+        "perSecond": jobs / took,
+        "twice": countdown.twice,
+        "cpuMicrosPerJob": cpu / jobs * 1e6,
+        "storeMicrosPerJob": store / jobs * 1e6,
+    }
 
 
 async def add(
@@ -120,6 +131,40 @@ async def latency(
     return {"p50Ms": percentile(waits, 0.5), "p99Ms": percentile(waits, 0.99)}
 
 
+async def memory(url: str, *, jobs: int = 500_000, concurrency: int = 200) -> dict[str, Any]:
+    """Resident megabytes of a worker after its first jobs, and after the last of very many."""
+    sizes: list[float] = []
+
+    async def nothing(job: Job) -> None:
+        return None
+
+    chunk, countdown = 10_000, Countdown(0)
+    async with Queue(_fresh_name(), url) as queue:
+        worker = Worker(
+            queue.name,
+            nothing,
+            url,
+            concurrency=concurrency,
+            listener=countdown,  # pyright: ignore[reportArgumentType]
+            remove_on_complete=True,
+        )
+        async with worker:
+            # With the first ones everything is loaded that will ever be.
+            for _ in range(jobs // chunk + 1):
+                countdown.missing = set(range(chunk))
+                countdown.over.clear()
+                await fill(queue, chunk)
+                await countdown.over.wait()
+                sizes.append(_resident_mb())
+        await queue.obliterate(force=True)
+    return {"beganMb": sizes[0], "endedMb": sizes[-1], "mostMb": max(sizes), "jobs": jobs}
+
+
+def _resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return round(pages * os.sysconf("SC_PAGESIZE") / 2**20, 1)
+
+
 async def _seconds(work: Callable[[], Awaitable[Any]]) -> float:
     began = time.perf_counter()
     await work()
@@ -132,7 +177,12 @@ def percentile(numbers: list[float], part: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * part))]
 
 
-TASKS: dict[str, Callable[..., Any]] = {"drain": drain, "add": add, "latency": latency}
+TASKS: dict[str, Callable[..., Any]] = {
+    "drain": drain,
+    "add": add,
+    "latency": latency,
+    "memory": memory,
+}
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 // What the Node benchmarks share: BullMQ from the working directory, arguments, one line of results.
 
 import { createRequire } from 'node:module';
+import { connect } from 'node:net';
 import { parseArgs } from 'node:util';
 
 const require = createRequire(`${process.cwd()}/package.json`);
@@ -60,6 +61,20 @@ export async function seconds(work) {
   const start = performance.now();
   await work();
   return (performance.now() - start) / 1000;
+}
+
+/** The processor time in seconds that the store has used so far. */
+export async function storeSeconds(url) {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  socket.write('INFO cpu\r\n');
+  const text = await new Promise((resolve, reject) => {
+    socket.once('data', (data) => resolve(String(data)));
+    socket.once('error', reject);
+  });
+  socket.destroy();
+  const used = (name) => Number(text.match(new RegExp(`${name}:([0-9.]+)`))[1]);
+  return used('used_cpu_user') + used('used_cpu_sys');
 }
 
 /** The value below which this part of the numbers lies. */

@@ -11,11 +11,11 @@ from arq.connections import RedisSettings
 from countdown import Countdown, given
 
 asked = given()
-countdown = Countdown("arq", asked.jobs)
+countdown = Countdown("arq", asked)
 
 
 async def nothing(context: dict[str, Any], n: int) -> None:
-    countdown.tick()
+    countdown.tick(n)
 
 
 async def main() -> None:

@@ -13,12 +13,12 @@ from countdown import Countdown, given
 CHUNK = 1000
 
 asked = given()
-countdown = Countdown("bullmq", asked.jobs)
+countdown = Countdown("bullmq", asked)
 name = f"bench-{os.getpid()}"
 
 
 async def nothing(job: Any, token: str) -> None:
-    countdown.tick()
+    countdown.tick(job.data["n"])
 
 
 async def main() -> None:

@@ -7,14 +7,14 @@ from celery import Celery
 from countdown import Countdown, given
 
 asked = given()
-countdown = Countdown("celery", asked.jobs)
+countdown = Countdown("celery", asked)
 app = Celery(broker=asked.url)
 app.conf.update(task_ignore_result=True, worker_prefetch_multiplier=asked.concurrency)
 
 
 @app.task
 def nothing(n: int) -> None:
-    countdown.tick()
+    countdown.tick(n)
 
 
 with app.producer_pool.acquire(block=True) as producer:

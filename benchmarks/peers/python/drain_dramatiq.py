@@ -10,14 +10,14 @@ from countdown import Countdown, given
 from dramatiq.brokers.redis import RedisBroker
 
 asked = given()
-countdown = Countdown("dramatiq", asked.jobs)
+countdown = Countdown("dramatiq", asked)
 broker = RedisBroker(url=asked.url)
 dramatiq.set_broker(broker)
 
 
 @dramatiq.actor
 def nothing(n: int) -> None:
-    countdown.tick()
+    countdown.tick(n)
 
 
 for n in range(asked.jobs):

@@ -7,13 +7,13 @@ from countdown import Countdown, given
 from huey import RedisHuey
 
 asked = given()
-countdown = Countdown("huey", asked.jobs)
+countdown = Countdown("huey", asked)
 huey = RedisHuey(url=asked.url, results=False)
 
 
 @huey.task()
 def nothing(n: int) -> None:
-    countdown.tick()
+    countdown.tick(n)
 
 
 for n in range(asked.jobs):

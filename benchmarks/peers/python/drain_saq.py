@@ -10,11 +10,11 @@ from countdown import Countdown, given
 from saq import Queue, Worker
 
 asked = given()
-countdown = Countdown("saq", asked.jobs)
+countdown = Countdown("saq", asked)
 
 
 async def nothing(context: Any, *, n: int) -> None:
-    countdown.tick()
+    countdown.tick(n)
 
 
 async def main() -> None:

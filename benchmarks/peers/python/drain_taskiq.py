@@ -10,13 +10,13 @@ from taskiq.api import run_receiver_task
 from taskiq_redis import RedisStreamBroker
 
 asked = given()
-countdown = Countdown("taskiq", asked.jobs)
+countdown = Countdown("taskiq", asked)
 broker = RedisStreamBroker(url=asked.url)
 
 
 @broker.task
 async def nothing(n: int) -> None:
-    countdown.tick()
+    countdown.tick(n)
 
 
 async def main() -> None:
