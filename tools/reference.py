@@ -214,7 +214,8 @@ def _instruments(table: type) -> str:
 def import_everything() -> None:
     """Declarations register themselves when their module is imported."""
     for module in pkgutil.walk_packages(waystation.__path__, "waystation."):
-        if not module.name.endswith("__main__"):
+        # Django's modules can only be imported by a site, with its settings.
+        if not module.name.endswith("__main__") and ".django." not in module.name:
             importlib.import_module(module.name)
 
 

@@ -1,0 +1,1 @@
+"""Doors to other libraries: databases, web frameworks, and the queues that people come from."""

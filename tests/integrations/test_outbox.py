@@ -1,0 +1,238 @@
+"""The outbox: as many jobs as committed rows, whenever its mover dies."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from redis import Redis as BlockingRedis
+from sqlalchemy import Engine, MetaData, create_engine, func, select
+from sqlalchemy.orm import Session
+
+from tests.support.patience import LIMIT_S
+from tests.support.project import ROOT
+from waystation.bullmq import Deduplication
+from waystation.errors import InvalidInput, InvalidOption, StoreUnreachable
+from waystation.integrations.sqlalchemy import Outbox
+from waystation.sync import Queue
+from waystation.tasks import Tasks
+
+SQLALCHEMY = """
+import sys
+from sqlalchemy import MetaData, NullPool, create_engine, func, select
+from waystation.integrations.sqlalchemy import Outbox
+
+metadata = MetaData()
+outbox = Outbox(metadata, sys.argv[2])
+engine = create_engine("sqlite:///outbox.db", poolclass=NullPool)
+metadata.create_all(engine)
+
+def rows(n):
+    with engine.begin() as connection:
+        for i in range(n):
+            outbox.add(connection, "mail", "send", {"i": i})
+
+def move():
+    outbox.move(engine)
+
+def left():
+    with engine.connect() as connection:
+        return connection.scalar(select(func.count()).select_from(outbox.table))
+"""
+DJANGO = """
+import sys
+import django
+from django.conf import settings
+from django.core.management import call_command
+
+settings.configure(
+    INSTALLED_APPS=["waystation.integrations.django"],
+    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "outbox.db"}},
+    WAYSTATION_URL=sys.argv[2],
+    USE_TZ=True,
+)
+django.setup()
+call_command("migrate", verbosity=0)
+call_command("makemigrations", "waystation", check=True, dry_run=True, verbosity=0)
+
+from django.db import connection, transaction
+from waystation.integrations.django.jobs import enqueue, move_outbox, to_outbox
+from waystation.integrations.django.models import Outbox
+from waystation.sync import Queue
+
+def rows(n):
+    with transaction.atomic():
+        for i in range(n):
+            to_outbox("mail", "send", {"i": i})
+    connection.close()
+
+def move():
+    move_outbox()
+    connection.close()
+
+def left():
+    return Outbox.objects.count()
+"""
+ON_COMMIT = """
+import sys
+import pytest
+import site_module as site
+from django.core.management import call_command
+from waystation.errors import InvalidInput
+
+queue = Queue("mail", sys.argv[2])
+with site.transaction.atomic():
+    site.enqueue("mail", "send", {"n": 1}, priority=3)
+    assert queue.count() == 0
+assert queue.count() == 1
+try:
+    with site.transaction.atomic():
+        site.enqueue("mail", "send", {"n": 2})
+        site.to_outbox("mail", "send", {"n": 3})
+        raise ValueError
+except ValueError:
+    pass
+assert (queue.count(), site.left()) == (1, 0)
+with pytest.raises(InvalidInput), site.transaction.atomic():
+    site.enqueue("mail", "send", object())
+site.to_outbox("mail", "send", {"n": 4}, job_id="four")
+call_command("waystation_outbox", once=True)
+assert queue.get_job("four").data == {"n": 4}
+assert (queue.count(), site.left()) == (2, 0)
+"""
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    made = create_engine(f"sqlite:///{tmp_path}/shop.db")
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def outbox(engine: Engine, redis_url: str) -> Iterator[Outbox]:
+    metadata = MetaData()
+    made = Outbox(metadata, redis_url)
+    metadata.create_all(engine)
+    yield made
+    made.close()
+
+
+def left(outbox: Outbox, engine: Engine) -> int:
+    with engine.connect() as connection:
+        return connection.scalar(select(func.count()).select_from(outbox.table)) or 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "site",
+    [
+        pytest.param(SQLALCHEMY, id="sqlalchemy"),
+        pytest.param(DJANGO, id="django", marks=pytest.mark.long),
+    ],
+)
+def test_there_are_as_many_jobs_as_rows_wherever_the_mover_is_killed(
+    site: str, tmp_path: Path, redis_url: str
+) -> None:
+    (tmp_path / "site_module.py").write_text(site)
+    ran = subprocess.run(
+        [sys.executable, ROOT / "tests/integrations/kills.py", "site_module", redis_url],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=4 * LIMIT_S,
+    )
+    assert ran.returncode == 0, ran.stderr
+    lines, rows = map(int, ran.stdout.split())
+    with BlockingRedis.from_url(redis_url) as client:
+        events = cast("list[Any]", client.xrange("bull:mail:events"))
+        added = [fields[b"jobId"] for _, fields in events if fields[b"event"] == b"added"]
+        keys = cast("list[Any]", client.keys("bull:mail:de:*"))
+    assert lines > 10
+    assert len(added) == len(set(added)) == rows
+    # A mover that dies after it has deleted its rows leaves their keys to their lifetime.
+    assert len(keys) < rows / 2
+
+
+def test_django_adds_after_the_commit_and_never_without(tmp_path: Path, redis_url: str) -> None:
+    (tmp_path / "site_module.py").write_text(DJANGO)
+    program = "from waystation.sync import Queue\n" + ON_COMMIT
+    ran = subprocess.run(
+        [sys.executable, "-c", program, "site_module", redis_url],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_a_job_is_added_when_its_transaction_is_committed(
+    outbox: Outbox, engine: Engine, redis_url: str
+) -> None:
+    tasks = Tasks()
+
+    @tasks.task(queue="mail", priority=2)
+    async def send(to: str) -> None: ...
+
+    with Session(engine) as session, session.begin():
+        key = outbox.add(session, "mail", "send", {"to": "ada"}, attempts=7)
+        outbox.add_call(session, send.bind(to="bob"))
+        session.execute(outbox.statement(send.bind(to="eve")))
+        outbox.add(session, "sms", "text", job_id="mine")
+    with Session(engine) as session:
+        outbox.add(session, "mail", "send", {"to": "nobody"})
+        session.rollback()
+
+    assert outbox.move(engine) == 4
+    assert outbox.move(engine) == left(outbox, engine) == 0
+    with Queue("mail", redis_url) as mail, Queue("sms", redis_url) as sms:
+        job = mail.get_job(key)
+        assert job is not None
+        assert (job.data, job.options.attempts) == ({"to": "ada"}, 7)
+        assert [each.data["to"] for each in mail.get_jobs()] == ["ada", "bob", "eve"]
+        assert sms.get_job("mine") is not None
+
+
+def test_what_cannot_become_a_job_is_refused_in_the_transaction(
+    outbox: Outbox, engine: Engine
+) -> None:
+    with Session(engine) as session:
+        with pytest.raises(InvalidInput):
+            outbox.add(session, "mail", "send", object())
+        with pytest.raises(InvalidOption, match="neither a deduplication nor a parent"):
+            outbox.add(session, "mail", "send", {}, deduplication=Deduplication("x"))
+
+
+def test_rows_stay_while_the_store_is_away(engine: Engine) -> None:
+    metadata = MetaData()
+    outbox = Outbox(metadata, "redis://127.0.0.1:1")
+    metadata.create_all(engine)
+    with engine.begin() as connection:
+        outbox.add(connection, "mail", "send", {})
+
+    with pytest.raises(StoreUnreachable):
+        outbox.move(engine)
+    assert left(outbox, engine) == 1
+
+
+def test_a_loop_moves_until_it_is_stopped(outbox: Outbox, engine: Engine, redis_url: str) -> None:
+    stop = threading.Event()
+    mover = threading.Thread(target=lambda: outbox.run(engine, every=0.01, stop=stop))
+    mover.start()
+    try:
+        with engine.begin() as connection:
+            key = outbox.add(connection, "mail", "send", {})
+        with Queue("mail", redis_url) as queue:
+            while queue.get_job(key) is None:
+                assert mover.is_alive()
+    finally:
+        stop.set()
+        mover.join()
