@@ -315,15 +315,22 @@ async def test_what_undoing_did_is_not_done_again_after_a_crash(hands: Hands, qu
     assert ran == {"hold": 1, "charge": 1, "refund": 1, "release": 2}
 
 
-async def test_a_time_limit_of_the_worker_undoes_as_well(queue: Queue) -> None:
+async def test_a_handler_that_is_stopped_from_outside_is_undone_as_well(
+    hands: Hands, queue: Queue
+) -> None:
+    waits = asyncio.Event()
+
     async def handle(job: Job) -> None:
         await job.step("charge", do, "charge")
         job.on_failure("refund", do, "refund")
+        waits.set()
         await asyncio.Event().wait()
 
-    async with working(queue, handle, timeout=0.2):
+    async with asyncio.timeout(LIMIT_S), Worker("mail", handle, hands.store) as worker:
         job = await queue.add("trip", attempts=1)
-        with pytest.raises(JobFailed, match=r"stopped after 0\.2 s"):
+        await waits.wait()
+        assert worker.cancel_job(job.id)
+        with pytest.raises(JobFailed, match="was cancelled"):
             await queue.wait(job.id)
     assert ran == {"charge": 1, "refund": 1}
 

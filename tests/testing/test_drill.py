@@ -44,15 +44,14 @@ def test_it_names_the_fault_and_what_it_did() -> None:
     ended = drilled("tests.testing.handlers.planted", "--only", "check_then_act")
     assert ended.returncode == 1, ended
     assert "check_then_act  NOT idempotent" in ended.stdout
-    assert "killed before line 5 of 5: wanted" in ended.stdout
+    assert re.search(r"killed before line \d+ of \d+: wanted", ended.stdout)
     assert ended.stdout.endswith("1 of 1 are not idempotent\n")
 
 
 def test_a_good_handler_passes() -> None:
     ended = drilled("tests.testing.handlers.good", "--only", "write_whole_file")
-    assert ended.stdout == "write_whole_file  idempotent  (5 runs)\n0 of 1 are not idempotent\n", (
-        ended
-    )
+    assert verdicts(ended.stdout) == {"write_whole_file": True}, ended
+    assert ended.stdout.endswith("0 of 1 are not idempotent\n")
     assert ended.returncode == 0
 
 
