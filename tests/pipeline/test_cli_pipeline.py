@@ -229,8 +229,8 @@ def test_a_run_whose_java_is_killed_says_so_and_what_to_do(
         (("forget", "ada", "--mentioned"), "at least 4 characters"),
         (("scan", "nowhere"), "wanted a directory, or a listing"),
         (("scan", ".", "--queue", "none"), "default_priority must be one of high, low"),
-        (("run", "--once", "--history", "s3://lake/history"), "s3 is not supported yet"),
-        (("status", "--history", "abfss://lake@store/history"), "abfss is not supported yet"),
+        (("run", "--once", "--history", "ftp://lake/history"), "a URL with s3, gs, abfs"),
+        (("sql", "select 1", "--no-live", "--history", "s3://lake/history"), "--engine spark"),
         (("compact", "--conf", "spark.ui.port"), "wanted --conf NAME=VALUE"),
         (("compact", "--conf", "ui.port=1"), "a setting of Spark"),
         (("compact", "--conf", "spark.sql.session.timeZone=CET"), "must be UTC here, got CET"),
@@ -249,7 +249,7 @@ def test_bad_input_is_one_line_and_two(
 def test_a_place_from_the_settings_that_is_no_directory_is_refused(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("WAYSTATION_PIPELINE__HISTORY", "s3://lake/history")
+    monkeypatch.setenv("WAYSTATION_PIPELINE__HISTORY", "ftp://lake/history")
     assert called("run", "--once") == 2
-    assert "a directory that every machine of the session sees" in capsys.readouterr().err
+    assert "a history must be a directory, or a URL with s3" in capsys.readouterr().err
     assert list(home.iterdir()) == []

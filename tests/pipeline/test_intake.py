@@ -134,6 +134,7 @@ def test_a_batch_of_spark_that_was_overtaken_is_refused(
         commits.store(root, [], [report], BatchId("bronze-late", 0))
 
 
+@pytest.mark.long
 def test_spark_goes_on_where_this_process_stopped_and_the_other_way_round(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:

@@ -17,7 +17,7 @@ from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.silver.steps import with_lives
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pc
-from waystation.pipeline.storage.places import checked_root
+from waystation.pipeline.storage.places import checked_root, missing_connector
 from waystation.pipeline.storage.sql import Frame, conform
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, Table, every
 
@@ -120,8 +120,12 @@ class History:
 
 
 def frames_of(history: History, *, rows: int) -> HistoryFrames:
-    """The tables of a history for a step with so many rows: in this process, or with Spark."""
-    return history._here if rows < history.spark_from else history  # pyright: ignore[reportPrivateUsage]
+    """The tables of a history for a step with so many rows: in this process, or with Spark.
+
+    Where Spark cannot read the tables itself, all steps are computed in this process.
+    """
+    is_here = rows < history.spark_from or missing_connector(history.root) is not None
+    return history._here if is_here else history  # pyright: ignore[reportPrivateUsage]
 
 
 class ArrowFrames:

@@ -29,6 +29,7 @@ from waystation.pipeline.sources.store import Store, url_of, url_option
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.spark.errors import translated
 from waystation.pipeline.storage import changes
+from waystation.pipeline.storage.places import missing_connector
 from waystation.pipeline.tables import EVENTS
 
 STREAM_LIMIT = 100_000
@@ -113,7 +114,7 @@ def follow(
 
 def _store(history: History, options: EventOptions, intake: Intake, progress: Progress) -> int:
     """Store what the streams hold now: in this process, or with Spark; returns how many events."""
-    if intake.pending() < history.spark_from:
+    if missing_connector(history.root) or intake.pending() < history.spark_from:
         return intake.store()
     reading = ingest.start(history.spark, history.root, **_source_options(history, options))
     with _stopped(reading):
@@ -126,7 +127,7 @@ def _store(history: History, options: EventOptions, intake: Intake, progress: Pr
 def _reading(history: History, options: RunOptions) -> Ingest | IntakeLoop:
     """Start to store events batch after batch."""
     every = seconds(options.batch_every)
-    if history.spark_from:
+    if missing_connector(history.root) or history.spark_from:
         intake = Intake(history.root, options.events)
         round_of = partial(_store, history, options.events, progress=NoProgress())
         return IntakeLoop(intake, every=every, round_of=round_of)

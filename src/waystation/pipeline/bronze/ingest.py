@@ -4,6 +4,7 @@ Each micro-batch is one commit per table that carries its number, and the commit
 the offsets reached. So the tables know where to continue, and the checkpoint may be deleted.
 """
 
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -20,6 +21,7 @@ from waystation.pipeline.bronze.commits import INTAKE, OFFSETS_NOTE, WRITER_NOTE
 from waystation.pipeline.bronze.sink import NAME
 from waystation.pipeline.sources import offsets
 from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.places import is_remote
 from waystation.pipeline.tables import EVENTS
 
 STARTS = 5
@@ -96,7 +98,7 @@ def start(spark: SparkSession, root: str, *, every: str | None = None, **options
 def _query(
     spark: SparkSession, root: str, every: str | None, options: dict[str, str]
 ) -> StreamingQuery:
-    folder = checkpoint_of(root)
+    folder = _folder(root)
     noted = delta.last_note(EVENTS.path(root), OFFSETS_NOTE)
     if delta.last_note(EVENTS.path(root), WRITER_NOTE) == INTAKE:
         checkpoint.leave(folder)
@@ -125,6 +127,15 @@ def _query(
 def _starting(noted: Any) -> str:
     """The offsets in the tables, as the option `starting` of `waystation.events`."""
     return "earliest" if noted is None else msgspec.json.encode(noted).decode()
+
+
+def _folder(root: str) -> str:
+    """The checkpoint to use: next to the tables, or a new one on this machine.
+
+    Spark can write it to an object store only with a connector. The tables hold the offsets, and a
+    commit that does not begin where they end is refused, so a new one loses and repeats nothing.
+    """
+    return tempfile.mkdtemp(prefix="waystation-") if is_remote(root) else checkpoint_of(root)
 
 
 def checkpoint_of(root: str) -> str:

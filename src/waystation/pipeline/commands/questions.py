@@ -9,14 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from waystation.core.app.loading import loaded
-from waystation.core.errors import InvalidInput
+from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.pipeline.ask.engine import Answer, Engine
 from waystation.pipeline.ask.live import live_jobs
 from waystation.pipeline.commands.printing import print_answer
 from waystation.pipeline.commands.store import CONF, HISTORY, MASTER, store_url
 from waystation.pipeline.settings import PipelineSettings
 from waystation.pipeline.sources.store import Store
-from waystation.pipeline.storage.places import checked_root
+from waystation.pipeline.storage.places import checked_root, is_remote
 
 AS_JSON = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
 
@@ -71,7 +71,12 @@ def status(context: typer.Context, history: HISTORY = None, as_json: AS_JSON = F
 @contextmanager
 def asking(context: typer.Context, history: str | None) -> Generator[Engine]:
     """The engine over the history of a command."""
-    with Engine(root_of(context, history)) as engine:
+    root = root_of(context, history)
+    if is_remote(root):
+        raise InvalidOption(
+            f"DuckDB answers about directories only, got {root}; `sql --engine spark` asks Spark"
+        )
+    with Engine(root) as engine:
         yield engine
 
 

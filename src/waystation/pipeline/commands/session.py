@@ -13,7 +13,7 @@ from waystation.pipeline.history import History
 from waystation.pipeline.settings import PipelineSettings
 from waystation.pipeline.spark import session, startup
 from waystation.pipeline.spark.errors import translated
-from waystation.pipeline.storage.places import checked_root
+from waystation.pipeline.storage.places import checked_root, is_remote, way
 
 QUIET = {
     "spark.log.level": "ERROR",
@@ -63,6 +63,8 @@ def kept_history(
     """The history of a command; Spark starts when something needs it."""
     settings = loaded(context)[PipelineSettings]
     root = checked_root(place or str(settings.history))
+    if is_remote(root):
+        typer.echo(way(root), err=True)
     # Checked now, whether Spark is needed or not.
     options = _options(context, master, conf)
     with ExitStack() as stack:

@@ -18,7 +18,7 @@ from waystation.pipeline.products import product_tables
 from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.silver.moves import STEPS
-from waystation.pipeline.storage import delta
+from waystation.pipeline.storage import filesystems
 from waystation.pipeline.storage.arrow import fs, pa
 from waystation.pipeline.tables import Layer, Table, every
 
@@ -101,7 +101,7 @@ def _is_rewritten(table: Table) -> bool:
 
 
 def _stored_files(path: str) -> int:
-    files, root = delta.filesystem(path)
+    files, root = filesystems.filesystem(path)
     found = files.get_file_info(fs.FileSelector(root))
     return sum(each.path.endswith(".parquet") for each in found)
 

@@ -23,7 +23,7 @@ from waystation.pipeline.maintenance.rebuild import refresh_all
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.silver.steps import SUBJECT
-from waystation.pipeline.storage import delta
+from waystation.pipeline.storage import delta, filesystems
 from waystation.pipeline.storage.arrow import fs, pa
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, GAPS, ITEMS, LEDGER, WORKERS, Table
@@ -125,7 +125,7 @@ def _remove_lost_ids(root: str, subjects: Sequence[str]) -> None:
 
 def _delete_files(path: str) -> None:
     """Delete files that a table no longer needs, and files that killed tasks have left."""
-    files, root = delta.filesystem(path)
+    files, root = filesystems.filesystem(path)
     table = DeltaTable(path)
     held = set(pa.table(table.get_add_actions())["path"].to_pylist())
     for name in _removed_files(path) - held:
@@ -138,7 +138,7 @@ def _delete_files(path: str) -> None:
 
 
 def _removed_files(path: str) -> set[str]:
-    files, _ = delta.filesystem(path)
+    files, _ = filesystems.filesystem(path)
     found: set[str] = set()
     for each in _log(path):
         if each.extension == "json":
@@ -160,7 +160,7 @@ def _restate(path: str, table: Table) -> int:
 def _cut_log(path: str, *, before: int) -> None:
     """Delete the entries of a log before a version, which a checkpoint stands for."""
     DeltaTable(path).create_checkpoint()
-    files, _ = delta.filesystem(path)
+    files, _ = filesystems.filesystem(path)
     for each in _log(path):
         number = each.base_name.partition(".")[0]
         if number.isdigit() and int(number) < before:
@@ -168,7 +168,7 @@ def _cut_log(path: str, *, before: int) -> None:
 
 
 def _log(path: str) -> list[Any]:
-    files, root = delta.filesystem(path)
+    files, root = filesystems.filesystem(path)
     found: list[Any] = files.get_file_info(fs.FileSelector(f"{root}/_delta_log"))
     return found
 

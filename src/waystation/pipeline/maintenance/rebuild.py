@@ -9,7 +9,7 @@ from waystation.pipeline.hours import Hours
 from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh import gold_tables, stale_hours
 from waystation.pipeline.refresh.fold import fold
-from waystation.pipeline.storage import delta
+from waystation.pipeline.storage import filesystems
 from waystation.pipeline.storage.arrow import fs
 from waystation.pipeline.tables import Layer
 
@@ -18,7 +18,7 @@ def rebuild(history: History, progress: Progress | None = None) -> None:
     """Delete silver and gold, and build them again from bronze."""
     progress = progress or NoProgress()
     for layer in (Layer.SILVER, Layer.GOLD):
-        files, folder = delta.filesystem(f"{history.root}/{layer}")
+        files, folder = filesystems.filesystem(f"{history.root}/{layer}")
         if isinstance(files, fs.LocalFileSystem):
             shutil.rmtree(folder, ignore_errors=True)
         elif files.get_file_info(folder).type != fs.FileType.NotFound:

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from waystation.pipeline.hours import Hours
-from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import fs
+from waystation.pipeline.storage.filesystems import filesystem
+from waystation.pipeline.storage.places import is_remote
 
 _NOTE = ".json"
 
@@ -23,12 +24,16 @@ class StaleHours(NamedTuple):
 def record(root: str, version: int, hours: Hours) -> None:
     """Record hours that a fold changes."""
     files, folder = _folder(root)
-    files.create_dir(folder, recursive=True)
-    # Renamed into place, so that nobody reads half a file.
-    fresh = f"{folder}/{version:020}.new"
+    note = f"{folder}/{version:020}{_NOTE}"
+    # Renamed into place, so that nobody reads half a file; an object appears as a whole.
+    is_object = is_remote(root)
+    fresh = note if is_object else note.replace(_NOTE, ".new")
+    if not is_object:
+        files.create_dir(folder, recursive=True)
     with files.open_output_stream(fresh) as out:
         out.write(msgspec.json.encode(hours.starts))
-    files.move(fresh, f"{folder}/{version:020}{_NOTE}")
+    if not is_object:
+        files.move(fresh, note)
 
 
 def read(root: str) -> StaleHours:
@@ -52,4 +57,4 @@ def clear(root: str, stale: StaleHours) -> None:
 
 
 def _folder(root: str) -> tuple[Any, str]:
-    return delta.filesystem(f"{root}/silver/_pending")
+    return filesystem(f"{root}/silver/_pending")

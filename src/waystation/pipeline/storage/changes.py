@@ -7,7 +7,7 @@ import msgspec
 from deltalake import DeltaTable
 
 from waystation.core.errors import HistoryCut
-from waystation.pipeline.storage import delta
+from waystation.pipeline.storage import filesystems
 from waystation.pipeline.storage.arrow import pa
 
 
@@ -46,7 +46,7 @@ def _records(action: dict[str, Any]) -> int:
 
 
 def _new_rows(path: str, number: int) -> Iterator[dict[str, Any]]:
-    files, root = delta.filesystem(path)
+    files, root = filesystems.filesystem(path)
     name = f"{root}/_delta_log/{number:020}.json"
     try:
         with files.open_input_stream(name) as log:

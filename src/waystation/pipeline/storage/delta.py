@@ -8,6 +8,7 @@ import datetime as dt
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
@@ -19,7 +20,9 @@ from pyspark.sql.types import StructType
 
 from waystation.core.errors import WrongSchema
 from waystation.pipeline.storage.arrow import dataset, pa, pc, pq, schema_of
-from waystation.pipeline.storage.parts import Part, PartWriter, filesystem
+from waystation.pipeline.storage.filesystems import filesystem
+from waystation.pipeline.storage.parts import Part, PartWriter
+from waystation.pipeline.storage.places import is_remote, missing_connector
 from waystation.pipeline.storage.sql import Frame, conform, to_arrow
 from waystation.pipeline.tables import Table
 
@@ -73,7 +76,8 @@ def commit(
 def open_table(path: str, columns: StructType, partitions: Sequence[str] = ()) -> DeltaTable:
     """Open the table at a path; create it if there is none, and add columns that it lacks."""
     if not DeltaTable.is_deltatable(path):
-        filesystem(path)[0].create_dir(filesystem(path)[1], recursive=True)
+        if not is_remote(path):
+            Path(path).mkdir(parents=True, exist_ok=True)
         DeltaTable.create(
             path, _delta_schema(columns), mode="ignore", partition_by=list(partitions) or None
         )
@@ -205,6 +209,8 @@ def read_with_spark(
     if not names:
         # Known to be empty, so that Spark plans nothing for it.
         return spark.emptyDataFrame(table.schema)
+    if missing_connector(path) is not None:
+        return spark.createDataFrame(read_files(path, table, names))
     files = [f"{path}/{name}" for name in names]
     return spark.read.schema(table.schema).option("basePath", path).parquet(*files)
 

@@ -5,14 +5,14 @@ import os
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self
 
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.storage import statistics
 from waystation.pipeline.storage.arrow import Batch, fs, pa, pc, pq, schema_of
+from waystation.pipeline.storage.filesystems import filesystem
 
 GROUP_ROWS = 131_072
 """Rows that a task buffers before it writes them."""
@@ -169,19 +169,13 @@ class _Part:
             return
         table = pa.Table.from_batches(self._held)
         if self._writer is None:
-            self._files.create_dir(self._full.rpartition("/")[0], recursive=True)
+            if isinstance(self._files, fs.LocalFileSystem):
+                self._files.create_dir(self._full.rpartition("/")[0], recursive=True)
             self._sink = self._files.open_output_stream(self._full)
             self._writer = pq.ParquetWriter(self._sink, table.schema, compression="zstd")
         self._writer.write_table(table)
         self._rows += table.num_rows
         self._held, self._held_rows, self._held_bytes = [], 0, 0
-
-
-def filesystem(path: str) -> tuple[Any, str]:
-    """The filesystem of a path, and the path within it."""
-    if "://" in path:
-        return cast("tuple[Any, str]", fs.FileSystem.from_uri(path))
-    return fs.LocalFileSystem(), str(Path(path).absolute())
 
 
 def _fsync(path: str) -> None:

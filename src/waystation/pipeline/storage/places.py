@@ -1,19 +1,75 @@
-"""Places where a history can be kept."""
+"""Places of tables: a directory, or a URL of an object store or of HDFS.
+
+delta-rs commits, Arrow reads and writes: both reach every place from here without a jar. Spark's
+own reader needs a connector for a place that is no directory.
+"""
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
 
 from waystation.core.errors import InvalidOption
 
+_CONNECTORS = {
+    "s3": "hadoop-aws",
+    "gs": "gcs-connector",
+    "abfs": "hadoop-azure",
+    "abfss": "hadoop-azure",
+    "hdfs": "hadoop-client-api",
+}
+"""Schemes of places, and the jar that Spark reads each with."""
+_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+
 
 def checked_root(path: str) -> str:
-    """The directory of a history; refuses a URL of an object store before anything is written.
+    """A place as all readers and writers name it; refuses a scheme that nobody here can reach.
 
     A settings file has its paths shortened, so `s3://bucket` may arrive as `s3:/bucket`.
     """
     scheme, found, rest = path.partition(":/")
     if not found or len(scheme) < 2 or "/" in scheme:
         return path.rstrip("/")
-    if scheme.lower() == "file":
+    scheme = _ALIASES.get(scheme.lower(), scheme.lower())
+    if scheme == "file":
         return "/" + rest.strip("/")
-    raise InvalidOption(
-        "a history must be a directory that every machine of the session sees, such as "
-        f"/shared/history; {scheme} is not supported yet, got {path}"
+    if scheme not in _CONNECTORS:
+        raise InvalidOption(
+            f"a history must be a directory, or a URL with {', '.join(_CONNECTORS)}; got {path}"
+        )
+    return f"{scheme}://{rest.strip('/')}"
+
+
+def is_remote(path: str) -> bool:
+    """Whether a place is no directory of this machine."""
+    return "://" in path
+
+
+def missing_connector(path: str) -> str | None:
+    """The jar that Spark's own reader lacks for a place; None when it lacks none."""
+    if not is_remote(path):
+        return None
+    wanted = _CONNECTORS[urlsplit(path).scheme]
+    there = any(any(jars.glob(f"{wanted}*.jar")) for jars in _jars())
+    return None if there else wanted
+
+
+def way(path: str) -> str:
+    """Who reads and writes the tables of a place, in one sentence."""
+    lacking = missing_connector(path)
+    if lacking is None:
+        return "Spark reads the tables itself"
+    return (
+        f"Spark has no {lacking} to read {urlsplit(path).scheme}:// with, so the tables are read "
+        "and written with Arrow and delta-rs, and computed in this process"
     )
+
+
+def _jars() -> Iterator[Path]:
+    """The folders with Spark's jars, found without importing Spark."""
+    if home := os.environ.get("SPARK_HOME"):
+        yield Path(home) / "jars"
+    found = importlib.util.find_spec("pyspark")
+    for folder in (found.submodule_search_locations or ()) if found else ():
+        yield Path(folder) / "jars"
