@@ -21,9 +21,9 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@awk -F ' *## *' '/^[a-z]+:.*## / { sub(/:.*/, "", $$1); printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: ## Watch a small ticket sale, counted to the last ticket
+demo: ## Watch a small ticket sale, counted to the last ticket; ARGS=--serve keeps it open in the browser
 	$(READY) demo
-	@.venv/bin/python -m examples.ticket_sale
+	@.venv/bin/python -m examples.ticket_sale $(ARGS)
 
 test: ## Run every test; ARGS="-k lease" picks some
 	$(READY) test
@@ -57,7 +57,7 @@ docs: ## Write docs/reference and docs/tour from the code, then build the site i
 lock: ## Pin the dependencies anew; UPGRADE=--upgrade takes the newest
 	$(READY) test
 	@$(PIN) pyproject.toml --all-extras --group dev -o requirements/test.txt
-	@$(PIN) pyproject.toml --extra embedded --extra spark --group demo -c requirements/test.txt -o requirements/demo.txt
+	@$(PIN) pyproject.toml --extra api --extra embedded --extra spark --group demo -c requirements/test.txt -o requirements/demo.txt
 	@$(PIN) --group setup -o requirements/uv.txt
 
 clean: ## Remove everything that the other commands have made

@@ -1,4 +1,4 @@
-"""Play every scene, then count: `python -m examples.ticket_sale`."""
+"""Play every scene, then count: `python -m examples.ticket_sale`, with `--serve` keep it open."""
 
 import asyncio
 import sys
@@ -38,6 +38,11 @@ async def main() -> int:
         accounts.append(account)
     stage.close(accounts)
     stage.part(history.PAGE)
+    if "--serve" in sys.argv[1:]:
+        # Only who looks needs a web server.
+        from examples.ticket_sale import open_house
+
+        await open_house.serve(stage)
     return 0 if all(account.balanced for account in accounts) else 1
 
 

@@ -14,7 +14,7 @@ HOSTS = re.compile(
 def pins(name: str) -> dict[str, str]:
     text = (ROOT / "requirements" / f"{name}.txt").read_text()
     return {
-        found["name"] + (found["when"] or ""): found["version"]
+        f"{found['name']} {found['when'] or ''}": found["version"]
         for found in re.finditer(
             r"^(?P<name>[\w.-]+)==(?P<version>\S+)(?: ; (?P<when>.+?))? \\$", text, re.MULTILINE
         )
