@@ -26,7 +26,7 @@ HOSTILE = "<img src=x onerror=window.harmed=1>"
 _CODE = """async def handle(job, shop):
     await job.log(f"order {job.data['order']} taken")
     if job.name == "charge" and shop.broken:
-        raise ConnectionError(f"payment gateway 10.0.4.{job.data['order']} did not answer")
+        raise ConnectionError(f"payment gateway 10.0.4.{job.data['order'] % 250} did not answer")
     return {"ok": True}
 """
 _names: dict[str, Any] = {}

@@ -8,6 +8,8 @@ from tests.wire.scenarios.words import HOUR, SOON, doing
 BRIEF = {"lockDuration": 60, "stalledInterval": 30}
 WATCHFUL = {"stalledInterval": 30}
 EXPIRED = 120
+LONG_ENOUGH = 1_200
+"""Milliseconds; a busy machine needs some of them to kill the worker while the job runs."""
 WINDOW = 300
 """Longer than a busy machine takes between two jobs, so that the limit still holds then."""
 
@@ -86,17 +88,17 @@ TURNS: Sequence[Step] = [
 ]
 
 STALLS: Sequence[Step] = [
-    Add("stalls", [doing("stuck", ["runFor", 400], ["return", 1], jobId="stuck")]),
+    Add("stalls", [doing("stuck", ["runFor", LONG_ENOUGH], ["return", 1], jobId="stuck")]),
     Abandon("stalls", 1, BRIEF),
     Add("stalls", [Job("behind", {}, {"jobId": "behind"})]),
     Work("stalls", outcomes=2, options=WATCHFUL),
-    Add("urgent-stalls", [doing("stuck", ["runFor", 400], jobId="stuck", priority=3)]),
+    Add("urgent-stalls", [doing("stuck", ["runFor", LONG_ENOUGH], jobId="stuck", priority=3)]),
     Abandon("urgent-stalls", 1, BRIEF),
     Work("urgent-stalls", outcomes=1, options=WATCHFUL),
-    Add("hopeless-stalls", [doing("stuck", ["runFor", 400], jobId="stuck", attempts=3)]),
+    Add("hopeless-stalls", [doing("stuck", ["runFor", LONG_ENOUGH], jobId="stuck", attempts=3)]),
     Abandon("hopeless-stalls", 1, BRIEF),
     Work("hopeless-stalls", outcomes=1, options={**WATCHFUL, "maxStalledCount": 0}),
-    Add("often-started", [doing("stuck", ["runFor", 400], jobId="stuck", attempts=3)]),
+    Add("often-started", [doing("stuck", ["runFor", LONG_ENOUGH], jobId="stuck", attempts=3)]),
     Abandon("often-started", 1, BRIEF),
     Work("often-started", outcomes=1, options={**WATCHFUL, "maxStartedAttempts": 1}),
     Rest(EXPIRED),
