@@ -83,9 +83,9 @@ def traces(history: Path, word: str) -> list[str]:
     ]
 
 
-def add(store: Redis, job: str) -> None:
+def add(store: Redis, job: str, data: str = "{}") -> None:
     store.xadd("bull:mail:events", {"event": "added", "jobId": job, "name": "send"})
-    store.hset(f"bull:mail:{job}", "name", "send")
+    store.hset(f"bull:mail:{job}", mapping={"name": "send", "data": data})
     store.rpush("bull:mail:wait", job)
 
 
@@ -109,8 +109,10 @@ def test_a_history_is_kept_asked_made_smaller_reported_and_forgets_whom_it_must(
         "2": "ada@example.organ is another",
         "3": "no mention",
     }
+    # The one that is known by what it was, and the one whose events say so.
+    data = {person: f'{{"who":"{person}"}}', "3": '{"to":"ada@example.org"}'}
     for subject in reasons:
-        add(store, subject)
+        add(store, subject, data.get(subject, "{}"))
     assert called("run", "--once") == 0
     assert "4 events stored" in capsys.readouterr().err
     for subject, reason in reasons.items():
@@ -141,6 +143,9 @@ def test_a_history_is_kept_asked_made_smaller_reported_and_forgets_whom_it_must(
 
     # A table's log says what its files hold at least and at most.
     assert any("events/_delta_log" in name for name in traces(history, person))
+    assert any("bronze/payloads" in name for name in traces(history, person))
+    assert called("find", person, "--json") == 0
+    assert json.loads(json.loads(capsys.readouterr().out)["data"]) == {"who": person}
     left_by_a_killed_task(history, person)
     assert called("forget", person) == 0
     assert traces(history, person) == []
@@ -148,8 +153,10 @@ def test_a_history_is_kept_asked_made_smaller_reported_and_forgets_whom_it_must(
     capsys.readouterr()
     assert called("forget", "ada@example.org", "--mentioned") == 0
     gone = dict(line.split()[:2] for line in capsys.readouterr().out.splitlines())
-    assert (gone["events"], gone["attempts"], gone["items"]) == ("4", "1", "1")
+    assert (gone["events"], gone["attempts"], gone["items"]) == ("7", "2", "2")
+    assert gone["payloads"] == "4"
     assert traces(history, "ada@example.org is") == []
+    assert traces(history, 'ada@example.org"') == []
 
     # And the run goes on where it was, and tidies up after itself.
     add(store, "4")
@@ -158,8 +165,8 @@ def test_a_history_is_kept_asked_made_smaller_reported_and_forgets_whom_it_must(
     files = DeltaTable(str(history / "bronze/events")).file_uris()
     assert len(files) == len({Path(file).parent.name for file in files})
     left = "select list_sort(list(subject)) as ids from items"
-    assert asked(capsys, left) == {"ids": ["2", "3", "4"]}
-    assert asked(capsys, "select count(*) as n from events") == {"n": 7}
+    assert asked(capsys, left) == {"ids": ["2", "4"]}
+    assert asked(capsys, "select count(*) as n from events") == {"n": 4}
 
     assert called("report", "--to", "report.html") == 0
     assert "Ledger" in capsys.readouterr().out

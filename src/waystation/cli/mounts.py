@@ -109,6 +109,13 @@ MOUNTS = (
         "History",
     ),
     Mount(
+        "redrive",
+        "waystation.pipeline.commands.redrive",
+        "Add failed jobs of the history again.",
+        "History",
+        extra="spark",
+    ),
+    Mount(
         "pipeline",
         "waystation.pipeline.commands.group",
         "Keep the history of all jobs, and query it.",

@@ -56,6 +56,7 @@ class EventName(StrEnum):
     REDRIVEN = "redriven", "it is back in line after having been dead or failed"
     CANCELLED = "cancelled", "somebody stopped it"
     REMOVED = "removed", "it exists no longer"
+    KEPT = "kept", "what a removed job was, for the history"
     DUPLICATED = "duplicated", "the same id was added again and ignored"
     DEDUPLICATED = "deduplicated", "another one stood for it"
     FIRED = "fired", "a schedule made it"

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         TablesDisagree,
         WrongSchema,
     )
+    from waystation.core.settings.secrets import Secret
     from waystation.pipeline.file_scan.listing import ScanRules
     from waystation.pipeline.file_scan.scan import ScanResult, scan_listing, scan_tree
     from waystation.pipeline.gold.forecast import Band, Forecast
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from waystation.pipeline.maintenance.compaction import Compacted, compact
     from waystation.pipeline.maintenance.erasure import forget, retain
     from waystation.pipeline.maintenance.rebuild import backfill, rebuild
+    from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule
     from waystation.pipeline.products.files import FilesSetup
     from waystation.pipeline.progress import Progress
     from waystation.pipeline.refresh.checks import Check
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from waystation.pipeline.tables import Column, Layer, Table
 
 __all__ = [
+    "Action",
     "Band",
     "Check",
     "CheckpointDamaged",
@@ -72,14 +75,17 @@ __all__ = [
     "JavaDied",
     "JavaMissing",
     "Layer",
+    "PayloadSettings",
     "Progress",
     "QueueReport",
     "Receipt",
     "Report",
+    "Rule",
     "RunOptions",
     "RunResult",
     "ScanResult",
     "ScanRules",
+    "Secret",
     "SessionOptions",
     "SparkFailed",
     "SparkNotStarted",
@@ -112,6 +118,7 @@ _HOMES = {
         "CheckpointDamaged DiskFull HeapExhausted HistoryCut HistoryError "
         "JavaDied JavaMissing SparkFailed SparkNotStarted TablesDisagree WrongSchema"
     ),
+    "waystation.core.settings.secrets": "Secret",
     "file_scan.listing": "ScanRules",
     "file_scan.scan": "ScanResult scan_listing scan_tree",
     "gold.forecast": "Band Forecast",
@@ -121,6 +128,7 @@ _HOMES = {
     "maintenance.compaction": "Compacted compact",
     "maintenance.erasure": "forget retain",
     "maintenance.rebuild": "backfill rebuild",
+    "payloads.options": "Action PayloadSettings Rule",
     "products.files": "FilesSetup",
     "progress": "Progress",
     "refresh.checks": "Check",

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from waystation.core.durations import Duration, milliseconds, seconds
+from waystation.core.events import Line
 from waystation.pipeline.bronze import commits, ingest
 from waystation.pipeline.bronze.ingest import Ingest
 from waystation.pipeline.bronze.intake import Intake, IntakeLoop
@@ -19,6 +20,9 @@ from waystation.pipeline.feedback.wait_models import write_models
 from waystation.pipeline.gold.capacity import DEFAULT_TARGET_MS
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import compact_where_needed
+from waystation.pipeline.maintenance.erasure import first_day_kept, retain_payloads
+from waystation.pipeline.payloads.followed import mark_followed
+from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.products import product_named
 from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh import gold_tables
@@ -43,6 +47,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The store, products and queues to read."""
     target_wait: Duration = DEFAULT_TARGET_MS / 1000
     """Wait that the recommended number of workers should keep."""
+    payloads: PayloadSettings = PayloadSettings()
+    """What is kept of jobs besides their events."""
     write_back: bool = True
     """Whether recommendations are written to the queues."""
     batch_every: Duration = 5.0
@@ -76,7 +82,8 @@ def run(history: History, options: RunOptions, progress: Progress | None = None)
     raise_stream_limits(options.events)
     snapshot = _snapshot(history, options, progress)
     progress.begin("reading events")
-    stored = _store(history, options.events, Intake(history.root, options.events), progress)
+    intake = Intake(history.root, options.events, options.payloads)
+    stored = _store(history, options.events, intake, progress)
     recommendations = _refresh(history, options, snapshot, progress)
     return _result(history, stored, recommendations, began)
 
@@ -128,7 +135,7 @@ def _reading(history: History, options: RunOptions) -> Ingest | IntakeLoop:
     """Start to store events batch after batch."""
     every = seconds(options.batch_every)
     if missing_connector(history.root) or history.spark_from:
-        intake = Intake(history.root, options.events)
+        intake = Intake(history.root, options.events, options.payloads)
         round_of = partial(_store, history, options.events, progress=NoProgress())
         return IntakeLoop(intake, every=every, round_of=round_of)
     return ingest.start(
@@ -148,6 +155,9 @@ def raise_stream_limits(events: EventOptions, limit: int = STREAM_LIMIT) -> int:
     short = 0
     for stream in streams.now():
         facts = product_named(stream.line)
+        if stream.line == Line.BULLMQ.value:
+            prefix = events.prefix or facts.prefix
+            mark_followed(streams.store.at(stream.key), prefix, stream.queue)
         if facts.stream_limit is None:
             continue
         key, field = facts.stream_limit(events.prefix or facts.prefix, stream.queue)
@@ -174,6 +184,7 @@ def _refresh(history: History, options: RunOptions, snapshot: Snapshot, progress
     gold_tables.refresh(fresh, snapshot, target_ms=target_ms, progress=progress)
     add_removals(history.root, snapshot.removed, snapshot.at)
     compact_where_needed(history.root)
+    retain_payloads(history.root, first_day_kept(options.payloads.retain, snapshot.at.date()))
     if not options.write_back:
         return 0
     progress.begin("writing recommendations")

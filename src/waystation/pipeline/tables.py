@@ -54,6 +54,9 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     """The columns that identify a row."""
     columns: tuple[Column, ...]
     partitions: tuple[str, ...] = ()
+    looked_up: tuple[str, ...] = ()
+    """The columns by which single rows are found: they get bloom filters, and old days are sorted
+    by them."""
 
     def __post_init__(self) -> None:
         known = {column.name for column in self.columns}
@@ -147,6 +150,7 @@ PAYLOADS = Table(
     "it ended",
     key=("line", "queue", "subject", "read_at"),
     partitions=("date",),
+    looked_up=("subject",),
     columns=(
         *_WHOSE,
         Column("subject", TEXT, "id of the job"),
@@ -182,6 +186,7 @@ FIELD_VALUES = Table(
     meaning="one row for each job and declared field, by which jobs are found",
     key=("line", "queue", "subject", "field"),
     partitions=("date",),
+    looked_up=("value",),
     columns=(
         *_WHOSE,
         Column("subject", TEXT, "id of the job"),

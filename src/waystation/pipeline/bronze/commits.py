@@ -17,7 +17,7 @@ from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, schema_of
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import Part, PartWriter
-from waystation.pipeline.tables import EVENTS, GAPS
+from waystation.pipeline.tables import EVENTS, GAPS, Table
 
 OFFSETS_NOTE = "places"
 """The note in a commit with the offsets reached; its text is part of existing tables."""
@@ -27,13 +27,22 @@ INTAKE = "intake"
 """The application whose batches number all commits of events."""
 
 
-def store(root: str, parts: Sequence[Part], reports: Sequence[Any], batch: BatchId) -> bool:
-    """Commit events and gaps; False when this batch was committed before.
+def store(
+    root: str,
+    parts: Sequence[Part],
+    reports: Sequence[Any],
+    batch: BatchId,
+    more: Mapping[Table, Sequence[Part]] | None = None,
+) -> bool:
+    """Commit events, gaps and files of other tables; False when this batch was committed before.
 
     Refused when another run has stored entries of the same streams meanwhile.
     """
     # Gaps first: once the events are there, the batch counts as read.
     _store_gaps(root, reports, batch)
+    for table, files in (more or {}).items():
+        if files:
+            delta.commit(table.path(root), table.schema, files, batch, partitions=table.partitions)
     is_numbered = batch.application == INTAKE
 
     def next_number(table: DeltaTable) -> Iterator[BatchId]:

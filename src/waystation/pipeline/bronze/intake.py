@@ -13,16 +13,23 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from waystation.core.errors import CheckpointDamaged
+from waystation.core.events import Line
 from waystation.core.store import faults
 from waystation.pipeline.bronze import commits
 from waystation.pipeline.bronze.commits import INTAKE
+from waystation.pipeline.payloads.capture import Capture, NoCapture
+from waystation.pipeline.payloads.followed import mark_followed
+from waystation.pipeline.payloads.options import PayloadSettings
+from waystation.pipeline.payloads.rules import Rules
+from waystation.pipeline.products import product_named
 from waystation.pipeline.sources import offsets, redis_streams
 from waystation.pipeline.sources.columns import SCHEMA
-from waystation.pipeline.sources.offsets import StreamRange
+from waystation.pipeline.sources.offsets import EventStream, StreamRange
 from waystation.pipeline.sources.streams import EventOptions, Streams
+from waystation.pipeline.storage.arrow import pa, schema_of
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import PartWriter
-from waystation.pipeline.tables import EVENTS
+from waystation.pipeline.tables import EVENTS, FIELD_VALUES, PAYLOADS
 
 TRIES = 20
 """Rounds that other drivers may overtake before this one gives up."""
@@ -31,9 +38,12 @@ TRIES = 20
 class Intake:
     """Reads the streams that the options select into the tables of a history."""
 
-    def __init__(self, root: str, options: EventOptions) -> None:
+    def __init__(
+        self, root: str, options: EventOptions, payloads: PayloadSettings | None = None
+    ) -> None:
         self._root = root
         self._options = options
+        self._payloads = payloads or PayloadSettings(keep=False)
         self._streams = Streams(options)
         self.events = 0
         """Events stored so far."""
@@ -66,21 +76,50 @@ class Intake:
             return 0
         reports: list[Any] = []
         rows = 0
-        with faults.translated(), PartWriter(path, EVENTS.schema, EVENTS.partitions) as writer:
+        with (
+            faults.translated(),
+            PartWriter(path, EVENTS.schema, EVENTS.partitions) as writer,
+            PartWriter.of(self._root, PAYLOADS) as jobs,
+            PartWriter.of(self._root, FIELD_VALUES) as values,
+        ):
             for span in ranges:
                 client = self._streams.store.at(span.stream.key)
+                capture = self._capture(client, span.stream)
                 for batch in redis_streams.rows_of(
-                    client, span, page=self._options.page, accounts=True
+                    client, span, page=self._options.page, accounts=True, change=capture.entries
                 ):
                     if batch.column("_range").null_count:
                         writer.write(batch.select(EVENTS.names))
                         rows += batch.num_rows
                     else:
                         reports += batch.select(_REPORTED).to_pylist()
-        if not commits.store(self._root, writer.parts, reports, BatchId(INTAKE, number)):
+                    if capture.is_full:
+                        _write(capture, jobs, values)
+                _write(capture, jobs, values)
+        batch_id = BatchId(INTAKE, number)
+        more = {PAYLOADS: jobs.parts, FIELD_VALUES: values.parts}
+        if not commits.store(self._root, writer.parts, reports, batch_id, more):
             return None
+        self._mark(ranges)
         self._trim(ranges)
         return rows
+
+    def _capture(self, client: Any, stream: EventStream) -> "Capture | NoCapture":
+        if not self._payloads.keep or stream.line != Line.BULLMQ.value:
+            return NoCapture()
+        prefix = self._options.prefix or product_named(stream.line).prefix
+        return Capture(client, stream.queue, prefix, self._payloads, Rules(self._payloads))
+
+    def _mark(self, ranges: list[StreamRange]) -> None:
+        """Mark in the queues how far their events are stored."""
+        for span in ranges if self._payloads.keep else ():
+            stream = span.stream
+            if stream.line == Line.BULLMQ.value:
+                prefix = self._options.prefix or product_named(stream.line).prefix
+                reached_ms = offsets.id_order(span.until.id)[0]
+                with faults.translated():
+                    client = self._streams.store.at(stream.key)
+                    mark_followed(client, prefix, stream.queue, reached_ms=reached_ms)
 
     def _ranges(self) -> list[StreamRange]:
         with faults.translated():
@@ -102,6 +141,14 @@ class Intake:
                 client = self._streams.store.at(span.stream.key)
                 until = offsets.next_id(span.until.id)
                 client.execute_command("XTRIM", span.stream.key, "MINID", "~", until)
+
+
+def _write(capture: "Capture | NoCapture", jobs: PartWriter, values: PartWriter) -> None:
+    for table, writer, rows in zip(
+        (PAYLOADS, FIELD_VALUES), (jobs, values), capture.take(), strict=True
+    ):
+        if rows:
+            writer.write(pa.RecordBatch.from_pylist(rows, schema=schema_of(table.schema)))
 
 
 _REPORTED = [name for name in SCHEMA.names if name in ("line", "queue", "stream", "_range")]

@@ -26,6 +26,7 @@ from waystation.pipeline.refresh.checks import require_consistent
 from waystation.pipeline.reports import facts
 from waystation.pipeline.reports.console import console_report
 from waystation.pipeline.reports.page import html_report
+from waystation.pipeline.settings import PipelineSettings
 from waystation.pipeline.sources.streams import EventOptions
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -70,7 +71,11 @@ def run(
     ):
         events = EventOptions(url=url, queues=queues, trim=trim)
         options = runner.RunOptions(
-            events=events, target_wait=target / 1000, batch_every=every, refresh_every=refresh_every
+            events=events,
+            target_wait=target / 1000,
+            batch_every=every,
+            refresh_every=refresh_every,
+            payloads=loaded(context)[PipelineSettings].payloads,
         )
         with watching() as watch:
             if once:

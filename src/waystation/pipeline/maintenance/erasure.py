@@ -6,6 +6,7 @@ the log must be purged, too.
 
 import contextlib
 import datetime as dt
+import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from waystation.core.errors import InvalidInput
+from waystation.pipeline.ask.active_files import active_files
 from waystation.pipeline.bronze.commits import OFFSETS_NOTE, WRITER_NOTE
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import tables_of
@@ -26,7 +28,18 @@ from waystation.pipeline.silver.steps import SUBJECT
 from waystation.pipeline.storage import delta, filesystems
 from waystation.pipeline.storage.arrow import fs, pa
 from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.tables import ATTEMPTS, EVENTS, GAPS, ITEMS, LEDGER, WORKERS, Table
+from waystation.pipeline.tables import (
+    ATTEMPTS,
+    EVENTS,
+    FIELD_VALUES,
+    GAPS,
+    ITEMS,
+    LEDGER,
+    PAYLOADS,
+    TEXT,
+    WORKERS,
+    Table,
+)
 
 SHORTEST = 4
 """Least characters of a text to search for; a shorter one would match too much."""
@@ -54,6 +67,19 @@ def retain(history: History, since: dt.date) -> dict[str, int]:
         for table in tables_of(history.root)
         if (predicate := _older(table, since)) is not None
     }
+
+
+def retain_payloads(root: str, since: dt.date) -> int:
+    """Delete what is kept of jobs that were read before a day; returns the rows deleted.
+
+    The days are those of files, so that a day without any costs nothing.
+    """
+    gone = 0
+    for table in (PAYLOADS, FIELD_VALUES):
+        files = active_files(table.path(root))
+        if any(each.date is not None and each.date < since for each in files):
+            gone += _delete(root, table, f"date < '{since.isoformat()}'")
+    return gone
 
 
 def forget(history: History, key: str, *, mentioned: bool = False) -> dict[str, int]:
@@ -85,7 +111,9 @@ def _delete_mentioned(history: History, key: str) -> dict[str, int]:
     found = history.events().where(_mentions(key))
     tables = _existing(history)
     gone = dict.fromkeys((table.name for table in tables), 0)
-    subjects = found.where(F.col("subject").isNotNull()).select(*SUBJECT).distinct().collect()
+    with_key = history.read(PAYLOADS).where(_holds(key)).select(*SUBJECT)
+    told = found.where(F.col("subject").isNotNull()).select(*SUBJECT)
+    subjects = told.union(with_key).distinct().collect()
     # Events of a queue as a whole have no subject.
     entries = found.where(F.col("subject").isNull()).select(*_ENTRY).collect()
     for predicate in _predicates(SUBJECT, subjects):
@@ -173,9 +201,22 @@ def _log(path: str) -> list[Any]:
     return found
 
 
-def _mentions(key: str) -> Column:
+def _word(key: str) -> str:
     # Java's syntax for escapes is the same.
-    pattern = rf"(?<![\w.@-]){re.escape(key)}(?![\w@-])"
+    return rf"(?<![\w.@-]){re.escape(key)}(?![\w@-])"
+
+
+def _holds(key: str) -> Column:
+    """Condition: a row of `payloads` contains a text as a whole word."""
+    texts = [column.name for column in PAYLOADS.columns if column.type == TEXT]
+    whole = F.concat_ws("\n", *texts, "logs", F.map_values("fields"))
+    # In JSON, letters beyond ASCII may be written by their numbers.
+    written = json.dumps(key)[1:-1]
+    return whole.rlike(_word(key)) | whole.rlike(_word(written))
+
+
+def _mentions(key: str) -> Column:
+    pattern = _word(key)
     said = F.exists(F.map_values("fields"), lambda value: value.rlike(pattern))
     return said | (F.col("subject") == key) | (F.col("worker") == key)
 
@@ -191,7 +232,7 @@ def _equals(columns: Sequence[str], row: Sequence[str]) -> str:
 
 
 def _existing(history: History) -> list[Table]:
-    tables = (EVENTS, ATTEMPTS, ITEMS, STEPS)
+    tables = (EVENTS, PAYLOADS, FIELD_VALUES, ATTEMPTS, ITEMS, STEPS)
     return [table for table in tables if _exists(history.root, table)]
 
 

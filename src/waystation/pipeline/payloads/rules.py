@@ -94,6 +94,8 @@ class QueueRules:
 
     def __init__(self, rules: Sequence[Rule], sealer: Sealer) -> None:
         self._sealer = sealer
+        self.has_lost = False
+        """Whether something was dropped or hashed since this was last set to False."""
         self._paths = [(JsonPath.parse(each.path), each.action) for each in rules if each.path]
         self._patterns = [(re.compile(each.pattern), each.action) for each in rules if each.pattern]
 
@@ -134,6 +136,7 @@ class QueueRules:
             if any(each[: len(place)] == place for each in kept):
                 # Something inside is kept, so the rest is treated value by value.
                 return rebuilt(value, place, change)
+            self.has_lost = self.has_lost or action is not Action.ENCRYPT
             match action:
                 case Action.DROP:
                     return GONE
@@ -164,6 +167,7 @@ class QueueRules:
                 return value if changed == shown else changed
 
     def _word(self, word: str, action: Action) -> str:
+        self.has_lost = self.has_lost or action is not Action.ENCRYPT
         match action:
             case Action.HASH:
                 return self._sealer.hashed(word)

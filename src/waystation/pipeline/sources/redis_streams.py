@@ -1,6 +1,6 @@
 """Reads of Redis streams: ends, offsets ahead, and the entries of a range page by page."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from redis import Redis
@@ -50,10 +50,21 @@ def advance(client: Redis, stream: str, after: Offset, many: int) -> Offset:
     return here
 
 
-def rows_of(client: Redis, span: StreamRange, *, page: int, accounts: bool) -> Iterator[Batch]:
-    """The entries of a range; then a report on it, with `accounts` or when entries are lost."""
+def rows_of(
+    client: Redis,
+    span: StreamRange,
+    *,
+    page: int,
+    accounts: bool,
+    change: Callable[[list[RawEntry]], list[RawEntry]] = lambda entries: entries,
+) -> Iterator[Batch]:
+    """The entries of a range; then a report on it, with `accounts` or when entries are lost.
+
+    `change` sees the entries before they become rows.
+    """
     read, first = 0, None
-    for entries in _batches(_pages(client, span, page)):
+    for found in _batches(_pages(client, span, page)):
+        entries = change(found)
         first = first or entries[0][0].decode()
         read += len(entries)
         yield batch_of(span.stream, entries)

@@ -13,6 +13,7 @@ from waystation.core.errors import InvalidInput
 from waystation.pipeline.storage import statistics
 from waystation.pipeline.storage.arrow import Batch, fs, pa, pc, pq, schema_of
 from waystation.pipeline.storage.filesystems import filesystem
+from waystation.pipeline.tables import Table
 
 GROUP_ROWS = 131_072
 """Rows that a task buffers before it writes them."""
@@ -59,12 +60,24 @@ class PartWriter:
     As a context manager it deletes unfinished files when an error leaves the block.
     """
 
-    def __init__(self, path: str, columns: StructType, partitions: Sequence[str]) -> None:
+    def __init__(
+        self,
+        path: str,
+        columns: StructType,
+        partitions: Sequence[str],
+        looked_up: Sequence[str] = (),
+    ) -> None:
         self._files, self._root = filesystem(path)
+        self._looked_up = looked_up
         self._schema = schema_of(columns)
         self._by = list(partitions)
         self._open: dict[tuple[Any, ...], _Part] = {}
         self.parts: list[Part] = []
+
+    @classmethod
+    def of(cls, root: str, table: Table) -> Self:
+        """A writer to a table of the history at `root`."""
+        return cls(table.path(root), table.schema, table.partitions, table.looked_up)
 
     def write(self, batch: Batch) -> None:
         """Write rows; they are on disk when `close` has returned."""
@@ -73,7 +86,10 @@ class PartWriter:
                 if len(self._open) >= MOST_OPEN:
                     self.close()
                 self._open[values] = _Part(
-                    self._files, self._root, dict(zip(self._by, values, strict=True))
+                    self._files,
+                    self._root,
+                    dict(zip(self._by, values, strict=True)),
+                    self._looked_up,
                 )
             self._open[values].write(rows)
 
@@ -130,8 +146,11 @@ def _by_value(rows: Batch, name: str) -> Iterator[tuple[Any, Batch]]:
 class _Part:
     """One file being written."""
 
-    def __init__(self, files: Any, root: str, partition: Mapping[str, Any]) -> None:
+    def __init__(
+        self, files: Any, root: str, partition: Mapping[str, Any], looked_up: Sequence[str]
+    ) -> None:
         self._files = files
+        self._looked_up = looked_up
         self._partition = {
             name: None if value is None else str(value) for name, value in partition.items()
         }
@@ -172,7 +191,12 @@ class _Part:
             if isinstance(self._files, fs.LocalFileSystem):
                 self._files.create_dir(self._full.rpartition("/")[0], recursive=True)
             self._sink = self._files.open_output_stream(self._full)
-            self._writer = pq.ParquetWriter(self._sink, table.schema, compression="zstd")
+            # Small files get a small filter: what is not there is known without reading rows.
+            many = min(GROUP_ROWS, max(1024, table.num_rows))
+            filters = {name: {"ndv": many, "fpp": 0.01} for name in self._looked_up} or None
+            self._writer = pq.ParquetWriter(
+                self._sink, table.schema, compression="zstd", bloom_filter_options=filters
+            )
         self._writer.write_table(table)
         self._rows += table.num_rows
         self._held, self._held_rows, self._held_bytes = [], 0, 0

@@ -1,7 +1,7 @@
 --- File a finished job away: its fields, its set, what is to be kept, and who waits for it.
 --- The attempt counts, unless the job `is_cancelled`; returns how many have been made.
 --- uses  forget_job trim_finished read_parent child_completed child_failed leave_parent
---- uses  release_deduplication count_up
+--- uses  release_deduplication count_up keep_for_history
 local function file_finished(queue, id, target, value, keep, now, is_cancelled)
   local job = queue.base .. id
   local ties = redis.call('HMGET', job, 'parentKey', 'parent', 'deid')
@@ -18,6 +18,7 @@ local function file_finished(queue, id, target, value, keep, now, is_cancelled)
   if keep == '0' then
     -- Nobody can wait for a job that is no longer there.
     if ties[1] then leave_parent(queue, job, ties[1], now) end
+    keep_for_history(queue, id, now, target == 'completed' and 'returnvalue' or 'failedReason', value)
     forget_job(job)
     return made
   end
@@ -67,7 +68,7 @@ local function try_again(queue, id, token, reason, stacktrace, delay, lifo, now,
 end
 
 --- Forget finished jobs beyond an age in seconds or a number; at most `limit` by age in one call.
---- uses  field_of check_parent forget_job leave_parent
+--- uses  field_of check_parent forget_job leave_parent keep_for_history
 local function trim_finished(queue, set, now, count, age, limit)
   local gone = {}
   if age and age > 0 then
@@ -94,6 +95,7 @@ local function trim_finished(queue, set, now, count, age, limit)
   for nth, id in ipairs(leaving) do
     local job = queue.base .. id
     if parents[nth] then leave_parent(queue, job, parents[nth], now) end
+    keep_for_history(queue, id, now)
     forget_job(job)
   end
 end
@@ -104,4 +106,31 @@ local function count_up(job, field)
   if type(count) == 'number' then return count end
   redis.call('HSET', job, field, 1)
   return 1
+end
+
+--- Write what a job was into an event before it is removed, when a history follows the queue and has
+--- not read it yet; `field` and `value` are how the job ends now.
+--- uses  field_of
+local function keep_for_history(queue, id, now, field, value)
+  -- How far the history has come, and until when that counts, in milliseconds.
+  local reached, until_ms = string.match(field_of(queue.meta, 'history') or '', '^(%d+):(%d+)$')
+  if not reached or tonumber(until_ms) < now then return end
+  local job = queue.base .. id
+  local ended = tonumber(field_of(job, 'finishedOn') or now)
+  if not field and ended and ended <= tonumber(reached) then return end
+  local fields = redis.pcall('HGETALL', job)
+  if fields.err or #fields == 0 then return end
+  if field then
+    for _, each in ipairs({ field, value, 'finishedOn', now }) do fields[#fields + 1] = each end
+  end
+  local size = 0
+  for _, each in ipairs(fields) do size = size + #tostring(each) end
+  -- The stream is memory: what is too large for it is left out, and counted as missing.
+  if size > 65536 then return end
+  local lines = redis.pcall('LRANGE', job .. ':logs', -100, -1)
+  if not lines.err and #lines > 0 then
+    fields[#fields + 1] = 'logs'
+    fields[#fields + 1] = cjson.encode(lines)
+  end
+  redis.call('XADD', queue.events, '*', 'event', 'kept', 'jobId', id, unpack(fields))
 end

@@ -1,0 +1,1 @@
+"""Redrive: jobs of the history added to their queues again."""

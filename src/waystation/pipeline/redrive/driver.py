@@ -1,0 +1,240 @@
+"""Driver of a redrive: a canary, then waves under a cap, and a stop when jobs fail again.
+
+Every job is added by one script together with its key, so a driver that was killed and starts again
+adds nothing twice; and its id follows from its key, so the driver knows what became of each.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import msgspec
+
+from waystation.bullmq.redis.keys import PREFIX, QueueKeys
+from waystation.core.errors import InvalidOption
+from waystation.core.store import faults
+from waystation.pipeline.products.bullmq import BullmqEncoder
+from waystation.pipeline.redrive.plan import Plan, Planned
+from waystation.pipeline.sources.batch_writer import BatchWriter, batch_keys, receipt_of
+from waystation.pipeline.sources.store import Store
+
+KEEP_MS = 7 * 86_400_000
+"""Milliseconds that a redrive which is not finished is remembered."""
+CHUNK = 200
+"""Jobs that are added or looked at in one round trip."""
+
+
+class RedriveOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How carefully jobs are added."""
+
+    canary: int = 10
+    """Jobs that are added first; the others follow when all of these have ended well."""
+    cap: int = 1000
+    """Most added jobs that have not ended."""
+    tolerate: int = 0
+    """Jobs that may fail again before it stops."""
+    patience: float = 600.0
+    """Seconds to wait for a job to end before it gives up; the next start goes on."""
+    to: str = ""
+    """Queue to add to; empty for the jobs' own."""
+    poll: float = 0.5
+    """Seconds between two looks at the queues."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("canary", 0), ("cap", 1), ("tolerate", 0)):
+            if getattr(self, name) < least:
+                raise InvalidOption(f"{name} must be at least {least}, got {getattr(self, name)}")
+
+
+class Outcome(NamedTuple):
+    """What has become of a redrive."""
+
+    added: int
+    """Jobs that were added, by this start and by earlier ones."""
+    completed: int
+    failed: int
+    open: int
+    """Added jobs that have not ended."""
+    left: int
+    """Jobs that were not added."""
+    stopped: str = ""
+    """Why it stopped before its end."""
+    reasons: Sequence[str] = ()
+    """Error messages of a few jobs that failed again."""
+
+
+class _Encoder(BullmqEncoder):
+    """Encodes a planned job with its old options."""
+
+    def job(self, keys: QueueKeys, row: Mapping[str, Any]) -> Sequence[str | bytes]:
+        """Name, data, options, and the options that the script itself reads."""
+        wants = {"id": row["id"], **({"priority": row["priority"]} if row["priority"] else {})}
+        return row["name"], row["data"], row["options"], msgspec.json.encode(wants)
+
+
+class Redrive:
+    """One redrive: adds the jobs of a plan and watches them."""
+
+    def __init__(
+        self,
+        store: Store,
+        plan: Plan,
+        options: RedriveOptions,
+        *,
+        prefix: str = PREFIX,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._store = store
+        self._plan = plan
+        self._options = options
+        self._prefix = prefix
+        self._tell = tell
+        self._states: dict[str, str] = {}
+        """Ids that were added: '' while open, else completed or failed."""
+        self._reasons: list[str] = []
+
+    def run(self) -> Outcome:
+        """Add the jobs; returns when all of them have ended, or when it has to stop."""
+        self._recall()
+        jobs = list(self._plan.jobs)
+        canary = jobs[: self._options.canary]
+        if canary:
+            self._tell(f"canary: {len(canary)} jobs")
+            self._add([each for each in canary if each.id not in self._states])
+            # Judged when all of it has ended: the first to end are the fast ones, not the typical.
+            if not self._wait(canary):
+                return self._outcome("the canary did not end in time; start again to go on")
+            if self._failed > self._options.tolerate:
+                return self._outcome(f"{self._failed} of the canary failed again")
+        return self._release([each for each in jobs if each.id not in self._states])
+
+    def _release(self, jobs: list[Planned]) -> Outcome:
+        last_change = time.monotonic()
+        while jobs or self._open:
+            before = len(self._open), len(jobs)
+            self._look()
+            if self._failed > self._options.tolerate:
+                return self._outcome(f"{self._failed} jobs failed again", left=len(jobs))
+            room = max(0, self._options.cap - len(self._open))
+            wave, jobs = jobs[:room], jobs[room:]
+            self._add(wave)
+            if (len(self._open), len(jobs)) != before:
+                last_change = time.monotonic()
+                self._tell(f"{len(self._states):,} added, {len(self._open):,} open")
+            elif time.monotonic() - last_change > self._options.patience:
+                why = "no job ended in time; start again to go on"
+                return self._outcome(why, left=len(jobs))
+            if not wave:
+                time.sleep(self._options.poll)
+        for queue in {self._queue(each) for each in self._plan.jobs}:
+            client = self._client(queue)
+            many = sum(self._queue(each) == queue for each in self._plan.jobs)
+            self._writer(queue).close(client, many)
+        return self._outcome()
+
+    def is_closed(self) -> bool:
+        """Whether a redrive of this name has added all its jobs before."""
+        for queue in {self._queue(each) for each in self._plan.jobs}:
+            receipt = receipt_of(self._client(queue), queue, self._prefix, self._plan.name)
+            if receipt is None or receipt.closed_at is None:
+                return False
+        return bool(self._plan.jobs)
+
+    def _recall(self) -> None:
+        """Find out what earlier starts have added."""
+        with faults.translated():
+            for queue, jobs in self._by_queue(self._plan.jobs):
+                done = batch_keys(queue, self._prefix, self._plan.name).done
+                client: Any = self._client(queue)
+                for some in _chunks(jobs):
+                    known = client.smismember(done, [each.key for each in some])
+                    for job, was_added in zip(some, known, strict=True):
+                        if was_added:
+                            self._states[job.id] = ""
+        if self._states:
+            self._tell(f"{len(self._states):,} jobs were added by an earlier start")
+        self._look()
+
+    def _add(self, jobs: Sequence[Planned]) -> None:
+        for queue, mine in self._by_queue(jobs):
+            rows = [{"key": each.key, **msgspec.structs.asdict(each)} for each in mine]
+            self._writer(queue).add(self._client(queue), rows, chunk=CHUNK)
+            self._states |= dict.fromkeys((each.id for each in mine), "")
+
+    def _wait(self, jobs: Sequence[Planned]) -> bool:
+        """Wait until these jobs have ended; False when that takes too long."""
+        until = time.monotonic() + self._options.patience
+        while any(self._states.get(each.id) == "" for each in jobs):
+            if time.monotonic() > until:
+                return False
+            time.sleep(self._options.poll)
+            self._look()
+        return True
+
+    def _look(self) -> None:
+        """Look up what has become of the open jobs."""
+        unfinished = self._open
+        with faults.translated():
+            for queue, jobs in self._by_queue([e for e in self._plan.jobs if e.id in unfinished]):
+                keys = QueueKeys(queue, prefix=self._prefix)
+                client: Any = self._client(queue)
+                for some in _chunks(jobs):
+                    asking = client.pipeline(transaction=False)
+                    for each in some:
+                        asking.zscore(keys.failed, each.id)
+                        asking.zscore(keys.completed, each.id)
+                        asking.hget(f"{keys.base}{each.id}", "failedReason")
+                        asking.exists(f"{keys.base}{each.id}")
+                    replies = asking.execute()
+                    for job, facts in zip(some, _chunks(replies, 4), strict=True):
+                        self._judge(job, *facts)
+
+    def _judge(
+        self, job: Planned, failed: float | None, completed: float | None, reason: Any, there: int
+    ) -> None:
+        if failed is not None:
+            self._states[job.id] = "failed"
+            if len(self._reasons) < 5:
+                self._reasons.append((reason or b"").decode("utf-8", "replace"))
+        elif completed is not None or not there:
+            # Failures are kept, so one that is gone has completed and was removed.
+            self._states[job.id] = "completed"
+
+    @property
+    def _open(self) -> set[str]:
+        return {id for id, state in self._states.items() if not state}
+
+    @property
+    def _failed(self) -> int:
+        return sum(state == "failed" for state in self._states.values())
+
+    def _outcome(self, stopped: str = "", *, left: int | None = None) -> Outcome:
+        states = list(self._states.values())
+        return Outcome(
+            added=len(states),
+            completed=states.count("completed"),
+            failed=states.count("failed"),
+            open=states.count(""),
+            left=len(self._plan.jobs) - len(states) if left is None else left,
+            stopped=stopped,
+            reasons=tuple(dict.fromkeys(self._reasons)),
+        )
+
+    def _writer(self, queue: str) -> BatchWriter:
+        return BatchWriter(_Encoder(), queue, self._prefix, self._plan.name, keep_ms=KEEP_MS)
+
+    def _by_queue(self, jobs: Sequence[Planned]) -> Iterator[tuple[str, list[Planned]]]:
+        for queue, mine in groupby(sorted(jobs, key=self._queue), key=self._queue):
+            yield queue, list(mine)
+
+    def _queue(self, job: Planned) -> str:
+        return self._options.to or job.queue
+
+    def _client(self, queue: str) -> Any:
+        return self._store.at(QueueKeys(queue, prefix=self._prefix).meta)
+
+
+def _chunks(items: Sequence[Any], size: int = CHUNK) -> Iterator[Sequence[Any]]:
+    for first in range(0, len(items), size):
+        yield items[first : first + size]

@@ -1,0 +1,130 @@
+"""Plan of a redrive: which jobs of the history are added again, and which cannot be."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from waystation.core.errors import InvalidInput, InvalidOption
+from waystation.core.events import Line
+from waystation.pipeline.ask.engine import Engine
+from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
+from waystation.pipeline.payloads.rules import HASHED, Sealer
+
+_NOT_AGAIN = (
+    "jobId",
+    "delay",
+    "timestamp",
+    "parent",
+    "repeat",
+    "repeatJobKey",
+    "prevMillis",
+    "de",
+    "deduplication",
+    "debounce",
+    # A failure must stay visible.
+    "removeOnFail",
+)
+"""Options that belong to the first life of a job."""
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """A job that will be added again."""
+
+    queue: str
+    subject: str
+    """Its id in the history."""
+    id: str
+    """Its id in the queue: the same however often the redrive is started."""
+    name: str
+    data: str
+    options: str
+    priority: int
+
+    @property
+    def key(self) -> str:
+        """Its key in the batch, by which it is added once."""
+        return self.id
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """The jobs of a redrive."""
+
+    name: str
+    jobs: Sequence[Planned]
+    impossible: Mapping[str, int]
+    """Jobs that cannot be added again, by reason."""
+
+
+def name_of(selection: Selection, to: str = "") -> str:
+    """The name of a redrive that was given none: the same for the same selection."""
+    raw = msgspec.json.encode([selection, to])
+    return hashlib.sha256(raw).hexdigest()[:12]
+
+
+def plan(
+    engine: Engine,
+    selection: Selection,
+    *,
+    name: str,
+    sealer: Sealer,
+    declared: Sequence[str] = (),
+    most: int | None = None,
+) -> Plan:
+    """Look up the jobs of a selection, the oldest first; failed ones unless it names a state."""
+    if selection.is_empty:
+        raise InvalidInput("wanted an option that chooses jobs, got none")
+    if not name or not name.replace("-", "").isalnum() or len(name) > 40:
+        raise InvalidOption(f"name must be up to 40 letters, digits and hyphens, got {name!r}")
+    chosen = selection if selection.state else msgspec.structs.replace(selection, state="failed")
+    prepare(engine, chosen)
+    found = engine.ask(jobs_sql(chosen, declared))
+    jobs: list[Planned] = []
+    impossible: Counter[str] = Counter()
+    for values in reversed(found.rows):
+        row = dict(zip(found.names, values, strict=True))
+        if row["subject"].startswith(f"redrive-{name}-"):
+            # What this redrive has added is no reason to add it again.
+            continue
+        planned = _planned(row, name, sealer)
+        if isinstance(planned, str):
+            impossible[planned] += 1
+        elif most is None or len(jobs) < most:
+            jobs.append(planned)
+    return Plan(name=name, jobs=jobs, impossible=dict(impossible))
+
+
+def _planned(row: Mapping[str, Any], name: str, sealer: Sealer) -> Planned | str:
+    if row["line"] != Line.BULLMQ.value:
+        return f"jobs of {row['line']} are not redriven from the history"
+    if row["data"] is None:
+        return f"no data: {row['left_out'] or 'nothing was kept'}"
+    if row["left_out"]:
+        return row["left_out"]
+    try:
+        data, options = sealer.opened(row["data"]), sealer.opened(row["options"] or "{}")
+        given = msgspec.json.decode(options, type=dict[str, Any])
+    except InvalidInput as error:
+        return str(error)
+    except msgspec.MsgspecError:
+        return "its options are no JSON"
+    if f'"{HASHED}' in data:
+        return "data: a rule has hashed a value"
+    kept = {key: value for key, value in given.items() if key not in _NOT_AGAIN}
+    return Planned(
+        queue=row["queue"],
+        subject=row["subject"],
+        id=f"redrive-{name}-{_digest(row)}",
+        name=row["name"] or "unnamed",
+        data=data,
+        options=msgspec.json.encode(kept).decode(),
+        priority=row["priority"] or 0,
+    )
+
+
+def _digest(row: Mapping[str, Any]) -> str:
+    added = row["added_at"] and int(row["added_at"].timestamp() * 1000)
+    raw = msgspec.json.encode([row["queue"], row["subject"], added])
+    return hashlib.sha256(raw).hexdigest()[:16]

@@ -1,0 +1,232 @@
+"""What a job was is stored when its events are, also when the queue has forgotten it."""
+
+import base64
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pytest
+from redis import Redis
+
+from tests.bullmq.hands import hands_on
+from waystation.bullmq import Keep
+from waystation.core.outcome import Done, Failed
+from waystation.core.settings.secrets import Secret
+from waystation.pipeline.ask.engine import Engine
+from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
+from waystation.pipeline.bronze.intake import Intake
+from waystation.pipeline.payloads.capture import GONE
+from waystation.pipeline.payloads.followed import mark_followed
+from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule
+from waystation.pipeline.payloads.rules import Sealer
+from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.storage.arrow import pq
+
+KEYS = Secret("k1=" + base64.b64encode(bytes(range(32))).decode())
+
+
+class Following:
+    """Reads streams into the tables of a history, round after round."""
+
+    def __init__(self, url: str, root: str, **settings: Any) -> None:
+        self._intake = Intake(root, EventOptions(url=url), PayloadSettings(**settings))
+
+    def run(self) -> None:
+        """Store what the streams hold now."""
+        self._intake.store()
+
+
+def rows(root: str, query: str) -> list[dict[str, Any]]:
+    with Engine(root, threads=1) as engine:
+        engine.add_tables()
+        found = engine.ask(query)
+    return [dict(zip(found.names, row, strict=True)) for row in found.rows]
+
+
+def files_with(root: str, word: str) -> list[str]:
+    """The files that hold a word, as they lie there or unpacked."""
+    return [
+        str(file)
+        for file in Path(root).rglob("*")
+        if file.is_file()
+        and (
+            word.encode() in file.read_bytes()
+            or (file.suffix == ".parquet" and word in repr(pq.read_table(file).to_pylist()))
+        )
+    ]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    return str(tmp_path / "history")
+
+
+async def test_jobs_are_read_when_they_are_added_and_when_they_have_ended(
+    redis_url: str, redis: Any, place: str
+) -> None:
+    intake = Following(redis_url, place, fields={"tenant": "$.tenant", "order": "$.order.id"})
+    async with hands_on(redis_url) as hands:
+        data = {"tenant": "acme", "order": {"id": 7}}
+        first = await hands.add(data, name="charge", priority=3, attempts=1)
+        intake.run()
+        claim = await hands.claim_one()
+        await hands.redis.rpush(f"{hands.keys.base}{first}:logs", "began", "ended")
+        await hands.end(claim, Done({"ok": True}))
+        second = await hands.add({"tenant": "zeta"}, attempts=1)
+        await hands.end(await hands.claim_one(), Failed(ValueError("no such plan")))
+        intake.run()
+        found = rows(place, "from payloads order by subject, read_at")
+        assert [(each["subject"], each["ended"]) for each in found][:2] == [
+            (first, False),
+            (first, True),
+        ]
+        born, ended = found[:2]
+        assert msgspec.json.decode(born["data"]) == data
+        assert (born["name"], born["priority"], born["left_out"]) == ("charge", 3, None)
+        assert dict(born["fields"]) == {"tenant": "acme", "order": "7"}
+        assert msgspec.json.decode(ended["result"]) == {"ok": True}
+        assert ended["logs"] == ["began", "ended"]
+        assert {each["subject"] for each in found} == {first, second}
+        values = rows(place, "select distinct field, value from field_values order by all")
+        assert [tuple(each.values()) for each in values] == [
+            ("order", "7"),
+            ("tenant", "acme"),
+            ("tenant", "zeta"),
+        ]
+
+
+@pytest.mark.parametrize("keep", [True, Keep(count=1)], ids=["at once", "by count"])
+async def test_nothing_is_lost_when_jobs_are_removed_before_they_are_read(
+    redis_url: str, redis: Any, place: str, store: Redis, keep: Any
+) -> None:
+    intake = Following(redis_url, place)
+    async with hands_on(redis_url) as hands:
+        await hands.add()
+        # Marked before the jobs are added, as `run` does.
+        mark_followed(store, hands.keys.prefix, hands.keys.name, reached_ms=0)
+        for number in range(3):
+            await hands.add({"n": number}, remove_on_complete=keep, remove_on_fail=keep, attempts=1)
+        for outcome in (Done(0), Done(1), Failed(ValueError("no")), Done(3)):
+            claim = await hands.claim_one()
+            await hands.redis.rpush(f"{hands.keys.base}{claim.id}:logs", f"line of {claim.id}")
+            await hands.end(claim, outcome)
+        intake.run()
+        found = rows(place, "select * from payloads where ended order by subject::int")
+        assert [each["left_out"] for each in found] == [None] * 4
+        assert [each["data"] for each in found][1:] == ['{"n":0}', '{"n":1}', '{"n":2}']
+        assert [each["logs"] for each in found] == [[f"line of {n}"] for n in range(1, 5)]
+        assert found[1]["result"] == "1"
+        assert found[2]["reason"] == "no"
+        # The events themselves carry no payload.
+        kept = rows(place, "select fields from events where event = 'kept'")
+        assert kept
+        assert all(not each["fields"] for each in kept)
+
+
+async def test_what_the_history_has_read_is_not_written_to_the_stream_again(
+    redis_url: str, redis: Any, place: str, store: Redis
+) -> None:
+    async with hands_on(redis_url) as hands:
+        for _ in range(3):
+            await hands.add(remove_on_complete=Keep(count=1))
+        later = hands.clock.now_ms() + 1000
+        mark_followed(store, hands.keys.prefix, hands.keys.name, reached_ms=later)
+        for _ in range(3):
+            await hands.end(await hands.claim_one(), Done(None))
+        assert b"kept" not in _events(store)
+        # Nor where nobody follows any more.
+        store.hset(hands.keys.meta, "history", "0:1")
+        await hands.add(remove_on_complete=True)
+        await hands.end(await hands.claim_one(), Done(None))
+        assert b"kept" not in _events(store)
+
+
+def _events(store: Redis) -> set[bytes]:
+    found = cast(Any, store.xrange("bull:mail:events"))
+    return {fields[b"event"] for _, fields in found}
+
+
+def test_what_could_not_be_had_is_said(store: Redis, redis_url: str, place: str) -> None:
+    stream = "bull:mail:events"
+    store.xadd(stream, {"event": "added", "jobId": "1", "name": "send"})
+    store.xadd(stream, {"event": "completed", "jobId": "1", "returnvalue": '"r"'})
+    store.xadd(stream, {"event": "added", "jobId": "2", "name": "send"})
+    store.hset("bull:mail:2", mapping={"name": "send", "data": "x" * 5000, "opts": "no json"})
+    store.xadd(stream, {"event": "added", "jobId": "3", "name": "send"})
+    store.set("bull:mail:3", "no job at all")
+    Following(redis_url, place, limit=1024).run()
+    found = rows(place, "from payloads order by subject")
+    assert [each["left_out"] for each in found][::2] == [GONE, GONE]
+    assert (found[0]["name"], found[0]["result"]) == ("send", '"r"')
+    assert found[1]["left_out"].startswith("data has 5000 bytes, sha256 ")
+    assert (found[1]["data"], found[1]["bytes"]) == (None, 5000)
+
+
+def test_rules_are_applied_before_anything_is_written(
+    store: Redis, redis_url: str, place: str
+) -> None:
+    rules = [
+        Rule(action=Action.DROP, path="$.card"),
+        Rule(action=Action.HASH, path="$.mail"),
+        Rule(action=Action.ENCRYPT, path="$.note", queue="mail"),
+        Rule(action=Action.DROP, pattern="PLANTED[0-9]+"),
+    ]
+    data = {"card": "PLANTED1", "mail": "ada@PLANTED2", "note": "for PLANTED3 alone", "n": 1}
+    text = msgspec.json.encode(data).decode()
+    stream = "bull:mail:events"
+    store.xadd(stream, {"event": "added", "jobId": "1", "name": "send"})
+    job = {"name": "send", "data": text, "opts": '{"a":"PLANTED4"}', "returnvalue": text}
+    more = {"failedReason": "bad PLANTED5", "stacktrace": '["at PLANTED6"]', "progress": text}
+    store.hset("bull:mail:1", mapping={**job, **more})
+    store.rpush("bull:mail:1:logs", "saw PLANTED7")
+    store.xadd(stream, {"event": "progress", "jobId": "1", "data": text})
+    store.xadd(stream, {"event": "retry", "jobId": "1", "failedReason": "bad PLANTED8"})
+    store.xadd(stream, {"event": "completed", "jobId": "1", "returnvalue": text})
+    # A job that is gone, and left this.
+    kept = {**job, "logs": '["saw PLANTED9"]'}
+    store.xadd(stream, {"event": "kept", "jobId": "2", **kept})
+    store.xadd(stream, {"event": "completed", "jobId": "2", "returnvalue": text})
+    intake = Following(redis_url, place, rules=rules, keys=KEYS, fields={"card": "$.card"})
+    intake.run()
+    assert files_with(place, "PLANTED") == []
+    found = rows(place, "from payloads order by subject")
+    assert [each["subject"] for each in found] == ["1", "2"]
+    for each in found:
+        stored = msgspec.json.decode(each["data"])
+        assert stored.keys() == {"mail", "note", "n"}
+        assert stored["mail"] == Sealer(KEYS).hashed(data["mail"])
+        assert Sealer(KEYS).opened(stored["note"]) == data["note"]
+        assert each["left_out"] == "data: changed by a rule"
+
+
+def test_a_round_that_is_started_again_adds_nothing(
+    store: Redis, redis_url: str, place: str
+) -> None:
+    for number in range(5):
+        store.xadd("bull:mail:events", {"event": "added", "jobId": str(number), "name": "send"})
+        store.hset(f"bull:mail:{number}", mapping={"name": "send", "data": "{}"})
+    first, again = Following(redis_url, place), Following(redis_url, place)
+    first.run()
+    again.run()
+    assert rows(place, "select count(*) as n from payloads") == [{"n": 5}]
+    assert rows(place, "select count(*) as n from events") == [{"n": 5}]
+
+
+def test_without_payloads_nothing_is_read_from_the_queues(
+    store: Redis, redis_url: str, place: str
+) -> None:
+    store.xadd("bull:mail:events", {"event": "added", "jobId": "1", "name": "send"})
+    store.hset("bull:mail:1", mapping={"name": "send", "data": "{}"})
+    Following(redis_url, place, keep=False).run()
+    assert rows(place, "select count(*) as n from payloads") == [{"n": 0}]
+
+
+def test_a_found_job_shows_what_was_read_of_it(store: Redis, redis_url: str, place: str) -> None:
+    store.xadd("bull:mail:events", {"event": "added", "jobId": "1", "name": "send"})
+    store.hset("bull:mail:1", mapping={"name": "send", "data": '{"a":1}', "opts": "{}"})
+    Following(redis_url, place).run()
+    selection = Selection(ids=["1"])
+    with Engine(place) as engine:
+        prepare(engine, selection)
+        # Not folded yet, so there is no item.
+        assert engine.ask(jobs_sql(selection)).rows == []

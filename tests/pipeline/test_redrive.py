@@ -1,0 +1,260 @@
+"""Jobs of the history are added to their queues again: once each, and not while they fail."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import msgspec
+import pytest
+from redis import Redis
+
+from tests.pipeline.ask import lakes
+from tests.support.patience import LIMIT_S
+from waystation.cli import root as cli
+from waystation.core.errors import InvalidInput, InvalidOption
+from waystation.pipeline.ask.engine import Engine
+from waystation.pipeline.ask.selection import Selection
+from waystation.pipeline.payloads.rules import Sealer
+from waystation.pipeline.redrive.driver import Redrive, RedriveOptions
+from waystation.pipeline.redrive.plan import Plan, name_of, plan
+from waystation.pipeline.sources.store import Store
+
+JOBS = 60
+FAILED = Selection(queue="mail", failure="f1")
+FAST = RedriveOptions(canary=5, cap=10, poll=0.01, patience=LIMIT_S)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    """A history of failed jobs whose queue was cleaned."""
+    lakes.keep(str(tmp_path / "history"), [failed(number) for number in range(JOBS)], batches=2)
+    return str(tmp_path / "history")
+
+
+def failed(number: int, **more: Any) -> dict[str, Any]:
+    job = lakes.job(random.Random(number), number)
+    fixed = {"queue": "mail", "subject": str(number), "state": "failed", "gone": False}
+    why = {"reason": "ValueError: bad order", "fingerprint": "f1", "result": None}
+    return {**job, **fixed, **why, "data": {"n": number, "order": {"id": number}}, **more}
+
+
+def planned(place: str, selection: Selection = FAILED, name: str = "test") -> Plan:
+    with Engine(place, threads=1) as engine:
+        return plan(engine, selection, name=name, sealer=Sealer(None))
+
+
+Fails: TypeAlias = Callable[[int], bool]
+
+
+def never(number: int) -> bool:
+    return False
+
+
+class Worker(threading.Thread):
+    """Ends every job that waits, as a script of a worker would; some of them badly."""
+
+    def __init__(self, store: Redis, fails: Fails = never) -> None:
+        super().__init__(daemon=True)
+        self._store = store
+        self._fails = fails
+        self._ended = threading.Event()
+        self.ran: Counter[int] = Counter()
+        self.most_waiting = 0
+
+    def run(self) -> None:
+        while not self._ended.is_set():
+            waiting = self._store.llen("bull:mail:wait")
+            self.most_waiting = max(self.most_waiting, waiting)
+            if not waiting:
+                self._ended.wait(0.005)
+                continue
+            id = cast(bytes, self._store.rpop("bull:mail:wait")).decode()
+            fields = cast(dict[bytes, bytes], self._store.hgetall(f"bull:mail:{id}"))
+            number = msgspec.json.decode(fields[b"data"])["n"]
+            self.ran[number] += 1
+            state = "failed" if self._fails(number) else "completed"
+            if state == "failed":
+                self._store.hset(f"bull:mail:{id}", "failedReason", "ValueError: again")
+                self._store.zadd(f"bull:mail:{state}", {id: 1})
+            elif number % 2:
+                # Removed on completion.
+                self._store.delete(f"bull:mail:{id}")
+            else:
+                self._store.zadd(f"bull:mail:{state}", {id: 1})
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join(LIMIT_S)
+
+
+@contextmanager
+def working(store: Redis, fails: Fails = never) -> Generator[Worker]:
+    worker = Worker(store, fails)
+    worker.start()
+    try:
+        yield worker
+    finally:
+        worker.end()
+
+
+def test_all_failed_jobs_run_again_with_their_data_and_options(
+    store: Redis, redis_url: str, place: str
+) -> None:
+    found = planned(place)
+    assert (len(found.jobs), found.impossible) == (JOBS, {})
+    with working(store) as worker:
+        outcome = Redrive(Store(redis_url), found, FAST).run()
+    assert outcome == (JOBS, JOBS, 0, 0, 0, "", ())
+    assert worker.ran == Counter(range(JOBS))
+    assert worker.most_waiting <= FAST.cap
+    # It is finished, and says so.
+    assert Redrive(Store(redis_url), found, FAST).is_closed()
+
+
+def test_started_again_it_goes_on_where_it_was_and_adds_nothing_twice(
+    store: Redis, redis_url: str, place: str
+) -> None:
+    found = planned(place)
+
+    class KilledError(Exception):
+        pass
+
+    told: list[str] = []
+
+    def die_soon(text: str) -> None:
+        told.append(text)
+        if len(told) % 3 == 0:
+            raise KilledError
+
+    with working(store) as worker:
+        for _ in range(1000):
+            try:
+                outcome = Redrive(Store(redis_url), found, FAST, tell=die_soon).run()
+                break
+            except KilledError:
+                continue
+        else:
+            pytest.fail("it never came to an end")
+    assert len(told) > 3
+    assert (outcome.completed, outcome.left) == (JOBS, 0)
+    assert worker.ran == Counter(range(JOBS))
+
+
+@pytest.mark.timeout(300)
+def test_a_driver_that_is_killed_again_and_again_adds_every_job_once(
+    store: Redis, redis_url: str, place: str
+) -> None:
+    command = [sys.executable, "-m", "waystation", "redrive", "--failure", "f1", "--go"]
+    command += ["--canary", "3", "--cap", "20", "--as", "kills"]
+    environment = {
+        **os.environ,
+        "WAYSTATION_STORE__URL": redis_url,
+        "WAYSTATION_PIPELINE__HISTORY": place,
+    }
+    with working(store) as worker:
+        for goal in (1, 15):
+            with subprocess.Popen(
+                command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            ) as driver:
+                # Killed once so many jobs have run.
+                while driver.poll() is None and sum(worker.ran.values()) < goal:
+                    threading.Event().wait(0.005)
+                driver.send_signal(signal.SIGKILL)
+        last = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert last.returncode in (0, 2), last.stderr
+        if last.returncode == 2:
+            assert "has added all its jobs" in last.stderr
+    assert worker.ran == Counter(range(JOBS))
+
+
+def test_a_canary_that_fails_again_stops_it(store: Redis, redis_url: str, place: str) -> None:
+    with working(store, fails=lambda number: number % 2 == 0) as worker:
+        outcome = Redrive(Store(redis_url), planned(place), FAST).run()
+    # Judged when all of it had ended, and nothing else was added.
+    assert (outcome.added, outcome.open, outcome.left) == (5, 0, JOBS - 5)
+    assert outcome.failed > 0
+    assert outcome.failed + outcome.completed == 5
+    assert "of the canary failed again" in outcome.stopped
+    assert outcome.reasons == ("ValueError: again",)
+    assert sum(worker.ran.values()) == 5
+
+
+def test_a_relapse_after_the_canary_stops_it(store: Redis, redis_url: str, place: str) -> None:
+    found = planned(place)
+    good = {msgspec.json.decode(each.data)["n"] for each in found.jobs[:5]}
+    options = msgspec.structs.replace(FAST, tolerate=2)
+    with working(store, fails=lambda number: number not in good) as worker:
+        outcome = Redrive(Store(redis_url), found, options).run()
+    assert "jobs failed again" in outcome.stopped
+    assert outcome.left > 0
+    # No more than what was under way when the third failed.
+    assert sum(worker.ran.values()) <= 5 + 2 * FAST.cap + 2
+
+
+def test_a_canary_that_nobody_runs_ends_the_wait_and_adds_no_more(
+    store: Redis, redis_url: str, place: str
+) -> None:
+    options = msgspec.structs.replace(FAST, patience=0.05)
+    outcome = Redrive(Store(redis_url), planned(place), options).run()
+    assert (outcome.added, outcome.open) == (5, 5)
+    assert "start again to go on" in outcome.stopped
+    with working(store) as worker:
+        assert Redrive(Store(redis_url), planned(place), FAST).run().completed == JOBS
+    assert worker.ran == Counter(range(JOBS))
+
+
+def test_jobs_whose_data_is_not_whole_are_counted_and_left(tmp_path: Path) -> None:
+    place = str(tmp_path / "history")
+    jobs = [failed(0), failed(1, gone=True)]
+    jobs.append(failed(2, data={"n": 2, "mail": "hash:00ff", "order": {"id": 2}}))
+    sealed = Sealer("k1=AAAAAAAAAAAAAAAAAAAAAA==").encrypted("x")
+    jobs.append(failed(3, data={"n": 3, "note": sealed, "order": {"id": 3}}))
+    lakes.keep(place, jobs, batches=1)
+    found = planned(place)
+    assert [each.subject for each in found.jobs] == ["0"]
+    assert sorted(found.impossible) == [
+        "a value was encrypted with the key 'k1', which is not in keys",
+        "data: a rule has hashed a value",
+        "no data: it was removed before it could be read",
+    ]
+    with Engine(place) as engine:
+        sealer = Sealer("k1=AAAAAAAAAAAAAAAAAAAAAA==")
+        opened = plan(engine, FAILED, name="test", sealer=sealer)
+    (one,) = [each for each in opened.jobs if each.subject == "3"]
+    assert msgspec.json.decode(one.data)["note"] == "x"
+
+
+def test_a_redrive_has_one_name_and_a_name_one_form(place: str) -> None:
+    assert name_of(FAILED) == name_of(Selection(queue="mail", failure="f1"))
+    assert name_of(FAILED) != name_of(FAILED, "other")
+    for name in ("", "a:b", "a" * 41):
+        with pytest.raises(InvalidOption, match="name must be"):
+            planned(place, name=name)
+    with pytest.raises(InvalidInput, match="chooses jobs"):
+        planned(place, Selection())
+
+
+def test_by_default_it_only_says_what_it_would_do(
+    store: Redis,
+    redis_url: str,
+    place: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WAYSTATION_STORE__URL", redis_url)
+    monkeypatch.setenv("WAYSTATION_PIPELINE__HISTORY", place)
+    with pytest.raises(SystemExit) as ended:
+        cli.run(["redrive", "--queue", "mail", "--where", "(data->>'$.n')::int < 7"])
+    assert not ended.value.code
+    said = capsys.readouterr().out
+    assert ": 7 jobs" in said
+    assert "nothing was added" in said
+    assert store.dbsize() == 0
