@@ -137,7 +137,13 @@ async def test_only_what_the_room_has_signed_is_believed(shop: Shop) -> None:
     assert keys.read(f"{head}.{payload[:-2]}AA.{signature}", CONFIG) is None
     answers = {"/.well-known/jwks.json": shop.house.keyring.jwks(), "/v1/connector-config": {}}
     gate = Gate(OPTIONS)
-    link = Link(gate, lambda _, path, __: (200, str(answers[path]).replace("'", '"').encode()))
+
+    def fetch(
+        method: str, path: str, headers: dict[str, str], body: bytes | None = None
+    ) -> tuple[int, bytes]:
+        return 200, str(answers[path]).replace("'", '"').encode()
+
+    link = Link(gate, fetch)
     assert [link.refresh(), gate.keys] == [AGAIN_S, None]
 
 
