@@ -6,7 +6,7 @@ at once. A round that another driver has overtaken adds nothing, and begins agai
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from deltalake import DeltaTable
@@ -77,7 +77,6 @@ class Intake:
         reports: list[Any] = []
         rows = 0
         with (
-            faults.translated(),
             PartWriter(path, EVENTS.schema, EVENTS.partitions) as writer,
             PartWriter.of(self._root, PAYLOADS) as jobs,
             PartWriter.of(self._root, FIELD_VALUES) as values,
@@ -85,9 +84,10 @@ class Intake:
             for span in ranges:
                 client = self._streams.store.at(span.stream.key)
                 capture = self._capture(client, span.stream)
-                for batch in redis_streams.rows_of(
+                batches = redis_streams.rows_of(
                     client, span, page=self._options.page, accounts=True, change=capture.entries
-                ):
+                )
+                for batch in _read(batches):
                     if batch.column("_range").null_count:
                         writer.write(batch.select(EVENTS.names))
                         rows += batch.num_rows
@@ -143,10 +143,21 @@ class Intake:
                 client.execute_command("XTRIM", span.stream.key, "MINID", "~", until)
 
 
+def _read(batches: Iterable[Any]) -> Iterator[Any]:
+    """The batches; what goes wrong in reading them is the store's fault, a full disk is not."""
+    each = iter(batches)
+    while True:
+        with faults.translated():
+            batch = next(each, None)
+        if batch is None:
+            return
+        yield batch
+
+
 def _write(capture: "Capture | NoCapture", jobs: PartWriter, values: PartWriter) -> None:
-    for table, writer, rows in zip(
-        (PAYLOADS, FIELD_VALUES), (jobs, values), capture.take(), strict=True
-    ):
+    with faults.translated():
+        taken = capture.take()
+    for table, writer, rows in zip((PAYLOADS, FIELD_VALUES), (jobs, values), taken, strict=True):
         if rows:
             writer.write(pa.RecordBatch.from_pylist(rows, schema=schema_of(table.schema)))
 
