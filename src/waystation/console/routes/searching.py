@@ -5,11 +5,16 @@ import msgspec
 from waystation.console import queries
 from waystation.console.context import FAILS, Console
 from waystation.console.routes.queues import ROOT
-from waystation.console.search import Found, PastJob, parse
+from waystation.console.search import Found, PastJob, Query, parse
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request, answer
 
 LONGEST = 400
+ASKED = {
+    "q": {"type": "string", "minLength": 1, "maxLength": LONGEST},
+    "limit": queries.PAGE["limit"],
+}
+"""What may be asked, of the store and of the history alike."""
 
 
 class Past(msgspec.Struct, kw_only=True):
@@ -30,19 +35,14 @@ class Searching:
     @endpoint(
         f"GET {ROOT}/search",
         gives={200: Found},
-        query={
-            "q": {"type": "string", "minLength": 1, "maxLength": LONGEST},
-            "limit": queries.PAGE["limit"],
-        },
+        query=ASKED,
         needs=("q",),
         fails=FAILS,
         scope="viewer",
     )
     async def search(self, request: Request) -> Answer:
         """Jobs by id, name, state, error or a field of their data, such as data.tenant:acme."""
-        await self._console.require(request, "viewer")
-        query = parse(queries.text(request, "q", most=LONGEST))
-        limit = queries.whole(request, "limit", 50, least=1, most=queries.MOST_PAGE)
+        query, limit = await self._asked(request)
         await self._console.sampler.overview()
         queues = self._console.directory.every()
         return answer(await self._console.search.run(queues, query, limit=limit))
@@ -50,20 +50,20 @@ class Searching:
     @endpoint(
         f"GET {ROOT}/history/search",
         gives={200: Past},
-        query={
-            "q": {"type": "string", "minLength": 1, "maxLength": LONGEST},
-            "limit": queries.PAGE["limit"],
-        },
+        query=ASKED,
         needs=("q",),
         fails=FAILS,
         scope="viewer",
     )
     async def search_history(self, request: Request) -> Answer:
         """Jobs of any day, also those that are no longer in the store, by the same words."""
-        await self._console.require(request, "viewer")
-        query = parse(queries.text(request, "q", most=LONGEST))
-        limit = queries.whole(request, "limit", 50, least=1, most=queries.MOST_PAGE)
+        query, limit = await self._asked(request)
         found = await self._console.history.search(query, limit)
         if found is None:
             return answer(Past(available=False))
         return answer(Past(available=True, jobs=found[0], took_ms=found[1]))
+
+    async def _asked(self, request: Request) -> tuple[Query, int]:
+        await self._console.require(request, "viewer")
+        query = parse(queries.text(request, "q", most=LONGEST))
+        return query, queries.whole(request, "limit", 50, least=1, most=queries.MOST_PAGE)
