@@ -38,7 +38,7 @@ async def run(stage: Stage) -> Account:
         await _sell(stage, server.url)
         spark = await starting
         try:
-            stage.say("Spark reads the stream and folds it into attempts, items and answers.")
+            stage.say("The pipeline folds the stream into attempts, items and answers.")
             history = History(spark, folder)
             facts = await asyncio.to_thread(_closed_books, stage, history, server.url)
         finally:
@@ -114,7 +114,7 @@ def _account(facts: Report) -> Account:
         },
         twice=queue.duplicated,
         remarks=(
-            f"Spark read {facts.events:,} events and found {queue.acknowledged:,} purchases.",
+            f"{facts.events:,} events were read, those of {queue.acknowledged:,} purchases.",
             _silent(queue),
         ),
     )

@@ -94,7 +94,7 @@ class Stage:
     def part(self, page: Path) -> None:
         """Say where to go from here."""
         ways = {
-            str(page): "what Spark made of the last scene; open it in a browser",
+            str(page): "the report of the last scene; open it in a browser",
             "make demo ARGS=--serve": "then the sale goes on, in a console in the browser",
             "README.md": "a first program, and the way to all pages",
             "docs/tour/bullmq.md": "all that a queue can do, in a dozen short programs",
