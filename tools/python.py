@@ -1,4 +1,4 @@
-"""The page of the Python interface: what each line offers, read off its code."""
+"""The page of the Python interface: what each package offers, read off its code."""
 
 import ast
 import dataclasses
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, is_typeddict
 
 import msgspec
 
-LINES = {
+PACKAGES = {
     "bullmq": "Jobs on the wire of Node's BullMQ.",
     "sync": "bullmq without an event loop: the same names, without `await`.",
     "tasks": "Typed functions whose calls are jobs of bullmq.",
@@ -32,9 +32,9 @@ class Field(NamedTuple):
     meaning: str
 
 
-def offered(line: str) -> list[tuple[str, Any]]:
-    """What a line's package offers, by name; errors have a page of their own."""
-    package = import_module(f"waystation.{line}")
+def offered(name: str) -> list[tuple[str, Any]]:
+    """What a package offers, by name; errors have a page of their own."""
+    package = import_module(f"waystation.{name}")
     things = ((name, getattr(package, name)) for name in package.__all__)
     return [
         (name, thing)
@@ -62,13 +62,18 @@ def is_option(kind: Any) -> bool:
     )
 
 
-def steps(kind: type) -> list[tuple[str, str]]:
-    """What it can be asked to do: how that is called, and what it does."""
+def methods(kind: type) -> list[tuple[str, str]]:
+    """How each public method is called, and what it does."""
     return [
-        (called(name, step), inspect.getdoc(step) or "")
-        for name, step in inspect.getmembers(kind, inspect.isfunction)
-        if not name.startswith("_") and inspect.getdoc(step)
+        (called(name, method), inspect.getdoc(method) or "")
+        for name, method in inspect.getmembers(kind, inspect.isfunction)
+        if not name.startswith("_") and inspect.getdoc(method) and not is_internal(method)
     ]
+
+
+def is_internal(thing: Any) -> bool:
+    """Whether its docstring says that programs do not call it."""
+    return (inspect.getdoc(thing) or "").startswith("Internal:")
 
 
 def called(name: str, thing: Any) -> str:
@@ -98,7 +103,7 @@ def _declared(kind: type) -> Iterator[Field]:
         kind_of = ast.unparse(node.annotation)
         if node.target.id.startswith("_") or kind_of.startswith("ClassVar"):
             continue
-        default = f"`{ast.unparse(node.value)}`" if node.value else "has to be said"
+        default = f"`{ast.unparse(node.value)}`" if node.value else "required"
         if len(default) > LONGEST:
             default = "…"
         yield Field(node.target.id, kind_of, default, _words(after))

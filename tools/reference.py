@@ -149,14 +149,14 @@ def _options(kind: type[msgspec.Struct]) -> str:
 
 
 def python_interface() -> str:
-    """What each line offers to programs."""
+    """What each package offers to programs."""
     parts = [
         part
-        for line, words in python.LINES.items()
+        for package, words in python.PACKAGES.items()
         for part in (
-            f"## waystation.{line}",
+            f"## waystation.{package}",
             words,
-            *(_offered(name, thing) for name, thing in python.offered(line)),
+            *(_offered(name, thing) for name, thing in python.offered(package)),
         )
     ]
     return _page(
@@ -174,26 +174,27 @@ def _offered(name: str, thing: Any) -> str:
             (f"`{each.name}`", f"`{each.kind}`", each.default, each.meaning)
             for each in python.fields(thing)
         ]
-        told = _table(("field", "type", "unless said", "meaning"), rows) if rows else ""
+        shown = _table(("field", "type", "default", "meaning"), rows) if rows else ""
     elif inspect.isclass(thing) and issubclass(thing, Enum):
-        told = _table(("one of", "value"), [(f"`{e.name}`", f"`{e.value!r}`") for e in thing])
+        shown = _table(("one of", "value"), [(f"`{e.name}`", f"`{e.value!r}`") for e in thing])
     elif inspect.isclass(thing):
-        rows = [(f"`{call}`", _sentence(said)) for call, said in python.steps(thing)]
-        table = "\n\n" + _table(("step", "does"), rows) if rows else ""
-        told = f"`{python.called(name, thing)}`{table}"
+        rows = [(f"`{call}`", _sentence(says)) for call, says in python.methods(thing)]
+        made = "" if python.is_internal(thing.__init__) else f"`{python.called(name, thing)}`"
+        table = _table(("method", "what it does"), rows) if rows else ""
+        shown = "\n\n".join(part for part in (made, table) if part)
     else:
-        told = f"`{python.called(name, thing)}`"
-    return "\n\n".join(part for part in (f"### {name}", words, told) if part)
+        shown = f"`{python.called(name, thing)}`"
+    return "\n\n".join(part for part in (f"### {name}", words, shown) if part)
 
 
 def instruments() -> str:
     """Every number for Prometheus."""
     return _page(
         "Metrics",
-        "What a process tells Prometheus. A label takes at most fifty values; the rest is `other`.",
+        "What a process exposes to Prometheus. A label takes at most fifty values, then `other`.",
         _instruments(metrics.Metrics),
         "## The waiting room",
-        "What `waystation room serve` tells beside these.",
+        "What `waystation room serve` exposes beside these.",
         _instruments(RoomMetrics),
     )
 

@@ -11,6 +11,8 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tools.python import is_internal
+
 _CALLED = ("__init__", "__call__", "__iter__", "__aiter__", "__next__", "__anext__")
 
 
@@ -82,7 +84,9 @@ def _functions(kind: type) -> Iterator[tuple[str, Any]]:
         elif isinstance(found, functools.cached_property):
             found = found.func
         found = getattr(found, "__func__", found)
-        if inspect.isfunction(found) and found.__module__.split(".")[0] == "waystation":
+        if not inspect.isfunction(found) or is_internal(found):
+            continue
+        if found.__module__.split(".")[0] == "waystation":
             yield name, found
 
 

@@ -21,7 +21,7 @@ from waystation.errors import (
     StoreUnreachable,
     WrongState,
 )
-from waystation.sync import FlowNode, FlowProducer, Queue, QueueEvents
+from waystation.sync import FlowNode, FlowProducer, Queue, QueueEvents, StoreOptions, open_store
 
 
 async def double(job: Job) -> Any:
@@ -224,3 +224,15 @@ def test_a_closed_queue_and_a_store_that_is_away_say_so(redis_url: str) -> None:
         Queue("mail", "redis://127.0.0.1:1").add("send")
     with pytest.raises(InvalidOption, match="given by its URL"):
         Queue("mail", 7)  # type: ignore[arg-type] # pyright: ignore
+
+
+def test_many_queues_share_the_connections_of_one_store(redis_url: str) -> None:
+    with open_store(redis_url, StoreOptions(client_name="shared")) as store:
+        queues = [Queue(f"tenant-{n}", store) for n in range(50)]
+        for queue in queues:
+            queue.add("send", {"to": "ada"})
+        queues[0].close()
+        assert queues[1].counts("waiting") == {"waiting": 1}
+        with BlockingRedis.from_url(redis_url, decode_responses=True) as other:
+            clients = [each for each in other.client_list() if each["name"] == "shared"]
+        assert len(clients) == 1

@@ -14,6 +14,7 @@ class DeadLetters:
     """The failed jobs of a queue: `queue.dead_letters`."""
 
     def __init__(self, queue: "Queue") -> None:
+        """Internal: a queue makes it."""
         self._queue = queue
 
     async def list(self, offset: int = 0, limit: int | None = 100) -> _Jobs:

@@ -91,6 +91,7 @@ class Job(JobFields[Data, Result]):
     def __init__(
         self, id: str, fields: dict[bytes, bytes], queue: QueueRef | None, token: str | None = None
     ) -> None:
+        """Internal: queues and workers make jobs."""
         # Without `super()`: one is made for every job that is claimed or added.
         JobFields.__init__(self, id, fields, token)
         self._queue = queue
@@ -456,11 +457,11 @@ class Job(JobFields[Data, Result]):
     # For plain handlers, which see the job through a `SyncJob`
 
     def view(self, calls: Calls) -> SyncJob:
-        """The job for a plain handler. Internal."""
+        """Internal: the job for a plain handler."""
         return SyncJob(self.id, dict(self._fields), self.token, self._ref.keys, calls)
 
     async def perform(self, call: Call) -> tuple[Any, Changed]:
-        """Make a call of a plain handler: its result, and the fields it has changed. Internal."""
+        """Internal: make a call of a plain handler; its result, and the fields it has changed."""
         *way, step = call.step.split(".")
         job = self
         for _ in way:

@@ -32,6 +32,7 @@ class Limits:
     """The limits of a queue, which bind all its workers: `queue.limits`."""
 
     def __init__(self, connect: Connect) -> None:
+        """Internal: a queue makes it."""
         self._connect = connect
 
     async def set_concurrency(self, concurrency: int) -> None:

@@ -17,6 +17,7 @@ class Schedulers:
     def __init__(
         self, connect: Connect, defaults: JobOptions, strategy: RepeatStrategy | None
     ) -> None:
+        """Internal: a queue makes it."""
         self._connect = connect
         self._defaults = defaults
         self._strategy = strategy

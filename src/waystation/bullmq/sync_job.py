@@ -53,6 +53,7 @@ class SyncJob(JobFields[Data, Result]):
         calls: Calls,
         way: str = "",
     ) -> None:
+        """Internal: queues and workers make jobs."""
         super().__init__(id, fields, token)
         self._keys = keys
         self._calls = calls

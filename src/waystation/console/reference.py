@@ -28,7 +28,7 @@ _INTRO = """What the console answers. `/openapi.json` says the same, field by fi
 *Needs* is the role of whoever asks: viewer, operator or admin; each may do what those before it
 may. With `console.sign_in` a program shows its key as `Authorization: Bearer`, a browser the cookie
 of its sign-in. Without it, only this machine is answered, in the role of `console.local_role`.
-Whatever goes wrong is told as `application/problem+json`, with one name for it in `code`.
+Every error is answered as `application/problem+json`, with one name for it in `code`.
 
 `product` is bullmq, routing or files; names and ids in a path are percent-encoded, slashes
 included."""

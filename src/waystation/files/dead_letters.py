@@ -46,6 +46,7 @@ class DeadLetters:
     def __init__(
         self, connected: Callable[[], Awaitable[Store]], keys: FileKeys, options: QueueOptions
     ) -> None:
+        """Internal: a queue makes it."""
         self._connected = connected
         self._keys = keys
         self._options = options

@@ -28,6 +28,7 @@ class DeadLetters:
         *,
         now: Callable[[], str | int],
     ) -> None:
+        """Internal: a queue makes it."""
         self._connected = connected
         self._keys = keys
         self._now = now

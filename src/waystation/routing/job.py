@@ -122,11 +122,11 @@ class Job(JobFields[Data, Result]):
         raise WrongState(f"job {self.id} is not held by a worker")
 
     def view(self, calls: Calls) -> "SyncJob[Data, Result]":
-        """The job as a plain handler gets it; internal."""
+        """Internal: the job as a plain handler gets it."""
         return SyncJob(self.id, self.raw, calls)
 
     async def perform(self, call: Call) -> Any:
-        """Do a step for a plain handler; internal."""
+        """Internal: do a step for a plain handler."""
         return await getattr(self, call.step)(*call.args, **call.kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -177,6 +177,7 @@ class SyncJob(JobFields[Data, Result]):
     __slots__ = ("_calls",)
 
     def __init__(self, id: str, raw: bytes, calls: Calls) -> None:
+        """Internal: workers make it."""
         super().__init__(id, raw)
         self._calls = calls
 

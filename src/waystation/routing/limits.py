@@ -31,6 +31,7 @@ class Limits:
     """The limits of a queue's job types: `queue.limits`."""
 
     def __init__(self, connected: Callable[[], Awaitable[Store]], keys: RoutingKeys) -> None:
+        """Internal: a queue makes it."""
         self._connected = connected
         self._keys = keys
 

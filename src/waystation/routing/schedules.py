@@ -159,6 +159,7 @@ class Schedules:
         keys: RoutingKeys,
         cancel: Callable[..., Awaitable[int]],
     ) -> None:
+        """Internal: a queue makes it."""
         self._connected = connected
         self._keys = keys
         self._cancel = cancel

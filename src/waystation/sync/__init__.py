@@ -11,6 +11,9 @@ from waystation.core.lazy import names_of
 if TYPE_CHECKING:
     from waystation.bullmq.flows import FlowNode
     from waystation.bullmq.sync_job import SyncJob as Job
+    from waystation.core.store.connection.blocking import BlockingStore as Store
+    from waystation.core.store.connection.store import StoreOptions
+    from waystation.sync.client import open_store
     from waystation.sync.events import QueueEvents
     from waystation.sync.flows import FlowJob, FlowProducer
     from waystation.sync.parts import DeadLetters, Limits, Schedulers
@@ -26,11 +29,15 @@ __all__ = [
     "Queue",
     "QueueEvents",
     "Schedulers",
+    "Store",
+    "StoreOptions",
+    "open_store",
 ]
 
 _NAMES = names_of(
     __name__,
     {
+        "BlockingStore": "waystation.core.store.connection.blocking",
         "DeadLetters": "parts",
         "FlowJob": "flows",
         "FlowNode": "waystation.bullmq.flows",
@@ -39,10 +46,13 @@ _NAMES = names_of(
         "Queue": "queue",
         "QueueEvents": "events",
         "Schedulers": "parts",
+        "StoreOptions": "waystation.core.store.connection.store",
         "SyncJob": "waystation.bullmq.sync_job",
+        "open_store": "client",
     },
 )
+_RENAMED = {"Job": "SyncJob", "Store": "BlockingStore"}
 
 
 def __getattr__(name: str) -> object:
-    return _NAMES("SyncJob" if name == "Job" else name)
+    return _NAMES(_RENAMED.get(name, name))

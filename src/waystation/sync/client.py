@@ -6,6 +6,15 @@ from typing import Self
 from waystation.core.errors import InvalidOption, StoreUnreachable
 from waystation.core.store.client import place_of
 from waystation.core.store.connection.blocking import BlockingStore, connect_blocking
+from waystation.core.store.connection.store import StoreOptions
+
+
+def open_store(url: str | None = None, options: StoreOptions | None = None) -> BlockingStore:
+    """Reach a store that many queues may share; whoever opens it closes it, or uses `with`.
+
+    Without a URL it is the one that the settings name, as for `waystation.bullmq.open_store`.
+    """
+    return connect_blocking(*place_of(url, options))
 
 
 class BlockingClient:
@@ -13,7 +22,7 @@ class BlockingClient:
 
     def __init__(self, url: "str | BlockingStore | None" = None) -> None:
         if not isinstance(url, str | BlockingStore | None):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidOption(f"a store is given by its URL, got {url!r}")
+            raise InvalidOption(f"a store is given by its URL, or by sync.open_store, got {url!r}")
         self._given = url if isinstance(url, BlockingStore) else None
         self._url = url if isinstance(url, str) else None
         self._opened: BlockingStore | None = None

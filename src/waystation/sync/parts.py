@@ -24,6 +24,7 @@ class Schedulers:
     """The schedulers of a queue: `queue.schedulers`."""
 
     def __init__(self, queue: Bound) -> None:
+        """Internal: a queue makes it."""
         self._queue = queue
 
     def upsert(
@@ -71,6 +72,7 @@ class Limits:
     """The limits of a queue, which bind all its workers: `queue.limits`."""
 
     def __init__(self, queue: Bound) -> None:
+        """Internal: a queue makes it."""
         self._queue = queue
 
     def set_concurrency(self, concurrency: int) -> None:
@@ -126,6 +128,7 @@ class DeadLetters:
     """The failed jobs of a queue: `queue.dead_letters`."""
 
     def __init__(self, queue: Bound, read: Callable[[bullmq.Job], SyncJob]) -> None:
+        """Internal: a queue makes it."""
         self._queue = queue
         self._read = read
 

@@ -60,6 +60,7 @@ class Task(Generic[P, R]):
     """A function whose calls can be jobs: `add` adds one, calling the task itself runs it here."""
 
     def __init__(self, tasks: "Tasks", function: Callable[P, Any], terms: TaskTerms) -> None:
+        """Internal: `Tasks.task` makes it."""
         self._tasks = tasks
         self._options = terms.options
         self.function = function

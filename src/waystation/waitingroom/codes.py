@@ -4,13 +4,13 @@ Only keyed digests of them are kept, and a code is looked up by its digest: neit
 store nor how long an answer takes tells anything about a code.
 """
 
+import random
 import re
 from collections.abc import Sequence
 
 import msgspec
 
 from waystation.core.errors import InvalidOption
-from waystation.core.identity import Bits
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.visitor import Lane, digest
@@ -49,7 +49,7 @@ class Codes:
         batch: str,
         count: int,
         *,
-        bits: Bits,
+        bits: random.Random | None = None,
         lane: Lane = Lane.NORMAL,
         uses: int = 1,
         expires_s: int = 0,
@@ -64,7 +64,8 @@ class Codes:
         if not 0 <= expires_s <= 2**40:
             raise InvalidOption(f"expires_s must be a second of this age, got {expires_s}")
         pepper = (await self._room.state()).pepper
-        made = [_new(bits) for _ in range(count)]
+        source = bits or random.SystemRandom()
+        made = [_new(source) for _ in range(count)]
         kept = f"{int(lane)}:{uses}:{expires_s}:{batch}"
         for start in range(0, count, 1000):
             page = [_digest(code, pepper) for code in made[start : start + 1000]]
@@ -130,7 +131,7 @@ def written(code: str) -> str:
     return "-".join(code[at : at + 4] for at in range(0, LENGTH, 4))
 
 
-def _new(bits: Bits) -> str:
+def _new(bits: random.Random) -> str:
     return "".join(ALPHABET[bits.getrandbits(5)] for _ in range(LENGTH))
 
 

@@ -12,7 +12,6 @@ from waystation.core.clock import Clock
 from waystation.core.durations import Duration, seconds
 from waystation.core.errors import InvalidInput, NotFound
 from waystation.core.events import Event, from_entry
-from waystation.core.identity import Bits
 from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
 from waystation.core.store.connection.batcher import Batcher
@@ -64,14 +63,14 @@ class Room(StoreClient):
         url: str | Store | None = None,
         *,
         clock: Clock | None = None,
-        bits: Bits | None = None,
+        bits: random.Random | None = None,
     ) -> None:
         super().__init__(url)
         keys = RoomKeys(name)
         self.queue_id = keys.name
         """The room's id in Redis: its name in braces."""
         self.name = name_of(self.queue_id)
-        self._bits: Bits = bits or random.SystemRandom()
+        self._bits = bits or random.SystemRandom()
         self.store = RoomStore(keys, self._client, clock=clock, bits=self._bits)
         """Internal: the way to Redis, for the parts of a room."""
         self._joining = Batcher(self._join)

@@ -45,7 +45,7 @@ _INTRO = """What the waiting room answers. `/openapi.json` says the same, field 
 *Needs* is what has to be shown: a `ticket` or a `session` is what a visitor was given, as a cookie
 or as `Authorization: Bearer` or `Wr-Session`; the others are roles of an operator's key, shown as
 `Authorization: Bearer` or by the cookie of somebody who signed in. A key may do what the roles
-before it may: viewer, operator, admin. Whatever goes wrong is told as `application/problem+json`,
+before it may: viewer, operator, admin. Every error is answered as `application/problem+json`,
 with one name for it in `code`."""
 
 

@@ -8,7 +8,7 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
@@ -46,6 +46,7 @@ class BlockingStore(Store):
     def __init__(
         self, address: Address, options: StoreOptions, *, share: "embedded.Shared | None" = None
     ) -> None:
+        """Internal: `open_store` makes it."""
         super().__init__(address, options, share=share)
         self._makers = Clients(
             BLOCKING,
@@ -56,12 +57,12 @@ class BlockingStore(Store):
 
     @cached_property
     def client(self) -> BlockingRedis:
-        """The client that blocks."""
+        """Internal: the client that blocks."""
         return self._makers.make(self.options.call_timeout, self.options.max_connections)
 
     @cached_property
     def durable_client(self) -> SyncClient:
-        """The client that blocks, for additions; it waits for a replica when the options say so."""
+        """Internal: the same for additions, which may have to wait for a replica."""
         if self.options.durability == Durability.PRIMARY:
             return self.client
         patience = self.options.call_timeout + self.options.replica_timeout
@@ -75,12 +76,12 @@ class BlockingStore(Store):
 
     @cached_property
     def hot(self) -> Client:
-        """The same client: there is no other call to share a connection with."""
+        """Internal: the same client, for there is no other call to share a connection with."""
         return cast(Client, self.redis)
 
     @cached_property
     def durable(self) -> Client:
-        """The client for additions."""
+        """Internal: the client for additions."""
         return cast(Client, _Answered(self.durable_client))
 
     def shut(self) -> None:
@@ -96,7 +97,13 @@ class BlockingStore(Store):
             self._share.close()
 
     async def close(self) -> None:
-        """Close every connection, and give up the share in an embedded server."""
+        """Internal: as `shut`, for code that was written for an event loop."""
+        self.shut()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self.shut()
 
 

@@ -69,6 +69,7 @@ class Store:
     def __init__(
         self, address: Address, options: StoreOptions, *, share: embedded.Shared | None = None
     ) -> None:
+        """Internal: `open_store` makes it."""
         if address.kind is Kind.CLUSTER and options.durability != Durability.PRIMARY:
             raise InvalidOption(
                 f"durability={options.durability} needs one server or sentinels, got a cluster; "
@@ -92,7 +93,7 @@ class Store:
 
     @cached_property
     def hot(self) -> Client:
-        """The client for the hot path: one connection, many calls under way."""
+        """Internal: the client for the hot path, one connection, many calls under way."""
         if self.address.kind is Kind.CLUSTER:
             return self.redis
         pool: ConnectionPool = self.redis.connection_pool
@@ -100,7 +101,7 @@ class Store:
 
     @cached_property
     def durable(self) -> Client:
-        """The client for additions, which waits for a replica when the options say so."""
+        """Internal: the client for additions, which waits for a replica when the options say so."""
         if self.options.durability == Durability.PRIMARY:
             return self.hot
         pool: ConnectionPool = self.redis.connection_pool
@@ -109,17 +110,17 @@ class Store:
         return Replicated(pipe, timeout=self.options.replica_timeout)
 
     def clone(self, **options: Any) -> "Store":
-        """The same server with connections of its own, and these options changed."""
+        """Internal: the same server with connections of its own, and these options changed."""
         return Store(self.address, msgspec.structs.replace(self.options, **options))
 
     def blocking(self, at_most: float) -> Redis:
-        """A client of its own for calls that block up to that many seconds."""
+        """Internal: a client of its own for calls that block up to that many seconds."""
         client = self._client(at_most + self.options.call_timeout, self.options.max_connections)
         self._blocking.append(client)
         return client
 
     async def ask(self, *command: Any) -> Any:
-        """Send one command; whatever goes wrong is told in our words."""
+        """Send one command; an error of the client becomes one of `waystation.errors`."""
         with faults.translated():
             return await self.hot.execute_command(*command)
 
