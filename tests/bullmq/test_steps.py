@@ -260,7 +260,8 @@ async def test_a_job_that_fails_is_undone_in_reverse_order(queue: Queue) -> None
     assert ran == {"hold": 1, "charge": 1, "book": 1, "fails": 2}
     found = await queue.get_job(job.id)
     assert found is not None
-    assert "LookupError: no such hotel" in found.stacktrace[-2]
+    assert len(found.stacktrace) == 2
+    assert "LookupError: no such hotel" in found.stacktrace[-1]
     # Tried again it starts anew, because everything was undone.
     await found.retry()
     await found.refresh()

@@ -64,6 +64,20 @@ def test_only_our_frames_at_the_head_are_cut() -> None:
     ]
 
 
+async def test_our_frames_between_those_of_others_are_cut() -> None:
+    handler = handler_of(charge, concurrency=1)
+    try:
+        with pytest.raises(KeyError) as caught:
+            await handler.run({"name": "ada"})
+    finally:
+        await handler.close()
+    cut_own_frames(caught.value)
+    assert [frame.name for frame in frames(caught.value)] == [
+        "test_our_frames_between_those_of_others_are_cut",
+        "charge",
+    ]
+
+
 def test_an_error_of_ours_needs_no_frames_and_a_mistake_of_ours_keeps_them() -> None:
     with pytest.raises(InvalidOption) as ours:
         at_least("attempts", 0, 1)

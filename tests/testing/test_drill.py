@@ -44,7 +44,7 @@ def test_it_names_the_fault_and_what_it_did() -> None:
     ended = drilled("tests.testing.handlers.planted", "--only", "check_then_act")
     assert ended.returncode == 1, ended
     assert "check_then_act  NOT idempotent" in ended.stdout
-    assert re.search(r"killed before line \d+ of \d+: wanted", ended.stdout)
+    assert re.search(r"killed before line \d+ of \d+: \w+[^:]*: wanted", ended.stdout)
     assert ended.stdout.endswith("1 of 1 are not idempotent\n")
 
 
@@ -53,6 +53,13 @@ def test_a_good_handler_passes() -> None:
     assert verdicts(ended.stdout) == {"write_whole_file": True}, ended
     assert ended.stdout.endswith("0 of 1 are not idempotent\n")
     assert ended.returncode == 0
+
+
+def test_a_task_runs_with_its_arguments_and_what_it_depends_on() -> None:
+    ended = drilled("tests.testing.handlers.typed")
+    assert verdicts(ended.stdout) == {"append": False, "write": True}, ended
+    assert "append  NOT idempotent" in ended.stdout
+    assert ": file log: wanted '2026-11-16', found '2026-11-162026-11-16'" in ended.stdout
 
 
 def test_a_module_without_drills_is_refused() -> None:

@@ -1,12 +1,16 @@
 """The sandbox: queues, workers and a clock that a test of handlers turns."""
 
+import asyncio
 import time
+from datetime import timedelta
 from importlib.metadata import entry_points
 from typing import Any
 
 import pytest
 
 from waystation.bullmq import Job, Queue, SyncJob, TimedOut
+from waystation.errors import InvalidOption
+from waystation.tasks import Tasks, depends
 from waystation.testing import Sandbox, sandbox
 
 pytest_plugins = ["pytester"]
@@ -90,6 +94,65 @@ async def test_a_sleeping_job_is_woken_by_turning_the_clock(box: Sandbox) -> Non
     await box.run_all()
     assert (await box.added("orders"))[0].result == "nobody answered"
     assert time.monotonic() - began < 3600
+
+
+def shop() -> Tasks:
+    # Nobody listens there.
+    tasks = Tasks("redis://127.0.0.1:1", prefix="shop")
+
+    def mailer() -> list[str]:
+        return []
+
+    @tasks.task(queue="mail", retries=2)
+    def send(to: str, sent: list[str] = depends(mailer)) -> list[str]:
+        sent.append(to)
+        return sent
+
+    @tasks.task(queue="orders")
+    async def order(customer: str) -> None:
+        await send.with_options(delay=timedelta(days=3)).add(to=customer)
+        await asyncio.to_thread(send.sync.add, to="boss")
+
+    return tasks
+
+
+async def test_tasks_run_and_add_in_the_sandbox_wherever_their_store_is(box: Sandbox) -> None:
+    tasks = shop()
+    before = tasks.url
+    async with sandbox(box.url) as inner:
+        inner.handle(tasks)
+        order = next(each for each in tasks if each.name == "order")
+        await order.add("ada")
+        await inner.run_all()
+        (job,) = await inner.assert_added("mail", "send", {"to": "boss"}, count=1)
+        assert job.result == ["boss"]
+        await inner.advance(days=3)
+        await inner.run_all()
+        (job,) = await inner.assert_added("mail", "send", {"to": "ada"}, count=1)
+        assert job.result == ["ada"]
+    assert tasks.url == before
+    assert tasks.layers == []
+
+
+async def test_an_attempt_of_a_task_fails_when_the_test_asks_for_it(box: Sandbox) -> None:
+    tasks = shop()
+    box.handle(tasks)
+    box.fail("mail", "send", attempt=1, error=LookupError("no such address"))
+    send = next(each for each in tasks if each.name == "send")
+    added = await send.add(to="ada")
+    for _ in range(2):
+        await box.run_all()
+        await box.advance(minutes=1)
+    (job,) = await box.added("mail")
+    assert (job.id, job.attempts_made, job.result) == (added.id, 2, ["ada"])
+
+
+async def test_tasks_and_handlers_are_told_apart(box: Sandbox) -> None:
+    wrong: Any = shop()
+    with pytest.raises(InvalidOption, match=r"box\.handle\(tasks\)"):
+        box.handle("mail", wrong)
+    with pytest.raises(InvalidOption, match="the queue mail needs a handler"):
+        box.handle("mail")  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 
 async def test_without_a_url_it_has_a_server_of_its_own() -> None:

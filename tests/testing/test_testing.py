@@ -1,11 +1,13 @@
 """Testing one's own handlers and producers, as the how-to page shows it."""
 
 import time
+from typing import Any
 
 import pytest
 
 from waystation.bullmq import Job, Queue, Worker
-from waystation.errors import NoHandler, TimedOut, Unrecoverable
+from waystation.errors import InvalidOption, NoHandler, TimedOut, Unrecoverable
+from waystation.tasks import Tasks
 from waystation.testing import MemoryJob, embedded_server, run_jobs, run_until_empty
 
 
@@ -67,6 +69,17 @@ async def test_handlers_are_chosen_by_name_and_limited_in_time() -> None:
     assert mail.result == "sent"
     assert isinstance(slow.error, TimedOut)
     assert isinstance(odd.error, NoHandler)
+
+
+async def test_what_needs_a_store_is_said() -> None:
+    async def order(job: Job) -> None:
+        await job.step("charge", send, job)
+
+    (job,) = await run_jobs(order, MemoryJob(None))
+    assert "a job in memory has no step, which needs a store: run the" in str(job.error)
+    tasks: Any = Tasks()
+    with pytest.raises(InvalidOption, match="tasks run in a sandbox"):
+        await run_jobs(tasks, MemoryJob(None))
 
 
 async def test_producers_and_workers_meet_on_a_server_of_the_tests_own() -> None:

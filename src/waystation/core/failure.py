@@ -57,10 +57,10 @@ def trace_text(error: BaseException, *, limit: int | None = None) -> str:
 
 
 def cut_own_frames(error: BaseException) -> None:
-    """Let the traceback begin with the first frame that is not ours.
+    """Let the traceback begin with the first frame that is not ours, and have none in between.
 
-    Where all of them are ours, an error of ours says enough without them, and any other is a
-    mistake of ours.
+    Those of ours at its end stay, because they say where an error was raised. Where all of them are
+    ours, an error of ours says enough without them, and any other is a mistake of ours.
     """
     seen: set[int] = set()
     link: BaseException | None = error
@@ -84,6 +84,16 @@ def _has_trace_as_note(error: BaseException) -> bool:
 
 
 def _first_of_others(trace: TracebackType | None) -> TracebackType | None:
+    first = here = _next_of_others(trace)
+    while here is not None:
+        following = _next_of_others(here.tb_next)
+        if following is not None:
+            here.tb_next = following
+        here = following
+    return first
+
+
+def _next_of_others(trace: TracebackType | None) -> TracebackType | None:
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_HOME):
         trace = trace.tb_next
     return trace

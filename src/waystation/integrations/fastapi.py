@@ -26,7 +26,7 @@ class Waystation:
         tasks: Tasks | None = None,
         work: bool = False,
     ) -> None:
-        self._url = url if url is not None or tasks is None else tasks.url
+        self._url = url
         self._prefix = prefix
         self._tasks = tasks
         self._work = work
@@ -37,7 +37,10 @@ class Waystation:
     async def lifespan(self, app: Any) -> AsyncGenerator[None]:
         """Open the store, and close it when the application ends."""
         async with AsyncExitStack() as stack:
-            self._store = store = await stack.enter_async_context(await open_store(self._url))
+            url = self._url
+            if url is None and self._tasks is not None:
+                url = self._tasks.url
+            self._store = store = await stack.enter_async_context(await open_store(url))
             self._queues = {}
             stack.push_async_callback(self._close)
             if self._tasks is not None:

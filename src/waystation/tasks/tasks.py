@@ -266,6 +266,20 @@ class Tasks:
         finally:
             await self.close()
 
+    @contextlib.contextmanager
+    def at(self, url: str) -> Generator[None]:
+        """Add to the store at another URL while inside, from every loop and thread; for tests.
+
+        Before leaving, `close` closes what an event loop has opened inside.
+        """
+        before = self.url, self._producers, self._blocking
+        self.url, self._producers, self._blocking = url, WeakKeyDictionary(), {}
+        try:
+            yield
+        finally:
+            self.close_blocking()
+            self.url, self._producers, self._blocking = before
+
     # Internal
 
     def _declare(self, task: Task[..., Any]) -> Task[..., Any]:

@@ -12,14 +12,15 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from redis import Redis
 
-from waystation.bullmq import Queue
+from waystation.bullmq import NewJob, Queue
 from waystation.bullmq.job import Job
 from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.keys import QueueKeys
@@ -30,9 +31,11 @@ from waystation.core.errors import StoreUnreachable
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.outcome import Done, Failed, Outcome
 from waystation.core.runtime.claim import Claim, Settled
-from waystation.core.runtime.handlers import handler_of
+from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.store.connection import Store, connect
 from waystation.core.store.script import LuaScript
+from waystation.tasks.dispatch import Dispatcher
+from waystation.tasks.task import Call, Task, tasks_of
 
 QUEUE = "drill"
 _MOST_KILLS = 25
@@ -48,8 +51,10 @@ _LATE = b"late"
 class Drill(NamedTuple):
     """A handler, and a job for it."""
 
-    handler: Callable[[Any], Any]
+    handler: Callable[..., Any] | Call[Any]
+    """A handler, a task, or a call of one: `send.bind(to="ada")`."""
     data: Any = None
+    """The job's data; of a task its arguments."""
     name: str | None = None
     """What the report calls it; None means the handler's own name."""
     effects: Callable[[], Any] | None = None
@@ -62,18 +67,42 @@ class Drill(NamedTuple):
     @property
     def title(self) -> str:
         """What the report calls it."""
-        return self.name or getattr(self.handler, "__name__", "handler")
+        return self.name or getattr(self.function, "__name__", "handler")
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """What is run."""
+        return self.handler.task.function if isinstance(self.handler, Call) else self.handler
+
+    @property
+    def call(self) -> Call[Any] | None:
+        """The call of a task; None for a handler that takes the job."""
+        handler: Any = self.handler
+        if isinstance(handler, Task):
+            return cast(Task[..., Any], handler).bind(**(self.data or {}))
+        return cast(Call[Any], handler) if isinstance(handler, Call) else None
 
 
 class Finding(NamedTuple):
     """A fault that a handler does not survive."""
 
     fault: str
-    wanted: Any
-    found: Any
+    wanted: Mapping[str, Any]
+    """How the job ended, and what it had done, when nothing disturbed it."""
+    found: Mapping[str, Any]
 
     def __str__(self) -> str:
-        return f"{self.fault}: wanted {self.wanted!r}, found {self.found!r}"
+        names = [each for each in {**self.wanted, **self.found} if self._differs(each)]
+        return f"{self.fault}: " + "; ".join(
+            f"{each}: wanted {self._said(self.wanted, each)}, found {self._said(self.found, each)}"
+            for each in names
+        )
+
+    def _differs(self, name: str) -> bool:
+        return self._said(self.wanted, name) != self._said(self.found, name)
+
+    def _said(self, effects: Mapping[str, Any], name: str) -> str:
+        return repr(effects[name]) if name in effects else "nothing"
 
 
 class Verdict(NamedTuple):
@@ -115,7 +144,7 @@ class _Counts(NamedTuple):
 class _Seen(NamedTuple):
     """What an observed run has done, and what each of its processes has run."""
 
-    effects: Any
+    effects: dict[str, Any]
     counts: list[_Counts]
 
 
@@ -178,11 +207,11 @@ def _run(drill: Drill, url: str, fault: Fault) -> _Seen:
             asyncio.run(_add(url, drill))
             counts = _played(drill, url, redis, fault)
             state = asyncio.run(_end(url))
-            effects = drill.effects() if drill.effects else (_files(), _store(redis))
+            effects = {"effects": drill.effects()} if drill.effects else _files() | _store(redis)
         finally:
             os.chdir(before)
             redis.close()
-    return _Seen((state, effects), counts)
+    return _Seen(state | effects, counts)
 
 
 def _played(drill: Drill, url: str, redis: "Redis", fault: Fault) -> list[_Counts]:
@@ -257,7 +286,7 @@ class _Tracer:
         self.lines = 0
         self.replies = 0
         self._fault = fault
-        self._file = inspect.getsourcefile(inspect.unwrap(drill.handler))
+        self._file = inspect.getsourcefile(inspect.unwrap(drill.function))
         self._reports = reports
         self._waits = waits
 
@@ -303,30 +332,53 @@ async def _attempt(url: str, drill: Drill, fault: Fault, tracer: _Tracer) -> int
         claims = (await source.settle([], claim=1)).claims
         if not claims:
             return _NOTHING_TO_DO
-        outcome = await _outcome(drill, claims[0], tracer)
+        outcome = await _outcome(drill, store, claims[0], tracer)
         if fault.loses_ack:
             return _KILLED
         await source.settle([Settled(claims[0], outcome)], claim=0)
     return 0
 
 
-async def _outcome(drill: Drill, claim: Claim[Job], tracer: _Tracer) -> Outcome:
-    handler = handler_of(drill.handler, concurrency=1)
+async def _outcome(drill: Drill, store: Store, claim: Claim[Job], tracer: _Tracer) -> Outcome:
     await prepare(claim.work, ClaimOptions(worker="drill"))
-    tracer.start()
-    try:
-        return Done(await handler.run(claim.work))
-    except Exception as error:
-        return Failed(error)
-    finally:
-        tracer.stop()
-        await handler.close()
+    async with _handler(drill, store) as handler:
+        tracer.start()
+        try:
+            return Done(await handler.run(claim.work))
+        except Exception as error:
+            return Failed(error)
+        finally:
+            tracer.stop()
+
+
+@asynccontextmanager
+async def _handler(drill: Drill, store: Store) -> AsyncGenerator[Handler[Any]]:
+    """What runs the job, as in a worker."""
+    call = drill.call
+    if call is None:
+        handler = handler_of(drill.function, concurrency=1)
+        try:
+            yield handler
+        finally:
+            await handler.close()
+        return
+    tasks = tasks_of(call.task)
+    dispatcher = Dispatcher(tasks, {call.task.name: call.task})
+    async with tasks.connected(store):
+        await dispatcher.open(store)
+        try:
+            yield dispatcher
+        finally:
+            await dispatcher.leave(store)
+            await dispatcher.close()
 
 
 async def _add(url: str, drill: Drill) -> None:
+    new = NewJob(drill.title, {} if drill.data is None else drill.data)
+    if (call := drill.call) is not None:
+        new = call.new_job()
     async with Queue(QUEUE, url) as queue:
-        data: Any = {} if drill.data is None else drill.data
-        await queue.add(drill.title, data, job_id="drill", attempts=drill.attempts, backoff=None)
+        await queue.add(new.name, new.data, job_id="drill", attempts=drill.attempts, backoff=None)
 
 
 async def _recover(url: str) -> None:
@@ -356,12 +408,12 @@ def _lose_locks(redis: "Redis") -> None:
     redis.delete(f"bull:{QUEUE}:drill:lock")
 
 
-async def _end(url: str) -> Any:
+async def _end(url: str) -> dict[str, Any]:
     async with Queue(QUEUE, url) as queue:
         job = await queue.get_job("drill")
         if job is None:
-            return "gone"
-        return [await job.state(), job.result]
+            return {"state": "gone"}
+        return {"state": await job.state(), "result": job.result}
 
 
 # What a handler has done
@@ -369,7 +421,7 @@ async def _end(url: str) -> Any:
 
 def _files() -> dict[str, str]:
     return {
-        str(path): path.read_text(errors="replace")
+        f"file {path}": path.read_text(errors="replace")
         for path in sorted(Path().rglob("*"))
         if path.is_file()
     }
@@ -384,10 +436,10 @@ def _store(redis: Any) -> dict[str, Any]:
             continue
         value = _value(redis, raw)
         if not key.startswith("bull:"):
-            found[key] = value
+            found[f"key {key}"] = value
         elif isinstance(value, dict) and b"name" in value:
             job = f"a job {value[b'name'].decode()} {value.get(b'data', b'').decode()}"
-            queue = key.split(":")[1]
+            queue = "queue " + key.split(":")[1]
             found[queue] = sorted([*found.get(queue, []), job])
     return found
 

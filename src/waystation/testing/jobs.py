@@ -5,8 +5,9 @@ import itertools
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
+from waystation.bullmq import Job
 from waystation.core.durations import Duration
-from waystation.core.errors import NoHandler
+from waystation.core.errors import InvalidOption, NoHandler
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.worker import Worker, WorkerOptions
 from waystation.testing.memory import MemorySource
@@ -54,6 +55,14 @@ class MemoryJob(Generic[Data]):
         """Set the progress; async handlers await this, sync ones just call it."""
         self.progress = progress
         return _RECORDED
+
+    def __getattr__(self, name: str) -> Any:
+        if hasattr(Job, name):
+            raise AttributeError(
+                f"a job in memory has no {name}, which needs a store: "
+                "run the handler in a sandbox, `async with sandbox() as box`"
+            )
+        raise AttributeError(f"a job has no {name}")
 
     def __repr__(self) -> str:
         return f"<MemoryJob {self.id} {self.name!r}: {self.state}>"
@@ -114,6 +123,11 @@ class _Counting(Handler[MemoryJob[Any]]):
         self._by_name: dict[str, Handler[Any]] = {}
         if callable(handlers):
             self._any = handler_of(handlers, concurrency=concurrency)
+        elif not isinstance(handlers, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidOption(
+                f"run_jobs takes a handler, or one for each name, got {handlers!r}; "
+                "tasks run in a sandbox, and a task can be called as the function it is"
+            )
         else:
             for name, each in handlers.items():
                 self._by_name[name] = handler_of(each, concurrency=concurrency)

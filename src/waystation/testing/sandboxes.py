@@ -3,17 +3,22 @@
 import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
-from typing import Any, cast
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, TypeAlias, cast, overload
 
 from waystation.bullmq import Job, Queue, Worker
 from waystation.bullmq.redis.commands import hash_at, server_ms
-from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.bullmq.states import State
 from waystation.bullmq.steps import duration_of
 from waystation.core.durations import Duration, milliseconds, seconds
+from waystation.core.errors import InvalidOption
 from waystation.core.store.connection import Store, connect
+from waystation.tasks import Next, Tasks
 from waystation.testing.servers import embedded_server
+
+Handlers: TypeAlias = Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]]
+"""A handler, or one for each name of a job."""
 
 _RUNNABLE: tuple[State, ...] = ("waiting", "prioritized", "active")
 _LOOK_EVERY_S = 0.005
@@ -22,24 +27,39 @@ _LOOK_EVERY_S = 0.005
 class Sandbox:
     """Queues, workers and a clock for one test; `sandbox()` opens one."""
 
-    def __init__(self, url: str, store: Store) -> None:
+    def __init__(self, url: str, store: Store, closing: AsyncExitStack) -> None:
         self.url = url
         """The server's URL, for code under test that opens queues of its own."""
         self._store = store
+        self._closing = closing
         self._queues: dict[str, Queue] = {}
+        self._prefixes: dict[str, str] = {}
         self._handlers: dict[str, Any] = {}
         self._failures: dict[tuple[str, str], dict[int, BaseException]] = {}
 
     def queue(self, name: str) -> Queue:
         """The queue of this name."""
         if name not in self._queues:
-            self._queues[name] = Queue(name, self._store)
+            self._queues[name] = Queue(name, self._store, prefix=self._prefix(name))
         return self._queues[name]
 
-    def handle(
-        self, queue: str, handlers: Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]]
-    ) -> None:
-        """Let `run_all` run the jobs of a queue with a handler, or with one for each name."""
+    @overload
+    def handle(self, queue: Tasks, /) -> None: ...
+    @overload
+    def handle(self, queue: str, handlers: Handlers) -> None: ...
+    def handle(self, queue: str | Tasks, handlers: Handlers | None = None) -> None:
+        """Let `run_all` run the jobs of a queue with a handler, or with one for each name.
+
+        Given typed tasks, it runs those of all their queues, and until the sandbox is closed they
+        add their jobs here, wherever their own store is.
+        """
+        if isinstance(queue, Tasks):
+            self._take_over(queue)
+            return
+        if handlers is None:
+            raise InvalidOption(f"the queue {queue} needs a handler, or tasks: box.handle(tasks)")
+        if isinstance(handlers, Tasks):
+            raise InvalidOption("tasks know their queues: box.handle(tasks)")
         self.queue(queue)
         self._handlers[queue] = handlers
 
@@ -70,7 +90,7 @@ class Sandbox:
         """Turn the time of delays, retries, sleeps and time-outs forward, such as `days=3`."""
         ms = milliseconds(duration_of(duration, given), "the duration")
         for name in self._queues:
-            await _turn(self._store, QueueKeys(name), ms)
+            await _turn(self._store, self._keys(name), ms)
 
     async def added(self, queue: str, name: str | None = None) -> list[Job]:
         """The jobs of a queue in any state, the oldest first, or those with one name."""
@@ -98,62 +118,73 @@ class Sandbox:
 
     def _worker(self, queue: str) -> Worker:
         handlers = self._handlers[queue]
+        if isinstance(handlers, Tasks):
+            return handlers.worker(queue, self._store, poll=0.02, stalled_interval=1)
         if self._failures:
             handlers = self._failing(queue, handlers)
         return Worker(queue, handlers, self._store, poll=0.02, stalled_interval=1)
 
+    def _take_over(self, tasks: Tasks) -> None:
+        async def failing(job: Job, call_next: Next) -> Any:
+            self._check(job.queue_name, job)
+            return await call_next()
+
+        self._closing.enter_context(tasks.at(self.url))
+        self._closing.push_async_callback(tasks.close)
+        tasks.layers.insert(0, failing)
+        self._closing.callback(tasks.layers.remove, failing)
+        for name in tasks.queues:
+            self._prefixes[name] = tasks.prefix
+            self._queues.pop(name, None)
+            self.queue(name)
+            self._handlers[name] = tasks
+
+    def _prefix(self, queue: str) -> str:
+        return self._prefixes.get(queue, PREFIX)
+
+    def _keys(self, queue: str) -> QueueKeys:
+        return QueueKeys(queue, prefix=self._prefix(queue))
+
     def _failing(self, queue: str, handlers: Any) -> Any:
+        def check(job: Any) -> None:
+            self._check(queue, job)
+
         if not isinstance(handlers, Mapping):
-            return _Failing(queue, None, handlers, self._failures).wrapped()
+            return _checked_first(check, handlers)
         named = cast(Mapping[str, Callable[[Any], Any]], handlers)
-        return {
-            name: _Failing(queue, name, each, self._failures).wrapped()
-            for name, each in named.items()
-        }
+        return {name: _checked_first(check, each) for name, each in named.items()}
+
+    def _check(self, queue: str, job: Any) -> None:
+        """Raise if the test wants this attempt to fail."""
+        error = self._failures.get((queue, job.name), {}).get(job.attempt)
+        if error is not None:
+            raise error
 
     async def _runnable(self) -> int:
         many, now = 0, await server_ms(self._store.hot)
         for name in self._handlers:
-            due = await self._store.ask("ZCOUNT", QueueKeys(name).delayed, "-inf", (now + 1) * 4096)
+            delayed = self._keys(name).delayed
+            due = await self._store.ask("ZCOUNT", delayed, "-inf", (now + 1) * 4096)
             many += due + sum((await self.queue(name).counts(*_RUNNABLE)).values())
         return many
 
 
-class _Failing:
-    """A handler whose attempts fail when the test asks for it."""
+def _checked_first(
+    check: Callable[[Any], None], handler: Callable[[Any], Any]
+) -> Callable[[Any], Any]:
+    if inspect.iscoroutinefunction(handler):
 
-    def __init__(
-        self,
-        queue: str,
-        name: str | None,
-        handler: Callable[[Any], Any],
-        failures: Mapping[tuple[str, str], Mapping[int, BaseException]],
-    ) -> None:
-        self._queue = queue
-        self._name = name
-        self._handler = handler
-        self._failures = failures
+        async def run_async(job: Any) -> Any:
+            check(job)
+            return await handler(job)
 
-    def wrapped(self) -> Callable[[Any], Any]:
-        handler = self._handler
-        if inspect.iscoroutinefunction(handler):
+        return run_async
 
-            async def run_async(job: Any) -> Any:
-                self._check(job)
-                return await handler(job)
+    def run(job: Any) -> Any:
+        check(job)
+        return handler(job)
 
-            return run_async
-
-        def run(job: Any) -> Any:
-            self._check(job)
-            return handler(job)
-
-        return run
-
-    def _check(self, job: Any) -> None:
-        error = self._failures.get((self._queue, job.name), {}).get(job.attempt)
-        if error is not None:
-            raise error
+    return run
 
 
 @asynccontextmanager
@@ -163,8 +194,8 @@ async def sandbox(url: str | None = None) -> AsyncGenerator[Sandbox]:
         async with embedded_server() as own, sandbox(own) as opened:
             yield opened
         return
-    async with await connect(url) as store:
-        yield Sandbox(url, store)
+    async with await connect(url) as store, AsyncExitStack() as closing:
+        yield Sandbox(url, store, closing)
 
 
 async def _turn(store: Store, keys: QueueKeys, ms: int) -> None:

@@ -46,7 +46,11 @@ async def undo(job: Job, attempt: Awaitable[Any], reason: bytes) -> NoReturn:
         # Steps that are not done raise, so it gets no further than it was.
         await attempt
     await steps_of(job).unwind()
-    raise Unrecoverable(reason.decode("utf-8", "replace"))
+    error = Unrecoverable(reason.decode("utf-8", "replace"))
+    if job.stacktrace and str(error) in job.stacktrace[-1]:
+        # Whoever reads the log wants to know where the job failed, not that it was undone.
+        error.add_note(job.stacktrace[-1].rstrip("\n"))
+    raise error
 
 
 def fail(job: Job, error: Unrecoverable) -> None:

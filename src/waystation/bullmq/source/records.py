@@ -159,7 +159,9 @@ class Records:
             return None
 
     def _traces(self, job: Job, error: BaseException) -> list[str]:
-        traces = [*job.stacktrace, trace_text(error)]
+        notes: list[str] = getattr(error, "__notes__", [])
+        known_already = job.stacktrace and job.stacktrace[-1].rstrip("\n") in notes
+        traces = job.stacktrace if known_already else [*job.stacktrace, trace_text(error)]
         limit = job.options.stack_trace_limit
         return traces if limit is None else traces[len(traces) - limit :] if limit else []
 
