@@ -74,7 +74,7 @@ async def test_a_handler_for_each_name(redis_url: str) -> None:
 
     handlers = {"double": double, "negate": negate}
     async with Queue("sums", redis_url) as queue, Worker("sums", handlers, redis_url):
-        jobs = [await queue.add(name, 4, attempts=1) for name in ("double", "negate", "halve")]
+        jobs = [await queue.add(name, 4, attempts=3) for name in ("double", "negate", "halve")]
         await finished(queue, 3)
         double_job, negate_job, halve_job = [await queue.get_job(job.id) for job in jobs]
 
@@ -83,6 +83,8 @@ async def test_a_handler_for_each_name(redis_url: str) -> None:
     assert negate_job is not None
     assert negate_job.result == -4
     assert halve_job is not None
+    # It is not tried again: the name has no handler the next time either.
+    assert halve_job.attempts_made == 1
     assert halve_job.failed_reason == "no handler for jobs named 'halve'; there are: double, negate"
 
 

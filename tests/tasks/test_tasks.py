@@ -136,7 +136,7 @@ async def test_a_job_without_a_task_fails_at_once(
         await finish()
         await job.refresh()
 
-    assert job.failed_reason == "no task for jobs named 'sned'; there are: send"
+    assert job.failed_reason == "no handler for jobs named 'sned'; there are: send"
     assert job.attempts_made == 1
     assert NoHandler.__mro__[1].__name__ == "Unrecoverable"
 

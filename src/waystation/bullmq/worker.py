@@ -21,7 +21,7 @@ from waystation.bullmq.terms import within
 from waystation.core import identity
 from waystation.core.codec import PAYLOAD_LIMIT
 from waystation.core.durations import Duration, milliseconds, seconds
-from waystation.core.errors import InvalidOption, WorkError
+from waystation.core.errors import InvalidOption, NoHandler
 from waystation.core.line.background import BackgroundWorker, WorkerRuntime
 from waystation.core.options import at_least
 from waystation.core.runtime.claim import Claim
@@ -307,7 +307,9 @@ class _ByName(Handler[Job]):
         handler = self._handlers.get(job.name)
         if handler is None:
             known = ", ".join(sorted(self._handlers))
-            raise WorkError(f"no handler for jobs named {job.name!r}; there are: {known}")
+            # Every worker of the queue gets jobs of any name, and a name is not there the next time
+            # either: trying again would only hide it for a while.
+            raise NoHandler(f"no handler for jobs named {job.name!r}; there are: {known}")
         return await handler.run(job)
 
     def resize(self, concurrency: int) -> None:

@@ -72,7 +72,7 @@ class Dispatcher(Handler[Job]):
         task = self._named.get(job.name)
         if task is None:
             known = ", ".join(sorted(self._named))
-            raise NoHandler(f"no task for jobs named {job.name!r}; there are: {known}")
+            raise NoHandler(f"no handler for jobs named {job.name!r}; there are: {known}")
         data = _data_of(job.name, job.data)
         self._tasks.restore_context(_mark(data).get("context") or {})
         call = partial(self._attempt, task, job, data)
