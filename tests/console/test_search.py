@@ -13,7 +13,7 @@ from tests.console.hands import Desk
 from tests.pipeline.ask import lakes
 from waystation import routing
 from waystation.bullmq import NewJob, Queue
-from waystation.console.search import parse
+from waystation.console.search.query import parse
 from waystation.core.errors import InvalidInput
 
 
@@ -25,6 +25,7 @@ async def crowded(desk: Desk) -> Desk:
             for n, name in enumerate(("acme", "globex", "initech"))
         )
         await mail.add("report", {"tenant": "acme"}, delay=3600, job_id="nightly-1")
+        await mail.add("refund", {"n": 7}, job_id="Order-A17")
         await routed.add("encode", {"tenant": "acme"})
         await desk.app.console.sampler.take()
     return desk
@@ -39,6 +40,8 @@ async def crowded(desk: Desk) -> Desk:
         ("data.n:2", ["send"]),
         ("id:nightly-1", ["report"]),
         ("nightly-1", ["report"]),
+        ("Order-A17", ["refund"]),
+        ("order-a17", ["refund"]),
         ("name:SEND globex", ["send"]),
         ("product:routing acme", ["encode"]),
         ("queue:mail name:send", ["send", "send", "send"]),

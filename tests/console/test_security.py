@@ -10,7 +10,7 @@ import pytest
 from tests.console import hands
 from tests.console.hands import Desk
 from waystation.bullmq import Queue
-from waystation.console.actions import ACTIONS
+from waystation.console.actions.kinds import ACTIONS
 from waystation.console.options import ConsoleOptions
 from waystation.console.serving import require_safe
 from waystation.console.settings import ConsoleSettings
@@ -18,7 +18,8 @@ from waystation.core.errors import InvalidSetting
 from waystation.core.http.endpoints import Endpoint
 
 OPEN = {
-    "GET /", "GET /assets/{file}", "GET /healthz", "GET /readyz", "GET /openapi.json",
+    "GET /", "GET /assets/{file}", "GET /assets/views/{file}", "GET /openapi.json",
+    "GET /healthz", "GET /readyz",
     "GET /api/v1/sign-in", "GET /sign-in/provider", "GET /sign-in/callback",
     "POST /api/v1/admin/sign-in", "DELETE /api/v1/admin/sign-in",
 }  # fmt: skip

@@ -169,3 +169,25 @@ def test_a_payload_over_the_limit_is_refused_in_the_agreed_words() -> None:
     with pytest.raises(PayloadTooLarge) as refused:
         codec.check_size(size)
     assert str(refused.value) == "Job payload size 12.3 MB exceeds limit of 10.0 MB"
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("to", "ada"),
+        ("items.1.sku", "b"),
+        ("items.1", '{"sku":"b"}'),
+        ("n", "7"),
+        ("none", None),
+        ("items.2", None),
+        ("to.name", None),
+        ("items.x", None),
+    ],
+)
+def test_a_path_finds_what_stands_there(path: str, found: str | None) -> None:
+    raw = '{"to":"ada","n":7,"none":null,"items":[{"sku":"a"},{"sku":"b"}]}'
+    assert codec.text_at(raw, path) == found
+
+
+def test_a_path_finds_nothing_in_what_is_no_json() -> None:
+    assert codec.text_at("ada", "to") is None

@@ -1,7 +1,7 @@
 """The places that the settings name."""
 
 from waystation.bullmq.settings import BullmqSettings
-from waystation.console.places import Places
+from waystation.console.finding.places import Places
 from waystation.core.settings.load import Settings
 from waystation.files.commands.wiring import layout
 from waystation.files.settings import FilesSettings

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from waystation.console.live import Row
+    from waystation.console.measures.live import Row
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -62,7 +62,7 @@ async def _measure(context: typer.Context, over: float) -> list[Row]:
     import asyncio
 
     from waystation.cli.places import places_of
-    from waystation.console.live import Live
+    from waystation.console.measures.live import Live
     from waystation.core.app import compose
     from waystation.core.app.loading import loaded
     from waystation.core.app.settings import StoreSettings

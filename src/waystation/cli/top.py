@@ -32,7 +32,7 @@ async def _watch(context: typer.Context, settings: object, every: float) -> None
     from typing import cast
 
     from waystation.cli.places import places_of
-    from waystation.console.live import Live
+    from waystation.console.measures.live import Live
     from waystation.console.top import screen
     from waystation.console.why import why
     from waystation.core.app import compose

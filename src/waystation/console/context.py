@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from waystation.console.directory import Directory
-from waystation.console.failures import FailureGroups
-from waystation.console.history import History
+from waystation.console.actions.failures import FailureGroups
+from waystation.console.actions.redrives import Redrives
+from waystation.console.finding.directory import Directory
+from waystation.console.measures.sampler import Sampler
+from waystation.console.measures.store_facts import StoreView
 from waystation.console.options import ConsoleOptions
 from waystation.console.products.queue import ConsoleQueue
-from waystation.console.redrives import Redrives
-from waystation.console.sampler import Sampler
-from waystation.console.search import Search
-from waystation.console.store_facts import StoreView
+from waystation.console.search.history import History
+from waystation.console.search.live_jobs import Search
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.http.asgi import is_from_here
 from waystation.core.http.cookies import Cookies, require_own_site

@@ -1,6 +1,6 @@
 """The reference page of the console's HTTP API."""
 
-from waystation.console.actions import ACTIONS
+from waystation.console.actions.kinds import ACTIONS
 from waystation.console.app import App
 from waystation.console.routes.failures import Failures
 from waystation.console.routes.jobs import Jobs

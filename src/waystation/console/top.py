@@ -10,7 +10,7 @@ from waystation.core.errors import StoreError
 if TYPE_CHECKING:
     from textual.app import App, ComposeResult
 
-    from waystation.console.live import Row
+    from waystation.console.measures.live import Row
 
 COLUMNS = (
     "product", "name", "waiting", "", "active", "delayed", "failed", "workers", "oldest", "in/s",

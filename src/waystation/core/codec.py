@@ -94,6 +94,20 @@ def decode_or_text(raw: bytes | str) -> Any:
         return raw if isinstance(raw, str) else raw.decode("utf-8", "backslashreplace")
 
 
+def text_at(raw: bytes | str, path: str) -> str | None:
+    """The value at a path such as `items.0.sku`, texts as they are and others as JSON."""
+    found: Any = decode_or_text(raw)
+    for step in path.split("."):
+        if isinstance(found, dict):
+            found = cast("dict[str, Any]", found).get(step)
+        elif isinstance(found, list) and step.isdigit():
+            some = cast("list[Any]", found)
+            found = some[int(step)] if int(step) < len(some) else None
+        else:
+            return None
+    return found if isinstance(found, str) or found is None else encode_as_node(found).decode()
+
+
 def check_size(size: int, limit: int = PAYLOAD_LIMIT) -> None:
     """Refuse a payload of more bytes than the limit."""
     if size > limit:

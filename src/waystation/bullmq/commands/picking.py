@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from waystation.core import codec
 from waystation.core.durations import parse_duration, seconds
-from waystation.core.errors import InvalidOption, Malformed
+from waystation.core.errors import InvalidOption
 
 if TYPE_CHECKING:
     from waystation.bullmq import Job, Queue, State
@@ -40,7 +40,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if self.until and job.created_at > self.until:
             return False
-        return all(_text_at(job.data_text, path) == text for path, text in self.data)
+        return all(codec.text_at(job.data_text, path) == text for path, text in self.data)
 
 
 def wanted(
@@ -96,19 +96,3 @@ async def pick(
                 complete = False
                 break
     return found[:count], complete
-
-
-def _text_at(data: str, path: str) -> str | None:
-    try:
-        value: Any = codec.decode(data)
-    except Malformed:
-        return None
-    for step in path.split("."):
-        if isinstance(value, dict):
-            value = cast("dict[str, Any]", value).get(step)
-        elif isinstance(value, list) and step.isdigit():
-            some = cast("list[Any]", value)
-            value = some[int(step)] if int(step) < len(some) else None
-        else:
-            return None
-    return value if isinstance(value, str) or value is None else codec.encode(value).decode()

@@ -3,15 +3,15 @@
 import { h, link, replace } from './dom.js';
 import { get, remove } from './api.js';
 import { session, toast, trouble } from './parts.js';
-import { overview } from './view-overview.js';
-import { queue } from './view-queue.js';
-import { job } from './view-job.js';
-import { failures } from './view-failures.js';
-import { search } from './view-search.js';
-import { schedulers, workers, routing } from './view-lists.js';
-import { rooms } from './view-rooms.js';
-import { store, audit } from './view-store.js';
-import { signIn } from './view-sign-in.js';
+import { overview } from './views/overview.js';
+import { queue } from './views/queue.js';
+import { job } from './views/job.js';
+import { failures } from './views/failures.js';
+import { search } from './views/search.js';
+import { schedulers, workers, routing } from './views/lists.js';
+import { rooms } from './views/rooms.js';
+import { store, audit } from './views/store.js';
+import { signIn } from './views/sign-in.js';
 
 const VIEWS = [
   ['overview', 'Overview', overview], ['failures', 'Failures', failures], ['search', 'Search', search],

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, cast
 from waystation.bullmq import FlowJob, FlowProducer, Job, JobOptions, Queue, Scheduler
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.states import STATES
-from waystation.console.actions import Act
+from waystation.console.actions.kinds import Act
 from waystation.console.products.memory import measured
 from waystation.console.products.queue import SHORT, Plan, short
 from waystation.console.products.timeline import moments_of

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, cast
 
-from waystation.console.actions import Act
+from waystation.console.actions.kinds import Act
+from waystation.console.finding.names import has_files
 from waystation.console.products.memory import measured
 from waystation.console.products.queue import SHORT, Plan, short
 from waystation.console.products.timeline import moments_of
@@ -42,8 +43,7 @@ class FilesQueue:
 
     async def exists(self) -> bool:
         """Whether anybody has used it."""
-        keys = self._keys
-        return bool(await self._store.ask("EXISTS", keys.events, keys.workers, *keys.queues))
+        return await has_files(self._store, self._keys.layout)
 
     async def levels(self) -> Levels:
         """Counts and the age of the oldest file."""

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
-from waystation.console.actions import Act
+from waystation.console.actions.kinds import Act
 from waystation.console.products.views import (
     Failure,
     JobDetail,

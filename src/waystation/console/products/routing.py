@@ -6,7 +6,7 @@ from typing import Any, ClassVar, cast
 
 import msgspec
 
-from waystation.console.actions import Act
+from waystation.console.actions.kinds import Act
 from waystation.console.products.memory import measured
 from waystation.console.products.queue import SHORT, Plan, short
 from waystation.console.products.timeline import moments_of

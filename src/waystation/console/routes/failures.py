@@ -4,10 +4,10 @@ from typing import Annotated
 
 import msgspec
 
-from waystation.console import queries
+from waystation.console.actions.failures import Groups
+from waystation.console.actions.redrives import Mode, Redrive
 from waystation.console.context import FAILS, Console
-from waystation.console.failures import Groups
-from waystation.console.redrives import Mode, Redrive
+from waystation.console.routes import queries
 from waystation.console.routes.queues import QUEUE, ROOT
 from waystation.core.errors import NotFound
 from waystation.core.http.endpoints import endpoint, stated

@@ -4,12 +4,12 @@ from typing import Annotated, Any
 
 import msgspec
 
-from waystation.console import queries
 from waystation.console.context import FAILS, Console
 from waystation.console.products.bullmq import BullmqQueue
 from waystation.console.products.queue import ConsoleQueue
 from waystation.console.products.routing import RoutingQueue
 from waystation.console.products.views import FlowNode, JobDetail, JobView
+from waystation.console.routes import queries
 from waystation.console.routes.queues import QUEUE
 from waystation.console.why import Answer as Why
 from waystation.core import codec

@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
-from waystation.console import queries
 from waystation.console.context import FAILS, Console
+from waystation.console.measures.store_facts import StoreFacts
 from waystation.console.products.routing import RoutingQueue
+from waystation.console.routes import queries
 from waystation.console.routes.queues import ROOT
-from waystation.console.store_facts import StoreFacts
 from waystation.core.errors import StoreError
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request, answer

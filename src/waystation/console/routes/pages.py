@@ -41,11 +41,12 @@ class Pages:
     @endpoint("GET /assets/{file}", gives={200: None})
     async def asset(self, request: Request) -> Answer:
         """A style sheet, script or picture of the console."""
-        name = request.slots["file"]
-        body = _assets().get(name)
-        if body is None or name.endswith(".html"):
-            raise Problem(404, Code.NOT_FOUND, "there is nothing here")
-        return Answer(200, body, KINDS[name.rpartition(".")[2]], _headers())
+        return _asset(request.slots["file"])
+
+    @endpoint("GET /assets/views/{file}", gives={200: None})
+    async def view(self, request: Request) -> Answer:
+        """The script of one view."""
+        return _asset(f"views/{request.slots['file']}")
 
     @endpoint("GET /sign-in/provider", gives={200: None, 303: None})
     async def set_out(self, request: Request) -> Answer:
@@ -71,9 +72,17 @@ class Pages:
 def _assets() -> dict[str, bytes]:
     folder = files("waystation.console").joinpath("pages")
     found = {each.name: each for each in folder.iterdir()}
+    found |= {f"views/{each.name}": each for each in folder.joinpath("views").iterdir()}
     return {
         name: each.read_bytes() for name, each in found.items() if name.rpartition(".")[2] in KINDS
     }
+
+
+def _asset(name: str) -> Answer:
+    body = _assets().get(name)
+    if body is None or name.endswith(".html"):
+        raise Problem(404, Code.NOT_FOUND, "there is nothing here")
+    return Answer(200, body, KINDS[name.rpartition(".")[2]], _headers())
 
 
 def _headers() -> Headers:

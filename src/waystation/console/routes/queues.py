@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 
-from waystation.console.actions import ACTIONS, MOST_IDS, Act, Acted
+from waystation.console.actions.kinds import ACTIONS, MOST_IDS, Act, Acted
 from waystation.console.context import FAILS, Console
+from waystation.console.measures.sampler import Overview, Point
 from waystation.console.products.queue import ConsoleQueue
 from waystation.console.products.views import SchedulerView, WorkerView
-from waystation.console.sampler import Overview, Point
 from waystation.core.errors import InvalidOption
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import NO_STORE, Answer, Request, answer

@@ -2,10 +2,11 @@
 
 import msgspec
 
-from waystation.console import queries
 from waystation.console.context import FAILS, Console
+from waystation.console.routes import queries
 from waystation.console.routes.queues import ROOT
-from waystation.console.search import Found, PastJob, Query, parse
+from waystation.console.search.live_jobs import Found
+from waystation.console.search.query import PastJob, Query, parse
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request, answer
 

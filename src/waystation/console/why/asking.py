@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from contextlib import aclosing
 
 from waystation.bullmq.redis.keys import QueueKeys
-from waystation.console.places import Places, QueueName, find_queues
+from waystation.console.finding.names import find_queues
+from waystation.console.finding.places import Places, QueueName
 from waystation.console.why import of_bullmq, of_files, of_rooms, of_routing
 from waystation.console.why.answer import Answer, Cause
 from waystation.core.errors import InvalidOption

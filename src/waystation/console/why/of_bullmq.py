@@ -9,7 +9,7 @@ from waystation.bullmq.redis import queue_scripts
 from waystation.bullmq.redis.commands import ask
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.queue_scripts import Standing
-from waystation.console.places import bullmq_workers
+from waystation.console.finding.names import bullmq_workers
 from waystation.console.why.answer import Answer, Cause, Found, at, count, iso, line, span
 from waystation.console.why.pace import pace
 from waystation.core.errors import WaystationError

@@ -2,10 +2,11 @@
 
 import msgspec
 
-from waystation.console.directory import Directory
+from waystation.console.finding.directory import Directory
+from waystation.console.finding.names import bullmq_workers
+from waystation.console.finding.places import Places
+from waystation.console.measures.sampler import QueueSample, Sampler
 from waystation.console.options import ConsoleOptions
-from waystation.console.places import Places, bullmq_workers
-from waystation.console.sampler import QueueSample, Sampler
 from waystation.core.errors import NotFound
 from waystation.core.events import Line
 from waystation.core.store.connection import Store

@@ -1,9 +1,9 @@
 // Schedulers, workers, and the coverage of routing.
 
-import { h, link, path, replace } from './dom.js';
-import { every, get, post, queuePlace } from './api.js';
-import { count, inUtc, local, span } from './format.js';
-import { button, chip, confirmed, empty, may, table, time, toast, trouble } from './parts.js';
+import { h, link, path, replace } from '../dom.js';
+import { every, get, post, queuePlace } from '../api.js';
+import { count, inUtc, local, span } from '../format.js';
+import { button, chip, confirmed, empty, may, table, time, toast, trouble } from '../parts.js';
 
 export async function schedulers(root, { signal }) {
   const list = h('div', {});

@@ -4,7 +4,7 @@ import asyncio
 import time
 from pathlib import Path
 
-from waystation.console.search import PastJob, Query
+from waystation.console.search.query import PastJob, Query
 
 AT_ONCE = 2
 """Questions that are answered at a time; the others wait."""
@@ -28,7 +28,7 @@ class History:
             return None
         try:
             # Those who keep no history need not install what reads it.
-            from waystation.console import past_jobs
+            from waystation.console.search import past_jobs
         except ModuleNotFoundError:
             return None
         async with self._turns:

@@ -1,4 +1,4 @@
-"""Search: live jobs by id, name, state, error, or a field of their data.
+"""Search among live jobs, by id, name, state, error, or a field of their data.
 
 Nothing in the store is indexed by these, so the newest jobs of each state are read until time is
 up; the answer says how many were looked at and whether those were all.
@@ -6,15 +6,13 @@ up; the answer says how many were looked at and whether those were all.
 
 import time
 from collections.abc import AsyncGenerator, Sequence
-from datetime import datetime
-from typing import Any, cast
 
 import msgspec
 
 from waystation.console.products.queue import ConsoleQueue, short
 from waystation.console.products.views import JobView
+from waystation.console.search.query import Query, fits
 from waystation.core import codec
-from waystation.core.errors import InvalidInput
 
 PAGE = 200
 PER_STATE = 2000
@@ -23,20 +21,6 @@ BUDGET_S = 1.5
 """How long one search may read."""
 LONGEST_DATA = 20_000
 """Characters of a job's data that are looked through."""
-FIELDS = ("id", "name", "state", "error", "queue", "product")
-
-
-class Query(msgspec.Struct, frozen=True):
-    """What is searched for; all of it has to fit."""
-
-    words: tuple[str, ...] = ()
-    """Found anywhere in the id, the name, the error or the data."""
-    fields: tuple[tuple[str, str], ...] = ()
-    """By name: id, name, state, error, queue, product, or a path such as data.user.id."""
-
-    def get(self, name: str) -> str:
-        """What a field has to be; empty when that does not matter."""
-        return next((value for field, value in self.fields if field == name), "")
 
 
 class Hit(msgspec.Struct, kw_only=True):
@@ -55,85 +39,6 @@ class Found(msgspec.Struct, kw_only=True):
     complete: bool
     """False when there are jobs that were not looked at."""
     took_ms: float
-
-
-class PastJob(msgspec.Struct, kw_only=True):
-    """A job as the history remembers it."""
-
-    product: str
-    queue: str
-    id: str
-    name: str | None
-    state: str | None
-    added_at: datetime | None
-    ended_at: datetime | None
-    attempts: int | None
-    error: str | None
-    data: str | None
-    """The beginning of the data; None when the history did not keep it."""
-
-
-def parse(text: str) -> Query:
-    """Read `state:failed error:timeout data.tenant:acme`, and free words; quotes hold together."""
-    words: list[str] = []
-    fields: list[tuple[str, str]] = []
-    for part in _split(text):
-        name, colon, value = part.partition(":")
-        if colon and value and (name in FIELDS or name.startswith("data.")):
-            fields.append((name, value))
-        elif part:
-            words.append(part.lower())
-    if not words and not fields:
-        raise InvalidInput("a search needs a word, or a field such as id:42 or data.tenant:acme")
-    return Query(tuple(words), tuple(fields))
-
-
-def _split(text: str) -> list[str]:
-    parts, part, quoted = list[str](), "", False
-    for letter in text:
-        if letter == '"':
-            quoted = not quoted
-        elif letter.isspace() and not quoted:
-            parts.append(part)
-            part = ""
-        else:
-            part += letter
-    return [each for each in (*parts, part) if each]
-
-
-def fits(query: Query, job: JobView) -> bool:
-    """Whether a job, with its whole data, is what is searched for."""
-    text = " ".join((job.id, job.name, job.error or "", job.data)).lower()
-    return all(word in text for word in query.words) and all(
-        _field_fits(job, name, value) for name, value in query.fields
-    )
-
-
-def _field_fits(job: JobView, name: str, value: str) -> bool:
-    match name:
-        case "id":
-            return job.id == value
-        case "name" | "state":
-            return str(getattr(job, name)).lower() == value.lower()
-        case "error":
-            return value.lower() in (job.error or "").lower()
-        case "queue" | "product":
-            return True
-        case _:
-            return _text_at(job.data, name.removeprefix("data.")) == value
-
-
-def _text_at(data: str, path: str) -> str | None:
-    found: Any = codec.decode_or_text(data)
-    for step in path.split("."):
-        if isinstance(found, dict):
-            found = cast(dict[str, Any], found).get(step)
-        elif isinstance(found, list) and step.isdigit():
-            some = cast(list[Any], found)
-            found = some[int(step)] if int(step) < len(some) else None
-        else:
-            return None
-    return found if isinstance(found, str) or found is None else codec.encode(found).decode()
 
 
 class Search:

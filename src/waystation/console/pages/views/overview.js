@@ -1,10 +1,10 @@
 // All queues: totals with charts, and a row for each that changes while one looks.
 
-import { h, link, path, replace } from './dom.js';
-import { follow, get } from './api.js';
-import { area, spark } from './charts.js';
-import { count, rate, span } from './format.js';
-import { chip, empty, panel, tile } from './parts.js';
+import { h, link, path, replace } from '../dom.js';
+import { follow, get } from '../api.js';
+import { area, spark } from '../charts.js';
+import { count, rate, span } from '../format.js';
+import { chip, empty, panel, tile } from '../parts.js';
 
 // The places of the numbers in a point.
 export const P = { at: 0, ready: 1, active: 2, delayed: 3, failed: 4, added: 5, done: 6, wrong: 7, oldest: 8 };

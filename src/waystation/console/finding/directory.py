@@ -4,8 +4,8 @@ import asyncio
 import time
 
 from waystation.bullmq.redis.keys import QueueKeys
+from waystation.console.finding.names import bullmq_queues
 from waystation.console.options import ConsoleOptions
-from waystation.console.places import bullmq_queues
 from waystation.console.products.bullmq import BullmqQueue
 from waystation.console.products.files import FilesQueue
 from waystation.console.products.queue import ConsoleQueue

@@ -1,9 +1,9 @@
 // Search over the jobs that are in the store.
 
-import { h, link, path, replace } from './dom.js';
-import { get } from './api.js';
-import { count } from './format.js';
-import { chip, empty, table, time, trouble } from './parts.js';
+import { h, link, path, replace } from '../dom.js';
+import { get } from '../api.js';
+import { count } from '../format.js';
+import { chip, empty, table, time, trouble } from '../parts.js';
 
 const EXAMPLES = ['state:failed error:timeout', 'data.tenant:acme', 'queue:mail name:send', 'id:42'];
 

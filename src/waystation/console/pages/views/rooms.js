@@ -1,9 +1,9 @@
 // Waiting rooms: who waits, who is inside, and the hand on the door.
 
-import { h, replace } from './dom.js';
-import { every, get, post } from './api.js';
-import { count, rate } from './format.js';
-import { button, chip, confirmed, empty, may, tile, toast, trouble } from './parts.js';
+import { h, replace } from '../dom.js';
+import { every, get, post } from '../api.js';
+import { count, rate } from '../format.js';
+import { button, chip, confirmed, empty, may, tile, toast, trouble } from '../parts.js';
 
 export async function rooms(root, { signal }) {
   const list = h('div', { class: 'groups' });

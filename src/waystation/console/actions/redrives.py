@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
-from waystation.console.failures import failures_of, group_id
+from waystation.console.actions.failures import failures_of, group_id
 from waystation.console.products.queue import ConsoleQueue
 from waystation.core.errors import NotFound, WaystationError
 from waystation.core.telemetry.logs import get_logger

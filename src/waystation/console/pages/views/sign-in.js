@@ -1,7 +1,7 @@
 // The sign-in: a key, the code of an authenticator where one is asked for, or the identity provider.
 
-import { h, replace } from './dom.js';
-import { post } from './api.js';
+import { h, replace } from '../dom.js';
+import { post } from '../api.js';
 
 export function signIn(root, ways, done) {
   const key = h('input', { id: 'key', type: 'password', autocomplete: 'current-password', required: true });

@@ -1,10 +1,10 @@
 // Failures as groups, and redrives of a group: one job, a canary of five, or all.
 
-import { h, link, path, replace } from './dom.js';
-import { every, get, post, queuePlace, remove } from './api.js';
-import { bars } from './charts.js';
-import { count, plural } from './format.js';
-import { button, chip, confirmed, empty, may, time, toast, trouble } from './parts.js';
+import { h, link, path, replace } from '../dom.js';
+import { every, get, post, queuePlace, remove } from '../api.js';
+import { bars } from '../charts.js';
+import { count, plural } from '../format.js';
+import { button, chip, confirmed, empty, may, time, toast, trouble } from '../parts.js';
 
 const STATES = { running: 'busy', done: 'good', relapsed: 'bad', stopped: 'late', 'timed-out': 'late', broken: 'bad' };
 const SAID = {

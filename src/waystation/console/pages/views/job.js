@@ -1,10 +1,10 @@
 // One job: why it is where it is, its data, attempts, log, timeline and flow.
 
-import { h, link, path, replace, s } from './dom.js';
-import { every, get, queuePlace } from './api.js';
-import { span } from './format.js';
-import { button, chip, facts, panel, time, tree, trouble } from './parts.js';
-import { act } from './view-queue.js';
+import { h, link, path, replace, s } from '../dom.js';
+import { every, get, queuePlace } from '../api.js';
+import { span } from '../format.js';
+import { button, chip, facts, panel, time, tree, trouble } from '../parts.js';
+import { act } from './queue.js';
 
 export async function job(root, { parts, signal }) {
   const [product, name, id] = parts;

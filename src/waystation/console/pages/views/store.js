@@ -1,9 +1,9 @@
 // The store: its memory and load, the memory of each queue, slow commands; and the audit log.
 
-import { h, link, path, replace } from './dom.js';
-import { every, get } from './api.js';
-import { bytes, count, span } from './format.js';
-import { empty, panel, table, tile, time } from './parts.js';
+import { h, link, path, replace } from '../dom.js';
+import { every, get } from '../api.js';
+import { bytes, count, span } from '../format.js';
+import { empty, panel, table, tile, time } from '../parts.js';
 
 export async function store(root, { signal }) {
   const body = h('div', {});

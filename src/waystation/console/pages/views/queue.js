@@ -1,11 +1,11 @@
 // One queue: charts, what can be done to it, its jobs by state, and what happens in it right now.
 
-import { h, link, path, replace } from './dom.js';
-import { every, follow, get, post, queuePlace } from './api.js';
-import { area } from './charts.js';
-import { count, plural, rate, span } from './format.js';
-import { button, chip, confirmed, empty, facts, panel, table, time, toast, trouble } from './parts.js';
-import { P } from './view-overview.js';
+import { h, link, path, replace } from '../dom.js';
+import { every, follow, get, post, queuePlace } from '../api.js';
+import { area } from '../charts.js';
+import { count, plural, rate, span } from '../format.js';
+import { button, chip, confirmed, empty, facts, panel, table, time, toast, trouble } from '../parts.js';
+import { P } from './overview.js';
 
 const PAGE = 50;
 const LABELS = {

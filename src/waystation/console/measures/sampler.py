@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from waystation.console.directory import Directory
-from waystation.console.places import bullmq_workers
+from waystation.console.finding.directory import Directory
+from waystation.console.finding.names import bullmq_workers
 from waystation.console.products.queue import ConsoleQueue
 from waystation.core import codec
 from waystation.core.errors import StoreError

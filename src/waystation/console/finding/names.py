@@ -1,13 +1,12 @@
-"""Places: where a store keeps the queues of all products, and which queues there are."""
+"""The names of all queues of a store, and of those who work on them."""
 
 import base64
 import binascii
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
 from waystation.bullmq.redis.keys import PREFIX
+from waystation.console.finding.places import Places, QueueName
 from waystation.core.errors import WaystationError
 from waystation.core.events import Line
 from waystation.core.store import faults
@@ -22,24 +21,6 @@ _SCANNED_AT_ONCE = 5000
 _OF_A_QUEUE = {"id", "meta", "events"}
 _GLOB = "[iem][dev]*"
 """Fits these keys, and few others, so that a scan brings little but them."""
-
-
-class Places(msgspec.Struct, frozen=True, kw_only=True):
-    """The prefixes and key names that the products use."""
-
-    bullmq: str = PREFIX
-    routing: str = NAMESPACE
-    files: Layout = Layout()
-
-
-class QueueName(msgspec.Struct, frozen=True):
-    """One queue of one product: a queue of BullMQ, a type of job, a priority, or a room."""
-
-    product: Line
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.product}/{self.name}"
 
 
 async def find_queues(store: Store, places: Places | None = None) -> list[QueueName]:

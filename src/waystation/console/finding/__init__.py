@@ -1,0 +1,1 @@
+"""Finding: which queues a store has, and where its products keep them."""
