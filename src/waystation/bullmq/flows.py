@@ -32,10 +32,15 @@ class FlowNode(msgspec.Struct, frozen=True, kw_only=True):
     """A job to be added, with those it waits for."""
 
     name: str
+    """The name of the job."""
     queue: str
+    """The queue it is added to."""
     data: Any = msgspec.field(default_factory=dict[str, Any])
+    """What its handler gets."""
     options: JobOptions = JobOptions()
+    """The job's own options."""
     children: Sequence["FlowNode"] = ()
+    """The jobs that must be completed before it runs."""
     prefix: str | None = None
     """Where its queue is, when not where the flow producer's are."""
 

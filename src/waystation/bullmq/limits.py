@@ -16,7 +16,9 @@ class Limit(msgspec.Struct, frozen=True):
     """A rate limit: how many jobs may start in a stretch of time, over all workers of a queue."""
 
     max: int
+    """How many jobs may start within `duration`."""
     duration: Duration
+    """The time for which `max` jobs count."""
 
     def __post_init__(self) -> None:
         at_least("max of a limit", self.max, 1)

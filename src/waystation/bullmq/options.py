@@ -95,6 +95,7 @@ class Deduplication(msgspec.Struct, frozen=True, omit_defaults=True, rename="cam
     """Adds only one of several jobs that share an id."""
 
     id: str
+    """Jobs with the same one count as the same job."""
     ttl: Duration | None = None
     """How long others with this id are refused; None means as long as the first job is there."""
     extend: bool = False
@@ -118,6 +119,7 @@ class Parent(msgspec.Struct, frozen=True):
     """Names the parent of a job, which waits for it."""
 
     id: str
+    """The parent's id."""
     queue: str
     """The parent's queue with its prefix, `bull:orders`."""
 
@@ -158,7 +160,9 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
     keep_logs: int | None = MOST_KEPT_LOGS
     """How many log lines are kept, the newest; None keeps all."""
     deduplication: Deduplication | None = None
+    """Do not add the job while another of the same id counts."""
     parent: Parent | None = None
+    """The job that waits for this one."""
     fail_parent_on_failure: bool = False
     """A failure of the job fails its parent."""
     continue_parent_on_failure: bool = False

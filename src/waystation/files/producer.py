@@ -45,8 +45,11 @@ class ProducerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Which files are added, with which priority, and how fast."""
 
     scan: ScanOptions = ScanOptions()
+    """What is examined."""
     default_priority: str = "low"
+    """The queue of files that are not of high priority."""
     high_priority_exts: tuple[str, ...] = (".pdf", ".docx", ".xlsx", ".zip")
+    """Endings of files that go to the queue `high`."""
     rate_limit_per_sec: int = 0
     """For all producers together; 0 means no limit."""
     rescan: Duration = 30.0

@@ -49,7 +49,9 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One reason, for programs and for people."""
 
     why: Why
+    """The kind of reason, for programs."""
     text: str
+    """The reason as a sentence."""
     until_ms: float | None = None
     """When it ends by itself, in milliseconds since the epoch; None where that is not known."""
 

@@ -70,12 +70,19 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A worker that is registered with a queue."""
 
     name: str = msgspec.field(name="serverId")
+    """The name of the worker."""
     stack: str = ""
+    """The stack it runs."""
     region: str = ""
+    """The region it is in."""
     capabilities: tuple[str, ...] = ()
+    """What it can do."""
     seen_ms: float = msgspec.field(name="lastSeen", default=0)
+    """Its last heartbeat, in milliseconds since 1970."""
     pid: int = 0
+    """The id of its process."""
     hostname: str = ""
+    """The machine it runs on."""
     types: tuple[str, ...] = ()
     """The job types that it has handlers for; none stands for all."""
     alive: bool = False

@@ -22,11 +22,17 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     """
 
     server: str | None = None
+    """The one worker that may take it; the rest of the target then counts for nothing."""
     stack: tuple[str, ...] = ()
+    """What the worker runs, `python` say."""
     capabilities: tuple[str, ...] = ()
+    """What the worker can do, `gpu` say."""
     region: tuple[str, ...] = ()
+    """Where the worker is, `eu` say."""
     mode: Mode = "any"
+    """Whether the worker needs one value of a category, or all of them."""
     match: Match = "category-all"
+    """Whether every category given must hold, or one of them."""
     avoid: tuple[str, ...] = ()
     """Servers that must not take it; filled in when a failure asks for another worker."""
 

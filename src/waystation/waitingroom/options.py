@@ -53,6 +53,7 @@ class RoomOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a room; the names are those of its `meta` hash in Redis."""
 
     name: str = ""
+    """The name that visitors see."""
     target_url: str = ""
     """The https address visitors go on to when admitted; empty for a path of the asking site."""
     max_active: int = 1000
@@ -64,7 +65,9 @@ class RoomOptions(msgspec.Struct, frozen=True, kw_only=True):
     burst: float = 0.0
     """Unused admissions that may accumulate; 0 for one second's worth."""
     status: Status = Status.ACTIVE
+    """Whether people may join, and whether they are let in."""
     queueing_method: Method = Method.FIFO
+    """Who is first: whoever came first, or a lot drawn at the opening."""
     waiting_page: WaitingPage = WaitingPage.AUTOMATIC
     """Who gets to see the waiting page: automatic, always or off."""
     lane_weights: tuple[int, int, int, int] = (1, 2, 4, 8)

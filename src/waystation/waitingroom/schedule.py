@@ -28,9 +28,13 @@ class ScheduledEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One event of a room."""
 
     id: str
+    """Its id in the plan of the room."""
     starts_ms: int
+    """When it begins, in milliseconds since 1970."""
     ends_ms: int
+    """When it ends, in milliseconds since 1970."""
     name: str = ""
+    """What operators call it."""
     gathers_ms: int | None = None
     """When the pre-queue opens; None to open without one."""
     by_lot: bool = False

@@ -38,6 +38,7 @@ class JoinRequest(msgspec.Struct, frozen=True, kw_only=True):
     address: str | None = None
     """The visitor's IP address; it only limits how many join from one network."""
     agent: str = ""
+    """The visitor's User-Agent."""
     metadata: str = ""
     """JSON of the site's own; short, because everybody in line carries it."""
 

@@ -19,7 +19,9 @@ class QueueEvent(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     """Its id in the stream, after which listening can go on."""
     name: str
+    """What happened: `added`, `active`, `completed` …"""
     at_ms: int
+    """When, in milliseconds since 1970, by the clock of the store."""
     job_id: str | None = None
     """None when the event is about the queue itself."""
     prev: str | None = None
@@ -29,10 +31,13 @@ class QueueEvent(msgspec.Struct, frozen=True, kw_only=True):
     result: Any = None
     """The result of the handler, on `completed`."""
     failed_reason: str | None = None
+    """Why the attempt failed, in `failed`."""
     delay_ms: int | None = None
     """On `delayed` when it is due, in milliseconds since 1970; on `retry` the pause."""
     attempts_made: int | None = None
+    """How many attempts there have been, where the event says it."""
     worker: str | None = None
+    """The name of the worker, where the event says it."""
     fields: dict[str, str] = {}
     """All other fields of the event, as they are in the stream."""
     corrupt: str | None = None

@@ -64,18 +64,29 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
     """A scheduler as it is stored."""
 
     id: str
+    """The id it was upserted under."""
     name: str
+    """The name of its jobs."""
     next_ms: int | None
     """Milliseconds since 1970 at which its next job is due."""
     iteration_count: int = 1
+    """How many jobs it has made."""
     every_ms: int | None = None
+    """The time between two jobs, when it has no pattern."""
     pattern: str | None = None
+    """A cron pattern, when it has no `every`."""
     tz: str | None = None
+    """The time zone of the pattern; None means the machine's own."""
     limit: int | None = None
+    """How many jobs it makes at the most."""
     start_ms: int | None = None
+    """It makes no job before this moment."""
     end_ms: int | None = None
+    """It makes no job after this moment."""
     offset_ms: int | None = None
+    """How far its jobs are moved from whole multiples of `every`."""
     data: Any = None
+    """The data of its jobs."""
     options: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     """The options of its jobs, under the wire's names."""
 

@@ -26,8 +26,11 @@ class ScanOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The directory to scan, and which of its files are added."""
 
     scan_dir: str = "./data"
+    """The directory."""
     include_globs: tuple[str, ...] = ("**/*",)
+    """Patterns; a file that matches one of them is added."""
     exclude_globs: tuple[str, ...] = ("**/*.tmp", "**/.DS_Store")
+    """Patterns; a file that matches one of them is left out."""
     settle: Duration = 2.0
     """A file that changed less than this long ago may still be written to, and has to wait."""
 
