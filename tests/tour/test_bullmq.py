@@ -114,7 +114,7 @@ async def test_a_plain_function_can_do_with_its_job_what_a_coroutine_can(redis_u
 
 
 async def test_a_job_that_fails_is_tried_again(redis_url: str) -> None:
-    """Whatever the handler raises is a failed attempt. Unless told otherwise a job has three, with
+    """Whatever the handler raises is a failed attempt. By default a job has three, with
     a pause of one second that doubles. The job remembers why."""
     answers = iter([TimeoutError("the server does not answer"), None])
 
@@ -236,10 +236,10 @@ async def test_jobs_can_come_again_and_again(redis_url: str) -> None:
         assert (await queue.counts("delayed"))["delayed"] == 1
 
 
-async def test_a_worker_tells_what_becomes_of_its_jobs(redis_url: str) -> None:
+async def test_a_worker_says_what_becomes_of_its_jobs(redis_url: str) -> None:
     """`on` calls a function back when something happens at this worker: `completed` and `failed`
     come when the store has accepted the outcome, with the job as it is then. A coroutine is awaited
-    in order, while the worker goes on. What a listener raises is logged and told to the listeners
+    in order, while the worker goes on. What a listener raises is logged and passed to the listeners
     of `error`. The others are `active`, `progress`, `stalled`, `refused`, `lost`, `drained`,
     `ready`, `paused`, `resumed`, `closing` and `closed`."""
     alarms: list[str] = []
@@ -262,10 +262,10 @@ async def test_a_worker_tells_what_becomes_of_its_jobs(redis_url: str) -> None:
     assert "nobody answers" in alarms[0]
 
 
-async def test_everything_that_happens_is_told(redis_url: str) -> None:
+async def test_everything_that_happens_is_an_event(redis_url: str) -> None:
     """Events come from all workers of the queue, whatever they are written in. Each has an id, from
     which one can go on listening later."""
-    told: list[str] = []
+    names: list[str] = []
 
     async def send(job: Job) -> str:
         await job.update_progress(50)
@@ -275,12 +275,12 @@ async def test_everything_that_happens_is_told(redis_url: str) -> None:
         await queue.add("send")
         async with Worker("mail", send, redis_url):
             async for event in events:
-                told.append(event.name)
+                names.append(event.name)
                 if event.name == "completed":
                     assert event.result == "sent"
                     break
 
-    assert told == ["added", "waiting", "active", "progress", "completed"]
+    assert names == ["added", "waiting", "active", "progress", "completed"]
 
 
 async def test_a_handler_can_take_many_jobs_at_once(redis_url: str) -> None:

@@ -1,7 +1,7 @@
 """The waiting room.
 
 A sale opens, a hundred thousand people arrive, the shop holds a thousand. The room gives everybody
-a place in a fair line, tells them honestly how long it takes, and lets them in as fast as the shop
+a place in a fair line, says honestly how long it takes, and lets them in as fast as the shop
 can take them. As a process with pages and an HTTP API it is `waystation room serve`; here it is
 used from Python.
 """
@@ -79,10 +79,10 @@ async def test_everybody_is_told_how_long_it_takes(room: Room) -> None:
     last = await room.join(JoinRequest(key="the last", secret="s"))
     assert isinstance(last, Joined)
 
-    told = estimate.wait(await room.state(), last.status)
+    wait = estimate.wait(await room.state(), last.status)
 
     # A range, not a promise; history narrows it.
-    assert told == estimate.Wait(p10=7.5, p50=10.0, p90=15.0)
+    assert wait == estimate.Wait(p10=7.5, p50=10.0, p90=15.0)
 
 
 async def test_lanes_share_the_turns(room: Room) -> None:

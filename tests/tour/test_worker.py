@@ -1,8 +1,8 @@
 """The worker.
 
-A worker takes work out of a line, runs your function for it, and tells the line how it ended. It
-does not care where the line is kept. Here it is kept in memory, so that nothing has to be
-installed or started; a line in Redis is used in the same way.
+A worker takes jobs from a queue, runs your function for each, and stores how it ended. It does not
+care where the queue is kept. Here it is kept in memory, so that nothing has to be installed or
+started; a queue in Redis is used in the same way.
 """
 
 import asyncio
@@ -14,30 +14,30 @@ from waystation.core.runtime.worker import Worker, WorkerOptions
 from waystation.testing.memory import MemorySource
 
 
-async def test_a_worker_runs_your_function_for_everything_in_the_line() -> None:
+async def test_a_worker_runs_your_function_for_everything_in_the_queue() -> None:
     """Work is anything; a handler is a function that takes one piece of it. Write `async def` for
     work that waits, plain `def` for work that blocks: it then runs in a thread.
     """
-    line = MemorySource()
-    order = line.add({"seat": "A1"})
+    queue = MemorySource()
+    order = queue.add({"seat": "A1"})
 
     async def sell(work: dict[str, str]) -> str:
         return f"sold {work['seat']}"
 
-    worker = Worker(line, handler_of(sell, concurrency=10), WorkerOptions(concurrency=10))
+    worker = Worker(queue, handler_of(sell, concurrency=10), WorkerOptions(concurrency=10))
     running = asyncio.create_task(worker.run())
-    while line.entries[order].state != "completed":
+    while queue.entries[order].state != "completed":
         await asyncio.sleep(0.01)
     worker.stop()
     await running
 
-    assert line.entries[order].result == "sold A1"
+    assert queue.entries[order].result == "sold A1"
 
 
-async def work_off(line: MemorySource, worker: Worker[object]) -> None:
+async def work_off(queue: MemorySource, worker: Worker[object]) -> None:
     """Let a worker run until nothing is left to do."""
     running = asyncio.create_task(worker.run())
-    while any(entry.state not in ("completed", "failed") for entry in line.entries.values()):
+    while any(entry.state not in ("completed", "failed") for entry in queue.entries.values()):
         await asyncio.sleep(0.01)
     worker.stop()
     await running
@@ -45,11 +45,11 @@ async def work_off(line: MemorySource, worker: Worker[object]) -> None:
 
 async def test_what_fails_is_tried_again_after_a_pause() -> None:
     """Whatever the handler raises is a failed attempt. How many attempts there are, and how long
-    the pauses between them, is said when the work is put in line.
+    the pauses between them, is given when the job is added.
     """
-    line = MemorySource()
+    queue = MemorySource()
     backoff = Backoff(Growth.EXPONENTIAL, delay_ms=10, jitter=0.5)
-    order = line.add("A1", attempts=3, backoff=backoff)
+    order = queue.add("A1", attempts=3, backoff=backoff)
     answers = iter([TimeoutError("the bank does not answer"), None])
 
     def charge(seat: str) -> str:
@@ -57,44 +57,44 @@ async def test_what_fails_is_tried_again_after_a_pause() -> None:
             raise trouble
         return f"charged {seat}"
 
-    await work_off(line, Worker(line, handler_of(charge, concurrency=1)))
+    await work_off(queue, Worker(queue, handler_of(charge, concurrency=1)))
 
-    assert line.entries[order].result == "charged A1"
-    assert line.entries[order].attempts_made == 2
+    assert queue.entries[order].result == "charged A1"
+    assert queue.entries[order].attempts_made == 2
 
 
 async def test_a_handler_can_say_that_trying_again_will_not_help() -> None:
     """`Unrecoverable` ends the matter at the first attempt, however many were allowed."""
-    line = MemorySource()
-    order = line.add("A1", attempts=10)
+    queue = MemorySource()
+    order = queue.add("A1", attempts=10)
 
     def charge(seat: str) -> str:
         raise Unrecoverable("the bank refuses this card")
 
-    await work_off(line, Worker(line, handler_of(charge, concurrency=1)))
+    await work_off(queue, Worker(queue, handler_of(charge, concurrency=1)))
 
-    assert line.entries[order].state == "failed"
-    assert line.entries[order].attempts_made == 1
+    assert queue.entries[order].state == "failed"
+    assert queue.entries[order].attempts_made == 1
 
 
 async def test_a_worker_that_is_stopped_hands_back_what_it_cannot_finish() -> None:
     """On `stop`, and on SIGTERM under `serve`, a worker takes nothing new and lets what runs go
-    on for `grace_s`. What is still not done then goes back to the head of the line, as if nobody
+    on for `grace`. What is still not done then goes back to the head of the queue, as if nobody
     had touched it.
     """
-    line = MemorySource()
-    order = line.add("a very long report")
+    queue = MemorySource()
+    order = queue.add("a very long report")
     begun = asyncio.Event()
 
     async def write(work: str) -> None:
         begun.set()
         await asyncio.sleep(3600)
 
-    worker = Worker(line, handler_of(write, concurrency=1), WorkerOptions(grace=0.01))
+    worker = Worker(queue, handler_of(write, concurrency=1), WorkerOptions(grace=0.01))
     running = asyncio.create_task(worker.run())
     await begun.wait()
     worker.stop()
     await running
 
-    assert line.entries[order].state == "waiting"
-    assert line.entries[order].attempts_made == 0
+    assert queue.entries[order].state == "waiting"
+    assert queue.entries[order].attempts_made == 0

@@ -286,7 +286,7 @@ class Job(JobFields[Data, Result]):
         """Call a function once, however often the job is tried, and return what it returned.
 
         What it returns is stored as JSON. A plain function runs in a thread. Steps of one name are
-        told apart by their order.
+        distinguished by their order.
         """
         return await self._steps.run(name, function, *args, **kwargs)
 

@@ -160,7 +160,7 @@ class SyncJob(JobFields[Data, Result]):
     def step(self, name: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function once, however often the job is tried, and return what it returned.
 
-        What it returns is stored as JSON. Steps of one name are told apart by their order.
+        What it returns is stored as JSON. Steps of one name are distinguished by their order.
         """
         if inspect.iscoroutinefunction(function):
             raise InvalidInput(f"a step of a plain handler is a plain function, got {function!r}")

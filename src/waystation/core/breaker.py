@@ -62,7 +62,7 @@ def _ignore(before: State, after: State) -> None:
 class Breaker:
     """A circuit breaker over a sliding window of results.
 
-    Every call needs a permit, and tells it how it went. Whatever says nothing about the health of
+    Every call needs a permit, and reports how it went. Whatever says nothing about the health of
     the other side (no job came, a bad file, a cancelled call) is a release, not a result.
     """
 
@@ -144,7 +144,7 @@ class Breaker:
 
 
 class Permit:
-    """Leave to make one call; what is not told to have succeeded or failed is released."""
+    """Leave to make one call; what is not reported to have succeeded or failed is released."""
 
     __slots__ = ("_breaker", "_era")
 

@@ -18,7 +18,7 @@ VERSION = 1
 
 
 class Line(StrEnum):
-    """The four lines that tell events."""
+    """The four products that write events."""
 
     BULLMQ = "bullmq"
     ROUTING = "routing"
@@ -43,7 +43,7 @@ class EventName(StrEnum):
     DELAYED = "delayed", "it waits for an instant"
     WAITING_CHILDREN = "waiting-children", "it waits for other work to finish"
     ACTIVE = "active", "a worker holds it"
-    PROGRESS = "progress", "its handler tells how far it is"
+    PROGRESS = "progress", "its handler says how far it is"
     STEP = "step", "a step of its handler is done"
     SIGNAL = "signal", "somebody sent it a signal"
     COMPLETED = "completed", "it ended well"
@@ -88,7 +88,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int | None = None
     worker: str | None = None
     fields: dict[str, str] = {}
-    """What this kind of event tells besides."""
+    """The fields that only this kind of event has."""
     version: int = VERSION
     corrupt: str | None = None
     """What was wrong with the stream entry; None when all was well."""
@@ -118,7 +118,7 @@ _ENVELOPE = {"v", "line", "queue", "event", "at", "subject", "attempt", "worker"
 
 
 def from_entry(stream_id: str | bytes, entry: Entry) -> Event:
-    """Read an entry of one of our own streams; an `at` left out is told by the stream id."""
+    """Read an entry of one of our own streams; an `at` left out is the instant in the stream id."""
     reading = _Reading(entry)
     written_ms = reading.instant(stream_id)
     at_ms = reading.number("at")

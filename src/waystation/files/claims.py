@@ -184,7 +184,7 @@ class FileSource:
         try:
             settlement = await self._send(self._keys, self.worker, records, want, plan, picks)
         except StoreError:
-            # It may have fetched something that we were never told of.
+            # It may have fetched something whose answer never came.
             self._in_doubt = self._in_doubt or want > 0
             plan.release()
             self._unmatched.release(picks)

@@ -41,8 +41,10 @@ async def _filed_before(
     """Whether each outcome was filed by an earlier call of its worker."""
     filed = [await _is_plain(client, keys, record) for record in records]
     if not all(filed):
-        told = await _told(client, keys, worker)
-        filed = [was or _end_of(record) in told for was, record in zip(filed, records, strict=True)]
+        known = await _recorded(client, keys, worker)
+        filed = [
+            was or _end_of(record) in known for was, record in zip(filed, records, strict=True)
+        ]
     return filed
 
 
@@ -55,8 +57,8 @@ async def _is_plain(client: Client, keys: FileKeys, record: Record) -> bool:
         return await client.execute_command("LPOS", keys.completed, raw) is not None
 
 
-async def _told(client: Client, keys: FileKeys, worker: str) -> set[tuple[bytes, ...]]:
-    """Event, file, attempt and reason of every end of this worker's that is still told."""
+async def _recorded(client: Client, keys: FileKeys, worker: str) -> set[tuple[bytes, ...]]:
+    """Event, file, attempt and reason of every end of this worker's that the events still hold."""
     name = worker.encode()
     async with aclosing(newest_first(client, keys.events)) as events:
         return {
@@ -68,7 +70,7 @@ async def _told(client: Client, keys: FileKeys, worker: str) -> set[tuple[bytes,
 
 def _end_of(record: Record) -> tuple[bytes, ...]:
     kind, _, id, _, attempt = record[:5]
-    # A file that was taken back from a silent worker is told with another reason than ours.
+    # A file that was taken back from a silent worker has another reason than ours in its event.
     reason = {"retry": 7, "dead": 6}.get(str(kind))
     parts = (kind, id, attempt, "" if reason is None else record[reason])
     return tuple(str(part).encode() for part in parts)

@@ -1,1 +1,1 @@
-"""Doors to other libraries: databases, web frameworks, and the queues that people come from."""
+"""Other libraries: databases, web frameworks, and the queues that people come from."""

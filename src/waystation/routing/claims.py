@@ -81,7 +81,7 @@ class RoutingSource:
             await registry.beat(self._client, self._keys, self._profile, now=self._now())
 
     async def close(self) -> None:
-        """Leave the registry; where the store is away, the heartbeat tells by its silence."""
+        """Leave the registry; where the store is away, its missing heartbeat says so."""
         await self._wakes.close()
         if self._options.announce:
             with contextlib.suppress(StoreError, TimeoutError):

@@ -92,7 +92,7 @@ class Tasks:
         self._defaults = default_options or JobOptions()
         self._context = {each.name: each for each in context}
         if len(self._context) != len(context):
-            raise InvalidOption("context variables are told apart by name, got one name twice")
+            raise InvalidOption("context variables need different names, got one name twice")
         self._declared: dict[tuple[str, str], Task[..., Any]] = {}
         self.layers: list[Middleware] = []
         """The middleware, the outermost first. Internal."""

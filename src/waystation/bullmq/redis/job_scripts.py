@@ -1,4 +1,4 @@
-"""The atomic steps of one job outside its worker's round, one door each."""
+"""The atomic steps of one job outside its worker's round, one function each."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

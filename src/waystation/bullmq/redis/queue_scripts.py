@@ -1,4 +1,4 @@
-"""The atomic steps of looking after a queue, one door each."""
+"""The atomic steps of looking after a queue, one function each."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

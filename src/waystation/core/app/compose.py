@@ -38,7 +38,7 @@ class Telemetry(msgspec.Struct, frozen=True):
     metrics: Metrics
     traces: Traces
     health: Health
-    """Told by the process when it is ready; answers /readyz."""
+    """Set by the process when it is ready; answers /readyz."""
 
 
 @asynccontextmanager

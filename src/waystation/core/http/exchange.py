@@ -183,9 +183,9 @@ class Request:
         return whole
 
     def _told_length(self) -> int | None:
-        """How long the body is, where that was told beforehand."""
-        told = self.headers.get(b"content-length", b"")
-        return int(told) if told.isdigit() and b"transfer-encoding" not in self.headers else None
+        """How long the body is, where the request says so."""
+        size = self.headers.get(b"content-length", b"")
+        return int(size) if size.isdigit() and b"transfer-encoding" not in self.headers else None
 
     async def read(self, kind: type[T], most: int = MOST_BODY) -> T:
         """The body as what it should be: JSON, or nothing where everything has a default."""
@@ -198,8 +198,8 @@ class Request:
             raise Problem(400, Code.MALFORMED, str(error)) from None
 
     def _says_json(self) -> bool:
-        told = self.headers.get(b"content-type", b"")
-        return told == _JSON or told.partition(b";")[0].strip().lower() == _JSON
+        header = self.headers.get(b"content-type", b"")
+        return header == _JSON or header.partition(b";")[0].strip().lower() == _JSON
 
     async def form(self, most: int = MOST_BODY) -> dict[str, str]:
         """The body as a page's form sends it."""

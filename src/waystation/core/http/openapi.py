@@ -91,10 +91,10 @@ def _is_needed(kind: Any) -> bool:
 
 
 def _answer(status: int, schema: Any) -> dict[str, Any]:
-    told: dict[str, Any] = {"description": "As asked" if status < 300 else "See there"}
+    response: dict[str, Any] = {"description": "As asked" if status < 300 else "See there"}
     if schema is not None:
-        told["content"] = {"application/json": {"schema": schema}}
-    return told
+        response["content"] = {"application/json": {"schema": schema}}
+    return response
 
 
 def _id_of(endpoint: Endpoint) -> str:

@@ -133,11 +133,11 @@ async def forecast(client: Client, queue: str, *, line: str, now_ms: int | None 
     asked = (client.execute_command("HGET", key_of(kind, queue), line) for kind in _KINDS.values())
     with faults.translated():
         texts = await asyncio.gather(*asked)
-    told = {
+    fields = {
         name: read(text, kind, now_ms=now_ms)
         for (name, kind), text in zip(_KINDS.items(), texts, strict=True)
     }
-    return Forecast(**cast(Any, told))
+    return Forecast(**cast(Any, fields))
 
 
 def key_of(kind: type[Recommendation], queue: str) -> str:

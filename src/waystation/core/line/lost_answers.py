@@ -5,7 +5,7 @@ stall, and a job that stalls too often is given up. So every call has a lease to
 which the next call finds what a lost one has claimed.
 
 It may have stored outcomes, too. They are sent again as they were, and one that is refused then
-has perhaps been stored by the first call, which the product can tell from what is stored.
+has perhaps been stored by the first call, which the product can see from what is stored.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

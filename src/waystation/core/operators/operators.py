@@ -58,7 +58,7 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Operators:
-    """Tells operators by their keys, and remembers what they did."""
+    """Recognises operators by their keys, and remembers what they did."""
 
     def __init__(
         self,

@@ -34,12 +34,12 @@ class OperatorRoutes:
         require_own_site(request)
         asked = await request.read(bodies.SignIn)
         who, token = await self._operators.sign_in(request, asked.key, code=asked.code)
-        return answer(_told(who), 200, self._cookie(token, SIGNED_IN_S))
+        return answer(_listed(who), 200, self._cookie(token, SIGNED_IN_S))
 
     @endpoint(f"GET {SIGN_IN}", gives={200: bodies.Who}, fails=_SIGNS, scope="viewer")
     async def who(self, request: Request) -> Answer:
         """The operator who is signed in."""
-        return answer(_told(await self._operators.known(request)))
+        return answer(_listed(await self._operators.known(request)))
 
     @endpoint(f"DELETE {SIGN_IN}", gives={204: None}, fails=_SIGNS)
     async def sign_out(self, request: Request) -> Answer:
@@ -52,8 +52,8 @@ class OperatorRoutes:
     async def every(self, request: Request) -> Answer:
         """List operators, without their keys."""
         await self._operators.require(request, "admin")
-        told = [_told(each) for each in await self._operators.every()]
-        return answer(bodies.Everybody(operators=told))
+        listed = [_listed(each) for each in await self._operators.every()]
+        return answer(bodies.Everybody(operators=listed))
 
     @endpoint(
         f"POST {OPERATORS}",
@@ -109,7 +109,7 @@ class OperatorRoutes:
         return self._cookies.strict_header(self._operators.cookie, token, max_age)
 
 
-def _told(who: Operator) -> bodies.Who:
+def _listed(who: Operator) -> bodies.Who:
     return bodies.Who(
         name=who.name,
         role=who.role.value,

@@ -91,8 +91,8 @@ class ProviderSignIn:
 
 
 def _granted(provider: Provider, claims: dict[str, Any]) -> Grant:
-    told = claims.get(provider.options.claim, [])
-    groups = cast("list[Any]", told) if isinstance(told, list) else [told]
+    claimed = claims.get(provider.options.claim, [])
+    groups = cast("list[Any]", claimed) if isinstance(claimed, list) else [claimed]
     grant = provider.options.granted(each for each in groups if isinstance(each, str))
     if grant is None:
         raise SignInRefused("the identity provider knows you, but no group of yours may operate")

@@ -81,8 +81,8 @@ class Calls:
 class Emitter:
     """Callbacks by event, called in the order in which they were added.
 
-    What a callback raises is logged and told to the callbacks of `error`; what those raise is only
-    logged.
+    What a callback raises is logged and passed to the callbacks of `error`; what those raise is
+    only logged.
     """
 
     def __init__(self, events: Sequence[str]) -> None:
@@ -112,7 +112,7 @@ class Emitter:
         return any(self._callbacks.get(event) for event in events)
 
     def emit(self, event: str, *what: Any) -> None:
-        """Tell what has happened."""
+        """Call the callbacks for what has happened."""
         added = self._callbacks.get(event)
         if not added:
             return

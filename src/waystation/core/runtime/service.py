@@ -17,10 +17,10 @@ EXIT_CODE = 70
 
 
 class Runs(Protocol):
-    """Whatever goes on until it is told to stop."""
+    """Whatever goes on until it is asked to stop."""
 
     async def run(self) -> None:
-        """Go on until told to stop."""
+        """Go on until asked to stop."""
         ...
 
     def stop(self) -> None:

@@ -39,7 +39,7 @@ async def go_on(task: asyncio.Task[Any]) -> None:
 
 
 def leave_if_cancelled() -> None:
-    """End the task that has been told to, when the call it was in has kept that to itself."""
+    """End the task that has been asked to, when the call it was in has kept that to itself."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError

@@ -56,7 +56,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     timeout: Duration | None = None
     """How long one handler may take."""
     grace: Duration = 30.0
-    """How long running handlers may go on after the worker was told to stop."""
+    """How long running handlers may go on after the worker was asked to stop."""
     poll: Duration = 5.0
     """Longest wait for work before looking again; heals a lost wake-up."""
 
@@ -82,7 +82,7 @@ class Listener(Protocol[W]):
         """These came in."""
 
     def settled(self, settled: Sequence[Settled[W]]) -> None:
-        """These outcomes were accepted; each is told as it was stored."""
+        """These outcomes were accepted; each as it was stored."""
 
     def refused(self, refused: Sequence[Refused[W]]) -> None:
         """These outcomes did not count."""
@@ -95,7 +95,7 @@ class Listener(Protocol[W]):
 
 
 class Worker(Generic[W]):
-    """Runs one handler over one source until told to stop."""
+    """Runs one handler over one source until asked to stop."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class Worker(Generic[W]):
         self._under_way = 0
 
     async def run(self) -> None:
-        """Work until told to stop, then finish or hand back what was begun."""
+        """Work until asked to stop, then finish or hand back what was begun."""
         options = self._options
         keeper = LeaseKeeper(
             self._source,
@@ -209,11 +209,11 @@ class Worker(Generic[W]):
             self._idle.set()
 
     async def _told_to_stop(self, tasks: Sequence[asyncio.Task[None]]) -> None:
-        told = asyncio.create_task(self._stopping.wait())
+        stopped = asyncio.create_task(self._stopping.wait())
         try:
-            await asyncio.wait([told, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            told.cancel()
+            stopped.cancel()
         for task in tasks:
             if task.done():
                 # They never end by themselves, so this one has broken, and the worker with it.
@@ -354,7 +354,7 @@ class Worker(Generic[W]):
                 woken.set_result(None)
                 return
 
-    # --- what the slots, the keeper and the source tell ------------------------------------------
+    # --- what the slots, the keeper and the source report ----------------------------------------
 
     def _finished(self, claim: Claim[W], outcome: Outcome | None, took_s: float) -> None:
         self._room += 1

@@ -18,7 +18,7 @@ from waystation.core.store.script import Client, script
 
 
 class OfficeKeys(Keyspace):
-    """The two keys of an office that one may hold at a time; a subclass may name them otherwise."""
+    """The two keys of an election; a subclass may name them otherwise."""
 
     leader = String("leader", "who leads now", ttl="the length of a term")
     terms = String("terms", "how many terms there have been")
@@ -29,11 +29,11 @@ class Term(msgspec.Struct, frozen=True):
 
     owner: str
     number: int
-    """Grows with every term; a script compares it to tell late leaders from current ones."""
+    """Grows with every term; a script compares it to refuse a leader whose term is over."""
 
 
 class Election:
-    """One candidate's view of an office."""
+    """One candidate's view of an election."""
 
     def __init__(
         self,

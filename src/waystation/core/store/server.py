@@ -33,7 +33,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     append_only: bool
     """Whether every write goes to a log on disk."""
     snapshots: bool
-    """Whether the whole is written to disk now and then; taken as no where it is not told."""
+    """Whether the whole is written to disk now and then; no where the server does not say."""
     primary: bool
     cluster: bool
     memory_used: int
@@ -100,10 +100,10 @@ def unsuitable(found: Facts) -> str | None:
 
 
 async def _info(redis: Redis) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     for section in ("server", "memory", "persistence", "replication"):
-        told |= await redis.info(section)
-    return told
+        facts |= await redis.info(section)
+    return facts
 
 
 async def _snapshots(redis: Redis) -> bool:

@@ -1,1 +1,1 @@
-"""What the house tells about itself: numbers, sentences and traces."""
+"""Metrics, logs and traces."""

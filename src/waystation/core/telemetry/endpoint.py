@@ -15,7 +15,7 @@ from waystation.core.telemetry.metrics import CONTENT_TYPE
 _PATIENCE_S = 5.0
 
 Readiness: TypeAlias = Callable[[], Awaitable[Mapping[str, bool]]]
-"""Tells what has to be well before work should be sent to a process, and whether it is."""
+"""Says what has to be well before work should be sent to a process, and whether it is."""
 
 
 class Exposes(Protocol):

@@ -61,8 +61,8 @@ class Lines(logging.Formatter):
         if ids := current_ids():
             base |= {"trace_id": ids[0], "span_id": ids[1]}
         ours = isinstance(record.msg, Named)
-        told = self._ours(record) if ours else self._foreign(record)
-        line = {**base, **told, "logger": record.name}
+        entry = self._ours(record) if ours else self._foreign(record)
+        line = {**base, **entry, "logger": record.name}
         for name, value in _error(record, hidden=self._hides(ours=ours)):
             line.setdefault(name, masked(value) if ours else value)
         if not ours:

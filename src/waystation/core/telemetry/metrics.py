@@ -1,4 +1,4 @@
-"""Every number the house tells about itself, in one table."""
+"""Every metric, in one table."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, cast
@@ -29,7 +29,7 @@ _LAGS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5)
 
 
 class Metrics:
-    """The instruments of one process, in a registry of their own unless told otherwise.
+    """The instruments of one process, in a registry of their own by default.
 
     A label takes at most fifty values and calls the rest `other`; `allow` names, for a label, the
     only values that are shown as they are.

@@ -82,7 +82,7 @@ class Traces:
 
 
 def carrier_from_ids(trace_id: str, span_id: str) -> dict[str, str]:
-    """The carrier for a trace told as two hexadecimal ids; ids that are none begin a new trace."""
+    """The carrier for a trace given as two hexadecimal ids; ids that are none begin a new trace."""
     return {"traceparent": f"00-{trace_id.lower()}-{span_id.lower()}-01"}
 
 

@@ -171,7 +171,7 @@ def _job(payload: bytes) -> str:
 
 
 def _letter(letter: DeadLetter) -> str:
-    told = {
+    shown = {
         "id": letter.id,
         "reason": letter.reason,
         "error": letter.error,
@@ -179,7 +179,7 @@ def _letter(letter: DeadLetter) -> str:
         "at": letter.failed_at.isoformat() if letter.failed_at else "",
         "payload": letter.payload.decode(errors="backslashreplace"),
     }
-    return json.dumps(told)
+    return json.dumps(shown)
 
 
 @app.command()

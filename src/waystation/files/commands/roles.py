@@ -1,4 +1,4 @@
-"""What a process of the files line does until it is told to stop."""
+"""What a process of the files product does until it is asked to stop."""
 
 import asyncio
 import contextlib
@@ -137,7 +137,7 @@ class _Checks:
 
 
 class _Scan:
-    """A producer in the shape that the service runs: it can be run, and told to stop."""
+    """A producer in the shape that the service runs: it can be run, and asked to stop."""
 
     def __init__(
         self, queue: Queue, settings: FilesSettings, telemetry: compose.Telemetry, *, watch: bool
@@ -155,7 +155,7 @@ class _Scan:
         )
 
     async def run(self) -> None:
-        """Scan until done, or until told to stop when watching."""
+        """Scan until done, or until asked to stop when watching."""
         self._task = asyncio.create_task(self._scan())
         with contextlib.suppress(asyncio.CancelledError):
             await self._task

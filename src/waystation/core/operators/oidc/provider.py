@@ -93,9 +93,9 @@ class Provider:
             headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
         else:
             form |= {"client_id": options.client_id, "client_secret": options.client_secret}
-        status, told = await ask(itself.token_endpoint, form, headers)
-        token = told.get("id_token")
-        if status == 401 or told.get("error") == "invalid_client":
+        status, body = await ask(itself.token_endpoint, form, headers)
+        token = body.get("id_token")
+        if status == 401 or body.get("error") == "invalid_client":
             raise ProviderAway(
                 "the identity provider does not know this server; check client_id and its secret"
             )
@@ -118,8 +118,8 @@ class Provider:
 
     async def _look(self) -> Itself | ProviderAway:
         try:
-            status, told = await ask(self.options.issuer.rstrip("/") + DISCOVERY)
-            found = msgspec.convert(told, Itself)
+            status, body = await ask(self.options.issuer.rstrip("/") + DISCOVERY)
+            found = msgspec.convert(body, Itself)
         except ProviderAway as away:
             return away
         except msgspec.ValidationError:

@@ -77,7 +77,7 @@ class _InThreads(Handler[Any]):
             # A plain function may still hand back a coroutine, as a lambda around one does.
             return await result if inspect.iscoroutine(result) else result
         except asyncio.CancelledError:
-            # The thread cannot be stopped, only told.
+            # The thread cannot be stopped, only asked to.
             attempt.cancelled = True
             raise
 

@@ -175,12 +175,12 @@ def _portable(error: BaseException) -> BaseException:
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
     except Exception as trouble:
-        told = WorkError(
+        portable = WorkError(
             f"{type(error).__name__}: {error} (it cannot leave its process: {trouble})"
         )
         for note in getattr(error, "__notes__", ()):
-            told.add_note(note)
-        return told
+            portable.add_note(note)
+        return portable
     return error
 
 
@@ -190,5 +190,5 @@ def _send(pipe: Connection, kind: str, answer: Answer, *, what: str) -> None:
     except OSError:
         raise
     except Exception as error:
-        told = Unrecoverable(f"the {what} cannot leave its process: {error}")
-        pipe.send((kind, (None, told)))
+        portable = Unrecoverable(f"the {what} cannot leave its process: {error}")
+        pipe.send((kind, (None, portable)))

@@ -14,7 +14,7 @@ class Threads:
     """A pool whose threads are started as they are needed.
 
     The standard library's would keep the process from ending until every thread is done, and a
-    function that was given up cannot be told to stop.
+    function that was given up cannot be stopped.
     """
 
     def __init__(self, limit: int, *, name: str) -> None:

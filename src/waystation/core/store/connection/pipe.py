@@ -194,7 +194,7 @@ class _Line(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell everybody who still waits."""
+        """Fail every call that still waits."""
         self._fail(_LOST)
         if not self._gone.done():
             self._gone.set_result(None)

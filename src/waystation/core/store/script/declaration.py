@@ -57,10 +57,10 @@ def script(
 ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], "LuaScript[P, R]"]:
     """Declare the function that calls the script of its name in its package's `lua/`."""
 
-    def door(declaration: Callable[P, Coroutine[Any, Any, R]]) -> "LuaScript[P, R]":
+    def declare(declaration: Callable[P, Coroutine[Any, Any, R]]) -> "LuaScript[P, R]":
         return LuaScript(declaration, reply)
 
-    return door
+    return declare
 
 
 def raw(answer: Any) -> Any:
@@ -207,15 +207,15 @@ def _spread(name: str, values: Any) -> Any:
     return values
 
 
-def _refuse_unsendable(door: LuaScript[Any, Any], count: int, slots: list[Any]) -> None:
-    header = door.header
+def _refuse_unsendable(function: LuaScript[Any, Any], count: int, slots: list[Any]) -> None:
+    header = function.header
     more = count - len(header.keys)
     names = [*header.keys, *[header.rest_keys] * more, *header.args]
     for place, value in enumerate(slots):
         if isinstance(value, bool) or not isinstance(value, tuple(_SENDABLE)):
             name = names[place] if place < len(names) else header.rest
             raise InvalidInput(
-                f"{name} of {door.name} must be text, bytes or a number, got {value!r}"
+                f"{name} of {function.name} must be text, bytes or a number, got {value!r}"
             )
 
 
@@ -260,31 +260,31 @@ def _defaults(declaration: Callable[..., Any]) -> dict[str, Any]:
     }
 
 
-def _check_signature(door: LuaScript[Any, Any]) -> None:
-    declaration, header = door.__wrapped__, door.header
+def _check_signature(function: LuaScript[Any, Any]) -> None:
+    declaration, header = function.__wrapped__, function.header
     if not inspect.iscoroutinefunction(declaration) or not declaration.__doc__:
-        raise TypeError(f"the door {door.name} must be an async def with a docstring")
+        raise TypeError(f"{function.name} must be an async def with a docstring")
     parameters = list(inspect.signature(declaration).parameters.values())
     named = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
     wanted = [*header.args, *([header.rest] if header.rest else [])]
     if set(named) != set(wanted):
         raise TypeError(
-            f"the door {door.name} takes {', '.join(named) or 'nothing'}, "
-            f"but {door.script.where} takes {', '.join(wanted) or 'nothing'}"
+            f"{function.name} takes {', '.join(named) or 'nothing'}, "
+            f"but {function.script.where} takes {', '.join(wanted) or 'nothing'}"
         )
     places = [each for each in parameters if each.kind is not each.KEYWORD_ONLY]
     if len(places) not in ((2,) if header.keys or header.rest_keys else (1, 2)):
-        raise TypeError(f"the door {door.name} must take a client and a keyspace, then keywords")
+        raise TypeError(f"{function.name} must take a client and a keyspace, then keywords")
     if header.keys or header.rest_keys:
-        _check_keys(door)
+        _check_keys(function)
 
 
-def _check_keys(door: LuaScript[Any, Any]) -> None:
-    kind = _keyspace(door.__wrapped__)
+def _check_keys(function: LuaScript[Any, Any]) -> None:
+    kind = _keyspace(function.__wrapped__)
     declared = {*dir(kind), *(inspect.get_annotations(kind) if inspect.isclass(kind) else ())}
-    wanted = [*door.header.keys, *filter(None, [door.header.rest_keys])]
+    wanted = [*function.header.keys, *filter(None, [function.header.rest_keys])]
     if missing := [key for key in wanted if key not in declared]:
         raise TypeError(
-            f"the door {door.name} needs the keys {', '.join(missing)}, "
+            f"{function.name} needs the keys {', '.join(missing)}, "
             f"which {getattr(kind, '__name__', kind)} does not have"
         )

@@ -5,10 +5,10 @@
 --- keys  events
 --- args  after most
 if redis.call('EXISTS', events) == 0 then return { 0, 0, '', '', 0 } end
-local info, told = redis.call('XINFO', 'STREAM', events), {}
-for at = 1, #info, 2 do told[info[at]] = info[at + 1] end
-local first = told['first-entry']
-local behind = told['length']
+local info, stream = redis.call('XINFO', 'STREAM', events), {}
+for at = 1, #info, 2 do stream[info[at]] = info[at + 1] end
+local first = stream['first-entry']
+local behind = stream['length']
 if after ~= '' then
   local from = '(' .. after
   if #redis.call('XRANGE', events, from, '+', 'COUNT', 1) == 0 then
@@ -20,9 +20,9 @@ if after ~= '' then
   end
 end
 return {
-  told['entries-added'] or -1,
-  told['length'],
+  stream['entries-added'] or -1,
+  stream['length'],
   first and first[1] or '',
-  told['last-generated-id'],
+  stream['last-generated-id'],
   behind,
 }

@@ -82,7 +82,7 @@ local function trim_finished(queue, set, now, count, age, limit)
   local leaving, parents = {}, {}
   for _, id in ipairs(gone) do
     -- A failed child may still be waited for, but not when it is no longer there. It stays as long
-    -- as its parent cannot be told.
+    -- as its parent could not be informed.
     local parent_key = set == queue.failed and field_of(queue.base .. id, 'parentKey') or false
     if not parent_key or pcall(check_parent, queue.base, parent_key, {}) then
       leaving[#leaving + 1] = id
