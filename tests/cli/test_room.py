@@ -72,6 +72,24 @@ def test_a_room_has_one_name_with_and_without_braces(room: Command) -> None:
     assert room("open", "{plain}", "--seats", "8").out == "plain is open, version 3\n"
 
 
+def test_opening_a_room_that_is_open_changes_the_given_options_alone(room: Command) -> None:
+    room("open", "sale", "--rate", "5", "--seats", "20", "--return-host", "shop.example")
+    room("pause", "sale")
+    assert room("open", "sale", "--waiting-page", "always").code == 0
+    seen = json.loads(room("status", "sale", "--json").out)
+    assert (seen["status"], seen["rate"], seen["seats"]) == ("paused, open", 5.0, 20)
+    assert seen["return hosts"] == "shop.example"
+    room("shut", "sale")
+    room("open", "sale")
+    assert json.loads(room("status", "sale", "--json").out)["status"] == "active, open"
+
+
+def test_a_return_host_is_a_host_and_nothing_more(room: Command) -> None:
+    ended = room("open", "sale", "--return-host", "https://shop.example/")
+    assert "return_hosts must be hosts such as shop.example" in ended.err
+    assert room("status", "sale").code != 0
+
+
 def test_a_draw_is_made_written_down_and_checked(room: Command, tmp_path: Path) -> None:
     room("open", "{sale}")
     assert "commitment" in room("schedule", "{sale}", "2030-01-01T10:00:00", "--by-lot").out

@@ -21,9 +21,10 @@ from waystation.waitingroom.commands.reach import (
 )
 from waystation.waitingroom.control import Control
 from waystation.waitingroom.following import Following, FollowOptions
+from waystation.waitingroom.http.admin.merging import merged
 from waystation.waitingroom.lottery import Lottery, Proof
-from waystation.waitingroom.options import RoomOptions, WaitingPage
-from waystation.waitingroom.redis.keys import name_of
+from waystation.waitingroom.options import RoomOptions, Status, WaitingPage
+from waystation.waitingroom.redis.keys import RoomsKeys, name_of
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.state import RoomState
 
@@ -59,26 +60,52 @@ def room(context: typer.Context) -> None:
 def open_room(
     context: typer.Context,
     id: Id,
-    rate: Annotated[float, typer.Option(help="Visitors admitted per second.")] = 10,
-    seats: Annotated[int, typer.Option(help="Visitors inside, at most.")] = 1000,
-    line: Annotated[int, typer.Option(help="Waiting visitors, at most; 0 for any.")] = 50_000,
-    name: Annotated[str, typer.Option(help="What visitors see.")] = "",
+    rate: Annotated[
+        float | None, typer.Option(help="Visitors admitted per second; 10 for a new room.")
+    ] = None,
+    seats: Annotated[
+        int | None, typer.Option(help="Visitors inside, at most; 1000 for a new room.")
+    ] = None,
+    line: Annotated[
+        int | None,
+        typer.Option(help="Waiting visitors, at most; 0 for any; 50000 for a new room."),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="What visitors see.")] = None,
     waiting_page: Annotated[
-        WaitingPage, typer.Option(help="Who gets to see the waiting page.")
-    ] = WaitingPage.AUTOMATIC,
+        WaitingPage | None,
+        typer.Option(help="Who gets to see the waiting page; automatic for a new room."),
+    ] = None,
+    return_host: Annotated[
+        list[str] | None,
+        typer.Option(help="A host of the site, such as shop.example, if the room has its own."),
+    ] = None,
 ) -> None:
-    """Open a room, or set one up anew."""
-    options = RoomOptions(
-        name=name,
-        admission_rate=rate,
-        max_active=seats,
-        max_queue_size=line,
-        waiting_page=waiting_page,
-    )
+    """Open a room; of one that is open, change the given options alone."""
+    given = {
+        "name": name,
+        "admission_rate": rate,
+        "max_active": seats,
+        "max_queue_size": line,
+        "waiting_page": waiting_page,
+        "return_hosts": return_host,
+    }
+    asked = {option: value for option, value in given.items() if value is not None}
 
     async def put(room: Room) -> Noted[int]:
         before = await _settings(room)
-        version = await room.open(options)
+        options, own = merged(RoomOptions.from_fields(before or {}), asked)
+        if before is None:
+            version = await room.open(options)
+            version = await room.store.write(own) if own else version
+        else:
+            fields = options.to_fields()
+            changed = {option: fields[option] for option in asked.keys() & fields.keys()}
+            shut = options.status is Status.CLOSED
+            if shut:
+                changed["status"] = Status.ACTIVE.value
+            version = await room.store.write(changed | own, event="resumed" if shut else "changed")
+            # Whoever made it may have died before it was on the list.
+            await room.store.ask("SADD", RoomsKeys().every, room.queue_id)
         return Noted(result=version, before=before, after=await _settings(room))
 
     version = noted_in_the_room(context, id, "open", put)
@@ -106,6 +133,7 @@ def status(context: typer.Context, id: Id, as_json: AsJson = False) -> None:
         "called per second": seen.flow,
         "follows": seen.fields.get("follow_said") or ("yes" if "follow" in seen.fields else "no"),
         "model": seen.model.version,
+        "return hosts": seen.fields.get("return_hosts", "").replace(",", ", ") or "none",
         "this hour": hour,
     }
     if as_json:
