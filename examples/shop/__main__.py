@@ -15,8 +15,7 @@ from waystation.core.store import embedded
 from waystation.core.store.connection import connect
 from waystation.waitingroom import RoomOptions
 from waystation.waitingroom import serving as room
-from waystation.waitingroom.middleware import Rule, WaitingRoomMiddleware
-from waystation.waitingroom.middleware.gate import GateOptions
+from waystation.waitingroom.middleware import GateOptions, Rule, WaitingRoomMiddleware
 from waystation.waitingroom.settings import RoomSettings
 from waystation.waitingroom.signing.tokens import Keyring
 

@@ -19,8 +19,7 @@ from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core.http.server import serving
 from waystation.waitingroom.maintenance import RoomMaintenance
-from waystation.waitingroom.middleware import Rule, WaitingRoomMiddleware
-from waystation.waitingroom.middleware.gate import GateOptions
+from waystation.waitingroom.middleware import GateOptions, Rule, WaitingRoomMiddleware
 
 PREFERENCES = {"profile": {"cookie_controls_mode": 1, "block_third_party_cookies": True}}
 

@@ -11,8 +11,7 @@ from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core.http.server import serving
-from waystation.waitingroom.middleware import Rule, WaitingRoomMiddleware
-from waystation.waitingroom.middleware.gate import GateOptions
+from waystation.waitingroom.middleware import GateOptions, Rule, WaitingRoomMiddleware
 
 
 class Got(msgspec.Struct):

@@ -9,8 +9,7 @@ from examples.shop.site import site
 from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core.clock import HandClock
 from waystation.core.errors import StoreUnreachable
-from waystation.waitingroom.middleware import Rule, WaitingRoomMiddleware
-from waystation.waitingroom.middleware.gate import GateOptions
+from waystation.waitingroom.middleware import GateOptions, Rule, WaitingRoomMiddleware
 from waystation.waitingroom.middleware.link import Fetch
 
 OPTIONS = GateOptions(rules=[Rule(queue=QUEUE, path="/checkout*")], room_url="https://wait.test")
@@ -57,7 +56,7 @@ class Shop:
 
     async def look_again(self) -> None:
         """Let the middleware ask the room, as it does by itself after a while."""
-        self.middleware._next = 0  # pyright: ignore[reportPrivateUsage]
+        self.middleware._connector.expire()  # pyright: ignore[reportPrivateUsage]
         await self.http.get("/")
         await self.http.get("/")
         while self.middleware._asking:  # pyright: ignore[reportPrivateUsage]

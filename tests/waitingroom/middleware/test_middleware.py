@@ -32,6 +32,18 @@ async def test_a_session_passes_and_the_site_sees_its_own_cookies_alone(shop: Sh
     assert shop.seen[-1]["cookie"] == "own=1"
 
 
+async def test_cookies_that_come_one_by_one_are_all_read(shop: Shop) -> None:
+    """As HTTP/2 sends them; and attack 12, with one session a header."""
+    headers = await shop.session()
+    one, two = headers["cookie"].split("; ")
+    for pair in ([one, two], [two, one]):
+        sent = [("accept", "text/html"), *(("cookie", each) for each in pair)]
+        assert (await shop.http.get("/checkout", headers=sent)).status_code == 200
+    other = (await shop.session())["cookie"].split("; ")[1]
+    sent = [("accept", "text/html"), ("cookie", two), ("cookie", other)]
+    assert (await shop.http.get("/checkout", headers=sent)).status_code == 303
+
+
 @pytest.mark.parametrize("by", ["the visitor", "an operator"])
 async def test_a_session_that_was_ended_stops_passing_at_once(shop: Shop, by: str) -> None:
     headers = await shop.session()
@@ -57,7 +69,7 @@ async def test_a_session_that_was_ended_is_not_signed_anew(shop: Shop, clock: Ha
 
 
 async def test_a_site_may_ask_about_a_session_less_often(shop: Shop, clock: HandClock) -> None:
-    seldom = msgspec.structs.replace(OPTIONS, recheck_s=30)
+    seldom = msgspec.structs.replace(OPTIONS, recheck=30)
     other = Shop(shop.house, clock, seldom)
     headers = await other.session()
     assert (await other.http.get("/checkout", headers=headers)).status_code == 200

@@ -16,7 +16,7 @@ from waystation.waitingroom.middleware.gate import Gate, GateOptions
 from waystation.waitingroom.middleware.link import AGAIN_S, AWAY_AFTER, FRESH_S, Link, http_fetch
 from waystation.waitingroom.middleware.signed import CONFIG, SESSION
 
-OPEN = GateOptions(rules=OPTIONS.rules, fail="open", open_at_most_s=60, grace_s=120)
+OPEN = GateOptions(rules=OPTIONS.rules, fail="open", open_at_most=60, grace=120)
 ROOM = f"/api/v1/admin/queues/{QUEUE}"
 
 
@@ -36,6 +36,19 @@ async def test_a_room_that_never_answered_lets_in_whom_the_policy_lets(
     other.away = True
     assert (await other.http.get("/checkout", headers=PAGE)).status_code == 200
     await other.http.aclose()
+
+
+async def test_the_log_says_why_the_room_is_away_and_when_it_is_back(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.away = True
+    await shop.http.get("/checkout", headers=PAGE)
+    assert [each.getMessage() for each in caplog.records] == [
+        "the waiting room does not answer: away"
+    ]
+    shop.away = False
+    await shop.look_again()
+    assert caplog.records[-1].getMessage() == "the waiting room answers again"
 
 
 async def test_28_one_silence_changes_nothing_and_several_do(shop: Shop) -> None:
@@ -62,7 +75,7 @@ async def test_28_letting_everybody_in_ends_by_itself(shop: Shop, clock: HandClo
 
 
 async def test_those_inside_stay_inside_for_a_while(shop: Shop, clock: HandClock) -> None:
-    other = Shop(shop.house, clock, GateOptions(rules=OPTIONS.rules, grace_s=600))
+    other = Shop(shop.house, clock, GateOptions(rules=OPTIONS.rules, grace=600))
     headers = await other.session()
     await other.look_again()
     await _away(other)
@@ -154,10 +167,10 @@ async def test_a_threaded_site_does_the_same(shop: Shop) -> None:
 
     fetch = shop.fetch_from(asyncio.get_running_loop())
     wrapped = WaitingRoomWsgi(flask_like, room="", options=OPTIONS, fetch=fetch)
-    assert await asyncio.to_thread(wrapped._link.refresh) == FRESH_S  # pyright: ignore
+    assert await asyncio.to_thread(wrapped._connector.link.refresh) == FRESH_S  # pyright: ignore
     shop.away = True
     for _ in range(AWAY_AFTER):
-        await asyncio.to_thread(wrapped._link.refresh)  # pyright: ignore
+        await asyncio.to_thread(wrapped._connector.link.refresh)  # pyright: ignore
     told: list[str] = []
     environ: dict[str, Any] = {"REQUEST_METHOD": "GET", "PATH_INFO": "/checkout"}
     await asyncio.to_thread(
@@ -166,7 +179,7 @@ async def test_a_threaded_site_does_the_same(shop: Shop) -> None:
     assert told == ["503 Service Unavailable"]
 
 
-@pytest.mark.parametrize("wrong", [{"open_at_most_s": -1}, {"recheck_s": -1}, {"grace_s": -1}])
+@pytest.mark.parametrize("wrong", [{"open_at_most": -1}, {"recheck": -1}, {"grace": -1}])
 def test_a_patience_below_nothing_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(InvalidOption, match="at least 0"):
         GateOptions(**wrong)  # pyright: ignore[reportArgumentType]

@@ -1,7 +1,11 @@
-"""Middleware for Python sites: lets visitors with a session pass and sends others to wait."""
+"""Middleware for Python sites: lets visitors with a session pass and sends others to wait.
+
+For Django: `waystation.waitingroom.middleware.django`.
+"""
 
 from waystation.waitingroom.middleware.asgi import WaitingRoomMiddleware
+from waystation.waitingroom.middleware.gate import GateOptions
 from waystation.waitingroom.middleware.rules import Rule
 from waystation.waitingroom.middleware.wsgi import WaitingRoomWsgi
 
-__all__ = ["Rule", "WaitingRoomMiddleware", "WaitingRoomWsgi"]
+__all__ = ["GateOptions", "Rule", "WaitingRoomMiddleware", "WaitingRoomWsgi"]

@@ -4,6 +4,8 @@ import json
 
 from waystation.waitingroom.middleware.gate import Down, Forbid, Refuse, Wait
 
+KEPT_S = 14_400
+"""How long a browser keeps the cookie of a session."""
 _PLAIN = [(b"content-type", b"text/plain; charset=utf-8"), (b"cache-control", b"no-store")]
 
 
@@ -50,6 +52,6 @@ def arrival(location: str, cookie: str, token: str) -> tuple[int, bytes, list[tu
 def cookie_header(name: str, token: str) -> tuple[bytes, bytes]:
     """The header that keeps a renewed session, or with no token throws an ended one away."""
     secure = "; Secure" if name.startswith("__Host-") else ""
-    age = 14_400 if token else 0
+    age = KEPT_S if token else 0
     text = f"{name}={token}; Path=/; Max-Age={age}; HttpOnly; SameSite=Lax{secure}"
     return b"set-cookie", text.encode("latin-1")

@@ -1,13 +1,14 @@
-"""Middleware for ASGI sites: Starlette, FastAPI, Django and others."""
+"""Middleware for ASGI sites: FastAPI, Starlette and others."""
 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
-from waystation.waitingroom.middleware.answers import arrival, cookie_header, refusal
-from waystation.waitingroom.middleware.gate import Ask, Gate, GateOptions, Pass, Redeem, Wait
-from waystation.waitingroom.middleware.link import Asking, Fetch, Link, http_fetch
+from waystation.waitingroom.middleware.answers import cookie_header
+from waystation.waitingroom.middleware.connector import COMMAND, Asked, Connector, Passing, Reply
+from waystation.waitingroom.middleware.gate import Gate, GateOptions, Pass
+from waystation.waitingroom.middleware.link import Fetch
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -27,63 +28,52 @@ class WaitingRoomMiddleware:
         self, app: Site, *, room: str, options: GateOptions, fetch: Fetch | None = None
     ) -> None:
         self._app = app
-        self.gate = Gate(options)
-        self._link = Link(self.gate, fetch or http_fetch(room))
-        self._next = float("-inf")
-        self._asking: asyncio.Task[float] | None = None
+        self._connector = Connector(room, options, fetch)
+        self._asking: asyncio.Task[None] | None = None
+
+    @property
+    def gate(self) -> Gate:
+        """What is known of the room."""
+        return self._connector.gate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Decide, then answer or hand on."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        await self._fresh()
-        headers = {n.decode("latin-1"): v.decode("latin-1") for n, v in scope["headers"]}
-        method = scope.get("method", "WEBSOCKET")
-        path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0]
-        query = scope.get("query_string", b"").decode("latin-1")
-        decision = self.gate.decide(method, path, query, headers)
-        renewed: str | None = None
-        if isinstance(decision, Ask):
-            decision, renewed = await asyncio.to_thread(self._link.settle, decision)
-        if isinstance(decision, Wait) and scope["type"] == "http":
-            visitor = Asking(
-                (scope.get("client") or ("",))[0],
-                headers.get("user-agent", ""),
-                headers.get("host", ""),
-                headers.get("sec-purpose", ""),
-            )
-            decision, renewed = await asyncio.to_thread(self._link.enter, decision, visitor)
-        if isinstance(decision, Redeem):
-            queue, token = await asyncio.to_thread(self._link.redeem, decision)
-            given = arrival(decision.location, self.gate.cookie(queue), token)
-            await _answer(send, given)
-        elif isinstance(decision, Pass):
-            await self._pass(decision, renewed, scope, receive, send)
+        await self._refresh()
+        asked = _asked(scope)
+        decision = self._connector.decide(asked)
+        if isinstance(decision, Pass):
+            found: Passing | Reply = Passing(decision)
+        else:
+            found = await asyncio.to_thread(self._connector.settle, decision, asked)
+        if isinstance(found, Passing):
+            await self._pass(found, scope, receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1013})
         else:
-            await _answer(send, refusal(decision))
+            status, body, headers = found
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
 
-    async def _pass(
-        self, passed: Pass, renewed: str | None, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        done: list[bool] = []
+    async def _pass(self, passing: Passing, scope: Scope, receive: Receive, send: Send) -> None:
+        over: list[bool] = []
 
         async def told(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                headers = [h for h in message.get("headers", []) if h[0].lower() != b"wr-command"]
-                command = dict(message.get("headers", [])).get(b"wr-command", b"")
-                done.append(command in (b"complete", b"revoke"))
-                if renewed or done[0]:
-                    kept = "" if done[0] else renewed or ""
-                    headers.append(cookie_header(self.gate.cookie(passed.queue), kept))
+                given = message.get("headers", [])
+                headers = [each for each in given if each[0].lower() != COMMAND.encode()]
+                command = dict(given).get(COMMAND.encode(), b"").decode("latin-1")
+                over.append(passing.is_over(command))
+                if cookie := self._connector.cookie_of(passing, command):
+                    headers.append(cookie_header(*cookie))
                 message = {**message, "headers": headers}
             await send(message)
 
-        await self._app(self._stripped(scope), receive, told if passed.queue else send)
-        if any(done):
-            await asyncio.to_thread(self._link.complete, passed.session, renewed or passed.token)
+        await self._app(self._stripped(scope), receive, told if passing.passed.queue else send)
+        if any(over):
+            await asyncio.to_thread(self._connector.complete, passing)
 
     def _stripped(self, scope: Scope) -> Scope:
         headers = list[tuple[bytes, bytes]]()
@@ -95,23 +85,30 @@ class WaitingRoomMiddleware:
             headers.append((name, value))
         return {**scope, "headers": headers}
 
-    async def _fresh(self) -> None:
-        now = asyncio.get_running_loop().time()
-        if now >= self._next and self._asking is None:
-            self._asking = asyncio.create_task(asyncio.to_thread(self._link.refresh))
+    async def _refresh(self) -> None:
+        if self._connector.is_stale and self._asking is None:
+            self._asking = asyncio.create_task(asyncio.to_thread(self._connector.refresh))
             self._asking.add_done_callback(self._asked)
-        # Only the first answer is worth waiting for; a room that is away must hold up nobody.
-        if self.gate.keys is None and self.gate.away_since is None and self._asking is not None:
+        if self._connector.is_new and self._asking is not None:
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.shield(self._asking)
 
-    def _asked(self, done: asyncio.Task[float]) -> None:
+    def _asked(self, _: asyncio.Task[None]) -> None:
         self._asking = None
-        if not done.cancelled():
-            self._next = asyncio.get_running_loop().time() + done.result()
 
 
-async def _answer(send: Send, given: tuple[int, bytes, list[tuple[bytes, bytes]]]) -> None:
-    status, body, headers = given
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+def _asked(scope: Scope) -> Asked:
+    path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0]
+    headers = dict[str, str]()
+    for raw, value in scope["headers"]:
+        name, text = raw.decode("latin-1"), value.decode("latin-1")
+        # Over HTTP/2 cookies may come one by one.
+        both = name == "cookie" and name in headers
+        headers[name] = f"{headers[name]}; {text}" if both else text
+    return Asked(
+        scope.get("method", "WEBSOCKET"),
+        path,
+        scope.get("query_string", b"").decode("latin-1"),
+        headers,
+        (scope.get("client") or ("",))[0],
+    )

@@ -7,7 +7,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from waystation.core.errors import InvalidOption
+from waystation.core.durations import Duration, seconds
 from waystation.waitingroom.middleware.rules import Rule
 from waystation.waitingroom.middleware.signed import LONGEST_SESSION, SESSION, Keys
 
@@ -83,18 +83,17 @@ class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
     issuer: str = "waystation"
     fail: Literal["open", "closed"] = "closed"
     """What happens to those without a session while the room is away, unless its operator said."""
-    open_at_most_s: int = 900
+    open_at_most: Duration = 900.0
     """How long everybody is let in at most while it is away; after that nobody new is."""
-    recheck_s: float = 0.0
+    recheck: Duration = 0.0
     """How long a session counts after the room was asked about it; 0 asks at every request."""
-    grace_s: int = 900
+    grace: Duration = 900.0
     """How long those inside stay inside while nobody can sign their sessions anew."""
     secure_cookies: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("open_at_most_s", "recheck_s", "grace_s"):
-            if getattr(self, name) < 0:
-                raise InvalidOption(f"{name} must be at least 0, got {getattr(self, name)}")
+        for name in ("open_at_most", "recheck", "grace"):
+            seconds(getattr(self, name), name)
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,7 +147,7 @@ class Gate:
     @property
     def recheck_s(self) -> float:
         """How long a session counts after the room was asked about it."""
-        return self._options.recheck_s
+        return seconds(self._options.recheck)
 
     def now(self) -> float:
         """The second it is."""
@@ -179,10 +178,10 @@ class Gate:
     def _without_room(self, found: Decision, queue: str) -> Decision:
         """Those inside stay for a while; for the others it is as the operator wants it."""
         away_s = self._now() - (self.away_since or 0)
-        if isinstance(found, Ask) and (not found.lapsed or away_s <= self._options.grace_s):
+        if isinstance(found, Ask) and (not found.lapsed or away_s <= seconds(self._options.grace)):
             return msgspec.structs.replace(found.passed, renew=False)
         policy = self.told.policies.get(queue) or self._options.fail
-        if policy == "open" and away_s <= self._options.open_at_most_s:
+        if policy == "open" and away_s <= seconds(self._options.open_at_most):
             return Pass()
         return Down()
 

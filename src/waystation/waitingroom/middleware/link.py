@@ -5,6 +5,7 @@ must not bring them a dependency.
 """
 
 import json
+import logging
 import weakref
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,6 +17,9 @@ from waystation.core.errors import InvalidOption, StoreUnreachable
 from waystation.waitingroom.middleware.gate import Ask, Gate, Pass, Redeem, Refuse, Told, Wait
 from waystation.waitingroom.middleware.rules import Rule
 from waystation.waitingroom.middleware.signed import CONFIG, Keys
+
+# The site's own logging, not ours: it is set up by somebody else.
+_log = logging.getLogger("waystation.waitingroom.middleware")
 
 PATIENCE_S = 2.0
 FRESH_S = 15.0
@@ -55,6 +59,8 @@ class Asking(NamedTuple):
 
 def http_fetch(base: str) -> Fetch:
     """The way to a room at this address."""
+    if urlsplit(base).scheme not in ("http", "https"):
+        raise InvalidOption(f"room must start with http:// or https://, got {base!r}")
     return _HttpFetch(base)
 
 
@@ -126,8 +132,8 @@ class Link:
             keys = Keys(json.loads(self._get("/.well-known/jwks.json")))
             signed = self._get("/v1/connector-config", accept="application/jose").decode()
             told = _told(keys.read(signed, CONFIG) or {})
-        except (StoreUnreachable, ValueError, KeyError, TypeError, InvalidOption):
-            self._note_silence()
+        except (StoreUnreachable, ValueError, KeyError, TypeError, InvalidOption) as error:
+            self._note_silence(str(error) or type(error).__name__)
             return AGAIN_S
         self._gate.keys = keys
         # A copy from before does not take back what is known now.
@@ -209,25 +215,29 @@ class Link:
         self, method: str, path: str, headers: dict[str, str], body: bytes | None = None
     ) -> tuple[int, bytes]:
         """Status and body of what the room answers; 503 when nobody does."""
+        said = ""
         try:
             status, told = self._fetch(method, path, headers, body)
-        except StoreUnreachable:
-            status, told = 503, b""
+        except StoreUnreachable as error:
+            status, told, said = 503, b"", str(error)
         if status >= 500:
-            self._note_silence()
+            self._note_silence(said or f"the room answered {status} to {path}")
         else:
             self._unanswered = 0
         return status, told
 
     def _note_answer(self) -> None:
         self._unanswered = 0
+        if self._gate.away_since is not None:
+            _log.warning("the waiting room answers again")
         self._gate.away_since = None
 
-    def _note_silence(self) -> None:
+    def _note_silence(self, said: str) -> None:
         self._unanswered += 1
         unknown = self._gate.keys is None
         if self._gate.away_since is None and (unknown or self._unanswered >= AWAY_AFTER):
             self._gate.away_since = self._gate.now()
+            _log.error("the waiting room does not answer: %s", said)
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -1,15 +1,14 @@
-"""Middleware for WSGI sites: Flask, Django and others."""
+"""Middleware for WSGI sites: Flask and others."""
 
-import threading
-import time
 from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from waystation.waitingroom.middleware.answers import arrival, cookie_header, refusal
-from waystation.waitingroom.middleware.gate import Ask, Gate, GateOptions, Pass, Redeem, Wait
-from waystation.waitingroom.middleware.link import Asking, Fetch, Link, http_fetch
+from waystation.waitingroom.middleware.answers import cookie_header
+from waystation.waitingroom.middleware.connector import COMMAND, Asked, Connector, Passing
+from waystation.waitingroom.middleware.gate import Gate, GateOptions
+from waystation.waitingroom.middleware.link import Fetch
 
 
 class WaitingRoomWsgi:
@@ -24,78 +23,63 @@ class WaitingRoomWsgi:
         fetch: Fetch | None = None,
     ) -> None:
         self._app = app
-        self.gate = Gate(options)
-        self._link = Link(self.gate, fetch or http_fetch(room))
-        self._next = float("-inf")
-        self._lock = threading.Lock()
+        self._connector = Connector(room, options, fetch)
+
+    @property
+    def gate(self) -> Gate:
+        """What is known of the room."""
+        return self._connector.gate
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Decide, then answer or hand on."""
-        self._fresh()
-        headers = {
-            name[5:].replace("_", "-").lower(): str(value)
-            for name, value in environ.items()
-            if name.startswith("HTTP_")
-        }
+        self._connector.refresh()
         path = str(environ.get("SCRIPT_NAME", "")) + str(environ.get("PATH_INFO", ""))
-        method, query = str(environ["REQUEST_METHOD"]), str(environ.get("QUERY_STRING", ""))
-        decision = self.gate.decide(method, path, query, headers)
-        renewed: str | None = None
-        if isinstance(decision, Ask):
-            decision, renewed = self._link.settle(decision)
-        if isinstance(decision, Wait):
-            visitor = Asking(
-                str(environ.get("REMOTE_ADDR", "")),
-                headers.get("user-agent", ""),
-                headers.get("host", ""),
-                headers.get("sec-purpose", ""),
-            )
-            decision, renewed = self._link.enter(decision, visitor)
-        if isinstance(decision, Pass):
-            return self._pass(decision, renewed, environ, start_response)
-        if isinstance(decision, Redeem):
-            queue, token = self._link.redeem(decision)
-            status, body, extra = arrival(decision.location, self.gate.cookie(queue), token)
-        else:
-            status, body, extra = refusal(decision)
-        told = [(name.decode(), value.decode("latin-1")) for name, value in extra]
+        asked = asked_in(environ, path)
+        found = self._connector.settle(self._connector.decide(asked), asked)
+        if isinstance(found, Passing):
+            return self._pass(found, environ, start_response)
+        status, body, headers = found
+        told = [(name.decode(), value.decode("latin-1")) for name, value in headers]
         start_response(f"{status} {HTTPStatus(status).phrase}", told)
         return [body]
 
     def _pass(
-        self,
-        passed: Pass,
-        renewed: str | None,
-        environ: WSGIEnvironment,
-        start_response: StartResponse,
+        self, passing: Passing, environ: WSGIEnvironment, start_response: StartResponse
     ) -> Iterable[bytes]:
-        for name in [each for each in environ if each.startswith("HTTP_WR_")]:
-            del environ[name]
-        if "HTTP_COOKIE" in environ:
-            environ["HTTP_COOKIE"] = self.gate.without_ours(str(environ["HTTP_COOKIE"]))
+        strip(environ, self.gate)
 
         def told(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
-            command = {name.lower(): value for name, value in headers}.get("wr-command", "")
-            kept = [each for each in headers if each[0].lower() != "wr-command"]
-            done = command in ("complete", "revoke") and passed.queue
-            if done:
-                self._link.complete(passed.session, renewed or passed.token)
-            if done or renewed:
-                token = "" if done else renewed or ""
-                name, value = cookie_header(self.gate.cookie(passed.queue), token)
+            command = {name.lower(): value for name, value in headers}.get(COMMAND, "")
+            kept = [each for each in headers if each[0].lower() != COMMAND]
+            if passing.is_over(command):
+                self._connector.complete(passing)
+            if cookie := self._connector.cookie_of(passing, command):
+                name, value = cookie_header(*cookie)
                 kept.append((name.decode(), value.decode("latin-1")))
             return start_response(status, kept, *more)
 
         return self._app(environ, told)
 
-    def _fresh(self) -> None:
-        now = time.monotonic()
-        # Only the first answer is worth waiting for; a room that is away must hold up nobody.
-        first = self.gate.keys is None and self.gate.away_since is None
-        if now < self._next or not self._lock.acquire(blocking=first):
-            return
-        try:
-            if time.monotonic() >= self._next:
-                self._next = time.monotonic() + self._link.refresh()
-        finally:
-            self._lock.release()
+
+def asked_in(environ: dict[str, Any], path: str) -> Asked:
+    """The request that the variables of CGI describe."""
+    headers = {
+        name[5:].replace("_", "-").lower(): str(value)
+        for name, value in environ.items()
+        if name.startswith("HTTP_")
+    }
+    return Asked(
+        str(environ["REQUEST_METHOD"]),
+        path,
+        str(environ.get("QUERY_STRING", "")),
+        headers,
+        str(environ.get("REMOTE_ADDR", "")),
+    )
+
+
+def strip(environ: dict[str, Any], gate: Gate) -> None:
+    """Take out what is between the visitor and the room."""
+    for name in [each for each in environ if each.startswith("HTTP_WR_")]:
+        del environ[name]
+    if "HTTP_COOKIE" in environ:
+        environ["HTTP_COOKIE"] = gate.without_ours(str(environ["HTTP_COOKIE"]))

@@ -1,0 +1,1 @@
+"""Connectors, as their pages tell to use them."""

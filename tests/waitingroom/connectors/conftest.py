@@ -1,0 +1,97 @@
+"""A room over HTTP, and a shop behind it that a page of the documentation describes."""
+
+import asyncio
+import os
+import re
+import shlex
+import sys
+from asyncio.subprocess import DEVNULL, STDOUT
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.patience import LIMIT_S
+from tests.support.ports import free_port
+from tests.waitingroom.http import hands
+from tests.waitingroom.middleware.block import Block
+from waystation.core.http.server import serving
+from waystation.waitingroom.http.options import ServerOptions
+
+PAGES = Path(__file__).parents[3] / "docs" / "how-to"
+_PROGRAM = re.compile(r"^```(?:python|js)\n(.+?)^```$", re.MULTILINE | re.DOTALL)
+_COMMAND = re.compile(r"^3\. .+?^ +```\n +(.+?)\n +```$", re.MULTILINE | re.DOTALL)
+_PORT = re.compile(r"\b(8080|8000|8088)\b")
+
+
+@asynccontextmanager
+async def opened(redis_url: str, page: str) -> AsyncGenerator[Block]:
+    """A room on a port of this machine that may send visitors to a shop on another."""
+    room, site = free_port(), free_port()
+    options = ServerOptions(poll_floor_ms=0, public_url=f"http://localhost:{room}")
+    async with hands.house(redis_url, options, newcomers_per_minute=0) as house:
+        await house.room.store.write({"return_hosts": f"localhost:{site}"})
+        block = Block(house)
+        block.room, block.port = room, site
+        async with serving(house.app, host="127.0.0.1", port=room):
+            yield block
+
+
+@asynccontextmanager
+async def following(page: str, block: Block, folder: Path) -> AsyncGenerator[None]:
+    """Do what the page says: save its program, and run its command."""
+    ports = {"8080": str(block.room), "8000": str(block.port), "8088": str(block.origin)}
+    text = (PAGES / f"{page}.md").read_text()
+    (program,) = _PROGRAM.findall(text)
+    command = shlex.split(_ported(_COMMAND.findall(text)[0], ports))
+    name = "shop.py" if "```python" in text else "worker.mjs"
+    (folder / name).write_text(_ported(program, ports))
+    log = folder / "log"
+    with log.open("wb") as told:
+        here = Path(sys.executable).parent
+        found = here / command[0]
+        process = await asyncio.create_subprocess_exec(
+            str(found) if found.exists() else command[0],
+            *command[1:],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(folder)},
+            stdin=DEVNULL,
+            stdout=told,
+            stderr=STDOUT,
+        )
+    try:
+        await _listening(block.port, process, log)
+        yield
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+
+
+def _ported(text: str, ports: dict[str, str]) -> str:
+    return _PORT.sub(lambda found: ports[found[0]], text)
+
+
+async def _listening(port: int, process: asyncio.subprocess.Process, log: Path) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while process.returncode is None:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                await asyncio.sleep(0.05)
+                continue
+            writer.close()
+            await writer.wait_closed()
+            return
+    raise AssertionError(await asyncio.to_thread(log.read_text))
+
+
+@pytest.fixture
+async def shop(
+    request: pytest.FixtureRequest, redis_url: str, tmp_path: Path
+) -> AsyncGenerator[Block]:
+    """The shop of the page that the test names."""
+    page: str = request.param
+    async with opened(redis_url, page) as block, following(page, block, tmp_path):
+        yield block
