@@ -88,9 +88,7 @@ def test_a_command_that_is_not_there_would_be_noticed() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_program_on_a_page_can_be_read_by_python(page: Path) -> None:
     for program in PYTHON.findall(page.read_text()):
-        # Two columns are for people.
-        if "# celery" not in program:
-            compile(f"async def main():\n{indent(program, '    ')}\n    pass", str(page), "exec")
+        compile(f"async def main():\n{indent(program, '    ')}\n    pass", str(page), "exec")
 
 
 def anchors(page: Path) -> set[str]:
