@@ -99,7 +99,7 @@ except ValueError:
 assert (queue.count(), site.left()) == (1, 0)
 with pytest.raises(InvalidInput), site.transaction.atomic():
     site.enqueue("mail", "send", object())
-site.to_outbox("mail", "send", {"n": 4}, job_id="four")
+assert site.to_outbox("mail", "send", {"n": 4}, job_id="four") == "four"
 call_command("waystation_outbox", once=True)
 assert queue.get_job("four").data == {"n": 4}
 assert (queue.count(), site.left()) == (2, 0)
@@ -186,18 +186,25 @@ def test_a_job_is_added_when_its_transaction_is_committed(
         key = outbox.add(session, "mail", "send", {"to": "ada"}, attempts=7)
         outbox.add_call(session, send.bind(to="bob"))
         session.execute(outbox.statement(send.bind(to="eve")))
-        outbox.add(session, "sms", "text", job_id="mine")
+        assert outbox.add(session, "sms", "text", job_id="mine") == "mine"
+        with_id = outbox.add_call(session, send.with_options(job_id="call").bind(to="joe"))
     with Session(engine) as session:
         outbox.add(session, "mail", "send", {"to": "nobody"})
         session.rollback()
 
-    assert outbox.move(engine) == 4
+    assert with_id == "call"
+    assert outbox.move(engine) == 5
     assert outbox.move(engine) == left(outbox, engine) == 0
     with Queue("mail", redis_url) as mail, Queue("sms", redis_url) as sms:
         job = mail.get_job(key)
         assert job is not None
         assert (job.data, job.options.attempts) == ({"to": "ada"}, 7)
-        assert [each.data["to"] for each in mail.get_jobs()] == ["ada", "bob", "eve"]
+        assert [each.data["to"] for each in mail.get_jobs()] == [
+            "ada",
+            "bob",
+            "eve",
+            "joe",
+        ]
         assert sms.get_job("mine") is not None
 
 
@@ -228,6 +235,27 @@ def test_a_loop_moves_until_it_is_stopped(outbox: Outbox, engine: Engine, redis_
     mover = threading.Thread(target=lambda: outbox.run(engine, every=0.01, stop=stop))
     mover.start()
     try:
+        with engine.begin() as connection:
+            key = outbox.add(connection, "mail", "send", {})
+        with Queue("mail", redis_url) as queue:
+            while queue.get_job(key) is None:
+                assert mover.is_alive()
+    finally:
+        stop.set()
+        mover.join()
+
+
+def test_a_loop_goes_on_when_the_database_was_away(
+    outbox: Outbox, engine: Engine, redis_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    outbox.table.drop(engine)
+    stop = threading.Event()
+    mover = threading.Thread(target=lambda: outbox.run(engine, every=0.01, stop=stop))
+    mover.start()
+    try:
+        while "outbox_not_moved" not in caplog.text:
+            assert mover.is_alive()
+        outbox.table.create(engine)
         with engine.begin() as connection:
             key = outbox.add(connection, "mail", "send", {})
         with Queue("mail", redis_url) as queue:

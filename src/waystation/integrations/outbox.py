@@ -44,6 +44,11 @@ class OutboxRow(NamedTuple):
     terms: str
     """What the store has to know when it takes the job."""
 
+    @property
+    def job_id(self) -> str:
+        """The id that the job will have."""
+        return msgspec.json.decode(self.terms)["id"]
+
 
 def row_of(
     queue: str,

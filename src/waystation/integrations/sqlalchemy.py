@@ -10,7 +10,7 @@ from waystation.bullmq import JobKeywords, JobOptions
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.core.durations import Duration, seconds
 from waystation.core.errors import StoreError
-from waystation.core.telemetry.logs import get_logger
+from waystation.core.telemetry.logs import describe, get_logger
 from waystation.integrations.outbox import MOST_ROWS, OutboxRow, Relay, row_of, row_of_call
 from waystation.tasks import Call
 
@@ -52,13 +52,13 @@ class Outbox:
         """Write a job in the session's transaction; returns the id that it will have."""
         row = row_of(queue, name, data, options, given)
         session.execute(self._insert(row))
-        return row.key
+        return row.job_id
 
     def add_call(self, session: "Session | Connection", call: Call[Any]) -> str:
-        """Write a call of a task, which `bind` makes, in the session's transaction."""
+        """Write a call of a task, which `bind` makes; returns the id that its job will have."""
         row = row_of_call(call)
         session.execute(self._insert(row))
-        return row.key
+        return row.job_id
 
     def statement(self, call: Call[Any]) -> "Insert":
         """The statement that writes a call, for `await session.execute(…)`."""
@@ -100,11 +100,13 @@ class Outbox:
 
 
 def _moved(move: Callable[[], int]) -> int:
+    from sqlalchemy.exc import InterfaceError, OperationalError
+
     try:
         return move()
-    except StoreError as error:
-        # The rows stay; they are moved when the store is back.
-        _log.warning("outbox_not_moved", error_class=type(error).__name__)
+    except (StoreError, OperationalError, InterfaceError) as error:
+        # The rows stay; they are moved when the store, or the database, is back.
+        _log.warning("outbox_not_moved", **describe(error))
         return 0
 
 

@@ -58,7 +58,7 @@ def to_outbox(
 
 
 def call_to_outbox(call: Call[Any], *, using: str | None = None) -> str:
-    """Write a call of a task, which `bind` makes, in the current transaction."""
+    """Write a call of a task, which `bind` makes; returns the id that its job will have."""
     return _write(row_of_call(call), using)
 
 
@@ -82,7 +82,7 @@ def move_outbox(*, limit: int = MOST_ROWS, using: str | None = None) -> int:
 
 def _write(row: OutboxRow, using: str | None) -> str:
     Outbox.objects.using(using or "default").create(**row._asdict())
-    return row.key
+    return row.job_id
 
 
 @cache
