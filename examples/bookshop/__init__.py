@@ -1,0 +1,1 @@
+"""A small bookshop: orders that take weeks, and lose nothing on the way."""
