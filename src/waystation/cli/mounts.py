@@ -62,6 +62,14 @@ MOUNTS = (
         "Products",
         extra="api",
     ),
+    Mount("new", "waystation.cli.new", "Write a small project that runs.", "Development"),
+    Mount(
+        "drill",
+        "waystation.testing.commands",
+        "Find handlers that are not idempotent.",
+        "Development",
+        extra="embedded",
+    ),
     Mount(
         "console",
         "waystation.console.commands",
@@ -88,13 +96,6 @@ MOUNTS = (
         "waystation.cli.why",
         "Say why a job, a file, a visitor or a queue does not move.",
         "Monitoring",
-    ),
-    Mount(
-        "drill",
-        "waystation.testing.commands",
-        "Find handlers that are not idempotent.",
-        "Development",
-        extra="embedded",
     ),
     Mount(
         "exporter",
