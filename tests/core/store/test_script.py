@@ -138,6 +138,22 @@ async def test_helpers_come_once_and_behind_what_they_use(redis: Redis, written:
     assert doors.greet.source.count("local function twice") == 1
 
 
+async def test_a_helper_may_have_others_made_only_when_it_asks(
+    redis: Redis, written: Written
+) -> None:
+    lua = {
+        "count": "--- Count.\n--- uses step\nlocal first = step(1)\nreturn { first, step(9) }",
+        "shared/step": "--- One further.\n--- lazy far\n"
+        "local function step(n) return n < 9 and n + 1 or lazy().far(n) end",
+        "shared/far": "--- Far away.\n--- uses twice\n--- lazy last\n"
+        "local function far(n) return lazy().last(twice(n)) end",
+        "shared/last": "--- The last.\nlocal function last(n) return n + 0 end",
+        "shared/twice": "--- Double.\nlocal function twice(n) return 2 * n end",
+    }
+    doors = written(lua)
+    assert await doors.count(redis, doors.keys) == [2, 18]
+
+
 async def test_a_script_that_reports_one_of_our_errors_raises_it(
     redis: Redis, written: Written
 ) -> None:

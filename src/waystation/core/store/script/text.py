@@ -14,7 +14,7 @@ A script lies in `lua/` or in a folder of its family there (`lua/steps/`), under
 in the whole package. Helpers are local functions in `lua/shared`, a family to a file
 (`parents.lua`, `events.lua`), each under a header of its own; a script gets those that it names and
 no others. Each call makes every helper anew, half a microsecond apiece, so those behind `lazy` are
-made when first asked for, as `lazy().release_parent(…)`.
+made when first asked for, as `lazy().release_parent(…)`; a helper may name such helpers, too.
 
 A script that writes starts by asking each of its keys for its size: a key of another type than the
 keyspace declares stops it there, with nothing moved. A script that rather looks itself, because it
@@ -71,8 +71,9 @@ class Source:
         self._place, self._body = _script(package, name)
         self.header = parse_header(self._body, where=self.where)
         helpers = _helpers(package, self.header.uses, where=self.where)
-        lazy = _helpers(package, self.header.lazy, where=self.where)
-        self._made = [*helpers.values(), *_lazily(self.header.lazy, lazy), _prelude(self.header)]
+        names = _lazy_names(package, self.header, where=self.where)
+        lazy = _helpers(package, names, where=self.where)
+        self._made = [*_lazily(names, lazy, helpers), _prelude(self.header)]
         self._helpers = {**helpers, **lazy}
         self._checked = False
 
@@ -197,14 +198,27 @@ def _helpers(package: str, names: tuple[str, ...], *, where: str) -> dict[str, s
     return texts
 
 
-def _lazily(names: tuple[str, ...], helpers: dict[str, str]) -> list[str]:
-    """A function that makes these helpers when it is first called, and hands them out."""
+def _lazy_names(package: str, header: Header, *, where: str) -> tuple[str, ...]:
+    """The helpers that a script, or a helper that it gets, only wants made when asked for."""
+    names = dict.fromkeys(header.lazy)
+    while True:
+        texts = _helpers(package, (*header.uses, *names), where=where)
+        found = {name for text in texts.values() for name in parse_header(text, where=where).lazy}
+        if found <= names.keys():
+            return tuple(names)
+        names |= dict.fromkeys(sorted(found))
+
+
+def _lazily(names: tuple[str, ...], lazy: dict[str, str], helpers: dict[str, str]) -> list[str]:
+    """The helpers, and a function that makes the lazy ones when first called and hands them out."""
     if not names:
-        return []
+        return [*helpers.values()]
     handed_out = ", ".join(f"{name} = {name}" for name in names)
     return [
-        "local lazy\ndo\nlocal made\nlazy = function()\nif made then return made end",
+        "local lazy",
         *helpers.values(),
+        "do\nlocal made\nlazy = function()\nif made then return made end",
+        *lazy.values(),
         f"made = {{ {handed_out} }}\nreturn made\nend\nend",
     ]
 

@@ -1,68 +1,66 @@
 --- Hand the next fitting jobs to a worker: match first, write after.
---- uses  match_signatures choose remove_waiting unindex_jobs emit_event whole wake_for queue_of
---- uses  dead_letter_unreadable raise_count
+--- uses  match_signatures choose unindex_jobs emit_event whole wake_for
+--- lazy  remove_waiting dead_letter_unreadable raise_count
 local function claim_jobs(line, now, profile, worker, want, token, lease_ms)
   local serves, unread = match_signatures(line, profile)
-  local locked, limited_ms = choose(line, serves, want, worker, lease_ms)
-  if #locked == 0 then return {}, limited_ms, unread end
+  local ids, turns, origins, limited_ms = choose(line, serves, want, worker, lease_ms)
+  if #ids == 0 then return {}, limited_ms, unread end
 
   local keys = {}
-  for at, job in ipairs(locked) do keys[at] = line.data .. job.id end
+  for at, id in ipairs(ids) do keys[at] = line.data .. id end
   local data = redis.call('MGET', unpack(keys))
-  local leading, in_front = redis.call('LRANGE', line.waiting, 0, #locked - 1), true
-  local ids, leaving = {}, {}
-  for at, job in ipairs(locked) do
-    ids[at] = job.id
-    in_front = in_front and leading[at] == job.id
-    leaving[job.signature] = leaving[job.signature] or {}
-    table.insert(leaving[job.signature], job.id)
-  end
+  local leading, in_front = redis.call('LRANGE', line.waiting, 0, #ids - 1), true
+  for at, id in ipairs(ids) do in_front = in_front and leading[at] == id end
   if in_front then
-    redis.call('LPOP', line.waiting, #locked)
+    redis.call('LTRIM', line.waiting, #ids, -1)
     redis.call('ZREM', line.places, unpack(ids))
   end
 
   local claims, active, records, deadlines, states, void = {}, {}, {}, {}, {}, {}
-  local counted, metered = {}, {}
-  local deadline, at_ms = whole(now + lease_ms), whole(now)
-  for at, job in ipairs(locked) do
-    local id, there = job.id, in_front or remove_waiting(line, job.id)
+  local signatures, counted, metered = {}, {}, {}
+  local deadline = whole(now + lease_ms)
+  local since_and_worker = ' ' .. whole(now) .. ' ' .. #worker .. ' ' .. worker .. ' '
+  for at, id in ipairs(ids) do
+    local origin, there = origins[at], in_front or lazy().remove_waiting(line, id)
+    local queue, limit = origin.queue, origin.limit
+    if #origin.gone == 0 then signatures[#signatures + 1] = origin end
+    origin.gone[#origin.gone + 1] = id
     if there and data[at] then
-      if job.counted then counted[job.queue] = (counted[job.queue] or 0) + 1 end
-      if job.metered then metered[job.queue] = (metered[job.queue] or 0) + 1 end
+      if limit and limit.most then counted[queue] = (counted[queue] or 0) + 1 end
+      if limit and limit.a_minute then metered[queue] = (metered[queue] or 0) + 1 end
       claims[#claims + 1] = id
       claims[#claims + 1] = data[at]
       active[#active + 1] = id
       records[#records + 1] = id
-      records[#records + 1] = table.concat({
-        token, job.counted and 1 or 0, job.turn, at_ms, #worker, worker, job.queue }, ' ')
+      records[#records + 1] = token .. (limit and limit.most and ' 1 ' or ' 0 ') .. turns[at]
+        .. since_and_worker .. queue
       deadlines[#deadlines + 1] = deadline
       deadlines[#deadlines + 1] = id
       states[#states + 1] = line.status .. id
       states[#states + 1] = 'active'
-      emit_event(line, now, 'active', job.queue, id, 'worker', worker, 'prev', 'waiting')
+      emit_event(line, now, 'active', queue, id, 'worker', worker, 'prev', 'waiting')
     else
       -- Its data is gone, or another client has taken it out of the list without the index.
       void[#void + 1] = line.lock .. id
-      if there then dead_letter_unreadable(line, now, id, 'gone', job.queue) end
+      if there then lazy().dead_letter_unreadable(line, now, id, 'gone', queue) end
     end
   end
   if #void > 0 then redis.call('DEL', unpack(void)) end
-  local left = {}
-  for signature, gone in pairs(leaving) do
-    if unindex_jobs(line, signature, gone) then left[#left + 1] = signature end
-  end
   if #active > 0 then
     redis.call('SADD', line.active, unpack(active))
     redis.call('HSET', line.claims, unpack(records))
     redis.call('ZADD', line.leases, unpack(deadlines))
     redis.call('MSET', unpack(states))
   end
-  -- Whoever was woken for one of them may have found too little; there is more.
-  for _, signature in ipairs(left) do wake_for(line, queue_of(signature), signature) end
-  for queue, count in pairs(counted) do raise_count(line.concurrent .. queue, count) end
+  for _, origin in ipairs(signatures) do
+    -- Whoever was woken for one of them may have found too little; there is more.
+    if unindex_jobs(line, origin.signature, origin.gone) then
+      wake_for(line, origin.queue, origin.signature)
+    end
+  end
+  for queue, count in pairs(counted) do lazy().raise_count(line.concurrent .. queue, count) end
   for queue, count in pairs(metered) do
-    if raise_count(line.minute .. queue, count) == count then
+    if lazy().raise_count(line.minute .. queue, count) == count then
       redis.call('EXPIRE', line.minute .. queue, 60)
     end
   end
@@ -70,34 +68,41 @@ local function claim_jobs(line, now, profile, worker, want, token, lease_ms)
 end
 
 --- Lock the next jobs that a worker may have, in the order of their turns over all signatures it
---- serves, as far as limits allow.
---- uses  queue_of room_for limit_for left_in is_waiting served_heads heap_push heap_pop
+--- serves, as far as limits allow: their ids, their turns, what is known of the signature that each
+--- waited under, and how long a limit per minute keeps others back.
+--- uses  queue_of served_heads
+--- lazy  room_for limit_for left_in is_waiting heap_push heap_pop
 local function choose(line, serves, want, worker, lease_ms)
-  local rooms, chosen, limited_ms = {}, {}, 0
+  local ids, turns, origins, limited_ms, rooms = {}, {}, {}, 0, {}
   -- What is next is the head of a signature not looked at yet, or of one that has more.
   local next_head, more = served_heads(line, serves), {}
   local signature, turn = next_head()
 
   local function get_to_know()
-    local queue = queue_of(signature)
-    rooms[queue] = rooms[queue] or room_for(line, queue)
-    local room = rooms[queue]
-    local limit = limit_for(room, signature)
-    return {
-      signature = signature, queue = queue, room = room, limit = limit, turn = turn, read = 0,
-      left = {}, at = 1,
+    local first = {
+      signature = signature, queue = queue_of(signature), turn = turn, read = 0, left = {}, at = 1,
+      gone = {},
     }
+    -- Nearly always no type has a limit, and no job brings one along.
+    if line.has_limits ~= false or string.sub(signature, -2) == '}]' then
+      rooms[first.queue] = rooms[first.queue] or lazy().room_for(line, first.queue)
+      first.room = rooms[first.queue]
+      first.limit = lazy().limit_for(first.room, signature)
+    end
+    return first
   end
 
   local function whose_turn()
-    if not signature or (more[1] and more[1].turn < turn) then return heap_pop(more) end
+    if not signature and not more[1] then return nil end
+    if not signature or (more[1] and more[1].turn < turn) then return lazy().heap_pop(more) end
     local first = get_to_know()
     signature, turn = next_head()
     return first
   end
 
   local function has_room(first)
-    local left, pause_ms = left_in(line, first.queue, first.room, first.limit)
+    if not first.room then return true end
+    local left, pause_ms = lazy().left_in(line, first.queue, first.room, first.limit)
     if pause_ms > 0 and (limited_ms == 0 or pause_ms < limited_ms) then limited_ms = pause_ms end
     return left > 0
   end
@@ -105,7 +110,7 @@ local function choose(line, serves, want, worker, lease_ms)
   local function has_more(first)
     if first.left[first.at] then return true end
     local is_last = not signature and not more[1]
-    local count = math.min(want - #chosen, is_last and want or math.max(2, 2 * first.read))
+    local count = math.min(want - #ids, is_last and want or math.max(2, 2 * first.read))
     first.left, first.at = redis.pcall('ZRANGE', line.ids .. first.signature, first.read,
       first.read + count - 1, 'WITHSCORES'), 1
     -- Something else lies where the signature is indexed: it is passed over, and the rest goes on.
@@ -115,25 +120,22 @@ local function choose(line, serves, want, worker, lease_ms)
   end
 
   local function take(first, id)
-    local limit, room = first.limit or {}, first.room
-    if limit.most then room.running = room.running + 1 end
-    if limit.a_minute then room.started = room.started + 1 end
-    chosen[#chosen + 1] = {
-      id = id, turn = first.left[first.at + 1], signature = first.signature, queue = first.queue,
-      counted = limit.most ~= nil, metered = limit.a_minute ~= nil,
-    }
+    local limit, room, at = first.limit, first.room, #ids + 1
+    if limit and limit.most then room.running = room.running + 1 end
+    if limit and limit.a_minute then room.started = room.started + 1 end
+    ids[at], turns[at], origins[at] = id, first.left[first.at + 1], first
   end
 
   -- So many locked elsewhere may stand in front before this look ends.
   local patience, first = 1000, whose_turn()
-  while first and #chosen < want and patience > 0 do
+  while first and #ids < want and patience > 0 do
     if not has_room(first) or not has_more(first) then
       first = whose_turn()
     else
       local id = first.left[first.at]
       if redis.call('SET', line.lock .. id, worker, 'PX', lease_ms, 'NX') then
         take(first, id)
-      elseif not is_waiting(line, id, first.signature) then
+      elseif not lazy().is_waiting(line, id, first.signature) then
         -- Locked elsewhere and out of the list: another client has claimed it. If it
         -- is locked and still waits, it stays there until the lock is released or runs out.
         first.read = first.read - 1
@@ -141,23 +143,24 @@ local function choose(line, serves, want, worker, lease_ms)
         patience = patience - 1
       end
       first.at = first.at + 2
-      if (signature or more[1]) and #chosen < want then
+      if (signature or more[1]) and #ids < want then
         if has_more(first) then
           first.turn = tonumber(first.left[first.at + 1])
-          heap_push(more, first)
+          lazy().heap_push(more, first)
         end
         first = whose_turn()
       end
     end
   end
-  return chosen, limited_ms
+  return ids, turns, origins, limited_ms
 end
 
 --- The signatures that have waiting jobs and that a worker can serve, in turn: a function that gives
 --- the next one and its turn, and nothing after the last.
 local function served_heads(line, serves)
   local page, at, after = {}, 1, '-inf'
-  local few = math.min(redis.call('ZCARD', line.heads), redis.call('ZCARD', serves)) <= 200
+  local few = (line.head_count or redis.call('ZCARD', line.heads)) <= 200
+    or redis.call('ZCARD', serves) <= 200
   if few then
     page = redis.call('ZINTER', 2, line.heads, serves, 'WEIGHTS', 1, 0, 'WITHSCORES')
   end

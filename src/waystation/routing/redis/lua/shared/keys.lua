@@ -1,22 +1,28 @@
---- The keys of a queue by its prefix.
+--- The keys of a queue by its prefix. Each is put together when it is first asked for: a script
+--- asks for a few of them.
 local function keys_at(namespace)
-  local jobs, index = namespace .. ':jobs:', namespace .. ':index:'
-  return {
-    namespace = namespace, jobs = jobs, data = jobs .. 'data:', status = jobs .. 'status:',
-    result = jobs .. 'result:', lock = jobs .. 'lock:', progress = jobs .. 'progress:',
-    waiting = jobs .. 'waiting', active = jobs .. 'active', delayed = jobs .. 'delayed',
-    cron = jobs .. 'cron', deadletter = jobs .. 'deadletter', meta = jobs .. 'deadletter:meta',
-    claims = jobs .. 'claims', leases = jobs .. 'leases', routes = jobs .. 'routes',
-    stalls = jobs .. 'stalls', awaited = jobs .. 'awaited', held = jobs .. 'held',
-    dependents = jobs .. 'dependents:', wake = jobs .. 'wake', fired = jobs .. 'cron:fired',
-    places = index .. 'places', heads = index .. 'heads', signatures = index .. 'signatures',
-    serial = index .. 'serial', ids = index .. 'ids:', serves = index .. 'serves:',
-    limits = namespace .. ':ratelimit:config', concurrent = namespace .. ':ratelimit:concurrent:',
-    minute = namespace .. ':ratelimit:minute:', paused = namespace .. ':queues:paused',
-    workers = namespace .. ':workers:', registered = namespace .. ':workers:active',
-    heartbeat = namespace .. ':workers:heartbeat:', events = namespace .. ':events:stream',
-    cap = namespace .. ':events:cap',
+  local places = {
+    jobs = ':jobs:', data = ':jobs:data:', status = ':jobs:status:', result = ':jobs:result:',
+    lock = ':jobs:lock:', progress = ':jobs:progress:', waiting = ':jobs:waiting',
+    active = ':jobs:active', delayed = ':jobs:delayed', cron = ':jobs:cron',
+    deadletter = ':jobs:deadletter', meta = ':jobs:deadletter:meta', claims = ':jobs:claims',
+    leases = ':jobs:leases', routes = ':jobs:routes', stalls = ':jobs:stalls',
+    awaited = ':jobs:awaited', held = ':jobs:held', dependents = ':jobs:dependents:',
+    wake = ':jobs:wake', fired = ':jobs:cron:fired', places = ':index:places',
+    heads = ':index:heads', signatures = ':index:signatures', serial = ':index:serial',
+    ids = ':index:ids:', serves = ':index:serves:', limits = ':ratelimit:config',
+    concurrent = ':ratelimit:concurrent:', minute = ':ratelimit:minute:',
+    paused = ':queues:paused', workers = ':workers:', registered = ':workers:active',
+    heartbeat = ':workers:heartbeat:', events = ':events:stream', cap = ':events:cap',
   }
+  return setmetatable({ namespace = namespace }, {
+    __index = function(line, name)
+      local place = places[name]
+      if not place then return nil end
+      line[name] = namespace .. place
+      return line[name]
+    end,
+  })
 end
 
 --- Stop before anything is written when a key of the namespace is of another type.

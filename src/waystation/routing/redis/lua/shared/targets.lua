@@ -123,7 +123,7 @@ end
 
 --- Match the signatures that are new to a worker's profile; the key of those it can serve, and
 --- whether there are more to look at.
---- uses  lacking whole
+--- lazy  lacking
 local function match_signatures(line, profile)
   local serves = line.serves .. redis.sha1hex(profile)
   -- What has been looked at is the score of the empty name, which no signature has.
@@ -140,7 +140,7 @@ local function match_signatures(line, profile)
   local fitting = {}
   for at = 1, #fresh, 2 do
     local read, wanted = pcall(cjson.decode, fresh[at])
-    if read and type(wanted) == 'table' and #lacking(wanted, worker) == 0 then
+    if read and type(wanted) == 'table' and #lazy().lacking(wanted, worker) == 0 then
       fitting[#fitting + 1] = 0
       fitting[#fitting + 1] = fresh[at]
     end
