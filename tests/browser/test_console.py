@@ -10,7 +10,7 @@ from playwright.async_api import Browser, Page
 from tests.browser.console_scene import HOSTILE, Shop, shop
 from tests.browser.street import complaints, picture
 from tests.support.patience import limit
-from waystation.bullmq import Queue
+from waystation.bullmq import Queue, Schedule
 from waystation.core.operators.operators import Role
 
 WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
@@ -71,6 +71,45 @@ async def test_the_overview_follows_what_happens(stocked: Shop) -> None:
         row = page.get_by_role("row").filter(has_text="invoices")
         await row.wait_for()
         assert await row.get_by_role("cell").nth(1).inner_text() == "1"
+
+
+async def test_a_job_is_added_and_bad_json_is_told_before_it_is_sent(stocked: Shop) -> None:
+    page = await stocked.page("queues/bullmq/mail")
+    await page.get_by_role("button", name="Add a job").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Name").fill("greet")
+    await dialog.get_by_label("Data").fill("{to: ada}")
+    await dialog.get_by_role("button", name="Add").click()
+    await dialog.get_by_text("Data must be JSON").wait_for()
+    await dialog.get_by_label("Data").fill('{"to": "ada"}')
+    await dialog.get_by_label("Options").fill('{"attempts": 0}')
+    await dialog.get_by_role("button", name="Add").click()
+    await dialog.get_by_text("Attempts must be at least 1").wait_for()
+    await dialog.get_by_label("Options").fill('{"delay": 3600}')
+    assert await complaints(page) == []
+    await dialog.get_by_role("button", name="Add").click()
+    await page.get_by_text("was added").wait_for()
+    async with Queue("mail", stocked.store) as mail:
+        delayed = await mail.get_jobs("delayed")
+    assert {"to": "ada"} in [job.data for job in delayed]
+
+
+async def test_a_scheduler_is_changed(stocked: Shop) -> None:
+    async with Queue("mail", stocked.store) as mail:
+        await mail.schedulers.upsert("hourly", Schedule(every=3600), name="tick", data={"n": 1})
+        page = await stocked.page("schedulers")
+        row = page.get_by_role("row").filter(has_text="hourly")
+        await row.get_by_role("button", name="Edit").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Pattern: minute").fill("30 4 * * *")
+        await dialog.get_by_label("Time zone").fill("Europe/Vienna")
+        await dialog.get_by_label("every so many seconds").fill("")
+        assert await complaints(page) == []
+        await dialog.get_by_role("button", name="Save").click()
+        await row.get_by_text("30 4 * * *").wait_for()
+        changed = await mail.schedulers.get("hourly")
+    assert changed is not None
+    assert (changed.pattern, changed.tz, changed.data) == ("30 4 * * *", "Europe/Vienna", {"n": 1})
 
 
 async def test_a_queue_is_resumed_after_a_question_and_the_answer_is_written_down(

@@ -10,7 +10,7 @@ import pytest
 from tests.console.hands import Desk
 from tests.support.patience import limit
 from waystation import bullmq, files, routing
-from waystation.bullmq import Job, NewJob, Queue, Schedule
+from waystation.bullmq import Job, Keep, NewJob, Queue, Schedule
 
 SEND = NewJob("send", {})
 
@@ -177,6 +177,57 @@ async def test_schedulers_are_listed_run_now_and_removed(desk: Desk) -> None:
         assert (job.name, job.data) == ("report", {"all": True})
         await desk.act("mail", "remove-scheduler", scheduler="nightly")
         assert await mail.schedulers.count() == 0
+
+
+async def test_a_scheduler_is_made_and_changed_and_keeps_what_is_not_asked_for(desk: Desk) -> None:
+    async with Queue("mail", desk.store) as mail:
+        await mail.add("first", {})
+        asked: dict[str, Any] = {"scheduler": "nightly", "name": "report", "data": {"all": True}}
+        await desk.act("mail", "set-scheduler", **asked, pattern="0 3 * * *", tz="Europe/Vienna")
+        await mail.schedulers.upsert(
+            "nightly", Schedule(pattern="0 3 * * *", limit=9), name="report", data={"all": True},
+            attempts=7, backoff=4, remove_on_complete=Keep(age=60),
+        )  # fmt: skip
+        await desk.act("mail", "set-scheduler", scheduler="nightly", every_s=3600)
+        changed = await mail.schedulers.get("nightly")
+        assert changed is not None
+        assert (changed.every_ms, changed.pattern, changed.limit) == (3_600_000, None, 9)
+        assert (changed.name, changed.data) == ("report", {"all": True})
+        await desk.act("mail", "run-scheduler", scheduler="nightly")
+        job = next(each for each in await mail.get_jobs("waiting") if each.name == "report")
+        assert (job.max_attempts, job.options.raw["removeOnComplete"]) == (7, {"age": 60})
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"pattern": "0 3 * * *", "every_s": 5}, "either a pattern or every_s"),
+        ({}, "either a pattern or every_s"),
+        ({"pattern": "every day"}, "pattern"),
+        ({"pattern": "0 3 * * *", "tz": "Mars/Olympus"}, "Mars/Olympus"),
+        ({"pattern": "0 3 * * *", "scheduler": ""}, "needs an id"),
+    ],
+)
+async def test_a_scheduler_that_cannot_be_is_refused_and_nothing_changes(
+    desk: Desk, asked: dict[str, Any], says: str
+) -> None:
+    async with Queue("mail", desk.store) as mail:
+        await mail.add("first", {})
+        body = {"scheduler": "nightly", **asked}
+        refused = await desk.post("queues/bullmq/mail/actions/set-scheduler", body, status=422)
+        assert says in refused["detail"]
+        assert await mail.schedulers.count() == 0
+
+
+async def test_a_scheduler_with_options_that_cannot_be_kept_is_left_alone(desk: Desk) -> None:
+    async with Queue("mail", desk.store) as mail:
+        await mail.schedulers.upsert("nightly", Schedule(every=60), size_limit=100)
+        body = {"scheduler": "nightly", "every_s": 5}
+        refused = await desk.post("queues/bullmq/mail/actions/set-scheduler", body, status=400)
+        assert "sizeLimit" in refused["detail"]
+        known = await mail.schedulers.get("nightly")
+        assert known is not None
+        assert known.every_ms == 60_000
 
 
 async def test_other_languages_add_jobs(desk: Desk) -> None:

@@ -25,3 +25,5 @@ async def test_console_room_and_sale_are_open(redis_url: str) -> None:
                 if found.get("counts", {}).get("completed"):
                     break
                 await asyncio.sleep(0.1)
+        [scheduler] = (await client.get(f"{console}/api/v1/schedulers")).json()["schedulers"]
+        assert scheduler["id"] == "daily-takings"

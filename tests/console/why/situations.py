@@ -41,6 +41,19 @@ async def works(job: Any) -> str:
 
 
 @situation
+async def a_scheduler(scene: Scene) -> Expected:
+    await scene.mail.schedulers.upsert("digest", bullmq.Schedule(pattern="0 9 * * 1", tz="UTC"))
+    says = r"Scheduler digest of queue mail adds jobs by the pattern 0 9 \* \* 1 in UTC; the next"
+    return Expected("digest", Cause.SCHEDULED, says)
+
+
+@situation
+async def a_queue_with_a_slash_behind_it(scene: Scene) -> Expected:
+    await scene.mail.add("send")
+    return Expected("mail/", Cause.NOBODY, "Queue mail has nobody who works on it")
+
+
+@situation
 async def paused_queue(scene: Scene) -> Expected:
     job = await scene.mail.add("send")
     await scene.mail.pause(by="ada@desk")

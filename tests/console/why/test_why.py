@@ -53,6 +53,12 @@ async def test_asking_leaves_no_trace(scene: Scene) -> None:
     assert await scene.store.redis.dbsize() == 0
 
 
+@pytest.mark.parametrize("nothing", ["", "  ", "/"])
+async def test_asking_about_nothing_is_refused(scene: Scene, nothing: str) -> None:
+    with pytest.raises(InvalidOption, match="must be an id, a path or a name"):
+        await why(scene.store, nothing)
+
+
 async def test_an_unknown_product_is_refused(scene: Scene) -> None:
     with pytest.raises(InvalidOption, match="product must be one of bullmq, routing"):
         await why(scene.store, "1", product="celery")

@@ -98,7 +98,8 @@ async def _groups(queues: Sequence[ConsoleQueue]) -> Groups:
             looked_at += 1
             groups.setdefault((queue.product, queue.name, group_id(failure)), []).append(failure)
     found = [_group(*key, members) for key, members in groups.items()]
-    found.sort(key=lambda group: group.last_at or datetime.min.replace(tzinfo=UTC), reverse=True)
+    # By when each was first seen: by the last one, groups would change places with each failure.
+    found.sort(key=lambda group: group.first_at or datetime.min.replace(tzinfo=UTC), reverse=True)
     return Groups(groups=found, looked_at=looked_at, complete=complete)
 
 

@@ -1,13 +1,14 @@
 """The actions that operators may take on queues, jobs and schedulers."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
 from waystation.core.http.endpoints import stated
 
 MOST_IDS = 1000
+LONGEST_ID = 500
 """Jobs that one request may name."""
 
 
@@ -34,6 +35,10 @@ ACTIONS: dict[str, Action] = {
         "operator", "Let at most `max` jobs start in `duration_s` seconds; 0 for no limit."
     ),
     "run-scheduler": Action("operator", "Add a job of this scheduler now."),
+    "set-scheduler": Action(
+        "operator",
+        "Make a scheduler, or change this one: `pattern` with `tz`, or `every_s`; `name`, `data`.",
+    ),
     "remove-scheduler": Action("operator", "Remove this scheduler."),
     "drain": Action("admin", "Remove all jobs that wait.", confirmed=True),
     "clean": Action(
@@ -56,7 +61,17 @@ class Act(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Goes into the audit log."""
     ids: Annotated[list[str], stated(maxItems=MOST_IDS)] = []
     """The jobs."""
-    scheduler: str = ""
+    scheduler: Annotated[str, stated(maxLength=LONGEST_ID)] = ""
+    """The id of a scheduler."""
+    pattern: Annotated[str, stated(maxLength=LONGEST_ID)] = ""
+    """Five cron fields, or six with the seconds first."""
+    tz: Annotated[str, stated(maxLength=LONGEST_ID)] = ""
+    """The time zone of the pattern, such as Europe/Vienna."""
+    every_s: Annotated[float, stated(minimum=0)] = 0
+    name: Annotated[str, stated(maxLength=LONGEST_ID)] = ""
+    """The name of the scheduler's jobs."""
+    data: Any = msgspec.UNSET
+    """The data of the scheduler's jobs."""
     state: str = ""
     until: datetime | None = None
     older_than_s: Annotated[float, stated(minimum=0)] = 0

@@ -6,7 +6,9 @@ from typing import Any, cast
 
 import msgspec
 
+from waystation.console.measures import script_names
 from waystation.console.products.queue import ConsoleQueue
+from waystation.core.errors import WaystationError
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
 
@@ -72,10 +74,19 @@ class StoreView:
             commands_per_s=int(info.get("instantaneous_ops_per_sec", 0)),
             keys=keys,
             evicted=int(info.get("evicted_keys", 0)),
-            persistence="append-only file" if info.get("aof_enabled") else "snapshots",
+            persistence=await self._persistence(info),
             slow=await self._slow(),
             queues=await self._queues(queues),
         )
+
+    async def _persistence(self, info: dict[str, Any]) -> str:
+        if info.get("aof_enabled"):
+            return "append-only file"
+        try:
+            _, rules = await self._store.ask("CONFIG", "GET", "save")
+        except (WaystationError, ValueError):
+            return "no append-only file"  # an ACL may keep the rules of snapshots to itself
+        return "snapshots" if rules else "nothing on disk"
 
     async def _slow(self) -> list[SlowCommand]:
         found = await self._store.ask("SLOWLOG", "GET", SLOW)
@@ -83,7 +94,7 @@ class StoreView:
             SlowCommand(
                 at=int(each[1]),
                 took_ms=round(int(each[2]) / 1000, 2),
-                command=each[3][0].decode("utf-8", "replace").upper()[:40] if each[3] else "",
+                command=script_names.command(each[3]),
             )
             for each in found
         ]

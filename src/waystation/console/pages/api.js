@@ -42,8 +42,10 @@ export function follow(place, handlers, signal) {
   signal.addEventListener('abort', () => source.close());
 }
 
-// Ask again and again until the view is left.
+// Ask again and again until the view is left; the light in the corner says whether there was an answer.
 export function every(seconds, step, signal) {
-  const timer = setInterval(() => { if (!document.hidden) step(); }, seconds * 1000);
+  const live = (state) => () => { if (!signal.aborted) document.body.setAttribute('data-live', state); };
+  live('on')();
+  const timer = setInterval(() => { if (!document.hidden) Promise.resolve(step()).then(live('on'), live('off')); }, seconds * 1000);
   signal.addEventListener('abort', () => clearInterval(timer));
 }

@@ -1,6 +1,7 @@
 // Charts as SVG: a spark line for a row, an area with a scale for a panel, bars for a trend.
 
 import { s } from './dom.js';
+import { clock, span } from './format.js';
 
 const reach = (values) => Math.max(1e-9, ...values);
 
@@ -15,18 +16,23 @@ export function spark(values, title, { width = 96, height = 26, kind = '' } = {}
     values.length > 1 && s('polyline', { class: 'line', points: line }));
 }
 
+// The tops of scales of time, in seconds: half of each is said in one word.
+const SPANS = [10, 60, 120, 600, 1200, 3600, 7200, 14400, 43200, 86400, 172800, 604800, 1209600, 2592000];
+
+// The top of a scale: round, and even, so that half of a number of jobs is a number of jobs.
 function nice(top) {
   const power = 10 ** Math.floor(Math.log10(top));
-  return [1, 2, 5, 10].map((each) => each * power).find((each) => each >= top) || top;
+  return [1, 2, 4, 6, 8, 10].map((each) => each * power).find((each) => each >= top && (each > 1 || power > 1)) || top;
 }
 
 // `series` is a list of { name, values, kind }; `times` are seconds since the epoch.
-export function area(series, times, title, label, columns = 2) {
+export function area(series, times, title, label, { columns = 2, least = 2, until = 'now' } = {}) {
   // Drawn in the size it is shown in, so that its letters stay as large as all others.
   const shown = Math.min(innerWidth, 1440) - (innerWidth > 760 ? 290 : 62);
   const width = Math.max(290, Math.round(shown / (innerWidth > 1100 ? columns : innerWidth > 760 ? 2 : 1)) - 50);
   const [height, left, bottom] = [168, 56, 22];
-  const top = nice(Math.max(1, reach(series.flatMap((each) => each.values))));
+  const most = Math.max(least, reach(series.flatMap((each) => each.values)));
+  const top = (label === span && SPANS.find((each) => each >= most)) || nice(most);
   const [first, last] = [times[0] || 0, times[times.length - 1] || 1];
   const x = (time) => left + ((time - first) / Math.max(1, last - first)) * (width - left - 6);
   const y = (value) => 8 + (1 - value / top) * (height - bottom - 8);
@@ -34,18 +40,41 @@ export function area(series, times, title, label, columns = 2) {
   for (const part of [0, 0.5, 1]) {
     const level = y(top * part);
     root.append(s('line', { class: 'grid', x1: left, x2: width - 6, y1: level, y2: level }),
-      s('text', { class: 'tick', x: left - 6, y: level + 4, 'text-anchor': 'end' }, label(top * part)));
+      s('text', { class: 'tick', x: left - 6, y: level + 4, 'text-anchor': 'end' }, label(top * part).replace(/\.0$/, '')));
   }
   const seconds = Math.round(last - first);
-  root.append(s('text', { class: 'tick', x: left, y: height - 5 }, seconds > 1 ? `${seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`} ago` : ''),
-    s('text', { class: 'tick', x: width - 6, y: height - 5, 'text-anchor': 'end' }, 'now'));
+  root.append(s('text', { class: 'tick', x: left, y: height - 5 }, seconds > 1 ? `${span(seconds)} ago` : ''),
+    s('text', { class: 'tick', x: width - 6, y: height - 5, 'text-anchor': 'end' }, until));
   for (const each of series) {
     if (each.values.length < 2) continue;
     const line = each.values.map((value, index) => `${x(times[index]).toFixed(1)},${y(value).toFixed(1)}`);
     root.append(s('polygon', { class: `area ${each.kind}`, points: [`${x(first)},${y(0)}`, ...line, `${x(last)},${y(0)}`].join(' ') }),
       s('polyline', { class: `line ${each.kind}`, points: line.join(' ') }));
   }
+  if (times.length > 1) readOut(root, series, times, label, { width, height, left, bottom, x });
   return root;
+}
+
+// What the lines say where the pointer is.
+function readOut(root, series, times, label, { width, height, left, bottom, x }) {
+  const rule = s('line', { class: 'rule', y1: 8, y2: height - bottom });
+  const words = s('text', { class: 'read-out', y: 18 });
+  const group = s('g', { class: 'reading', visibility: 'hidden' }, rule, words);
+  root.append(group);
+  root.addEventListener('pointermove', (event) => {
+    const box = root.getBoundingClientRect();
+    const at = ((event.clientX - box.left) / box.width) * width;
+    const nearest = times.reduce((best, time, index) => (Math.abs(x(time) - at) < Math.abs(x(times[best]) - at) ? index : best), 0);
+    const place = x(times[nearest]);
+    rule.setAttribute('x1', place);
+    rule.setAttribute('x2', place);
+    const right = place > (left + width) / 2;
+    words.setAttribute('text-anchor', right ? 'end' : 'start');
+    const lines = [clock(times[nearest] * 1000), ...series.map((each) => `${each.name} ${label(each.values[nearest] ?? 0)}`)];
+    words.replaceChildren(...lines.map((text, index) => s('tspan', { x: right ? place - 6 : place + 6, dy: index ? 15 : 0 }, text)));
+    group.setAttribute('visibility', 'visible');
+  });
+  root.addEventListener('pointerleave', () => group.setAttribute('visibility', 'hidden'));
 }
 
 export function bars(values, title, { height = 36 } = {}) {

@@ -27,10 +27,13 @@ export function ago(instant) {
   return seconds >= 0 ? (seconds < 2 ? 'just now' : `${span(seconds)} ago`) : `in ${span(-seconds)}`;
 }
 
-const clock = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
+const dated = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
+const timed = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' });
 const utc = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium', timeZone: 'UTC' });
-export const local = (instant) => (instant ? clock.format(new Date(instant)) : '–');
+export const local = (instant) => (instant ? dated.format(new Date(instant)) : '–');
 export const inUtc = (instant) => (instant ? `${utc.format(new Date(instant))} UTC` : '–');
+
+export const clock = (instant) => timed.format(new Date(instant));
 
 export function bytes(value) {
   const units = ['B', 'KB', 'MB', 'GB', 'TB'];

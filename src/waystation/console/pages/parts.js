@@ -57,7 +57,8 @@ export function toast(text, kind = '') {
   setTimeout(() => note.remove(), 8000);
 }
 
-export const trouble = (error) => toast(error instanceof Problem ? `${error.message[0].toUpperCase()}${error.message.slice(1)}.` : String(error), 'bad');
+const said = (error) => (error instanceof Problem ? `${error.message[0].toUpperCase()}${error.message.slice(1)}.` : String(error));
+export const trouble = (error) => toast(said(error), 'bad');
 
 export const button = (text, act, kind = '') => h('button', { type: 'button', class: kind, onclick: act }, text);
 
@@ -78,6 +79,38 @@ export function confirmed({ title, text, action, confirm, danger }) {
       chosen = { reason: reason.value, confirm: typed ? typed.value : '' };
     });
     box.addEventListener('close', () => { box.remove(); resolve(chosen); });
+    document.body.append(box);
+    box.showModal();
+  });
+}
+
+// Ask for values: `fields` are { id, label, value, kind, hint, required }; a field of the kind json is read before it is sent.
+export function asked({ title, text, action, fields, save }) {
+  return new Promise((resolve) => {
+    const made = fields.map((each) => ({ ...each, input: h(each.kind === 'json' ? 'textarea' : 'input', {
+      id: `field-${each.id}`, name: each.id, required: each.required, autocomplete: 'off', spellcheck: 'false', rows: 6,
+      ...(each.kind === 'number' ? { type: 'number', min: 0, step: 'any' } : {}), ...(each.hint ? { placeholder: each.hint } : {}),
+      ...(each.kind === 'json' ? {} : { value: each.value ?? '' }) }, each.kind === 'json' ? each.value ?? '' : null) }));
+    const wrong = h('p', { class: 'bad-text', role: 'alert' });
+    const box = h('dialog', { 'aria-labelledby': 'dialog-title' }, h('form', {},
+      h('h2', { id: 'dialog-title' }, title), text && h('p', { class: 'muted' }, text),
+      made.map((each) => [h('label', { for: `field-${each.id}` }, each.label), each.input]), wrong,
+      h('div', { class: 'row end' }, h('button', { type: 'button', onclick: () => box.close() }, 'Cancel'), h('button', { type: 'submit', class: 'primary' }, action))));
+    let saved = null;
+    box.querySelector('form').addEventListener('submit', async (event) => {
+      event.preventDefault();
+      const values = {};
+      for (const each of made) {
+        const given = each.input.value.trim();
+        if (each.kind === 'number') values[each.id] = Number(given) || 0;
+        else if (each.kind !== 'json') values[each.id] = given;
+        else {
+          try { values[each.id] = given ? JSON.parse(given) : null; } catch (error) { replace(wrong, `${each.label.split(',')[0]} must be JSON: ${error.message}`); each.input.focus(); return; }
+        }
+      }
+      try { saved = await save(values); box.close(); } catch (error) { replace(wrong, said(error)); }
+    });
+    box.addEventListener('close', () => { box.remove(); resolve(saved); });
     document.body.append(box);
     box.showModal();
   });

@@ -7,7 +7,8 @@ from typing import Any, ClassVar, cast
 from waystation.bullmq import FlowJob, FlowProducer, Job, JobOptions, Queue, Scheduler
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.states import STATES
-from waystation.console.actions.kinds import Act
+from waystation.console.actions.kinds import LONGEST_ID, Act
+from waystation.console.products import scheduling
 from waystation.console.products.memory import measured
 from waystation.console.products.queue import SHORT, Plan, short
 from waystation.console.products.timeline import moments_of
@@ -42,7 +43,8 @@ class BullmqQueue:
     failed: ClassVar[str] = "failed"
     actions: ClassVar[tuple[str, ...]] = (
         "pause", "resume", "retry", "retry-all", "promote", "promote-all", "remove",
-        "cancel", "set-concurrency", "set-rate", "run-scheduler", "remove-scheduler",
+        "cancel", "set-concurrency", "set-rate",
+        "run-scheduler", "set-scheduler", "remove-scheduler",
         "drain", "clean", "obliterate",
     )  # fmt: skip
 
@@ -247,7 +249,14 @@ class BullmqQueue:
                 return Plan(1, rate or limits.remove_rate_limit)
             case "run-scheduler":
                 scheduler = await self._known_scheduler(asked.scheduler)
-                return Plan(1, lambda: self._run(scheduler))
+                scheduling.options_of(scheduler.options)
+                return Plan(1, lambda: scheduling.run(queue, scheduler))
+            case "set-scheduler":
+                known = await queue.schedulers.get(_id_of_scheduler(asked))
+                scheduling.wanted(asked, known)
+                if known:
+                    scheduling.options_of(known.options)
+                return Plan(1, lambda: scheduling.save(queue, asked, known))
             case "remove-scheduler":
                 await self._known_scheduler(asked.scheduler)
                 return Plan(1, lambda: queue.schedulers.remove(asked.scheduler))
@@ -283,9 +292,6 @@ class BullmqQueue:
         if found is None:
             raise NotFound(f"there is no scheduler {id}")
         return found
-
-    async def _run(self, scheduler: Scheduler) -> None:
-        await self._queue.add(scheduler.name, scheduler.data)
 
 
 def view_of(job: Job, state: str, *, most: int = SHORT) -> JobView:
@@ -337,7 +343,7 @@ def _facts(job: Job) -> dict[str, Any]:
         "deduplication": job.deduplication_id,
         "scheduler": job.scheduler_id,
         "stalled": job.stalled_count or None,
-        "started": job.attempts_started or None,
+        "times started": job.attempts_started or None,
     }
     return {name: value for name, value in facts.items() if value is not None}
 
@@ -355,6 +361,12 @@ def _worker_name(client: Mapping[str, str]) -> str:
 
 def _number(text: str | None) -> int | None:
     return int(text) if text and text.isdigit() else None
+
+
+def _id_of_scheduler(asked: Act) -> str:
+    if not asked.scheduler or len(asked.scheduler) > LONGEST_ID:
+        raise InvalidOption(f"a scheduler needs an id of 1 to {LONGEST_ID} characters")
+    return asked.scheduler
 
 
 def _options(given: Mapping[str, Any]) -> JobOptions:

@@ -62,7 +62,7 @@ class Cause(StrEnum):
     """There is no such thing, and nothing is known of one."""
 
 
-Kind = Literal["job", "file", "visitor", "queue"]
+Kind = Literal["job", "file", "visitor", "queue", "scheduler"]
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

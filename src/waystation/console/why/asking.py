@@ -35,13 +35,15 @@ async def why(
     """
     if product is not None and product not in set(Line):
         raise InvalidOption(f"product must be one of {', '.join(Line)}, got {product!r}")
+    if not subject.strip("/ "):
+        raise InvalidOption("what is asked about must be an id, a path or a name, got nothing")
     places = places or Places()
     known = await find_queues(store, places)
     wanted = [each for each in known if product in (None, each.product)]
     if queue is None and "/" in subject:
         start, _, rest = subject.partition("/")
         if any(each.name == start for each in wanted):
-            queue, subject = start, rest
+            queue, subject = (start, rest) if rest else (None, start)
     answers: list[Answer] = []
     if queue is None:
         for each in wanted:
@@ -78,7 +80,10 @@ async def _explain_subject(
         if queue not in (None, each.name):
             continue
         if each.product is Line.BULLMQ:
-            answers.append(await of_bullmq.job(store, each.name, subject, prefix=places.bullmq))
+            answer = await of_bullmq.job(store, each.name, subject, prefix=places.bullmq)
+            answers.append(
+                answer or await of_bullmq.scheduler(store, each.name, subject, prefix=places.bullmq)
+            )
         elif each.product is Line.WAITINGROOM:
             answers.append(await of_rooms.visitor(store, each.name, subject))
     # Jobs of these two are not kept by queue, so they are looked for once.

@@ -9,6 +9,7 @@ from waystation.bullmq.redis import queue_scripts
 from waystation.bullmq.redis.commands import ask
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.queue_scripts import Standing
+from waystation.bullmq.scheduling import schedulers
 from waystation.console.finding.names import bullmq_workers
 from waystation.console.why.answer import Answer, Cause, Found, at, count, iso, line, span
 from waystation.console.why.pace import pace
@@ -39,6 +40,24 @@ async def queue(store: Store, name: str, *, prefix: str) -> Answer:
     standing = await queue_scripts.standing(store.hot, keys, base=keys.base, id="")
     found = await _held_back(store, keys, standing) or await _moves(store, keys, standing)
     return found.about(Line.BULLMQ, name, "queue", name)
+
+
+async def scheduler(store: Store, name: str, id: str, *, prefix: str) -> Answer | None:
+    """When a scheduler adds its next job; None when there is none of this id."""
+    found = await schedulers.get(store.hot, QueueKeys(name, prefix=prefix), id)
+    if found is None:
+        return None
+    rule = (
+        f"every {span(found.every_ms / 1000)}"
+        if found.every_ms
+        else f"by the pattern {found.pattern}{f' in {found.tz}' if found.tz else ''}"
+    )
+    return Found(
+        cause=Cause.SCHEDULED,
+        text=f"of queue {name} adds jobs {rule}; the next is due at {at(found.next_ms)}",
+        until_ms=found.next_ms,
+        evidence={"name": found.name, "jobs": found.iteration_count, "ends_at": iso(found.end_ms)},
+    ).about(Line.BULLMQ, name, "scheduler", id)
 
 
 async def _job(store: Store, keys: QueueKeys, id: str) -> Found | None:

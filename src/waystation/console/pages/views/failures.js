@@ -14,7 +14,7 @@ const SAID = {
 
 export async function failures(root, { signal }) {
   const [list, drives] = [h('div', { class: 'groups' }), h('div', {})];
-  replace(root, h('h1', {}, 'Failures'), h('p', { class: 'muted' }, 'Jobs that failed for good, grouped by what went wrong.'), drives, list);
+  replace(root, h('h1', {}, 'Failures'), h('p', { class: 'muted' }, 'Jobs that failed for good, grouped by what went wrong; the newest kind comes first.'), drives, list);
 
   async function redrive(group, mode) {
     try {
@@ -39,14 +39,16 @@ export async function failures(root, { signal }) {
     replace(drives, running.redrives.length > 0 && h('section', { class: 'panel', 'aria-label': 'Redrives' }, h('h2', {}, 'Redrives'), running.redrives.slice(0, 5).map((each) => progress(each, draw))));
   }
   await draw();
-  every(2, () => { if (!root.contains(document.activeElement) || document.activeElement === document.body) draw().catch(() => {}); }, signal);
+  every(2, () => (!root.contains(document.activeElement) || document.activeElement === document.body ? draw() : null), signal);
 }
+
+const isNew = (group) => group.first_at && Date.now() - new Date(group.first_at) < 3600e3;
 
 function card(group, redrive) {
   return h('article', { class: 'group panel' },
     h('div', { class: 'row spread top' },
-      h('div', {}, h('h2', {}, group.error || 'Error', h('span', { class: 'number' }, ` × ${count(group.count)}`)), h('p', { class: 'signature' }, group.signature || group.message)),
-      bars(group.trend, `${group.name}: failures in the last hour`)),
+      h('div', {}, h('h2', {}, group.error || 'Error', h('span', { class: 'number' }, ` × ${count(group.count)}`), isNew(group) && h('span', { class: 'chip bad' }, 'new')), h('p', { class: 'signature' }, group.signature || group.message)),
+      h('figure', { class: 'trend' }, bars(group.trend, `${group.name}: failures in the last hour`), h('figcaption', { class: 'note' }, 'last hour'))),
     h('p', { class: 'muted' }, link(path('queues', group.product, group.queue), {}, group.queue), ` · ${group.name} · first `, time(group.first_at), ' · last ', time(group.last_at)),
     h('p', { class: 'examples' }, 'Latest: ', group.examples.map((id, index) => [index ? ', ' : '', link(path('queues', group.product, group.queue, id), { class: 'small' }, id)])),
     may('operator') && h('div', { class: 'row wrap' }, button('Retry one', () => redrive(group, 'one')), button('Canary of five', () => redrive(group, 'canary'), 'primary'), button('Retry all', () => redrive(group, 'all'))));

@@ -2,7 +2,7 @@
 
 import { h, link, path, replace, s } from '../dom.js';
 import { every, get, queuePlace } from '../api.js';
-import { span } from '../format.js';
+import { clock, span } from '../format.js';
 import { button, chip, facts, panel, time, tree, trouble } from '../parts.js';
 import { act } from './queue.js';
 
@@ -44,7 +44,7 @@ export async function job(root, { parts, signal }) {
     if (Object.keys(told.children).length) get(place('/flow')).then((found) => replace(flow, panel('Flow', graph(found, product)))).catch(() => {});
   }
   await draw();
-  every(3, () => draw().catch(() => {}), signal);
+  every(3, draw, signal);
 }
 
 const ran = (told) => (told.started_at && told.finished_at ? span((new Date(told.finished_at) - new Date(told.started_at)) / 1000) : null);
@@ -57,7 +57,7 @@ function timeline(told) {
     before = new Date(each.at);
     return h('li', { class: { failed: 'bad', dead: 'bad', completed: 'good', active: 'busy' }[each.what] || '' },
       h('span', { class: 'strong' }, each.what), ' ', passed !== null && h('span', { class: 'muted' }, `+${span(passed)}`),
-      h('span', { class: 'muted when' }, before.toLocaleTimeString()), each.note && h('p', { class: 'note' }, each.note));
+      h('span', { class: 'muted when' }, clock(before)), each.note && h('p', { class: 'note' }, each.note));
   }));
 }
 

@@ -3,7 +3,7 @@
 import { h, link, path, replace } from '../dom.js';
 import { every, get, post, queuePlace } from '../api.js';
 import { count, inUtc, local, span } from '../format.js';
-import { button, chip, confirmed, empty, may, table, time, toast, trouble } from '../parts.js';
+import { asked, button, chip, confirmed, empty, may, table, time, toast, trouble } from '../parts.js';
 
 export async function schedulers(root, { signal }) {
   const list = h('div', {});
@@ -17,17 +17,32 @@ export async function schedulers(root, { signal }) {
       await draw();
     } catch (error) { trouble(error); }
   };
+  const edit = (each) => async () => {
+    const saved = await asked({
+      title: `Edit · ${each.id}`, action: 'Save', text: `Scheduler of ${each.queue}. A pattern or an interval; its other limits and its jobs’ options stay.`,
+      fields: [
+        { id: 'pattern', label: 'Pattern: minute, hour, day of the month, month, day of the week', value: each.pattern || '', hint: '0 9 * * 1-5' },
+        { id: 'tz', label: 'Time zone of the pattern', value: each.tz || '', hint: 'Europe/Vienna' },
+        { id: 'every_s', label: 'Or every so many seconds', kind: 'number', value: each.every_s || '' },
+        { id: 'name', label: 'Name of its jobs', value: each.name },
+        { id: 'data', label: 'Data of its jobs, as JSON', kind: 'json', value: JSON.stringify(each.data ?? null, null, 2) }],
+      save: (values) => post(queuePlace(each.product, each.queue, '/actions/set-scheduler'), { ...values, tz: values.pattern ? values.tz : '', scheduler: each.id }),
+    });
+    if (!saved) return;
+    toast(`Scheduler ${each.id} was changed.`, 'good');
+    await draw().catch(trouble);
+  };
   async function draw() {
     const told = await get('schedulers');
     const rows = told.schedulers.map((each) => ({ cells: [
       [h('span', { class: 'strong' }, each.id), h('span', { class: 'product' }, each.name)], link(path('queues', each.product, each.queue), {}, each.queue),
       each.pattern ? [h('code', {}, each.pattern), each.tz && h('span', { class: 'product' }, each.tz)] : `every ${span(each.every_s)}`,
       [time(each.next_at), h('div', { class: 'note' }, local(each.next_at)), h('div', { class: 'note' }, inUtc(each.next_at))],
-      may('operator') ? h('div', { class: 'row' }, each.product === 'bullmq' && button('Run now', doing(each, 'run-scheduler', 'Run now')), button('Remove', doing(each, 'remove-scheduler', 'Remove'), 'danger quiet')) : ''] }));
-    replace(list, rows.length ? table('Schedulers', [{ name: 'Scheduler' }, { name: 'Queue' }, { name: 'Schedule' }, { name: 'Next, here and in UTC' }, { name: 'Do', kind: 'do' }], rows) : empty('No schedulers', 'Schedulers of BullMQ and cron jobs of routing appear here.'));
+      may('operator') ? h('div', { class: 'row' }, each.product === 'bullmq' && [button('Run now', doing(each, 'run-scheduler', 'Run now')), button('Edit', edit(each))], button('Remove', doing(each, 'remove-scheduler', 'Remove'), 'danger quiet')) : ''] }));
+    replace(list, rows.length ? table('Schedulers', [{ name: 'Scheduler' }, { name: 'Queue' }, { name: 'Schedule' }, { name: 'Next, here and in UTC' }, { name: 'Actions', kind: 'do' }], rows) : empty('No schedulers', 'Schedulers of BullMQ and cron jobs of routing appear here.'));
   }
   await draw();
-  every(5, () => { if (!list.contains(document.activeElement)) draw().catch(() => {}); }, signal);
+  every(5, () => (list.contains(document.activeElement) ? null : draw()), signal);
 }
 
 export async function workers(root, { signal }) {
@@ -37,12 +52,12 @@ export async function workers(root, { signal }) {
     const told = await get('workers');
     const rows = told.workers.map((each) => ({ cells: [
       [h('span', { class: 'strong' }, each.name), h('span', { class: 'product' }, each.product)], each.alive ? chip('alive', 'good') : chip('silent', 'bad'),
-      each.queues.length ? each.queues.join(', ') : 'all types', each.active === null ? '–' : count(each.active), each.seen_at ? time(each.seen_at) : each.facts.connected_s !== undefined ? `connected for ${span(each.facts.connected_s)}` : '–',
+      each.queues.length ? each.queues.map((name, index) => [index ? ', ' : '', each.product === 'bullmq' ? link(path('queues', each.product, name), {}, name) : name]) : 'all types', each.active === null ? '–' : count(each.active), each.seen_at ? time(each.seen_at) : each.facts.connected_s !== undefined ? `connected for ${span(each.facts.connected_s)}` : '–',
       offers(each.facts)] }));
-    replace(list, rows.length ? table('Workers', [{ name: 'Worker' }, { name: 'State' }, { name: 'Works on' }, { name: 'Holds', kind: 'number' }, { name: 'Last heard' }, { name: 'Offers', kind: 'data' }], rows) : empty('No workers', 'Nobody is connected; jobs wait until a worker starts.'));
+    replace(list, rows.length ? table('Workers', [{ name: 'Worker' }, { name: 'State' }, { name: 'Works on' }, { name: 'Holds', kind: 'number' }, { name: 'Last heard' }, { name: 'What and where it is', kind: 'data' }], rows) : empty('No workers', 'Nobody is connected; jobs wait until a worker starts.'));
   }
   await draw();
-  every(4, () => draw().catch(() => {}), signal);
+  every(4, draw, signal);
 }
 
 const offers = (known) => [known.stack, known.region, ...(known.capabilities || []), ...(known.patterns || []), known.host, known.address].filter(Boolean).join(' · ') || '–';
@@ -55,8 +70,8 @@ export async function routing(root, { signal }) {
     const rows = told.covered.map((each) => ({ kind: each.workers ? '' : 'alarm', cells: [
       [h('span', { class: 'strong' }, each.type), h('span', { class: 'product' }, each.first)], count(each.waiting), each.workers ? count(each.workers) : chip('nobody', 'bad'),
       (each.reasons || []).map((reason) => h('p', { class: 'note' }, reason.text)), each.nearest ? `${each.nearest}: ${(each.missing || []).join('; ')}` : '–'] }));
-    replace(list, rows.length ? table('Coverage', [{ name: 'Type' }, { name: 'Waiting', kind: 'number' }, { name: 'Workers that fit', kind: 'number' }, { name: 'What holds them back', kind: 'data' }, { name: 'Nearest worker, and what it lacks', kind: 'data' }], rows) : empty('Nothing waits', 'Every job of routing has been handed out.'));
+    replace(list, rows.length ? table('Coverage', [{ name: 'Type' }, { name: 'Waiting', kind: 'number' }, { name: 'Workers that fit', kind: 'number' }, { name: 'What holds them back', kind: 'data' }, { name: 'Nearest worker, and what it lacks', kind: 'data' }], rows) : empty('Nothing waits', 'Jobs of routing that wait for a worker appear here, with what they ask for.'));
   }
   await draw();
-  every(4, () => draw().catch(() => {}), signal);
+  every(4, draw, signal);
 }

@@ -3,7 +3,7 @@
 import { h, link, path, replace } from '../dom.js';
 import { follow, get } from '../api.js';
 import { area, spark } from '../charts.js';
-import { count, rate, span } from '../format.js';
+import { count, plural, rate, span } from '../format.js';
 import { chip, empty, panel, tile } from '../parts.js';
 
 // The places of the numbers in a point.
@@ -33,7 +33,7 @@ export async function overview(root, { signal }) {
     const shown = told.queues.filter((q) => `${q.product}/${q.name}`.toLowerCase().includes(text))
       .sort((a, b) => { const [x, y] = [SORTS[sort](a), SORTS[sort](b)]; return x < y ? -1 : x > y ? 1 : 0; });
     drawTotals(told.queues, tiles, charts);
-    replace(list, shown.length ? rows(shown) : empty(told.queues.length ? 'No queue has this name' : 'No queues yet', told.queues.length ? '' : 'A queue appears here as soon as a job is added to it.'));
+    replace(list, shown.length ? rows(shown) : empty(told.queues.length ? 'No queue has this name' : 'No queues yet', told.queues.length ? '' : ['A queue appears here as soon as a job is added to it, by your program or in a shell:', h('br', {}), h('code', {}, 'waystation bullmq add mail send \'{"to": "ada"}\'')]));
   }
   draw();
   follow('live', {
@@ -61,8 +61,8 @@ function drawTotals(queues, tiles, charts) {
   const times = queues.reduce((best, q) => (q.points.length > best.length ? q.points : best), []).map((point) => point[P.at]);
   const waits = Math.max(0, ...queues.map((q) => q.oldest_s));
   replace(tiles,
-    tile('Ready', count(last(P.ready)), `longest wait ${span(waits)}`),
-    tile('Active', count(last(P.active)), `${count(queues.reduce((sum, q) => sum + (q.workers || 0), 0))} BullMQ workers`),
+    tile('Ready', count(last(P.ready)), last(P.ready) ? `longest wait ${span(waits)}` : 'nothing waits'),
+    tile('Active', count(last(P.active)), plural(queues.reduce((sum, q) => sum + (q.workers || 0), 0), 'BullMQ worker')),
     tile('Completed', `${rate(last(P.done))}/s`, `${rate(last(P.added))}/s added`),
     tile('Failed for good', count(last(P.failed)), `${rate(last(P.wrong))}/s now`));
   replace(charts,

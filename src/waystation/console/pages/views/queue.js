@@ -3,11 +3,11 @@
 import { h, link, path, replace } from '../dom.js';
 import { every, follow, get, post, queuePlace } from '../api.js';
 import { area } from '../charts.js';
-import { count, plural, rate, span } from '../format.js';
-import { button, chip, confirmed, empty, facts, panel, table, time, toast, trouble } from '../parts.js';
+import { clock, count, plural, rate, span } from '../format.js';
+import { asked, button, chip, confirmed, empty, facts, may, panel, table, time, toast, trouble } from '../parts.js';
 import { P } from './overview.js';
 
-const PAGE = 50;
+const PAGE = innerWidth > 760 ? 50 : 20;
 const LABELS = {
   pause: 'Pause', resume: 'Resume', 'retry-all': 'Retry all failed', 'promote-all': 'Promote all delayed', drain: 'Drain…', clean: 'Clean…', obliterate: 'Delete the queue…',
   retry: 'Retry', promote: 'Promote', cancel: 'Cancel', remove: 'Remove',
@@ -43,25 +43,41 @@ export async function queue(root, { parts, query, signal }) {
     told = await get(place());
     drawHead();
     drawTabs();
+    // Whoever picks jobs, reads on or stands in the list keeps it as it is.
+    if (!picked.size && !offset && !list.contains(document.activeElement)) await drawJobs();
   }
-  const again = async () => { await refresh(); await drawJobs(); };
+  const again = refresh;
   const doing = (action, asked) => async () => {
     try { if (await act(product, name, action, asked?.())) { picked.clear(); await again(); } } catch (error) { trouble(error); }
   };
+
+  async function add() {
+    const job = await asked({
+      title: `Add a job · ${name}`, action: 'Add',
+      text: product === 'routing' ? 'A worker that handles this type does it.' : 'A worker of this queue does it.',
+      fields: [
+        { id: 'name', label: product === 'routing' ? 'Type' : 'Name', required: true }, { id: 'data', label: 'Data, as JSON', kind: 'json', value: '{}' },
+        { id: 'options', label: 'Options, as JSON', kind: 'json', hint: product === 'routing' ? '{"priority": "high"}' : '{"attempts": 5, "delay": 60}' }],
+      save: (values) => post(place('/jobs'), { ...values, options: values.options || {} }),
+    });
+    if (!job) return;
+    toast(`Job ${job.id} was added.`, 'good');
+    await again().catch(trouble);
+  }
 
   function drawHead() {
     const offered = ['pause', 'resume', 'retry-all', 'promote-all', 'drain', 'clean', 'obliterate'].filter((each) =>
       told.actions.includes(each) && each !== (told.paused ? 'pause' : 'resume'));
     const useful = { 'retry-all': told.counts[told.failed], 'promote-all': told.counts.delayed };
-    replace(actions, told.actions.length ? h('div', { class: 'row wrap' }, offered.filter((each) => useful[each] !== 0).map((each) =>
+    replace(actions, told.actions.length ? h('div', { class: 'row wrap' }, may('operator') && ['bullmq', 'routing'].includes(product) && button('Add a job', add, 'primary'), offered.filter((each) => useful[each] !== 0).map((each) =>
       button(LABELS[each], doing(each, each === 'clean' ? () => ({ state: 'completed' }) : each === 'retry-all' ? () => ({ until: new Date().toISOString() }) : undefined), DANGER.includes(each) ? 'danger quiet' : ''))) : null);
     const points = told.points.slice(-150);
     const times = points.map((point) => point[P.at]);
     const of = (at) => points.map((point) => point[at]);
     replace(charts,
-      panel('Depth', area([{ values: of(P.ready), kind: 'calm' }, { values: of(P.active), kind: 'busy' }], times, `Ready and active jobs of ${name}`, count, 3), legend(['calm', 'ready'], ['busy', 'active'])),
-      panel('Jobs per second', area([{ values: of(P.done), kind: 'good' }, { values: of(P.wrong), kind: 'bad' }, { values: of(P.added), kind: 'calm' }], times, `Jobs of ${name} per second`, rate, 3), legend(['good', 'completed'], ['bad', 'failed'], ['calm', 'added'])),
-      panel('Longest wait', area([{ values: of(P.oldest), kind: 'late' }], times, `How long the oldest ready job of ${name} has waited`, span, 3), legend(['late', 'age of the oldest ready job'])));
+      panel('Depth', area([{ name: 'ready', values: of(P.ready), kind: 'calm' }, { name: 'active', values: of(P.active), kind: 'busy' }], times, `Ready and active jobs of ${name}`, count, { columns: 3 }), legend(['calm', 'ready'], ['busy', 'active'])),
+      panel('Jobs per second', area([{ name: 'completed', values: of(P.done), kind: 'good' }, { name: 'failed', values: of(P.wrong), kind: 'bad' }, { name: 'added', values: of(P.added), kind: 'calm' }], times, `Jobs of ${name} per second`, rate, { columns: 3 }), legend(['good', 'completed'], ['bad', 'failed'], ['calm', 'added'])),
+      panel('Longest wait', area([{ name: 'waited', values: of(P.oldest), kind: 'late' }], times, `How long the oldest ready job of ${name} has waited`, span, { columns: 3, least: 10 }), legend(['late', 'age of the oldest ready job'])));
   }
 
   function drawTabs() {
@@ -89,7 +105,7 @@ export async function queue(root, { parts, query, signal }) {
   }
 
   replace(root, h('p', { class: 'crumbs' }, link('/overview', {}, 'Overview'), ' / ', product),
-    h('h1', {}, name, told.paused && [' ', chip('paused')]), why, actions, h('div', { class: 'charts three' }, charts), about(told.about), tabs, bulk, list, live);
+    h('h1', {}, name, told.paused && [' ', chip('paused')]), why, actions, h('div', { class: 'charts three' }, charts), about(told.about), tabs, bulk, h('div', { class: 'jobs-and-events' }, list, live));
   charts.className = 'contents';
   drawHead();
   drawTabs();
@@ -101,11 +117,11 @@ export async function queue(root, { parts, query, signal }) {
     events: (events) => {
       silent.remove();
       feed.prepend(...events.slice(-20).reverse().map((each) => h('li', {}, chip(each.event, { completed: 'good', failed: 'bad', active: 'busy' }[each.event]), ' ',
-        each.job ? link(path('queues', product, name, each.job), {}, each.job) : '', h('span', { class: 'muted' }, ` ${new Date(each.at).toLocaleTimeString()}`))));
+        each.job ? link(path('queues', product, name, each.job), {}, each.job) : '', h('span', { class: 'muted' }, ` ${clock(each.at)}`))));
       while (feed.children.length > 20) feed.lastChild.remove();
     },
   }, signal);
-  every(3, () => refresh().catch(() => {}), signal);
+  every(3, refresh, signal);
 }
 
 const legend = (...keys) => h('p', { class: 'legend' }, keys.map(([kind, text]) => h('span', { class: `key ${kind}` }, text)));

@@ -18,10 +18,10 @@ export async function store(root, { signal }) {
       panel('Memory by queue', told.queues.length ? table('Memory by queue', [{ name: 'Queue' }, { name: 'Jobs', kind: 'number' }, { name: 'About', kind: 'number' }, { name: 'Share', kind: 'wide' }],
         told.queues.map((each) => ({ cells: [link(path('queues', each.product, each.name), {}, each.name), count(each.jobs), bytes(each.bytes), h('meter', { min: 0, max: most, value: each.bytes, 'aria-label': `${each.name}: ${bytes(each.bytes)}` })] }))) : empty('No queues yet')),
       panel('Slow commands', told.slow.length ? table('Slow commands', [{ name: 'When' }, { name: 'Command' }, { name: 'Took', kind: 'number' }],
-        told.slow.map((each) => ({ cells: [time(new Date(each.at * 1000).toISOString()), h('code', {}, each.command), `${each.took_ms} ms`] }))) : empty('None', 'No command took longer than the store’s slowlog-log-slower-than.')));
+        told.slow.map((each) => ({ cells: [time(new Date(each.at * 1000).toISOString()), h('code', {}, each.command), `${each.took_ms < 10 ? each.took_ms.toFixed(1) : Math.round(each.took_ms)} ms`] }))) : empty('None', 'No command took longer than the store’s slowlog-log-slower-than.')));
   }
   await draw();
-  every(5, () => draw().catch(() => {}), signal);
+  every(5, draw, signal);
 }
 
 export async function audit(root) {

@@ -1,0 +1,25 @@
+"""The console says what the store keeps, and which scripts were slow."""
+
+from tests.console.hands import Desk
+from waystation.bullmq.redis import scripts
+from waystation.console.measures import script_names
+
+
+async def test_the_store_says_what_it_keeps_on_disk(desk: Desk) -> None:
+    redis = desk.store.redis
+    before = (await redis.config_get("save"))["save"]
+    try:
+        await redis.config_set("save", "")
+        assert (await desk.get("store"))["persistence"] == "nothing on disk"
+        await redis.config_set("save", "3600 1")
+        assert (await desk.get("store"))["persistence"] == "snapshots"
+    finally:
+        await redis.config_set("save", before or "")
+
+
+def test_a_script_is_told_by_its_name_and_without_what_it_was_about() -> None:
+    called = [b"evalsha", scripts.settle.sha.encode(), b"1", b"bull:mail:secret"]
+    assert script_names.command(called) == "EVALSHA bullmq settle"
+    assert script_names.command([b"EVALSHA", b"0" * 40, b"0"]) == "EVALSHA of another library"
+    assert script_names.command([b"get", b"bull:mail:secret"]) == "GET"
+    assert script_names.command([]) == ""
