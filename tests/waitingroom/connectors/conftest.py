@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from examples.shop.site import site as behind
 from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from tests.waitingroom.http import hands
@@ -26,15 +27,18 @@ _PORT = re.compile(r"\b(8080|8000|8088)\b")
 
 
 @asynccontextmanager
-async def opened(redis_url: str, page: str) -> AsyncGenerator[Block]:
+async def opened(redis_url: str) -> AsyncGenerator[Block]:
     """A room on a port of this machine that may send visitors to a shop on another."""
     room, site = free_port(), free_port()
     options = ServerOptions(poll_floor_ms=0, public_url=f"http://localhost:{room}")
     async with hands.house(redis_url, options, newcomers_per_minute=0) as house:
         await house.room.store.write({"return_hosts": f"localhost:{site}"})
         block = Block(house)
-        block.room, block.port = room, site
-        async with serving(house.app, host="127.0.0.1", port=room):
+        block.room, block.port, block.origin = room, site, free_port()
+        async with (
+            serving(house.app, host="127.0.0.1", port=room),
+            serving(behind, host="127.0.0.1", port=block.origin),
+        ):
             yield block
 
 
@@ -44,7 +48,8 @@ async def following(page: str, block: Block, folder: Path) -> AsyncGenerator[Non
     ports = {"8080": str(block.room), "8000": str(block.port), "8088": str(block.origin)}
     text = (PAGES / f"{page}.md").read_text()
     (program,) = _PROGRAM.findall(text)
-    command = shlex.split(_ported(_COMMAND.findall(text)[0], ports))
+    line = _ported(_COMMAND.findall(text)[0], ports)
+    command = shlex.split(line.replace("examples/", f"{PAGES.parents[1]}/examples/"))
     name = "shop.py" if "```python" in text else "worker.mjs"
     (folder / name).write_text(_ported(program, ports))
     log = folder / "log"
@@ -93,5 +98,5 @@ async def shop(
 ) -> AsyncGenerator[Block]:
     """The shop of the page that the test names."""
     page: str = request.param
-    async with opened(redis_url, page) as block, following(page, block, tmp_path):
+    async with opened(redis_url) as block, following(page, block, tmp_path):
         yield block

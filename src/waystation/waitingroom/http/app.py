@@ -36,6 +36,7 @@ from waystation.waitingroom.http.pages import refused
 from waystation.waitingroom.http.pages.routes import Pages
 from waystation.waitingroom.http.pages.sign_in import SignIn
 from waystation.waitingroom.http.sites.entries import Entries
+from waystation.waitingroom.http.sites.origins import Origins
 from waystation.waitingroom.http.sites.proxies import ENVOY, ProxyRoutes
 from waystation.waitingroom.http.sites.sessions import Sessions
 from waystation.waitingroom.http.theme_store import ThemeStore
@@ -74,6 +75,7 @@ class App:
         sessions = Sessions(rooms, cookies, context.tokens, token_s=options.session_token_s)
         entries = Entries(context, self.operators)
         self._proxies = ProxyRoutes(context, sessions, entries, self.operators)
+        self._origins = Origins(rooms)
         self._maintenance = maintenance
         self._snapshots = self.visitors.snapshots
         self._trusted = networks(options.trusted_proxies)
@@ -120,6 +122,16 @@ class App:
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
         request = request_of(scope, receive, self._trusted)
+        if not self._origins.concerns(request):
+            return await self._answer_to(request)
+        try:
+            if (given := await self._origins.preflight(request)) is None:
+                given = await self._origins.marked(request, await self._answer_to(request))
+        except StoreError as error:
+            return self._problem(error, request)
+        return given
+
+    async def _answer_to(self, request: Request) -> Answer:
         try:
             if request.path.startswith(ENVOY):
                 return await self._proxies.verify_for_envoy(request)

@@ -26,6 +26,7 @@ from waystation.waitingroom.http.handover import split_token
 from waystation.waitingroom.http.returns import return_hosts, safe_path
 from waystation.waitingroom.http.sites.entries import RENEW_WITHIN_S, Entered, Entries
 from waystation.waitingroom.http.sites.sessions import Sessions
+from waystation.waitingroom.pages.render import source
 from waystation.waitingroom.redis.store import STATE_S
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import name_of
@@ -37,6 +38,8 @@ _UNQUOTED = "/:@!$&'()*+,;=~"
 """What a path may hold besides letters and digits; all else is written as %XX again."""
 KEYS_FRESH = (b"cache-control", b"public, max-age=300")
 CONFIG_FRESH = (b"cache-control", b"public, max-age=5")
+_GUARD = source("guard.js").encode()
+_GUARD_TAG = b'"' + hashlib.sha256(_GUARD).hexdigest()[:16].encode() + b'"'
 
 
 class Rule(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -243,6 +246,14 @@ class ProxyRoutes:
         claims = codec.encode({**told, "iat": int(self._tokens.now_s())})
         token = self._tokens.keyring.sign_config(claims)
         return Answer(200, token.encode(), b"application/jose", [NO_STORE])
+
+    @endpoint("GET /v1/guard.js", gives={200: None, 304: None})
+    async def guard(self, request: Request) -> Answer:
+        """The script that puts a room in front of a static page."""
+        headers = [KEYS_FRESH, (b"etag", _GUARD_TAG)]
+        if request.headers.get(b"if-none-match") == _GUARD_TAG:
+            return Answer(304, headers=headers)
+        return Answer(200, _GUARD, b"text/javascript; charset=utf-8", headers)
 
     @endpoint(
         "POST /v1/origin-metrics",

@@ -1,0 +1,80 @@
+"""Pages of other hosts that ask the room from a script."""
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from tests.waitingroom.http import hands
+from tests.waitingroom.http.hands import QUEUE, House
+
+KNOWN = "https://shop.example"
+STRANGERS = (
+    "https://evil.example", "https://shop.example.evil.example", "https://shop.example:8443",
+    "null", "file://shop.example", "https://evilshop.example", "",
+)  # fmt: skip
+
+
+@pytest.fixture
+async def house(redis_url: str) -> AsyncGenerator[House]:
+    async with hands.house(redis_url, newcomers_per_minute=0) as house:
+        await house.room.store.write({"return_hosts": "shop.example", "admission_rate": "10"})
+        house.rooms.forget()
+        yield house
+
+
+async def test_a_browser_is_told_beforehand_what_a_known_host_may_ask(house: House) -> None:
+    asked = {"origin": KNOWN, "access-control-request-method": "POST"}
+    for path in (
+        "/v1/enter",
+        "/v1/redeem",
+        f"/v1/verify?queue={QUEUE}",
+        "/api/v1/sessions/x/renew",
+    ):
+        told = await house.visitor().http.request("OPTIONS", path, headers=asked)
+        assert (told.status_code, told.headers["vary"]) == (204, "origin")
+        assert told.headers["access-control-allow-origin"] == KNOWN
+        assert told.headers["access-control-allow-headers"] == "content-type, wr-session"
+        assert "access-control-allow-credentials" not in told.headers
+
+
+@pytest.mark.parametrize("origin", STRANGERS)
+async def test_nobody_else_is(house: House, origin: str) -> None:
+    asked = {"origin": origin, "access-control-request-method": "POST"}
+    told = await house.visitor().http.request("OPTIONS", "/v1/enter", headers=asked)
+    assert told.status_code == 403
+    given = await house.visitor().post("/v1/enter", {"queue": QUEUE}, headers={"origin": origin})
+    for each in (told, given):
+        assert not [name for name in each.headers if name.startswith("access-control-")]
+
+
+async def test_a_page_may_read_every_answer_to_it_also_those_that_refuse(house: House) -> None:
+    visitor = house.visitor()
+    said = {"origin": KNOWN}
+    entered = await visitor.post(
+        "/v1/enter", {"queue": QUEUE, "host": "shop.example"}, headers=said
+    )
+    assert entered.status_code == 200
+    refused = await visitor.post("/v1/redeem", {"token": "shop.x", "host": "y"}, headers=said)
+    assert refused.status_code == 401
+    for each in (entered, refused):
+        assert each.headers["access-control-allow-origin"] == KNOWN
+    session = entered.json()
+    path = f"/api/v1/sessions/{session['session_id']}/complete"
+    done = await visitor.post(path, headers={**said, "wr-session": session["session_token"]})
+    assert (done.status_code, done.headers["access-control-allow-origin"]) == (200, KNOWN)
+    assert (await house.room.state()).inside == 0
+
+
+async def test_what_belongs_to_visitors_and_operators_is_for_no_other_page(house: House) -> None:
+    asked = {"origin": KNOWN, "access-control-request-method": "POST"}
+    for path in (f"/api/v1/queues/{QUEUE}/enqueue", "/api/v1/admin/queues", f"/wait/{QUEUE}"):
+        told = await house.visitor().http.request("OPTIONS", path, headers=asked)
+        assert told.status_code == 405
+        assert "access-control-allow-origin" not in told.headers
+
+
+async def test_the_script_is_sent_once(house: House) -> None:
+    sent = await house.visitor().get("/v1/guard.js")
+    assert sent.headers["content-type"] == "text/javascript; charset=utf-8"
+    tag = {"if-none-match": sent.headers["etag"]}
+    assert (await house.visitor().get("/v1/guard.js", headers=tag)).status_code == 304
