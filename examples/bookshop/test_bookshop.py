@@ -60,11 +60,11 @@ async def shop(shelf: None, box: Sandbox, letters: list[str]) -> AsyncIterator[A
 
 async def order(shop: AsyncClient, copies: int = 2) -> str:
     wanted = {"isbn": "978-0", "copies": copies, "email": "ada@example.org"}
-    return (await shop.post("/orders", json=wanted)).json()["id"]
+    return str((await shop.post("/orders", json=wanted)).json()["id"])
 
 
 async def state(shop: AsyncClient, id: str) -> str:
-    return (await shop.get(f"/orders/{id}")).json()["state"]
+    return str((await shop.get(f"/orders/{id}")).json()["state"])
 
 
 def stock() -> int:

@@ -1,0 +1,107 @@
+"""The bookshop under mypy and pyright, both strict: they find what is wrong, and nothing else."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.project import ROOT
+
+SHOP = ROOT / "examples/bookshop"
+PROGRAM = """
+from datetime import timedelta
+
+from sqlalchemy.orm import Session
+
+from examples.bookshop import warehouse
+from examples.bookshop.database import engine, outbox
+from examples.bookshop.tasks import Mailer, fulfil, mail, receive, tasks
+from waystation.bullmq import Job, Queue
+from waystation.sync import Queue as BlockingQueue
+from waystation.tasks import depends
+from waystation.testing import Drill, Sandbox
+
+
+async def good(job: Job, queue: Queue, box: Sandbox) -> None:
+    added = await fulfil.add("7", "ada@example.org")
+    parcel: str = await added.result(timeout=10)
+    parcel = await job.step("ship", warehouse.ship, "7")
+    await job.sleep(timedelta(days=14))
+    await queue.signal(added.id, "paid", {"cents": 700})
+    await mail.with_options(delay=timedelta(hours=1), priority=2).add(to=parcel, text="")
+    nothing: None = receive.sync.call("D-1", "978-0", 12)
+    box.handle(tasks)
+    box.handle("mail", {"mail": lambda job: "sent"})
+    with Session(engine) as session:
+        outbox.add_call(session, mail.bind("ada", text="hello"))
+    print(nothing, Drill(receive.bind("D-1", "978-0", 12)), Mailer())
+
+
+async def bad(job: Job, queue: Queue, blocking: BlockingQueue, box: Sandbox) -> None:
+    await fulfil.add(7, "ada@example.org")  # mistake
+    await fulfil.add("7")  # mistake
+    await mail.add(to="ada", txt="hello")  # mistake
+    number: int = await (await fulfil.add("7", "ada")).result()  # mistake
+    receive.sync.add("D-1", "978-0", "12")  # mistake
+    mail.bind("ada")  # mistake
+    mail.with_options(delay="soon")  # mistake
+    await job.step("ship", warehouse.ship, 7)  # mistake
+    count: int = await job.step("ship", warehouse.ship, "7")  # mistake
+    job.on_failure("release", warehouse.release)  # mistake
+    await queue.add("mail", {}, attemps=5)  # mistake
+    await queue.signal("7")  # mistake
+    blocking.add("mail", {}, priority="high")  # mistake
+    box.handle("mail")  # mistake
+    print(number, count)
+
+
+@tasks.task(queue="mail", retrys=5)  # mistake
+async def misspelt() -> None: ...
+
+
+@tasks.task(queue="mail")
+async def confused(mailer: str = depends(Mailer)) -> None: ...  # mistake
+"""
+
+
+def planted() -> set[int]:
+    """The lines that hold a mistake."""
+    lines = enumerate(PROGRAM.splitlines(), 1)
+    return {number for number, line in lines if line.endswith("# mistake")}
+
+
+@pytest.mark.slow
+def test_mypy_finds_every_mistake_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "mistakes.py").write_text(PROGRAM)
+    command = ["--strict", "--no-error-summary", "--cache-dir", str(tmp_path / "cache")]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *command, str(SHOP), str(tmp_path / "mistakes.py")],
+        cwd=ROOT,
+        env=os.environ | {"MYPYPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    errors = re.findall(r"^(.+?):(\d+): error: ", done.stdout, re.MULTILINE)
+    assert {Path(file).name for file, _ in errors} == {"mistakes.py"}, done.stdout + done.stderr
+    assert {int(line) for _, line in errors} == planted(), done.stdout
+
+
+@pytest.mark.slow
+def test_pyright_finds_every_mistake_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "mistakes.py").write_text(PROGRAM)
+    settings = {"typeCheckingMode": "strict", "extraPaths": [str(ROOT)], "include": ["."]}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    done = subprocess.run(
+        [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable],
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+    complaints = json.loads(done.stdout)["generalDiagnostics"]
+    found = {each["range"]["start"]["line"] + 1 for each in complaints}
+    assert found == planted(), complaints
