@@ -116,7 +116,6 @@ class LuaScript(Generic[P, R]):
                 answer = await client.execute_command("EVALSHA", self.sha, count, *slots)
             except NoScriptError:
                 # Nothing has run; EVAL sends the text, runs it and leaves it there for next time.
-                self.script.check()
                 answer = await client.execute_command("EVAL", self.source, count, *slots)
         except faults.FAULTS as error:
             for key, wanted in self._suspects(error, slots):
@@ -135,7 +134,6 @@ class LuaScript(Generic[P, R]):
             try:
                 answer = client.execute_command("EVALSHA", self.sha, count, *slots)
             except NoScriptError:
-                self.script.check()
                 answer = client.execute_command("EVAL", self.source, count, *slots)
         except faults.FAULTS as error:
             for key, wanted in self._suspects(error, slots):

@@ -75,7 +75,6 @@ class Source:
         lazy = _helpers(package, names, where=self.where)
         self._made = [*_lazily(names, lazy, helpers), _prelude(self.header)]
         self._helpers = {**helpers, **lazy}
-        self._checked = False
 
     @property
     def where(self) -> str:
@@ -99,9 +98,7 @@ class Source:
         return hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
     def check(self) -> None:
-        """Catch a slip before the server does; every process would pay for it on import."""
-        if self._checked:
-            return
+        """Catch a slip before the server does; for tests, because it takes tens of milliseconds."""
         for name, text in self._helpers.items():
             if lua_words.only_function(text) != name:
                 raise ValueError(f"helper {name} must be one `local function {name}(...)`")
@@ -111,7 +108,6 @@ class Source:
         if small := lua_words.lower_case_commands(self.text):
             names = ", ".join(sorted(small))
             raise ValueError(f"{self.where} must write commands in upper case: {names}")
-        self._checked = True
 
     def line(self, reported: int) -> int | None:
         """The line of the file that the server means; None when it lies in a helper."""
