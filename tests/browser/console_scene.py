@@ -1,6 +1,7 @@
 """A busy shop behind a console: queues of all products, workers, failures and a waiting room."""
 
 import asyncio
+import random
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any
 import msgspec
 from playwright.async_api import Browser, BrowserContext, Page
 
+from tests.pipeline.ask import lakes
 from tests.support.patience import limit
 from tests.support.ports import free_port
 from waystation import bullmq, files, routing
@@ -18,6 +20,7 @@ from waystation.console.app import App
 from waystation.console.serving import running
 from waystation.console.settings import ConsoleSettings
 from waystation.core.store.connection import Store, connect
+from waystation.pipeline.tables import LEDGER
 from waystation.waitingroom import JoinRequest, Room, RoomOptions
 
 HOSTILE = "<img src=x onerror=window.harmed=1>"
@@ -45,6 +48,8 @@ class Shop:
         self.failed: str = ""
         """The id of a job that failed."""
         self.flow: str = ""
+        self.past: str = ""
+        """The id of a job of the queue mail that only the history knows."""
         self.complaints: list[str] = []
         """What browsers wrote to their consoles."""
         self._browser = browser
@@ -83,15 +88,30 @@ async def shop(url: str, browser: Browser, folder: Path, **settings: Any) -> Asy
     """A shop with some history, whose workers go on."""
     usual = ConsoleSettings(port=free_port(), local_role="admin")
     chosen = msgspec.structs.replace(usual, **settings)
-    async with await connect(url) as store, running(chosen, store) as app:
+    history = str(folder / "history")
+    past = _remember(history)
+    async with await connect(url) as store, running(chosen, store, history=history) as app:
         built = Shop(browser, store, app, f"http://localhost:{chosen.port}")
         async with AsyncExitStack() as open_now:
             await _stock(built, open_now, folder)
+            built.past = past
             await app.console.directory.look()
             for _ in range(3):
                 await app.console.sampler.take()
             yield built
             await built.close()
+
+
+def _remember(root: str) -> str:
+    """A history of some jobs; returns the id of one of the queue mail."""
+    dice = random.Random(9)
+    jobs = [lakes.job(dice, 9000 + number) for number in range(40)]
+    lakes.keep(root, jobs)
+    counted = {"line": "bullmq", "queue": "mail", "hour": lakes.START, "acknowledged": 9}
+    row = {"terminal": 7, "removed": 0, "visible": 1, "lost": 1, "duplicated": 0, "gaps": 0}
+    told = {**dict.fromkeys(LEDGER.names), **counted, **row, "lost_ids": ["17"], "clean": False}
+    lakes.store(root, LEDGER, [told], 0)
+    return next(job["subject"] for job in jobs if job["queue"] == "mail")
 
 
 async def _stock(shop: Shop, open_now: AsyncExitStack, folder: Path) -> None:

@@ -16,7 +16,7 @@ from waystation.core.operators.operators import Role
 WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 VIEWS = (
     "overview", "failures", "search?q=data.tenant:acme", "schedulers", "workers", "routing",
-    "rooms", "store", "audit", "queues/bullmq/mail", "queues/bullmq/orders",
+    "rooms", "ledger", "pipeline", "store", "audit", "queues/bullmq/mail", "queues/bullmq/orders",
     "queues/routing/bridge", "queues/files/jobqueue", "job", "flow",
 )  # fmt: skip
 
@@ -71,6 +71,21 @@ async def test_the_overview_follows_what_happens(stocked: Shop) -> None:
         row = page.get_by_role("row").filter(has_text="invoices")
         await row.wait_for()
         assert await row.get_by_role("cell").nth(1).inner_text() == "1"
+
+
+async def test_charts_go_back_into_the_history_and_return(stocked: Shop) -> None:
+    page = await stocked.page("queues/bullmq/mail")
+    await page.get_by_role("button", name="7 days").click()
+    await page.get_by_role("heading", name="Jobs per hour").wait_for()
+    assert await complaints(page) == []
+    await page.get_by_role("button", name="Live").click()
+    await page.get_by_role("heading", name="Longest wait").wait_for()
+
+
+async def test_a_job_that_is_gone_is_shown_as_the_history_remembers_it(stocked: Shop) -> None:
+    page = await stocked.page(f"queues/bullmq/mail/{stocked.past}")
+    await page.get_by_text("the history remembers it").wait_for()
+    assert await complaints(page) == []
 
 
 async def test_a_job_is_added_and_bad_json_is_told_before_it_is_sent(stocked: Shop) -> None:

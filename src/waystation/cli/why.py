@@ -48,14 +48,23 @@ async def _ask(
 ) -> "list[Answer]":
     # Imported here and below, so that help does not load what it does not need.
     from waystation.cli.places import places_of
+    from waystation.console.past.history import History
     from waystation.console.why import why
     from waystation.core.app import compose
     from waystation.core.app.loading import loaded
     from waystation.core.app.settings import StoreSettings
+    from waystation.pipeline.settings import PipelineSettings
 
     settings = loaded(context)
     async with compose.store(settings[StoreSettings]) as store:
-        return await why(store, subject, queue=queue, product=product, places=places_of(settings))
+        return await why(
+            store,
+            subject,
+            queue=queue,
+            product=product,
+            places=places_of(settings),
+            history=History(str(settings[PipelineSettings].history)),
+        )
 
 
 def _print(answer: "Answer") -> None:

@@ -5,6 +5,7 @@ from urllib.parse import quote, unquote
 from waystation.console.context import Console
 from waystation.console.options import ConsoleOptions
 from waystation.console.routes.failures import Failures
+from waystation.console.routes.history import HistoryRoutes
 from waystation.console.routes.jobs import Jobs
 from waystation.console.routes.live import Live
 from waystation.console.routes.operations import Operations
@@ -42,6 +43,7 @@ class App:
             [
                 *offered(Queues(console), Jobs(console), Live(console), group="queues"),
                 *offered(Failures(console), Searching(console), group="failures and search"),
+                *offered(HistoryRoutes(console), group="history"),
                 *offered(RoomRoutes(console), group="rooms"),
                 *offered(Operations(console, provider=host), self, group="operations"),
                 *offered(OperatorRoutes(console.operators, console.cookies), group="operators"),

@@ -8,8 +8,8 @@ from waystation.console.finding.directory import Directory
 from waystation.console.measures.sampler import Sampler
 from waystation.console.measures.store_facts import StoreView
 from waystation.console.options import ConsoleOptions
+from waystation.console.past.history import History
 from waystation.console.products.queue import ConsoleQueue
-from waystation.console.search.history import History
 from waystation.console.search.live_jobs import Search
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.http.asgi import is_from_here

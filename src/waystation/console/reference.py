@@ -3,6 +3,7 @@
 from waystation.console.actions.kinds import ACTIONS
 from waystation.console.app import App
 from waystation.console.routes.failures import Failures
+from waystation.console.routes.history import HistoryRoutes
 from waystation.console.routes.jobs import Jobs
 from waystation.console.routes.live import Live
 from waystation.console.routes.operations import Operations
@@ -17,6 +18,7 @@ PARTS: dict[str, tuple[type, ...]] = {
     "Queues": (Queues,),
     "Jobs": (Jobs, Searching),
     "Failures": (Failures,),
+    "The history": (HistoryRoutes,),
     "Live changes": (Live,),
     "Waiting rooms": (RoomRoutes,),
     "The store and the console": (Operations, App),

@@ -47,7 +47,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 def status(root: str, options: EventOptions) -> Status:
     """Compare the history at `root` with the streams that it is read from."""
-    events, last_at = _stored(root)
+    events, last_at = stored(root)
     return Status(
         events=events,
         last_at=last_at,
@@ -57,7 +57,7 @@ def status(root: str, options: EventOptions) -> Status:
     )
 
 
-def _stored(root: str) -> tuple[int, dt.datetime | None]:
+def stored(root: str) -> tuple[int, dt.datetime | None]:
     """How many events are stored, and when the last of them happened: from the table's log."""
     files = active_files(EVENTS.path(root))
     # Statistics are rounded up to milliseconds.
@@ -68,17 +68,23 @@ def _stored(root: str) -> tuple[int, dt.datetime | None]:
 
 
 def _lags(root: str, options: EventOptions) -> Iterator[StreamLag]:
-    noted = delta.last_note(EVENTS.path(root), OFFSETS_NOTE)
-    here = offsets.from_json(noted) if noted else {}
+    here = read_to(root)
     streams = Streams(options)
     with faults.translated():
         for stream in streams.now():
             end = redis_streams.end_of(streams.store.at(stream.key), stream.key)
             if end is not None:
-                yield StreamLag(stream.key, _between(here.get(stream.key, Offset()), end))
+                yield StreamLag(stream.key, behind(here.get(stream.key, Offset()), end))
 
 
-def _between(here: Offset, end: Offset) -> int | None:
+def read_to(root: str) -> dict[str, Offset]:
+    """How far each stream was read, by its key."""
+    noted = delta.last_note(EVENTS.path(root), OFFSETS_NOTE)
+    return offsets.from_json(noted) if noted else {}
+
+
+def behind(here: Offset, end: Offset) -> int | None:
+    """Entries between two offsets of a stream; None where the server does not count them."""
     if here.added is None or end.added is None:
         return None
     # A stream that was deleted and began again holds only new entries.

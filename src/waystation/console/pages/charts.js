@@ -1,7 +1,7 @@
 // Charts as SVG: a spark line for a row, an area with a scale for a panel, bars for a trend.
 
 import { s } from './dom.js';
-import { clock, span } from './format.js';
+import { clock, local, span } from './format.js';
 
 const reach = (values) => Math.max(1e-9, ...values);
 
@@ -26,7 +26,7 @@ function nice(top) {
 }
 
 // `series` is a list of { name, values, kind }; `times` are seconds since the epoch.
-export function area(series, times, title, label, { columns = 2, least = 2, until = 'now' } = {}) {
+export function area(series, times, title, label, { columns = 2, least = 2, dated = false } = {}) {
   // Drawn in the size it is shown in, so that its letters stay as large as all others.
   const shown = Math.min(innerWidth, 1440) - (innerWidth > 760 ? 290 : 62);
   const width = Math.max(290, Math.round(shown / (innerWidth > 1100 ? columns : innerWidth > 760 ? 2 : 1)) - 50);
@@ -44,19 +44,19 @@ export function area(series, times, title, label, { columns = 2, least = 2, unti
   }
   const seconds = Math.round(last - first);
   root.append(s('text', { class: 'tick', x: left, y: height - 5 }, seconds > 1 ? `${span(seconds)} ago` : ''),
-    s('text', { class: 'tick', x: width - 6, y: height - 5, 'text-anchor': 'end' }, until));
+    s('text', { class: 'tick', x: width - 6, y: height - 5, 'text-anchor': 'end' }, 'now'));
   for (const each of series) {
     if (each.values.length < 2) continue;
     const line = each.values.map((value, index) => `${x(times[index]).toFixed(1)},${y(value).toFixed(1)}`);
     root.append(s('polygon', { class: `area ${each.kind}`, points: [`${x(first)},${y(0)}`, ...line, `${x(last)},${y(0)}`].join(' ') }),
       s('polyline', { class: `line ${each.kind}`, points: line.join(' ') }));
   }
-  if (times.length > 1) readOut(root, series, times, label, { width, height, left, bottom, x });
+  if (times.length > 1) readOut(root, series, times, label, { width, height, left, bottom, x, when: dated ? local : clock });
   return root;
 }
 
 // What the lines say where the pointer is.
-function readOut(root, series, times, label, { width, height, left, bottom, x }) {
+function readOut(root, series, times, label, { width, height, left, bottom, x, when }) {
   const rule = s('line', { class: 'rule', y1: 8, y2: height - bottom });
   const words = s('text', { class: 'read-out', y: 18 });
   const group = s('g', { class: 'reading', visibility: 'hidden' }, rule, words);
@@ -70,7 +70,7 @@ function readOut(root, series, times, label, { width, height, left, bottom, x })
     rule.setAttribute('x2', place);
     const right = place > (left + width) / 2;
     words.setAttribute('text-anchor', right ? 'end' : 'start');
-    const lines = [clock(times[nearest] * 1000), ...series.map((each) => `${each.name} ${label(each.values[nearest] ?? 0)}`)];
+    const lines = [when(times[nearest] * 1000), ...series.map((each) => `${each.name} ${label(each.values[nearest] ?? 0)}`)];
     words.replaceChildren(...lines.map((text, index) => s('tspan', { x: right ? place - 6 : place + 6, dy: index ? 15 : 0 }, text)));
     group.setAttribute('visibility', 'visible');
   });

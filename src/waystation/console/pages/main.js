@@ -11,12 +11,13 @@ import { search } from './views/search.js';
 import { schedulers, workers, routing } from './views/lists.js';
 import { rooms } from './views/rooms.js';
 import { store, audit } from './views/store.js';
+import { ledger, pipeline } from './views/history.js';
 import { signIn } from './views/sign-in.js';
 
 const VIEWS = [
   ['overview', 'Overview', overview], ['failures', 'Failures', failures], ['search', 'Search', search],
   ['schedulers', 'Schedulers', schedulers], ['workers', 'Workers', workers], ['routing', 'Routing', routing],
-  ['rooms', 'Rooms', rooms], ['store', 'Store', store], ['audit', 'Audit', audit],
+  ['rooms', 'Rooms', rooms], ['ledger', 'Ledger', ledger], ['pipeline', 'Pipeline', pipeline], ['store', 'Store', store], ['audit', 'Audit', audit],
 ];
 let leaving = new AbortController();
 

@@ -12,6 +12,7 @@ from waystation.console.products.views import FlowNode, JobDetail, JobView
 from waystation.console.routes import queries
 from waystation.console.routes.queues import QUEUE
 from waystation.console.why import Answer as Why
+from waystation.console.why import of_history
 from waystation.core import codec
 from waystation.core.errors import NotFound
 from waystation.core.http.endpoints import endpoint, stated
@@ -105,7 +106,9 @@ class Jobs:
     async def why(self, request: Request) -> Answer:
         """Why a job is where it is, in one sentence; also for a job that is gone."""
         queue, _ = await self._console.queue(request, "viewer")
-        return _explained(await queue.why(request.slots["id"]))
+        id = request.slots["id"]
+        found = await queue.why(id)
+        return _explained(found or await of_history.job(self._console.history, queue.name, id))
 
     @endpoint(f"GET {QUEUE}/jobs/{{id}}/flow", gives={200: FlowNode}, fails=FAILS, scope="viewer")
     async def flow(self, request: Request) -> Answer:

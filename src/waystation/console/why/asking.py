@@ -7,7 +7,8 @@ from contextlib import aclosing
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.console.finding.names import find_queues
 from waystation.console.finding.places import Places, QueueName
-from waystation.console.why import of_bullmq, of_files, of_rooms, of_routing
+from waystation.console.past.history import History
+from waystation.console.why import of_bullmq, of_files, of_history, of_rooms, of_routing
 from waystation.console.why.answer import Answer, Cause
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
@@ -26,12 +27,14 @@ async def why(
     queue: str | None = None,
     product: str | None = None,
     places: Places | None = None,
+    history: History | None = None,
 ) -> list[Answer]:
     """Why a job, a file, a visitor or a queue is where it is.
 
     `subject` is an id, a path, or the name of a queue, a type, a priority or a room; `queue/id`
     means the job in that queue. Without `queue` all queues are looked into, so several answers are
-    possible; there is always one at least, of the cause `unknown` when nothing was found.
+    possible; there is always one at least, of the cause `unknown` when nothing was found. What
+    is no longer in the store is looked for in `history`.
     """
     if product is not None and product not in set(Line):
         raise InvalidOption(f"product must be one of {', '.join(Line)}, got {product!r}")
@@ -52,6 +55,9 @@ async def why(
         if answers:
             return answers
     answers = await _explain_subject(store, subject, queue, product, wanted, places)
+    if not answers and history is not None:
+        past = await of_history.job(history, queue or "", subject)
+        answers = [past] if past and product in (None, past.product) else []
     return answers or [await _unknown(store, subject, queue, wanted, places)]
 
 

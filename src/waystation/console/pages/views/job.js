@@ -12,7 +12,11 @@ export async function job(root, { parts, signal }) {
   let known = '';
 
   async function draw() {
-    const told = await get(place());
+    let told;
+    try { told = await get(place()); } catch (error) {
+      if (error.status === 404 && await remembered(root, product, name, id)) return;
+      throw error;
+    }
     const text = JSON.stringify(told);
     if (text === known) return;
     known = text;
@@ -45,6 +49,24 @@ export async function job(root, { parts, signal }) {
   }
   await draw();
   every(3, draw, signal);
+}
+
+// A job that is no longer in the store, as the history remembers it.
+async function remembered(root, product, name, id) {
+  const asked = `id:"${id}" queue:"${name}" product:${product}`;
+  const told = await get(`history/search?limit=1&q=${encodeURIComponent(asked)}`).catch(() => ({ jobs: [] }));
+  const [past] = told.jobs;
+  if (!past) return false;
+  let data = past.data;
+  try { data = JSON.parse(past.data); } catch { /* only its beginning is kept, or it is no JSON */ }
+  replace(root,
+    h('p', { class: 'crumbs' }, link('/overview', {}, 'Overview'), ' / ', product, ' / ', link(path('queues', product, name), {}, name)),
+    h('h1', {}, past.name || past.id, ' ', past.state && chip(past.state)), h('p', { class: 'muted id' }, past.id),
+    h('p', { class: 'why' }, 'This job is no longer in the store; the history remembers it.'),
+    h('div', { class: 'halves' },
+      h('div', {}, panel('Data', past.data === null ? h('p', { class: 'muted' }, 'Its data was not kept.') : tree(data)), past.error && panel('Error', h('pre', { tabindex: '0' }, past.error))),
+      panel('Facts', facts([['Attempts', past.attempts], ['Added', past.added_at && time(past.added_at)], ['Ended', past.ended_at && time(past.ended_at)]]))));
+  return true;
 }
 
 const ran = (told) => (told.started_at && told.finished_at ? span((new Date(told.finished_at) - new Date(told.started_at)) / 1000) : null);

@@ -4,7 +4,8 @@ import { h, link, path, replace } from '../dom.js';
 import { follow, get } from '../api.js';
 import { area, spark } from '../charts.js';
 import { count, plural, rate, span } from '../format.js';
-import { chip, empty, panel, tile } from '../parts.js';
+import { chip, empty, panel, tile, trouble } from '../parts.js';
+import { past, ranges } from './history.js';
 
 // The places of the numbers in a point.
 export const P = { at: 0, ready: 1, active: 2, delayed: 3, failed: 4, added: 5, done: 6, wrong: 7, oldest: 8 };
@@ -24,15 +25,21 @@ export async function overview(root, { signal }) {
       .map(([value, text]) => h('option', { value, selected: value === sort }, text)));
   const tiles = h('div', { class: 'tiles' });
   const charts = h('div', { class: 'charts' });
+  let days = 0;
+  const range = ranges((chosen) => {
+    days = chosen;
+    charts.className = days ? 'charts three' : 'charts';
+    if (days) past(charts, days).catch(trouble); else draw();
+  });
   const list = h('div', {});
-  replace(root, h('h1', {}, 'Overview'), tiles, charts,
+  replace(root, h('h1', {}, 'Overview'), tiles, range, charts,
     h('div', { class: 'row spread' }, h('h2', {}, 'Queues'), h('div', { class: 'row' }, filter, choose)), list);
 
   function draw() {
     const text = filter.value.toLowerCase();
     const shown = told.queues.filter((q) => `${q.product}/${q.name}`.toLowerCase().includes(text))
       .sort((a, b) => { const [x, y] = [SORTS[sort](a), SORTS[sort](b)]; return x < y ? -1 : x > y ? 1 : 0; });
-    drawTotals(told.queues, tiles, charts);
+    drawTotals(told.queues, tiles, days ? null : charts);
     replace(list, shown.length ? rows(shown) : empty(told.queues.length ? 'No queue has this name' : 'No queues yet', told.queues.length ? '' : ['A queue appears here as soon as a job is added to it, by your program or in a shell:', h('br', {}), h('code', {}, 'waystation bullmq add mail send \'{"to": "ada"}\'')]));
   }
   draw();
@@ -65,7 +72,7 @@ function drawTotals(queues, tiles, charts) {
     tile('Active', count(last(P.active)), plural(queues.reduce((sum, q) => sum + (q.workers || 0), 0), 'BullMQ worker')),
     tile('Completed', `${rate(last(P.done))}/s`, `${rate(last(P.added))}/s added`),
     tile('Failed for good', count(last(P.failed)), `${rate(last(P.wrong))}/s now`));
-  replace(charts,
+  if (charts) replace(charts,
     panel('Depth', area([{ name: 'ready', values: summed(queues, P.ready), kind: 'calm' }, { name: 'active', values: summed(queues, P.active), kind: 'busy' }], times, 'Jobs that are ready and active in all queues', count),
       h('p', { class: 'legend' }, h('span', { class: 'key calm' }, 'ready'), h('span', { class: 'key busy' }, 'active'))),
     panel('Jobs per second', area([{ name: 'completed', values: summed(queues, P.done), kind: 'good' }, { name: 'failed', values: summed(queues, P.wrong), kind: 'bad' }], times, 'Jobs completed and failed per second in all queues', rate),

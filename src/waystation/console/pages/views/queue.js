@@ -5,6 +5,7 @@ import { every, follow, get, post, queuePlace } from '../api.js';
 import { area } from '../charts.js';
 import { clock, count, plural, rate, span } from '../format.js';
 import { asked, button, chip, confirmed, empty, facts, may, panel, table, time, toast, trouble } from '../parts.js';
+import { past, ranges } from './history.js';
 import { P } from './overview.js';
 
 const PAGE = innerWidth > 760 ? 50 : 20;
@@ -36,6 +37,11 @@ export async function queue(root, { parts, query, signal }) {
   let state = told.states.includes(query.get('state')) ? query.get('state') : firstState(told);
   let offset = Math.max(0, Number(query.get('offset')) || 0);
   const picked = new Set();
+  let days = 0;
+  const range = ranges((chosen) => {
+    days = chosen;
+    if (days) past(charts, days, product, name).catch(trouble); else drawHead();
+  });
   const [why, actions, charts, tabs, bulk, list, live] = Array.from({ length: 7 }, () => h('div', { class: 'part' }));
   const feed = h('ol', { class: 'feed', 'aria-label': 'What happens now' });
 
@@ -71,6 +77,7 @@ export async function queue(root, { parts, query, signal }) {
     const useful = { 'retry-all': told.counts[told.failed], 'promote-all': told.counts.delayed };
     replace(actions, told.actions.length ? h('div', { class: 'row wrap' }, may('operator') && ['bullmq', 'routing'].includes(product) && button('Add a job', add, 'primary'), offered.filter((each) => useful[each] !== 0).map((each) =>
       button(LABELS[each], doing(each, each === 'clean' ? () => ({ state: 'completed' }) : each === 'retry-all' ? () => ({ until: new Date().toISOString() }) : undefined), DANGER.includes(each) ? 'danger quiet' : ''))) : null);
+    if (days) return;
     const points = told.points.slice(-150);
     const times = points.map((point) => point[P.at]);
     const of = (at) => points.map((point) => point[at]);
@@ -105,7 +112,7 @@ export async function queue(root, { parts, query, signal }) {
   }
 
   replace(root, h('p', { class: 'crumbs' }, link('/overview', {}, 'Overview'), ' / ', product),
-    h('h1', {}, name, told.paused && [' ', chip('paused')]), why, actions, h('div', { class: 'charts three' }, charts), about(told.about), tabs, bulk, h('div', { class: 'jobs-and-events' }, list, live));
+    h('h1', {}, name, told.paused && [' ', chip('paused')]), why, actions, range, h('div', { class: 'charts three' }, charts), about(told.about), tabs, bulk, h('div', { class: 'jobs-and-events' }, list, live));
   charts.className = 'contents';
   drawHead();
   drawTabs();

@@ -26,7 +26,7 @@ export async function search(root, { query }) {
     rows.length ? table('Found jobs', [{ name: 'Job' }, { name: 'Queue' }, { name: 'State' }, { name: 'Data', kind: 'data' }, { name: 'When' }], rows) : empty('Nothing found'));
   get(`history/search?q=${encodeURIComponent(asked)}`).then((known) => {
     if (!known.available) return;
-    const lines = known.jobs.map((job) => ({ cells: [[h('span', { class: 'strong' }, job.name || job.id), h('span', { class: 'product' }, job.id)], job.queue, job.state ? chip(job.state) : '–',
+    const lines = known.jobs.map((job) => ({ cells: [[link(path('queues', job.product, job.queue, job.id), { class: 'strong' }, job.name || job.id), h('span', { class: 'product' }, job.id)], job.queue, job.state ? chip(job.state) : '–',
       job.error ? h('span', { class: 'bad-text' }, job.error) : job.data === null ? 'not kept' : h('code', {}, job.data), time(job.ended_at || job.added_at)] }));
     replace(past, h('h2', {}, 'In the history'), h('p', { class: 'muted' }, `${count(known.jobs.length)} found in ${Math.round(known.took_ms)} ms, the newest first.`),
       lines.length ? table('Past jobs', [{ name: 'Job' }, { name: 'Queue' }, { name: 'Ended as' }, { name: 'Data', kind: 'data' }, { name: 'When' }], lines) : empty('Nothing found in the history'));

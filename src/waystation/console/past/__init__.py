@@ -1,0 +1,1 @@
+"""The past: what the console shows of the history that the pipeline keeps."""

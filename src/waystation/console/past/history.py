@@ -1,0 +1,67 @@
+"""Questions to the history, where there is one."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from waystation.console.search.query import PastJob, Query
+
+AT_ONCE = 2
+"""Questions that are answered at a time; the others wait."""
+FRESH_S = 20.0
+"""How long an answer about all of the history serves."""
+_MOST_KEPT = 64
+
+
+class History:
+    """The history at a place; asks it in threads, a few at a time."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._kept: dict[tuple[Any, ...], tuple[float, Any]] = {}
+
+    @property
+    def is_there(self) -> bool:
+        """Whether anything has been kept."""
+        return bool(self._root) and Path(self._root).is_dir()
+
+    async def search(self, query: Query, limit: int) -> tuple[list[PastJob], float] | None:
+        """The jobs that fit and the milliseconds it took; None without a history."""
+        began = time.monotonic()
+        found = await self._ask("jobs", "find", query, limit)
+        return None if found is None else (found, round((time.monotonic() - began) * 1000, 1))
+
+    async def job(self, queue: str, id: str) -> PastJob | None:
+        """The latest job of this id in a queue; None when the history knows none."""
+        fields = (("id", id), *((("queue", queue),) if queue else ()))
+        found = await self._ask("jobs", "find", Query(fields=fields), 1)
+        return found[0] if found else None
+
+    async def about(self, module: str, *asked: Any) -> Any:
+        """What `read` of a module of this package says, some seconds old at most."""
+        key = (module, *asked)
+        kept = self._kept.get(key)
+        if kept and time.monotonic() - kept[0] < FRESH_S:
+            return kept[1]
+        found = await self._ask(module, "read", *asked)
+        if len(self._kept) >= _MOST_KEPT:
+            self._kept.clear()
+        self._kept[key] = time.monotonic(), found
+        return found
+
+    async def _ask(self, module: str, name: str, *asked: Any) -> Any:
+        if not self.is_there:
+            return None
+        try:
+            # Those who keep no history need not install what reads it.
+            step: Callable[..., Any] = getattr(
+                import_module(f"waystation.console.past.{module}"), name
+            )
+        except ModuleNotFoundError:
+            return None
+        async with self._turns:
+            return await asyncio.to_thread(step, self._root, *asked)
