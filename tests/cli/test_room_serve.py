@@ -8,6 +8,7 @@ from asyncio.subprocess import Process
 from pathlib import Path
 
 import httpx2
+import pytest
 
 from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
@@ -65,6 +66,76 @@ async def test_the_doors_open_serve_and_close(redis_url: str, tmp_path: Path) ->
             await process.wait()
     kept = tmp_path / ".waystation" / "room-keys.json"
     assert kept.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.timeout(300)
+async def test_several_processes_share_one_port_and_one_is_replaced(
+    redis_url: str, tmp_path: Path
+) -> None:
+    port = free_port()
+    async with Room("shop", redis_url) as room:
+        await room.open(RoomOptions(admission_rate=1000, newcomers_per_minute=0))
+        serve = ("serve", "--port", str(port), "--room", "shop", "--workers", "2")
+        process = await _room(redis_url, tmp_path, *serve)
+        try:
+            async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+                async with asyncio.timeout(LIMIT_S):
+                    while len(_members(process)) < 2 or not await _is_ready(client):
+                        await asyncio.sleep(0.1)
+            await _enter(port, 20)
+            assert (await room.state()).inside == 20
+            async with asyncio.timeout(LIMIT_S):
+                # Every process measures the same room; their counts add up, the room does not.
+                while (await _numbers(port)) != (20, 20):
+                    await asyncio.sleep(0.1)
+            before = _members(process)
+            os.kill(min(before), signal.SIGKILL)
+            async with asyncio.timeout(LIMIT_S):
+                while len(_members(process) - before) < 1:
+                    await asyncio.sleep(0.1)
+            await _enter(port, 5)
+            assert (await room.state()).inside == 25
+            second = await _room(redis_url, tmp_path, *serve)
+            _, told = await second.communicate()
+            assert second.returncode == 2
+            assert b"wanted a port that can be listened on" in told
+            process.send_signal(signal.SIGTERM)
+            async with asyncio.timeout(LIMIT_S):
+                assert await process.wait() == 0
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+
+def _members(process: Process) -> set[int]:
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    return {int(each) for each in children.split()}
+
+
+async def _enter(port: int, count: int) -> None:
+    """Let that many visitors in, each over a connection of its own."""
+    entered = 0
+    async with asyncio.timeout(LIMIT_S):
+        while entered < count:
+            try:
+                async with httpx2.AsyncClient() as client:
+                    url = f"http://127.0.0.1:{port}/v1/enter"
+                    answer = await client.post(url, json={"queue": "shop"})
+            except httpx2.TransportError:
+                # It had come to a process that is not there any more.
+                continue
+            if answer.status_code == 200:
+                entered += 1
+
+
+async def _numbers(port: int) -> tuple[float, float]:
+    """Visitors who passed, and visitors inside, by the metrics of whichever process answers."""
+    async with httpx2.AsyncClient() as client:
+        page = (await client.get(f"http://127.0.0.1:{port}/metrics")).text
+    found = dict(line.rsplit(" ", 1) for line in page.splitlines() if line.startswith("waiting"))
+    passed = found.get('waiting_room_arrivals_total{queue="shop",result="passed"}', 0)
+    return float(passed), float(found.get('waiting_room_active_sessions{queue="shop"}', 0))
 
 
 async def _is_ready(client: httpx2.AsyncClient) -> bool:

@@ -5,6 +5,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from waystation.core.telemetry.instruments import Instrument
 from waystation.core.telemetry.metrics import Metrics, declared
 
+ALIKE = "waiting_room_"
+"""How the gauges begin that every process reads from the same store."""
 _WAITS = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14_400)
 _CALLS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5)
 

@@ -1,7 +1,7 @@
 """The HTTP server of the waiting rooms, as its settings say."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from waystation.core.errors import InvalidSetting
@@ -28,9 +28,18 @@ KEYS_EVERY_S = 5.0
 
 @asynccontextmanager
 async def running(
-    settings: RoomSettings, store: Store, *, metrics: Metrics | None = None
+    settings: RoomSettings,
+    store: Store,
+    *,
+    metrics: Metrics | None = None,
+    metrics_page: Callable[[], Awaitable[bytes]] | None = None,
+    shared: bool = False,
 ) -> AsyncGenerator[App]:
-    """Serve requests and maintain all rooms for as long as the block runs."""
+    """Serve requests and maintain all rooms for as long as the block runs.
+
+    `shared` is for one of several processes behind one port; `metrics_page` gives the numbers of
+    all of them.
+    """
     numbers = RoomMetrics(metrics)
     rooms = Rooms(store)
     file = KeyFile(settings.keys_file)
@@ -53,9 +62,10 @@ async def running(
             dispatcher=dispatcher,
             keys=file if given is None else None,
             provider=Provider(oidc, context.clock) if oidc else None,
+            metrics_page=metrics_page,
         )
         try:
-            async with serving(app, host=settings.host, port=settings.port):
+            async with serving(app, host=settings.host, port=settings.port, shared=shared):
                 yield app
         except OSError as error:
             raise InvalidSetting(f"room.port wants a free port: {error}") from error

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.patience import LIMIT_S
-from waystation.core.app.fleet import Fleet
+from waystation.core.app.fleet import Fleet, page_of_all
 from waystation.core.app.settings import TelemetrySettings
+from waystation.core.telemetry.metrics import Metrics
 
 NOTHING_SERVED = TelemetrySettings()
 
@@ -65,6 +66,24 @@ async def test_all_run_are_added_up_and_end_when_asked(command: list[str], tmp_p
     async with asyncio.timeout(LIMIT_S):
         assert await running == 0
     assert pids(tmp_path, "ended") == pids(tmp_path, "started")
+
+
+async def test_a_member_knows_the_numbers_of_all(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = Fleet(command, 2, alike="waystation_jobs_held")
+    running = asyncio.create_task(fleet.run(NOTHING_SERVED))
+    await until(lambda: len(pids(tmp_path, "started")) == 2)
+    monkeypatch.setenv("WAYSTATION_FLEET_SOCKET", str(fleet.sockets[0]))
+    page = (await page_of_all(Metrics())).decode()
+    assert 'jobs_completed_total{queue="mail"} 2.0' in page
+    # What every process reads from the same place is not added up.
+    assert 'waystation_jobs_held{line="bullmq",queue="mail"} 1.0' in page
+    monkeypatch.delenv("WAYSTATION_FLEET_SOCKET")
+    assert "mail" not in (await page_of_all(Metrics())).decode()
+    os.kill(os.getpid(), signal.SIGTERM)
+    async with asyncio.timeout(LIMIT_S):
+        assert await running == 0
 
 
 async def test_one_that_dies_is_started_again_and_what_it_counted_stays(

@@ -27,6 +27,8 @@ _log = get_logger(__name__)
 
 _SOCKET = "WAYSTATION_FLEET_SOCKET"
 _LIFELINE = "WAYSTATION_FLEET_LIFELINE"
+_ALL = "all.sock"
+"""Where the one that watches answers with the metrics of all."""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _ANSWER_WITHIN_S = 2.0
 _LONG_ENOUGH_S = 60.0
@@ -40,11 +42,23 @@ def is_member() -> bool:
     return _SOCKET in os.environ
 
 
-def supervise(processes: int, settings: TelemetrySettings) -> None:
-    """Return at once in a process that works; with several, watch over them and never return."""
+def supervise(processes: int, settings: TelemetrySettings, *, alike: str = "") -> None:
+    """Return at once in a process that works; with several, watch over them and never return.
+
+    Gauges whose names begin with `alike` are the same in all of them.
+    """
     if processes > 1 and not is_member():
         command = [sys.executable, "-m", "waystation", *sys.argv[1:]]
-        sys.exit(asyncio.run(Fleet(command, processes).run(settings)))
+        sys.exit(asyncio.run(Fleet(command, processes, alike=alike).run(settings)))
+
+
+async def page_of_all(metrics: Metrics) -> bytes:
+    """The metrics of all processes that were started together; of this one if it is alone."""
+    if is_member():
+        with contextlib.suppress(OSError, EOFError, TimeoutError):
+            async with asyncio.timeout(2 * _ANSWER_WITHIN_S):
+                return await endpoint.read_at(Path(os.environ[_SOCKET]).with_name(_ALL))
+    return metrics.expose()
 
 
 @contextlib.asynccontextmanager
@@ -74,8 +88,9 @@ async def membership(metrics: Metrics) -> AsyncGenerator[None]:
 class Fleet:
     """Runs a command in several processes until asked to stop; one that ends is started again."""
 
-    def __init__(self, command: Sequence[str], processes: int) -> None:
+    def __init__(self, command: Sequence[str], processes: int, *, alike: str = "") -> None:
         self._command = command
+        self._alike = alike
         self._members = [_Member(number) for number in range(1, processes + 1)]
         self._stopping = asyncio.Event()
         self._code = 0
@@ -92,6 +107,7 @@ class Fleet:
                     member.socket = Path(folder, f"{member.number}.sock")
                 async with (
                     compose.metrics_served(settings, self, self.ready),
+                    await endpoint.serve_at(Path(folder, _ALL), self),
                     asyncio.TaskGroup() as group,
                 ):
                     for member in self._members:
@@ -103,9 +119,15 @@ class Fleet:
             for each in _SIGNALS:
                 loop.remove_signal_handler(each)
 
+    @property
+    def sockets(self) -> list[Path]:
+        """Where the processes answer with their metrics."""
+        return [member.socket for member in self._members]
+
     async def expose(self) -> bytes:
         """The metrics of all processes, added up."""
-        return summed(await asyncio.gather(*(member.page() for member in self._members)))
+        pages = await asyncio.gather(*(member.page() for member in self._members))
+        return summed(pages, alike=self._alike)
 
     async def ready(self) -> Mapping[str, bool]:
         """Which of the processes work."""

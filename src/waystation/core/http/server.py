@@ -35,9 +35,16 @@ def run(process: Coroutine[Any, Any, None]) -> NoReturn:
 
 
 @asynccontextmanager
-async def serving(app: Site, *, host: str, port: int) -> AsyncGenerator[Callable[[], None]]:
-    """Answer requests for as long as the block runs, or until what it gives is called."""
-    _refuse_taken(host, port)
+async def serving(
+    app: Site, *, host: str, port: int, shared: bool = False
+) -> AsyncGenerator[Callable[[], None]]:
+    """Answer requests for as long as the block runs, or until what it gives is called.
+
+    With `shared` the port may be that of other processes of ours, among which the kernel spreads
+    connections.
+    """
+    if not shared:
+        refuse_taken(host, port)
     server = Server(
         app,
         address=host,
@@ -56,7 +63,8 @@ async def serving(app: Site, *, host: str, port: int) -> AsyncGenerator[Callable
         await asyncio.wait([task], timeout=10)
 
 
-def _refuse_taken(host: str, port: int) -> None:
+def refuse_taken(host: str, port: int) -> None:
+    """Refuse a port that somebody listens on."""
     # The server shares its port with whoever shares it, too: another one left behind there would
     # answer every other visitor out of another store.
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -3,20 +3,29 @@
 from collections.abc import Iterable
 
 
-def summed(pages: Iterable[bytes]) -> bytes:
-    """Add up pages in Prometheus' text format, sample by sample."""
+def summed(pages: Iterable[bytes], *, alike: str = "") -> bytes:
+    """Add up pages in Prometheus' text format, sample by sample.
+
+    Gauges whose names begin with `alike` say the same in every process: the highest counts.
+    """
     heads: dict[str, dict[str, None]] = {}
     samples: dict[str, dict[str, float]] = {}
     for page in pages:
         family = ""
+        same = set[str]()
         for line in page.decode().splitlines():
             if line.startswith("#"):
                 family = line.split()[2]
                 heads.setdefault(family, {})[line] = None
+                if alike and family.startswith(alike) and line.endswith(" gauge"):
+                    same.add(family)
             elif line:
                 name, _, value = line.rpartition(" ")
                 values = samples.setdefault(family, {})
-                values[name] = values.get(name, 0.0) + float(value)
+                before = values.get(name, 0.0)
+                values[name] = (
+                    max(before, float(value)) if family in same else before + float(value)
+                )
     lines: list[str] = []
     for family, head in heads.items():
         lines += head

@@ -1,6 +1,7 @@
 """The ASGI application: routes requests and reports every error as a problem document."""
 
 import time
+from collections.abc import Awaitable, Callable
 
 from waystation.core.errors import StoreError
 from waystation.core.http import openapi
@@ -60,6 +61,7 @@ class App:
         dispatcher: WebhookDispatcher | None = None,
         keys: KeyFile | None = None,
         provider: Provider | None = None,
+        metrics_page: Callable[[], Awaitable[bytes]] | None = None,
     ) -> None:
         options, rooms, cookies = context.options, context.rooms, context.cookies
         self.context = context
@@ -77,6 +79,7 @@ class App:
         self._proxies = ProxyRoutes(context, sessions, entries, self.operators)
         self._origins = Origins(rooms)
         self._maintenance = maintenance
+        self._metrics_page = metrics_page
         self._snapshots = self.visitors.snapshots
         self._trusted = networks(options.trusted_proxies)
         themes = ThemeStore()
@@ -178,7 +181,9 @@ class App:
         """Prometheus metrics, for this machine or with a key."""
         if not is_from_here(request):
             await self.operators.require(request, "viewer")
-        return Answer(200, self.context.metrics.expose(), CONTENT_TYPE.encode(), [NO_STORE])
+        of_all = self._metrics_page
+        page = await of_all() if of_all else self.context.metrics.expose()
+        return Answer(200, page, CONTENT_TYPE.encode(), [NO_STORE])
 
     @endpoint("GET /openapi.json")
     async def describe(self, request: Request) -> Answer:
