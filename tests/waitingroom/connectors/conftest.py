@@ -4,10 +4,11 @@ import asyncio
 import os
 import re
 import shlex
+import signal
 import sys
 from asyncio.subprocess import DEVNULL, STDOUT
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -64,13 +65,15 @@ async def following(page: str, block: Block, folder: Path) -> AsyncGenerator[Non
             stdin=DEVNULL,
             stdout=told,
             stderr=STDOUT,
+            start_new_session=True,
         )
     try:
         await _listening(block.port, process, log)
         yield
     finally:
-        if process.returncode is None:
-            process.terminate()
+        # All of it: a command may be a shell around the program that listens.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
 
 
