@@ -14,8 +14,10 @@ from redis import Redis
 from tests.pipeline.disk import small_disk
 from tests.pipeline.raw_streams import ALL, tell
 from waystation.core.errors import InvalidInput, WrongSchema
+from waystation.pipeline import tables
 from waystation.pipeline.bronze.archive import ArchiveOptions, ArchiveStream
 from waystation.pipeline.bronze.sink import BronzeOptions, BronzeStream, TaskResult
+from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.storage import delta, parts
 from waystation.pipeline.storage.arrow import pa, pq, schema_of
 from waystation.pipeline.storage.delta import BatchId
@@ -274,8 +276,12 @@ def test_a_table_that_is_opened_for_new_columns_has_them(root: str) -> None:
     assert songs(root) == {"owl": None}
 
 
-def test_an_older_program_does_not_write_into_a_newer_table(root: str) -> None:
+def test_an_older_program_does_not_write_into_a_newer_table(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "VERSION", tables.VERSION + 1)
     heard(root, WIDER, 0, bird="wren", song="trill")
+    monkeypatch.undo()
     before = files(root)
 
     with pytest.raises(WrongSchema, match=r"sightings has the column song, .* a newer version"):
@@ -283,6 +289,16 @@ def test_an_older_program_does_not_write_into_a_newer_table(root: str) -> None:
 
     assert songs(root) == {"wren": "trill"}
     assert files(root) == before
+
+
+@pytest.mark.parametrize(
+    ("layer", "remedy"), [(Layer.BRONZE, "begin a new history"), (Layer.GOLD, "pipeline rebuild")]
+)
+def test_a_column_that_nobody_knows_is_refused(root: str, layer: Layer, remedy: str) -> None:
+    wider, ours = (msgspec.structs.replace(each, layer=layer) for each in (WIDER, SIGHTINGS))
+    heard(root, wider, 0, bird="wren", song="trill")
+    with pytest.raises(WrongSchema, match=rf"the column song, .*something else.*{remedy}"):
+        heard(root, ours, 1, bird="owl")
 
 
 def test_a_column_of_another_type_is_refused(root: str) -> None:
@@ -369,7 +385,8 @@ def test_a_batch_of_bronze_committed_twice_is_there_once(root: str) -> None:
     for _ in range(2):
         with PartWriter(EVENTS.path(root), EVENTS.schema, EVENTS.partitions) as writer:
             writer.write(rows)
-        stream.commit([TaskResult(writer.parts, [])], 0)
+        written_rows = [{"table": "events", "part": part.row} for part in writer.parts]
+        stream.commit([TaskResult(written_rows)], 0)
 
     kept: Any = DeltaTable(EVENTS.path(root))
     assert len(list(Path(EVENTS.path(root)).rglob("*.parquet"))) == 1
@@ -380,7 +397,7 @@ def test_what_a_task_archives_is_seen_when_it_is_committed(
     store: Redis, redis_url: str, root: str
 ) -> None:
     told = tell(store, 30)
-    stream = ArchiveStream(ArchiveOptions(url=redis_url, root=root))
+    stream = ArchiveStream(ArchiveOptions(url=redis_url, root=root), PayloadSettings())
     start = stream.initialOffset()
     shares = stream.partitions(start, stream.latestOffset(start, ALL))
     sink = BronzeStream(BronzeOptions(root=root, application="drill"))

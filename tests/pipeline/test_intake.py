@@ -1,5 +1,6 @@
 """Streams into tables without Spark: everything once, whoever else reads and whatever breaks."""
 
+import contextlib
 import threading
 from collections import Counter
 from typing import Any
@@ -12,10 +13,11 @@ from tests.pipeline.raw_streams import tell
 from waystation.core.errors import CheckpointDamaged
 from waystation.pipeline.bronze import commits, ingest
 from waystation.pipeline.bronze.intake import Intake
+from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.tables import EVENTS, GAPS, Table
+from waystation.pipeline.tables import EVENTS, FIELD_VALUES, GAPS, PAYLOADS, Table
 
 COLUMNS = ("queue", "after", "before", "lost", "reason")
 
@@ -64,12 +66,33 @@ def test_streams_are_trimmed_behind_what_is_stored_when_that_is_asked_for(
     assert rows(root, GAPS, "lost") == []
 
 
-@pytest.mark.parametrize("allowed", [0, 1])
-def test_a_round_cut_short_at_any_commit_is_read_again(
+def add_jobs(store: Redis, *numbers: int) -> None:
+    """Jobs in the queue, and the events that they were added."""
+    for number in numbers:
+        data = f'{{"n":{number}}}'
+        store.hset(f"bull:mail:{number}", mapping={"name": "send", "data": data})
+        store.xadd("bull:mail:events", {"event": "added", "jobId": str(number), "name": "send"})
+
+
+def kept_jobs(root: str) -> list[str]:
+    """The jobs in `payloads` and in `field_values`."""
+    found = [rows(root, table, "subject") for table in (PAYLOADS, FIELD_VALUES)]
+    first, second = (sorted(row["subject"] for row in each) for each in found)
+    assert first == second
+    return first
+
+
+WITH_FIELDS = PayloadSettings(fields={"n": "$.n"})
+
+
+@pytest.mark.parametrize("allowed", [0, 1, 2, 3, 4])
+def test_a_round_cut_short_at_any_commit_is_read_again_or_completed(
     allowed: int, store: Redis, redis_url: str, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = tell(store, 400)
     store.xtrim("bull:mail:events", maxlen=100, approximate=False)
+    add_jobs(store, 10_001, 10_002)
+    options = EventOptions(url=redis_url)
     whole, left = delta.commit, allowed
 
     def cut_short(*given: Any, **more: Any) -> bool:
@@ -80,14 +103,45 @@ def test_a_round_cut_short_at_any_commit_is_read_again(
         return whole(*given, **more)
 
     monkeypatch.setattr(delta, "commit", cut_short)
-    with pytest.raises(KeyboardInterrupt):
-        intake(root, redis_url).store()
+    with contextlib.suppress(KeyboardInterrupt):
+        Intake(root, options, WITH_FIELDS).store()
     monkeypatch.setattr(delta, "commit", whole)
 
-    told += tell(store, 3)
-    intake(root, redis_url).store()
-    assert ids(root) == sorted(told[300:])
+    add_jobs(store, 10_003)
+    Intake(root, options, WITH_FIELDS).store()
+    assert len(ids(root)) == 103
+    assert set(told[300:]) < set(ids(root))
     assert [row["lost"] for row in rows(root, GAPS, "lost")] == [300]
+    assert [each for each in kept_jobs(root) if len(each) == 5] == ["10001", "10002", "10003"]
+
+
+def test_a_driver_that_another_one_overtakes_loses_nothing_of_the_others(
+    store: Redis, redis_url: str, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_jobs(store, *range(1, 4))
+    options = EventOptions(url=redis_url)
+    first, second = (Intake(root, options, WITH_FIELDS) for _ in range(2))
+    first.store()
+    whole, turns = delta.commit, [True]
+
+    def overtaken(path: str, *given: Any, **more: Any) -> bool:
+        if path == EVENTS.path(root) and turns:
+            turns.clear()
+            # More has happened since the first one has read, and some of it is lost.
+            add_jobs(store, *range(7, 10))
+            store.xtrim("bull:mail:events", maxlen=4, approximate=False)
+            assert second.store() == 4
+        return whole(path, *given, **more)
+
+    monkeypatch.setattr(delta, "commit", overtaken)
+    add_jobs(store, *range(4, 7))
+    first.store()
+    add_jobs(store, 10)
+    assert first.store() == 1
+
+    assert kept_jobs(root) == sorted(map(str, [1, 2, 3, 6, 7, 8, 9, 10]))
+    assert sum(row["lost"] for row in rows(root, GAPS, "lost")) == 2
+    assert len(ids(root)) == len(set(ids(root))) == 8
 
 
 def test_drivers_that_read_the_same_streams_at_once_store_every_event_once(
@@ -131,7 +185,7 @@ def test_a_batch_of_spark_that_was_overtaken_is_refused(
     account = {"after": "0-0", "until": "9-9", "first": None, "added": 10, "read": 10}
     report = {**late, "_range": {**account, "lost": 0, "recreated": False}}
     with pytest.raises(CheckpointDamaged, match="another run has stored events of bull:mail"):
-        commits.store(root, [], [report], BatchId("bronze-late", 0))
+        commits.store(root, {}, [report], BatchId("bronze-late", 0))
 
 
 @pytest.mark.long

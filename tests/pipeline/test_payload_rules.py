@@ -9,6 +9,7 @@ import pytest
 
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.settings.secrets import Secret
+from waystation.pipeline.bronze.archive import from_text, to_text
 from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule
 from waystation.pipeline.payloads.paths import JsonPath
 from waystation.pipeline.payloads.rules import Rules, Sealer
@@ -146,3 +147,12 @@ def settings_of(given: Any) -> PayloadSettings:
     rules = [Rule(**{**each, "action": Action(each["action"])}) for each in given.get("rules", ())]
     whole: dict[str, Any] = {**given, "rules": rules}
     return PayloadSettings(**whole)
+
+
+def test_settings_of_payloads_travel_to_sparks_processes_whole() -> None:
+    rules = [Rule(action=Action.HASH, path="$.mail", queue="mail*")]
+    settings = PayloadSettings(rules=rules, keys=KEYS, fields={"n": "$.n"}, limit=2048)
+    arrived = from_text(to_text(settings))
+    assert arrived == settings
+    assert isinstance(arrived.keys, Secret)
+    assert not from_text("").keep

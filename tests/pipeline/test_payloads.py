@@ -1,6 +1,7 @@
 """What a job was is stored when its events are, also when the queue has forgotten it."""
 
 import base64
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,11 +15,13 @@ from waystation.core.outcome import Done, Failed
 from waystation.core.settings.secrets import Secret
 from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
+from waystation.pipeline.bronze import ingest
 from waystation.pipeline.bronze.intake import Intake
 from waystation.pipeline.payloads.capture import GONE
 from waystation.pipeline.payloads.followed import mark_followed
 from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule
 from waystation.pipeline.payloads.rules import Sealer
+from waystation.pipeline.runner import raise_stream_limits
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage.arrow import pq
 
@@ -162,8 +165,30 @@ def test_what_could_not_be_had_is_said(store: Redis, redis_url: str, place: str)
     assert (found[1]["data"], found[1]["bytes"]) == (None, 5000)
 
 
+def intake_reads(url: str, root: str, settings: PayloadSettings) -> None:
+    Intake(root, EventOptions(url=url), settings).store()
+
+
+@pytest.fixture(params=["this process", "Spark"])
+def read(request: pytest.FixtureRequest) -> Callable[[str, str, PayloadSettings], None]:
+    """Stores what the streams hold, in both ways."""
+    if request.param == "this process":
+        return intake_reads
+    spark = request.getfixturevalue("spark")
+
+    def spark_reads(url: str, root: str, settings: PayloadSettings) -> None:
+        done = ingest.start(spark, root, url=url, payloads=settings).finish()
+        with Redis.from_url(url) as client:
+            assert done == client.xlen("bull:mail:events")
+
+    return spark_reads
+
+
 def test_rules_are_applied_before_anything_is_written(
-    store: Redis, redis_url: str, place: str
+    store: Redis,
+    redis_url: str,
+    place: str,
+    read: Callable[[str, str, PayloadSettings], None],
 ) -> None:
     rules = [
         Rule(action=Action.DROP, path="$.card"),
@@ -186,9 +211,11 @@ def test_rules_are_applied_before_anything_is_written(
     kept = {**job, "logs": '["saw PLANTED9"]'}
     store.xadd(stream, {"event": "kept", "jobId": "2", **kept})
     store.xadd(stream, {"event": "completed", "jobId": "2", "returnvalue": text})
-    intake = Following(redis_url, place, rules=rules, keys=KEYS, fields={"card": "$.card"})
-    intake.run()
+    fields = {"card": "$.card", "n": "$.n"}
+    read(redis_url, place, PayloadSettings(rules=rules, keys=KEYS, fields=fields))
     assert files_with(place, "PLANTED") == []
+    values = rows(place, "select subject, field, value from field_values order by all")
+    assert [tuple(each.values()) for each in values] == [("1", "n", "1"), ("2", "n", "1")]
     found = rows(place, "from payloads order by subject")
     assert [each["subject"] for each in found] == ["1", "2"]
     for each in found:
@@ -217,8 +244,20 @@ def test_without_payloads_nothing_is_read_from_the_queues(
 ) -> None:
     store.xadd("bull:mail:events", {"event": "added", "jobId": "1", "name": "send"})
     store.hset("bull:mail:1", mapping={"name": "send", "data": "{}"})
+    # What another history let a removed job leave is not taken either.
+    store.xadd("bull:mail:events", {"event": "kept", "jobId": "2", "data": "PLANTED"})
     Following(redis_url, place, keep=False).run()
     assert rows(place, "select count(*) as n from payloads") == [{"n": 0}]
+    assert files_with(place, "PLANTED") == []
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_queues_are_marked_as_followed_only_where_payloads_are_kept(
+    store: Redis, redis_url: str, keeps: bool
+) -> None:
+    store.xadd("bull:mail:events", {"event": "added", "jobId": "1", "name": "send"})
+    raise_stream_limits(EventOptions(url=redis_url), keeps_payloads=keeps)
+    assert bool(store.hexists("bull:mail:meta", "history")) is keeps
 
 
 def test_a_found_job_shows_what_was_read_of_it(store: Redis, redis_url: str, place: str) -> None:

@@ -3,14 +3,18 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from redis import Redis
 
 from tests.pipeline.conftest import JAVA
+from tests.pipeline.raw_streams import tell
 from waystation.core.errors import InvalidOption
-from waystation.pipeline.history import checked_root
+from waystation.pipeline.bronze import ingest
+from waystation.pipeline.history import History, checked_root
 from waystation.pipeline.sources.store import URL_VARIABLE, url_option
 from waystation.pipeline.spark.session import (
     SessionOptions,
@@ -19,6 +23,9 @@ from waystation.pipeline.spark.session import (
     settings_of,
     share_url,
 )
+from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.tables import EVENTS
 
 MEMORY = "spark.driver.memory"
 HEAP = """
@@ -119,3 +126,21 @@ def test_a_url_that_was_lent_is_no_option(spark: SparkSession) -> None:
         if before is not None:
             spark.sparkContext.environment[URL_VARIABLE] = before
         register(spark)
+
+
+def test_a_session_that_another_program_started_in_another_thread_will_do(
+    spark: SparkSession, store: Redis, redis_url: str, root: str
+) -> None:
+    told = tell(store, 20)
+    theirs = spark.newSession()
+    theirs.conf.set("spark.sql.session.timeZone", "America/New_York")
+    history = History(theirs, root, spark_from=0)
+
+    def read_and_rewrite() -> int:
+        ingest.start(history.spark, root, url=redis_url).finish()
+        rows = history.read(EVENTS)
+        delta.save_by_tasks(rows, root, EVENTS, BatchId("again", 1), "overwrite")
+        return history.read(EVENTS).where("date = to_date(told_at)").count()
+
+    with ThreadPoolExecutor(1) as another:
+        assert another.submit(read_and_rewrite).result() == len(told)

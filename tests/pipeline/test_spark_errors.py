@@ -29,6 +29,11 @@ def test_what_spark_itself_says_is_cut_to_its_first_line(spark: SparkSession) ->
         failing.collect()
 
 
+def test_an_error_of_java_is_told_by_what_happened_not_by_the_call(spark: SparkSession) -> None:
+    with pytest.raises(SparkFailed, match=r"^Spark did not finish: .*no.such.format"), translated():
+        spark.readStream.format("no.such.format").load()
+
+
 def test_what_a_library_raised_in_a_task_is_told_without_the_way_it_came(
     spark: SparkSession,
 ) -> None:

@@ -17,7 +17,9 @@ from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.silver.steps import with_lives
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pc
+from waystation.pipeline.storage.delta_sink import DeltaSink
 from waystation.pipeline.storage.places import checked_root, missing_connector
+from waystation.pipeline.storage.sessions import prepared
 from waystation.pipeline.storage.sql import Frame, conform
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, Table, every
 
@@ -28,8 +30,9 @@ SPARK_FROM = 1_000_000
 class History:
     """The tables kept in the directory `root`, read with a Spark session.
 
-    Instead of a session it takes a function that starts one: then Spark starts when it is needed.
-    A step with fewer rows than `spark_from` is computed in this process, without Java.
+    Any session will do: it gets our data sources, and the time zone UTC. Instead of a session it
+    takes a function that starts one: then Spark starts when it is needed. A step
+    with fewer rows than `spark_from` is computed in this process, without Java.
     """
 
     def __init__(
@@ -44,9 +47,13 @@ class History:
         self.spark_from = spark_from
         self._here = ArrowFrames(self.root)
 
-    @cached_property
+    @property
     def spark(self) -> SparkSession:
-        """The Spark session, started when it is first needed."""
+        """The Spark session, started when it is first needed, ready for the thread that asks."""
+        return prepared(self._started, DeltaSink)
+
+    @cached_property
+    def _started(self) -> SparkSession:
         return self._spark if isinstance(self._spark, SparkSession) else self._spark()
 
     def fresh(self) -> "History":

@@ -79,11 +79,11 @@ def run(history: History, options: RunOptions, progress: Progress | None = None)
     """Store all events that the streams hold now, and refresh silver and gold."""
     progress = progress or NoProgress()
     began = time.monotonic()
-    raise_stream_limits(options.events)
+    raise_stream_limits(options.events, keeps_payloads=options.payloads.keep)
     snapshot = _snapshot(history, options, progress)
     progress.begin("reading events")
     intake = Intake(history.root, options.events, options.payloads)
-    stored = _store(history, options.events, intake, progress)
+    stored = _store(history, options, intake, progress)
     recommendations = _refresh(history, options, snapshot, progress)
     return _result(history, stored, recommendations, began)
 
@@ -101,7 +101,7 @@ def follow(
     Reading does not wait for refreshes, because entries that are read late may be trimmed by then.
     """
     progress = progress or NoProgress()
-    raise_stream_limits(options.events)
+    raise_stream_limits(options.events, keeps_payloads=options.payloads.keep)
     reading = _reading(history, options)
     counted = 0
     with _stopped(reading):
@@ -119,15 +119,17 @@ def follow(
     fold(history)
 
 
-def _store(history: History, options: EventOptions, intake: Intake, progress: Progress) -> int:
+def _store(history: History, options: RunOptions, intake: Intake, progress: Progress) -> int:
     """Store what the streams hold now: in this process, or with Spark; returns how many events."""
-    if missing_connector(history.root) or intake.pending() < history.spark_from:
+    ranges = [] if missing_connector(history.root) else intake.ranges()
+    if sum(span.size for span in ranges) < history.spark_from or not ranges:
         return intake.store()
-    reading = ingest.start(history.spark, history.root, **_source_options(history, options))
+    reading = _with_spark(history, options)
     with _stopped(reading):
         while reading.is_running():
             progress.reach(reading.events)
             reading.wait(1)
+    intake.mark(ranges)
     return reading.events
 
 
@@ -136,17 +138,24 @@ def _reading(history: History, options: RunOptions) -> Ingest | IntakeLoop:
     every = seconds(options.batch_every)
     if missing_connector(history.root) or history.spark_from:
         intake = Intake(history.root, options.events, options.payloads)
-        round_of = partial(_store, history, options.events, progress=NoProgress())
+        round_of = partial(_store, history, options, progress=NoProgress())
         return IntakeLoop(intake, every=every, round_of=round_of)
+    return _with_spark(history, options, every=f"{every} seconds")
+
+
+def _with_spark(history: History, options: RunOptions, *, every: str | None = None) -> Ingest:
     return ingest.start(
         history.spark,
         history.root,
-        every=f"{every} seconds",
+        payloads=options.payloads,
+        every=every,
         **_source_options(history, options.events),
     )
 
 
-def raise_stream_limits(events: EventOptions, limit: int = STREAM_LIMIT) -> int:
+def raise_stream_limits(
+    events: EventOptions, limit: int = STREAM_LIMIT, *, keeps_payloads: bool = True
+) -> int:
     """Let the streams grow longer before they are trimmed; returns how many were too short.
 
     A driver that restarts takes half a minute, and the events of that time must still be there.
@@ -155,7 +164,7 @@ def raise_stream_limits(events: EventOptions, limit: int = STREAM_LIMIT) -> int:
     short = 0
     for stream in streams.now():
         facts = product_named(stream.line)
-        if stream.line == Line.BULLMQ.value:
+        if keeps_payloads and stream.line == Line.BULLMQ.value:
             prefix = events.prefix or facts.prefix
             mark_followed(streams.store.at(stream.key), prefix, stream.queue)
         if facts.stream_limit is None:

@@ -28,6 +28,13 @@ FIELDS = "map<string,string>"
 COUNTS = "map<bigint,bigint>"
 
 
+VERSION = 2
+"""Version of all tables together, noted in every commit; raised when a column is added, retired or
+given another type."""
+RETIRED = {"hourly": frozenset({"wait_sketch", "run_sketch"})}
+"""Columns that older versions wrote and this one does not, by table."""
+
+
 class Layer(StrEnum):
     """The layer of a table."""
 

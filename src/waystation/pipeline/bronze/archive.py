@@ -1,29 +1,36 @@
-"""`waystation.archive`: ranges of streams, written to files of the table `events` by their readers.
+"""`waystation.archive`: ranges of streams, written to files of bronze tables by their readers.
 
-The task that reads a range also writes it, so events need not travel through Spark: the rows of
-this source are the files written, and a report on every range. The files are invisible until
-`waystation.bronze` commits them.
+The task that reads a range also writes it, with the jobs that it is about, so nothing of that need
+travel through Spark: the rows of this source are the files written, and a report on every range.
+The files are invisible until `waystation.bronze` commits them.
 """
 # ruff: noqa: N802 (Spark calls the methods so)
 
+import os
 from collections.abc import Iterator
-from typing import Any
+from typing import cast
 
+import msgspec
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StringType, StructField, StructType
 
+from waystation.core.settings.secrets import Secret
+from waystation.pipeline.bronze.reading import read_ranges
 from waystation.pipeline.options import parse
+from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.sources.columns import RANGE
 from waystation.pipeline.sources.events import EventsStream
-from waystation.pipeline.sources.streams import EventOptions, rows
+from waystation.pipeline.sources.streams import EventOptions, StreamPartition
 from waystation.pipeline.storage.arrow import Batch, pa, schema_of
-from waystation.pipeline.storage.parts import PART, PartWriter
-from waystation.pipeline.tables import EVENTS
+from waystation.pipeline.storage.parts import PART
 
 NAME = "waystation.archive"
+PAYLOADS_VARIABLE = "WAYSTATION_PIPELINE_PAYLOADS"
+"""Environment variable with the settings of payloads: they hold keys, and options are shown."""
 
 ROWS = StructType(
     [
+        StructField("table", StringType()),
         StructField("part", PART),
         StructField("line", StringType()),
         StructField("queue", StringType()),
@@ -43,7 +50,7 @@ class ArchiveOptions(EventOptions, frozen=True, kw_only=True, rename="camel"):
 
 
 class Archive(DataSource):
-    """The streams, read into files of the table `events`."""
+    """The streams, read into files of bronze tables."""
 
     @classmethod
     def name(cls) -> str:
@@ -56,24 +63,38 @@ class Archive(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Read what the streams hold and what is added to them."""
-        return ArchiveStream(parse(self.options, ArchiveOptions))
+        return ArchiveStream(
+            parse(self.options, ArchiveOptions), from_text(os.environ.get(PAYLOADS_VARIABLE, ""))
+        )
 
 
 class ArchiveStream(EventsStream):
     """Follows the streams and writes their entries to files."""
 
-    def __init__(self, options: ArchiveOptions) -> None:
+    def __init__(self, options: ArchiveOptions, payloads: PayloadSettings) -> None:
         super().__init__(options)
-        self._path = EVENTS.path(options.root)
+        self._root = options.root
+        self._payloads = payloads
 
     def read(self, partition: InputPartition) -> Iterator[Batch]:
         """Write the ranges of one task to files; the rows are the files and the reports."""
-        accounts: list[dict[str, Any]] = []
-        with PartWriter(self._path, EVENTS.schema, EVENTS.partitions) as writer:
-            for batch in rows(self._streams.store, self._options, partition, accounts=True):
-                if batch.column("_range").null_count:
-                    writer.write(batch.select(EVENTS.names))
-                else:
-                    accounts += batch.select(_SCHEMA.names[1:]).to_pylist()
-        files = [{"part": part.row} for part in writer.parts]
-        yield pa.RecordBatch.from_pylist(files + accounts, schema=_SCHEMA)
+        ranges = cast(StreamPartition, partition).ranges
+        read = read_ranges(self._root, self._streams.store, self._options, self._payloads, ranges)
+        files = [
+            {"table": table.name, "part": part.row}
+            for table, parts in read.parts.items()
+            for part in parts
+        ]
+        yield pa.RecordBatch.from_pylist(files + read.reports, schema=_SCHEMA)
+
+
+def to_text(payloads: PayloadSettings) -> str:
+    """Settings of payloads as they travel to Spark's processes."""
+    return msgspec.json.encode(payloads, enc_hook=str).decode()
+
+
+def from_text(text: str) -> PayloadSettings:
+    """Settings of payloads as they have travelled; nothing is kept without any."""
+    if not text:
+        return PayloadSettings(keep=False)
+    return msgspec.json.decode(text, type=PayloadSettings, dec_hook=lambda _, given: Secret(given))

@@ -1,4 +1,4 @@
-"""Commits of events: a batch with the offsets it reached, in the tables `events` and `gaps`.
+"""Commits of events: a batch with the offsets it reached, and the gaps and jobs that go with it.
 
 Every commit of events takes the next number of the intake. So two drivers that have read the same
 entries cannot both commit them, whoever they are.
@@ -17,49 +17,90 @@ from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, schema_of
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import Part, PartWriter
-from waystation.pipeline.tables import EVENTS, GAPS, Table
+from waystation.pipeline.tables import EVENTS, FIELD_VALUES, GAPS, PAYLOADS, Table
 
 OFFSETS_NOTE = "places"
 """The note in a commit with the offsets reached; its text is part of existing tables."""
 WRITER_NOTE = "writer"
 """The note with the application that has committed it."""
+BESIDE_NOTE = "beside"
+"""The note with the number of a commit of events, and the files of other tables that go with it."""
+BESIDE = (GAPS, PAYLOADS, FIELD_VALUES)
+"""The tables with rows that go with events."""
 INTAKE = "intake"
 """The application whose batches number all commits of events."""
 
 
 def store(
     root: str,
-    parts: Sequence[Part],
-    reports: Sequence[Any],
+    parts: Mapping[Table, Sequence[Part]],
+    reports: Sequence[Mapping[str, Any]],
     batch: BatchId,
-    more: Mapping[Table, Sequence[Part]] | None = None,
 ) -> bool:
-    """Commit events, gaps and files of other tables; False when this batch was committed before.
+    """Commit events and what belongs to them; False when this batch was committed before.
 
-    Refused when another run has stored entries of the same streams meanwhile.
+    The commit of events decides. It names the files of the other tables, so that whoever comes
+    next commits them, should this process end in between. Refused when another run has stored
+    entries of the same streams meanwhile.
     """
-    # Gaps first: once the events are there, the batch counts as read.
-    _store_gaps(root, reports, batch)
-    for table, files in (more or {}).items():
-        if files:
-            delta.commit(table.path(root), table.schema, files, batch, partitions=table.partitions)
-    is_numbered = batch.application == INTAKE
+    complete(root)
+    others = {table: list(files) for table, files in parts.items() if table is not EVENTS}
+    others[GAPS] = _gap_parts(root, reports)
+    notes: dict[str, Any] = {OFFSETS_NOTE: _reached(root, reports), WRITER_NOTE: batch.application}
 
     def next_number(table: DeltaTable) -> Iterator[BatchId]:
         _require_unmoved(table, reports)
-        if not is_numbered:
-            yield BatchId(INTAKE, number_of(table) + 1)
+        number = batch.batch if batch.application == INTAKE else number_of(table) + 1
+        files = {table.name: [part.row for part in files] for table, files in others.items()}
+        notes[BESIDE_NOTE] = {"number": number, "files": files}
+        if batch.application != INTAKE:
+            yield BatchId(INTAKE, number)
 
-    notes = {OFFSETS_NOTE: _reached(root, reports), WRITER_NOTE: batch.application}
-    return delta.commit(
-        EVENTS.path(root),
-        EVENTS.schema,
-        parts,
-        batch,
-        partitions=EVENTS.partitions,
-        notes=notes,
-        check=next_number,
-    )
+    is_stored = False
+    try:
+        is_stored = delta.commit(
+            EVENTS.path(root),
+            EVENTS.schema,
+            parts.get(EVENTS, ()),
+            batch,
+            partitions=EVENTS.partitions,
+            notes=notes,
+            check=next_number,
+        )
+    finally:
+        if is_stored:
+            _commit_beside(root, notes[BESIDE_NOTE])
+        else:
+            discard(root, others)
+    return is_stored
+
+
+def complete(root: str) -> None:
+    """Commit the files of other tables that the last commit of events names, if need be."""
+    if noted := delta.last_note(EVENTS.path(root), BESIDE_NOTE):
+        _commit_beside(root, noted)
+
+
+def discard(root: str, parts: Mapping[Table, Sequence[Part]]) -> None:
+    """Delete files that are in no commit, and that the last commit of events does not name."""
+    noted: Any = delta.last_note(EVENTS.path(root), BESIDE_NOTE) or {"files": {}}
+    for table, files in parts.items():
+        named: set[str] = {row["path"] for row in noted["files"].get(table.name, ())}
+        delta.discard(table.path(root), [each for each in files if each.path not in named])
+
+
+def _commit_beside(root: str, noted: Mapping[str, Any]) -> None:
+    batch = BatchId(INTAKE, noted["number"])
+    for table in BESIDE:
+        if rows := noted["files"].get(table.name):
+            delta.commit(
+                table.path(root),
+                table.schema,
+                map(Part.of, rows),
+                batch,
+                partitions=table.partitions,
+                keep_files=True,
+            )
 
 
 def number_of(table: DeltaTable) -> int:
@@ -73,7 +114,7 @@ def offsets_in(root: str) -> dict[str, Offset]:
     return offsets.from_json(noted) if noted else {}
 
 
-def _require_unmoved(table: DeltaTable, reports: Sequence[Any]) -> None:
+def _require_unmoved(table: DeltaTable, reports: Sequence[Mapping[str, Any]]) -> None:
     """Refuse ranges that do not begin where the tables end."""
     noted = delta.noted(table, OFFSETS_NOTE)
     reached = offsets.from_json(noted) if noted else {}
@@ -87,13 +128,14 @@ def _require_unmoved(table: DeltaTable, reports: Sequence[Any]) -> None:
             )
 
 
-def _store_gaps(root: str, reports: Sequence[Any], batch: BatchId) -> None:
+def _gap_parts(root: str, reports: Sequence[Mapping[str, Any]]) -> list[Part]:
+    """A file with the gaps of some ranges; none when nothing was lost."""
     rows = [gap(report) for report in reports if is_gap(report["_range"])]
     if not rows:
-        return
-    with PartWriter(GAPS.path(root), GAPS.schema, GAPS.partitions) as writer:
+        return []
+    with PartWriter.of(root, GAPS) as writer:
         writer.write(pa.RecordBatch.from_pylist(rows, schema=schema_of(GAPS.schema)))
-    delta.commit(GAPS.path(root), GAPS.schema, writer.parts, batch)
+    return writer.parts
 
 
 def is_gap(account: Mapping[str, Any]) -> bool:
@@ -120,7 +162,7 @@ def gap(report: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _reached(root: str, reports: Sequence[Any]) -> dict[str, Any]:
+def _reached(root: str, reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The offsets of all streams, this batch included."""
     reached = offsets_in(root)
     for report in reports:

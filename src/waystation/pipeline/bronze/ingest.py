@@ -1,4 +1,4 @@
-"""Ingest: event streams into the tables `events` and `gaps`.
+"""Ingest: event streams into the bronze tables, with Spark.
 
 Each micro-batch is one commit per table that carries its number, and the commit of `events` holds
 the offsets reached. So the tables know where to continue, and the checkpoint may be deleted.
@@ -17,11 +17,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from waystation.pipeline.bronze import archive, checkpoint
+from waystation.pipeline.bronze.archive import PAYLOADS_VARIABLE, Archive, to_text
 from waystation.pipeline.bronze.commits import INTAKE, OFFSETS_NOTE, WRITER_NOTE
-from waystation.pipeline.bronze.sink import NAME
+from waystation.pipeline.bronze.sink import NAME, BronzeSink
+from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.sources import offsets
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.places import is_remote
+from waystation.pipeline.storage.sessions import prepared, register
 from waystation.pipeline.tables import EVENTS
 
 STARTS = 5
@@ -87,11 +90,22 @@ def _was_too_slow(error: StreamingQueryException) -> bool:
     return _TOO_SLOW in str(error)
 
 
-def start(spark: SparkSession, root: str, *, every: str | None = None, **options: str) -> Ingest:
+def start(
+    spark: SparkSession,
+    root: str,
+    *,
+    payloads: PayloadSettings | None = None,
+    every: str | None = None,
+    **options: str,
+) -> Ingest:
     """Store what the streams hold now, or with `every`, batch after batch at this interval.
 
     `options` are those of `waystation.events`.
     """
+    environment = prepared(spark, Archive, BronzeSink).sparkContext.environment
+    environment[PAYLOADS_VARIABLE] = to_text(payloads or PayloadSettings(keep=False))
+    # A source uses the environment that it was registered with.
+    register(spark, Archive)
     return Ingest(partial(_query, spark, root, every, options))
 
 
@@ -110,10 +124,13 @@ def _query(
     )
     trigger: dict[str, Any] = {"availableNow": True} if every is None else {"processingTime": every}
     return (
-        spark.readStream.format(archive.NAME)
+        prepared(spark)
+        .readStream.format(archive.NAME)
         .options(**{"starting": _starting(noted), "root": root, **options})
         .load()
-        .observe(_KEPT, F.sum("part.rows").alias("events"))
+        .observe(
+            _KEPT, F.sum(F.when(F.col("table") == EVENTS.name, F.col("part.rows"))).alias("events")
+        )
         .writeStream.format(NAME)
         .option("root", root)
         .option("application", application)

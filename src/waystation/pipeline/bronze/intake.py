@@ -1,4 +1,4 @@
-"""Intake: event streams into the tables `events` and `gaps` by this process, without Spark.
+"""Intake: event streams into the bronze tables by this process, without Spark.
 
 A round reads from the offsets in the tables to the present ends of the streams, and commits both
 at once. A round that another driver has overtaken adds nothing, and begins again.
@@ -6,8 +6,7 @@ at once. A round that another driver has overtaken adds nothing, and begins agai
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
@@ -17,19 +16,15 @@ from waystation.core.events import Line
 from waystation.core.store import faults
 from waystation.pipeline.bronze import commits
 from waystation.pipeline.bronze.commits import INTAKE
-from waystation.pipeline.payloads.capture import Capture, NoCapture
+from waystation.pipeline.bronze.reading import read_ranges
 from waystation.pipeline.payloads.followed import mark_followed
 from waystation.pipeline.payloads.options import PayloadSettings
-from waystation.pipeline.payloads.rules import Rules
 from waystation.pipeline.products import product_named
 from waystation.pipeline.sources import offsets, redis_streams
-from waystation.pipeline.sources.columns import SCHEMA
-from waystation.pipeline.sources.offsets import EventStream, StreamRange
+from waystation.pipeline.sources.offsets import StreamRange
 from waystation.pipeline.sources.streams import EventOptions, Streams
-from waystation.pipeline.storage.arrow import pa, schema_of
 from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.storage.parts import PartWriter
-from waystation.pipeline.tables import EVENTS, FIELD_VALUES, PAYLOADS
+from waystation.pipeline.tables import EVENTS
 
 TRIES = 20
 """Rounds that other drivers may overtake before this one gives up."""
@@ -50,7 +45,7 @@ class Intake:
 
     def pending(self) -> int:
         """Entries that are not stored yet."""
-        return sum(span.size for span in self._ranges())
+        return sum(span.size for span in self.ranges())
 
     def store(self) -> int:
         """Store what the streams hold now; returns how many events."""
@@ -71,46 +66,17 @@ class Intake:
         path = EVENTS.path(self._root)
         known = DeltaTable(path) if DeltaTable.is_deltatable(path) else None
         number = 1 if known is None else commits.number_of(known) + 1
-        ranges = self._ranges()
+        ranges = self.ranges()
         if not ranges:
             return 0
-        reports: list[Any] = []
-        rows = 0
-        with (
-            PartWriter(path, EVENTS.schema, EVENTS.partitions) as writer,
-            PartWriter.of(self._root, PAYLOADS) as jobs,
-            PartWriter.of(self._root, FIELD_VALUES) as values,
-        ):
-            for span in ranges:
-                client = self._streams.store.at(span.stream.key)
-                capture = self._capture(client, span.stream)
-                batches = redis_streams.rows_of(
-                    client, span, page=self._options.page, accounts=True, change=capture.entries
-                )
-                for batch in _read(batches):
-                    if batch.column("_range").null_count:
-                        writer.write(batch.select(EVENTS.names))
-                        rows += batch.num_rows
-                    else:
-                        reports += batch.select(_REPORTED).to_pylist()
-                    if capture.is_full:
-                        _write(capture, jobs, values)
-                _write(capture, jobs, values)
-        batch_id = BatchId(INTAKE, number)
-        more = {PAYLOADS: jobs.parts, FIELD_VALUES: values.parts}
-        if not commits.store(self._root, writer.parts, reports, batch_id, more):
+        read = read_ranges(self._root, self._streams.store, self._options, self._payloads, ranges)
+        if not commits.store(self._root, read.parts, read.reports, BatchId(INTAKE, number)):
             return None
-        self._mark(ranges)
+        self.mark(ranges)
         self._trim(ranges)
-        return rows
+        return read.events
 
-    def _capture(self, client: Any, stream: EventStream) -> "Capture | NoCapture":
-        if not self._payloads.keep or stream.line != Line.BULLMQ.value:
-            return NoCapture()
-        prefix = self._options.prefix or product_named(stream.line).prefix
-        return Capture(client, stream.queue, prefix, self._payloads, Rules(self._payloads))
-
-    def _mark(self, ranges: list[StreamRange]) -> None:
+    def mark(self, ranges: list[StreamRange]) -> None:
         """Mark in the queues how far their events are stored."""
         for span in ranges if self._payloads.keep else ():
             stream = span.stream
@@ -121,7 +87,8 @@ class Intake:
                     client = self._streams.store.at(stream.key)
                     mark_followed(client, prefix, stream.queue, reached_ms=reached_ms)
 
-    def _ranges(self) -> list[StreamRange]:
+    def ranges(self) -> list[StreamRange]:
+        """The ranges of streams that are not stored yet."""
         with faults.translated():
             streams = self._streams.now()
             ends = {
@@ -141,28 +108,6 @@ class Intake:
                 client = self._streams.store.at(span.stream.key)
                 until = offsets.next_id(span.until.id)
                 client.execute_command("XTRIM", span.stream.key, "MINID", "~", until)
-
-
-def _read(batches: Iterable[Any]) -> Iterator[Any]:
-    """The batches; what goes wrong in reading them is the store's fault, a full disk is not."""
-    each = iter(batches)
-    while True:
-        with faults.translated():
-            batch = next(each, None)
-        if batch is None:
-            return
-        yield batch
-
-
-def _write(capture: "Capture | NoCapture", jobs: PartWriter, values: PartWriter) -> None:
-    with faults.translated():
-        taken = capture.take()
-    for table, writer, rows in zip((PAYLOADS, FIELD_VALUES), (jobs, values), taken, strict=True):
-        if rows:
-            writer.write(pa.RecordBatch.from_pylist(rows, schema=schema_of(table.schema)))
-
-
-_REPORTED = [name for name in SCHEMA.names if name in ("line", "queue", "stream", "_range")]
 
 
 class IntakeLoop:

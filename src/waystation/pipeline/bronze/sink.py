@@ -15,13 +15,13 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from waystation.pipeline.bronze.commits import store
+from waystation.pipeline.bronze import commits
+from waystation.pipeline.bronze.reading import WRITTEN
 from waystation.pipeline.options import parse
-from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import Batch
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import Part
-from waystation.pipeline.tables import EVENTS
+from waystation.pipeline.tables import Table
 
 NAME = "waystation.bronze"
 
@@ -51,20 +51,19 @@ class BronzeSink(DataSource):
 class TaskResult(WriterCommitMessage):
     """The files that one task has written, and its reports on ranges."""
 
-    def __init__(self, parts: list[Part], reports: list[dict[str, Any]]) -> None:
-        self.parts = parts
-        self.reports = reports
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self.rows = rows
 
 
 class BronzeStream(DataSourceStreamArrowWriter):
-    """Commits micro-batches to both tables."""
+    """Commits micro-batches to the tables."""
 
     def __init__(self, options: BronzeOptions) -> None:
         self._options = options
 
     def write(self, iterator: Iterator[Batch]) -> WriterCommitMessage:
         """Collect the files and reports of a task."""
-        return _result(iterator)
+        return TaskResult([row for batch in iterator for row in batch.to_pylist()])
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Commit the files of all tasks, unless the batch is committed."""
@@ -72,23 +71,21 @@ class BronzeStream(DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Delete the files of the tasks; the batch is read again."""
-        delta.discard(EVENTS.path(self._options.root), _parts(messages))
-
-
-def _result(batches: Iterator[Batch]) -> TaskResult:
-    rows = [row for batch in batches for row in batch.to_pylist()]
-    return TaskResult(
-        [Part.of(row["part"]) for row in rows if row["part"]],
-        [row for row in rows if not row["part"]],
-    )
+        commits.discard(self._options.root, _parts(_rows(messages)))
 
 
 def _commit(options: BronzeOptions, messages: list[WriterCommitMessage | None], batch: int) -> None:
-    reports = [
-        report for each in messages if isinstance(each, TaskResult) for report in each.reports
-    ]
-    store(options.root, _parts(messages), reports, BatchId(options.application, batch))
+    rows = _rows(messages)
+    reports = [row for row in rows if not row["part"]]
+    commits.store(options.root, _parts(rows), reports, BatchId(options.application, batch))
 
 
-def _parts(messages: list[WriterCommitMessage | None]) -> list[Part]:
-    return [part for each in messages if isinstance(each, TaskResult) for part in each.parts]
+def _rows(messages: list[WriterCommitMessage | None]) -> list[dict[str, Any]]:
+    return [row for each in messages if isinstance(each, TaskResult) for row in each.rows]
+
+
+def _parts(rows: list[dict[str, Any]]) -> dict[Table, list[Part]]:
+    return {
+        table: [Part.of(row["part"]) for row in rows if row["table"] == table.name]
+        for table in WRITTEN
+    }

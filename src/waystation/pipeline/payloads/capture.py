@@ -47,13 +47,13 @@ class Rows(NamedTuple):
 
 
 class NoCapture:
-    """Reads nothing."""
+    """Reads nothing, and leaves out what removed jobs have left in the stream."""
 
     is_full = False
 
     def entries(self, page: list[RawEntry]) -> list[RawEntry]:
-        """The same page."""
-        return page
+        """The same page without payloads."""
+        return [_bare(entry) if _KEPT in entry[1] else entry for entry in page]
 
     def take(self) -> Rows:
         """No rows."""
@@ -117,7 +117,7 @@ class Capture:
             self._note(entry[0], event, subject, said)
         if event == _KEPT:
             # What it carries goes to `payloads`, after the rules.
-            return entry[0], [each for name in _ENVELOPE for each in (name, said.get(name, b""))]
+            return _bare(entry)
         if self._rules.is_empty or not (said.keys() & (_DOCUMENTS | _TEXTS)):
             return entry
         changed = [(name, self._after_rules(name, value)) for name, value in said.items()]
@@ -246,6 +246,14 @@ class Capture:
             if value is not None
         ]
         return found or None
+
+
+def _bare(entry: RawEntry) -> RawEntry:
+    """An entry with its envelope alone, if it is the last of a removed job."""
+    said = dict(zip(entry[1][::2], entry[1][1::2], strict=True))
+    if said.get(b"event") != _KEPT:
+        return entry
+    return entry[0], [each for name in _ENVELOPE for each in (name, said.get(name, b""))]
 
 
 def _values(row: Row) -> Iterator[Row]:

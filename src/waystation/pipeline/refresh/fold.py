@@ -13,6 +13,7 @@ import msgspec
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 
+from waystation.pipeline.bronze import commits
 from waystation.pipeline.history import History, frames_of
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.products.facts import HistoryFrames
@@ -137,6 +138,8 @@ def fold(history: History) -> Folded | None:
     newest = changes.version(EVENTS.path(history.root))
     if newest is None:
         return None
+    # Gaps and payloads that go with these events.
+    commits.complete(history.root)
     before, begun = folded_version(history), _begun(history)
     if begun is not None and (before is None or begun > before):
         # An interrupted fold must be finished as it was begun: part of it is stored already.

@@ -18,6 +18,8 @@ from pyspark.errors import PySparkException
 from waystation.core.errors import DiskFull, HeapExhausted, JavaDied, SparkFailed, WaystationError
 
 _WAIT_S = 5.0
+_CALLING = "An error occurred while calling "
+"""The first line of an error in Java; what happened is in the second."""
 
 _OURS = re.compile(r"^waystation\.[\w.]+\.(\w+): (.*)$", re.MULTILINE)
 _RAISED = re.compile(r"^\w[\w.]*(?:Error|Exception): .*$", re.MULTILINE)
@@ -71,7 +73,9 @@ def to_waystation_error(error: Exception) -> WaystationError:
     for name, sentence in reversed(_OURS.findall(text)):
         if name in kinds:
             return kinds[name](sentence)
-    lines = [line for each in text.splitlines() if (line := each.strip())]
+    lines = [line for each in text.splitlines() if (line := each.strip(": "))]
+    if lines and lines[0].startswith(_CALLING):
+        lines = lines[1:] or lines
     # A task's traceback ends with the error; Spark's own message begins with it.
     raised = _RAISED.findall(text) if "Traceback" in text else lines[:1]
     return SparkFailed(f"Spark did not finish: {_HEAD.sub('', raised[-1] if raised else text)}")

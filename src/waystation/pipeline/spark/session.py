@@ -17,9 +17,12 @@ from waystation.pipeline.sources.events import Events
 from waystation.pipeline.sources.jobs import Jobs
 from waystation.pipeline.sources.store import URL_VARIABLE
 from waystation.pipeline.spark.java import java_home
+from waystation.pipeline.storage import sessions
 from waystation.pipeline.storage.delta_sink import DeltaSink
+from waystation.pipeline.storage.sessions import REQUIRED, prepared
 
 MASTER = "local[*]"
+_SOURCES = (Events, Jobs, Archive, BronzeSink, DeltaSink)
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _SETTING = re.compile(r"^\s*(spark\.[^\s=:]+)\s*[\s=:]\s*(.*?)\s*$")
 
@@ -45,12 +48,6 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
             if value != REQUIRED.get(name, value):
                 raise InvalidOption(f"{name} must be {REQUIRED[name]} here, got {value}")
 
-
-REQUIRED = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.python.filterPushdown.enabled": "true",
-}
-"""Settings that the pipeline relies on."""
 
 PREFERRED = {
     "spark.driver.memory": "1g",
@@ -99,8 +96,7 @@ def build_session(options: SessionOptions | None = None) -> SparkSession:
     if options.shuffle_partitions or _PARTITIONS not in {**defaults, **options.conf}:
         cores = spark.sparkContext.defaultParallelism
         spark.conf.set(_PARTITIONS, str(options.shuffle_partitions or 2 * cores))
-    register(spark)
-    return spark
+    return prepared(spark, *_SOURCES)
 
 
 def settings_of(options: SessionOptions, defaults: Mapping[str, str]) -> dict[str, str]:
@@ -114,8 +110,7 @@ def settings_of(options: SessionOptions, defaults: Mapping[str, str]) -> dict[st
 
 def register(spark: SparkSession) -> None:
     """Register `waystation.events`, `waystation.jobs` and the tables' sinks with a session."""
-    for source in (Events, Jobs, Archive, BronzeSink, DeltaSink):
-        spark.dataSource.register(source)
+    sessions.register(spark, *_SOURCES)
 
 
 def share_url(spark: SparkSession, url: str) -> None:

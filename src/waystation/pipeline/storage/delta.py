@@ -19,14 +19,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from waystation.core.errors import WrongSchema
+from waystation.pipeline import tables
 from waystation.pipeline.storage.arrow import dataset, pa, pc, pq, schema_of
 from waystation.pipeline.storage.filesystems import filesystem
 from waystation.pipeline.storage.parts import Part, PartWriter
 from waystation.pipeline.storage.places import is_remote, missing_connector
 from waystation.pipeline.storage.sql import Frame, conform, to_arrow
-from waystation.pipeline.tables import Table
+from waystation.pipeline.tables import Layer, Table
 
 _NOTES = "waystation"
+VERSION_NOTE = "tables"
+"""The note with the version of the tables that a commit was written by."""
 FEW = 100_000
 """Rows that this process writes sooner than tasks, which have to be started first."""
 
@@ -48,13 +51,16 @@ def commit(
     notes: Mapping[str, Any] | None = None,
     replace: bool = False,
     check: Callable[[DeltaTable], Iterable[BatchId]] = lambda _: (),
+    keep_files: bool = False,
 ) -> bool:
     """Commit files to a table, all or none; False when this batch was committed before.
 
-    Files that are not committed are deleted, whatever the reason. `check` may refuse the commit,
-    and names other batches that it stands for; if one of those is committed meanwhile, it fails.
+    Files that are not committed are deleted, unless another commit may need them (`keep_files`).
+    `check` may refuse the commit, and names other batches that it stands for; if one of those is
+    committed meanwhile, it fails.
     """
     parts = list(parts)
+    unneeded = [] if keep_files else parts
     try:
         table = open_table(path, columns, partitions)
         if not _has_batch(table, batch):
@@ -62,14 +68,14 @@ def commit(
             _add(table, columns, parts, batches, partitions, notes, replace)
             return True
     except CommitFailedError:
-        discard(path, parts)
+        discard(path, unneeded)
         # Another driver may have committed the same batch first.
         if not _has_batch(DeltaTable(path), batch):
             raise
     except Exception:
-        discard(path, parts)
+        discard(path, unneeded)
         raise
-    discard(path, parts)
+    discard(path, unneeded)
     return False
 
 
@@ -136,7 +142,11 @@ def _add(
         partition_by=list(partitions) or None,
         commit_properties=CommitProperties(
             app_transactions=[Transaction(each.application, each.batch) for each in batches],
-            custom_metadata={_NOTES: msgspec.json.encode({**(notes or {})}).decode()},
+            custom_metadata={
+                _NOTES: msgspec.json.encode(
+                    {VERSION_NOTE: tables.VERSION, **(notes or {})}
+                ).decode()
+            },
         ),
     )
 
@@ -145,20 +155,44 @@ def _lacking(table: DeltaTable, columns: StructType) -> list[Field]:
     """The columns that a table does not have yet; refuses unknown columns and other types."""
     wanted = {field.name: field for field in _delta_schema(columns).fields}
     there = {field.name: field for field in table.schema().fields}
-    name = table.table_uri.rstrip("/").rpartition("/")[2]
     if unknown := sorted(there.keys() - wanted.keys()):
-        raise WrongSchema(
-            f"the table {name} has the column {', '.join(unknown)}, which this version of "
-            "waystation does not know: a newer version has written it, use that version"
-        )
+        raise _unknown_columns(table, unknown)
     for field in there.values():
         if field.type != wanted[field.name].type:
+            name, rebuilding = _name_and_remedy(table)
             raise WrongSchema(
                 f"the table {name} has the column {field.name} as {_shown(field)}, wanted "
-                f"{_shown(wanted[field.name])}; `waystation pipeline rebuild` builds the "
-                "table again"
+                f"{_shown(wanted[field.name])}; {rebuilding}"
             )
     return [field for field in wanted.values() if field.name not in there]
+
+
+def _unknown_columns(table: DeltaTable, unknown: Sequence[str]) -> WrongSchema:
+    """The refusal to write to a table with columns that would be null from now on."""
+    name, rebuilding = _name_and_remedy(table)
+    has = f"the table {name} has the column {', '.join(unknown)}"
+    written_by = noted(table, VERSION_NOTE) or 0
+    if written_by > tables.VERSION:
+        return WrongSchema(
+            f"{has}, which this version of waystation does not know: a newer version has written "
+            f"it (tables of version {written_by}, known up to {tables.VERSION}); use that version"
+        )
+    if set(unknown) <= tables.RETIRED.get(name, frozenset()):
+        return WrongSchema(
+            f"{has}, which an older version of waystation has written and this one computes "
+            f"differently; {rebuilding}. Everything read from the queues is stored"
+        )
+    return WrongSchema(
+        f"{has}, which no version of waystation up to this one writes: something else has added "
+        f"it, and it would get no values; {rebuilding}"
+    )
+
+
+def _name_and_remedy(table: DeltaTable) -> tuple[str, str]:
+    layer, _, name = table.table_uri.rstrip("/").rpartition("/")
+    if layer.endswith(f"/{Layer.BRONZE}"):
+        return name, "it cannot be computed again, so copy it elsewhere and begin a new history"
+    return name, "`waystation pipeline rebuild` computes it again from the events"
 
 
 def _shown(field: Field) -> str:
@@ -373,7 +407,7 @@ def save(rows: Frame, root: str, table: Table, batch: BatchId, *, replace: bool 
         rows = rows.select(*table.names)
         few = to_arrow(rows.limit(FEW + 1))
         if few.num_rows > FEW:
-            _save_by_tasks(rows, root, table, batch, "overwrite" if replace else "append")
+            save_by_tasks(rows, root, table, batch, "overwrite" if replace else "append")
             return
         rows = few
     path = table.path(root)
@@ -384,7 +418,8 @@ def save(rows: Frame, root: str, table: Table, batch: BatchId, *, replace: bool 
     commit(path, table.schema, writer.parts, batch, partitions=table.partitions, replace=replace)
 
 
-def _save_by_tasks(rows: DataFrame, root: str, table: Table, batch: BatchId, mode: str) -> None:
+def save_by_tasks(rows: DataFrame, root: str, table: Table, batch: BatchId, mode: str) -> None:
+    """Append rows to a table, or overwrite it with them, by files that tasks write."""
     (
         rows.write.format("waystation.delta")
         .option("path", table.path(root))

@@ -1,0 +1,96 @@
+"""Readings: ranges of streams, and the jobs they are about, written to files of bronze tables.
+
+The files are invisible until they are committed together.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from waystation.core.events import Line
+from waystation.core.store import faults
+from waystation.pipeline.payloads.capture import Capture, NoCapture
+from waystation.pipeline.payloads.options import PayloadSettings
+from waystation.pipeline.payloads.rules import Rules
+from waystation.pipeline.products import product_named
+from waystation.pipeline.sources import redis_streams
+from waystation.pipeline.sources.columns import SCHEMA
+from waystation.pipeline.sources.offsets import EventStream, StreamRange
+from waystation.pipeline.sources.store import Store
+from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.storage.arrow import pa, schema_of
+from waystation.pipeline.storage.parts import Part, PartWriter
+from waystation.pipeline.tables import EVENTS, FIELD_VALUES, PAYLOADS, Table
+
+WRITTEN = (EVENTS, PAYLOADS, FIELD_VALUES)
+"""The tables that a reading writes files of."""
+REPORTED = [name for name in SCHEMA.names if name in ("line", "queue", "stream", "_range")]
+
+
+class Reading(NamedTuple):
+    """What was read: files by table, a report on every range, and the number of events."""
+
+    parts: dict[Table, list[Part]]
+    reports: list[dict[str, Any]]
+    events: int
+
+
+def read_ranges(
+    root: str,
+    store: Store,
+    options: EventOptions,
+    payloads: PayloadSettings,
+    ranges: Sequence[StreamRange],
+) -> Reading:
+    """Write the events of some ranges, and the jobs they are about, to files."""
+    reports: list[dict[str, Any]] = []
+    count = 0
+    with (
+        PartWriter.of(root, EVENTS) as events,
+        PartWriter.of(root, PAYLOADS) as jobs,
+        PartWriter.of(root, FIELD_VALUES) as values,
+    ):
+        for span in ranges:
+            client = store.at(span.stream.key)
+            capture = _capture(client, span.stream, options, payloads)
+            batches = redis_streams.rows_of(
+                client, span, page=options.page, accounts=True, change=capture.entries
+            )
+            for batch in _read(batches):
+                if batch.column("_range").null_count:
+                    events.write(batch.select(EVENTS.names))
+                    count += batch.num_rows
+                else:
+                    reports += batch.select(REPORTED).to_pylist()
+                if capture.is_full:
+                    _write(capture, jobs, values)
+            _write(capture, jobs, values)
+    written = zip(WRITTEN, (events, jobs, values), strict=True)
+    return Reading({table: writer.parts for table, writer in written}, reports, count)
+
+
+def _capture(
+    client: Any, stream: EventStream, options: EventOptions, payloads: PayloadSettings
+) -> Capture | NoCapture:
+    if not payloads.keep or stream.line != Line.BULLMQ.value:
+        return NoCapture()
+    prefix = options.prefix or product_named(stream.line).prefix
+    return Capture(client, stream.queue, prefix, payloads, Rules(payloads))
+
+
+def _read(batches: Iterable[Any]) -> Iterator[Any]:
+    """The batches; what goes wrong in reading them is the store's fault, a full disk is not."""
+    each = iter(batches)
+    while True:
+        with faults.translated():
+            batch = next(each, None)
+        if batch is None:
+            return
+        yield batch
+
+
+def _write(capture: Capture | NoCapture, jobs: PartWriter, values: PartWriter) -> None:
+    with faults.translated():
+        taken = capture.take()
+    for table, writer, rows in zip((PAYLOADS, FIELD_VALUES), (jobs, values), taken, strict=True):
+        if rows:
+            writer.write(pa.RecordBatch.from_pylist(rows, schema=schema_of(table.schema)))

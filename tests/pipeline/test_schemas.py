@@ -1,0 +1,89 @@
+"""Tables of older versions are read, refused with a true sentence, and built again."""
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.pipeline.events_of_all import told_by_all
+from waystation.core.errors import WrongSchema
+from waystation.pipeline import tables
+from waystation.pipeline.ask.engine import Engine
+from waystation.pipeline.history import History
+from waystation.pipeline.maintenance.rebuild import rebuild
+from waystation.pipeline.products import product_tables
+from waystation.pipeline.refresh import gold_tables
+from waystation.pipeline.refresh.fold import fold
+from waystation.pipeline.silver.moves import STEPS
+from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.arrow import pa, schema_of
+from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.tables import EVENTS, HOURLY, Column, every
+
+RECORDED = Path(__file__).parent / "schemas.json"
+"""The columns of every table, by version; a new version is added when a column changes."""
+
+OLD_HOURLY = msgspec.structs.replace(
+    HOURLY,
+    columns=(
+        *(each for each in HOURLY.columns if not each.name.endswith("_histogram")),
+        Column("wait_sketch", tables.BYTES, "as version 1 wrote it"),
+        Column("run_sketch", tables.BYTES, "as version 1 wrote it"),
+    ),
+)
+
+
+def no_spark() -> SparkSession:
+    raise AssertionError("so few rows need no Spark")
+
+
+def now() -> dict[str, dict[str, str]]:
+    """The tables as they are declared."""
+    return {
+        table.name: {column.name: column.type for column in table.columns}
+        for table in (*every(), STEPS, *product_tables())
+    }
+
+
+def test_every_change_of_a_column_is_a_new_version_and_drops_none_in_silence() -> None:
+    recorded = json.loads(RECORDED.read_text())
+    assert recorded[str(tables.VERSION)] == now(), "raise tables.VERSION and record the columns"
+    for version, before in recorded.items():
+        for name, columns in before.items():
+            gone = columns.keys() - now()[name].keys()
+            assert gone <= tables.RETIRED.get(name, frozenset()), (version, name)
+
+
+def test_a_history_of_an_older_version_is_read_refused_with_the_truth_and_built_again(
+    root: str,
+) -> None:
+    history = History(no_spark, root)
+    events = pa.Table.from_pylist(told_by_all(), schema=schema_of(EVENTS.schema))
+    delta.save(events, root, EVENTS, BatchId("bronze-test", 0))
+    hour: dict[str, Any] = {"line": "bullmq", "queue": "mail", "wait_sketch": b"old"}
+    hour["hour"] = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+    old = pa.Table.from_pylist([hour], schema=schema_of(OLD_HOURLY.schema))
+    delta.save(old, root, OLD_HOURLY, BatchId("gold", 0))
+
+    with Engine(root, threads=1) as engine:
+        engine.add_tables()
+        found = engine.ask("select queue, wait_sketch, wait_histogram from hourly").rows
+    assert found == [("mail", b"old", None)]
+
+    fold(history)
+    wanted = r"hourly has the column run_sketch, wait_sketch, which an older version .*rebuild"
+    with pytest.raises(WrongSchema, match=wanted):
+        gold_tables.refresh(history.fresh())
+    assert delta.read_arrow(root, OLD_HOURLY, ("wait_sketch",))["wait_sketch"].to_pylist() == [
+        b"old"
+    ]
+
+    rebuild(history.fresh())
+    assert delta.read_arrow(root, HOURLY, ("wait_histogram",)).num_rows > 1
+    assert (
+        "wait_sketch" not in delta.open_table(HOURLY.path(root), HOURLY.schema).schema().to_json()
+    )
