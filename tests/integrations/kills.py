@@ -17,17 +17,23 @@ from waystation.sync import Queue
 from waystation.testing import run_until_empty
 
 KILLED = 9
-SOURCES = ("integrations/outbox.py", "integrations/sqlalchemy.py", "integrations/django/jobs.py")
+SOURCES = (
+    "integrations/outbox.py",
+    "integrations/sqlalchemy.py",
+    "integrations/django/jobs.py",
+    "integrations/bring/bridge.py",
+)
 
 
 def main() -> None:
     site: Any = importlib.import_module(sys.argv[1])
     url = sys.argv[2]
     lines = written = 0
+    many, step = getattr(site, "ROWS", 3), getattr(site, "STEP", 1)
     while True:
-        site.rows(3)
-        written += 3
-        lines += 1
+        site.rows(many)
+        written += many
+        lines += step
         if not killed_at(site, lines):
             break
         # What was added is gone before the next mover comes, and must not come again.

@@ -32,6 +32,12 @@ MOUNTS = (
         "Setup",
     ),
     Mount(
+        "bring",
+        "waystation.integrations.commands",
+        "Move what waits in queues of Celery and RQ to ours.",
+        "Setup",
+    ),
+    Mount(
         "bullmq",
         "waystation.bullmq.commands.app",
         "Queues shared with Node's BullMQ.",

@@ -20,7 +20,9 @@ from waystation.bullmq import (
 )
 from waystation.bullmq.fields import instant
 from waystation.bullmq.job import Job, steps_of
-from waystation.bullmq.redis import queue_scripts
+from waystation.bullmq.options import wire_options
+from waystation.bullmq.redis import queue_scripts, scripts
+from waystation.bullmq.redis.packing import wire_add_options
 from waystation.bullmq.scheduling import schedulers
 from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Claim, Settled
@@ -405,8 +407,48 @@ async def admin(hands: Hands, queue: Queue) -> None:
     await queue.obliterate()
 
 
+async def bring(hands: Hands, _: Queue) -> None:
+    """Messages of another system: in a list, a sorted set and a hash with its index."""
+    holders = {"list": ["theirs", "owned"], "zset": ["set", "owned"], "hash": ["hash", "index"]}
+
+    async def put() -> None:
+        await hands.redis.lpush("theirs", "message")  # pyright: ignore[reportGeneralTypeIssues]
+        await hands.redis.zadd("set", {"message": 1})
+        await hands.redis.hset("hash", "message", "text")  # pyright: ignore[reportGeneralTypeIssues]
+        await hands.redis.zadd("index", {"message": 1})
+        await hands.redis.set("owned", "text")
+
+    wishes: list[dict[str, Any]] = [{}, {"delay": 1000}, {"priority": 3}]
+    for holder, theirs in holders.items():
+        for wish in wishes:
+            await put()
+            options = JobOptions(job_id=f"{holder}-{len(wish)}-{wish.get('delay')}", **wish)
+            for added in (True, False):
+                answer = await scripts.bring(
+                    hands.store.hot,
+                    hands.keys,
+                    base=hands.keys.base,
+                    now=hands.clock.now_ms(),
+                    holder=holder,
+                    message=b"message",
+                    name=b"send",
+                    data=b"{}",
+                    opts=wire_options(options),
+                    wants=wire_add_options(options),
+                    theirs=theirs,
+                )
+                assert answer == (options.job_id if added else -1)
+        await put()
+        for taken in (True, False):
+            there = await scripts.take(
+                hands.store.hot, holder=holder, message=b"message", theirs=theirs
+            )
+            assert there is taken
+
+
 WALKS = (
     add,
+    bring,
     settle,
     limit,
     cancel,

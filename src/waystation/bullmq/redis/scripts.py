@@ -68,6 +68,36 @@ async def add_flow(
     ...
 
 
+def id_or_code(answer: Any) -> str | int:
+    """The id of an added job, or a number that says why there is none."""
+    return answer.decode() if isinstance(answer, bytes) else int(answer)
+
+
+@script(reply=id_or_code)
+async def bring(
+    redis: Client,
+    keys: QueueKeys,
+    *,
+    base: str,
+    now: str | int,
+    holder: str,
+    message: bytes,
+    name: bytes,
+    data: bytes,
+    opts: bytes,
+    wants: bytes,
+    theirs: Sequence[str],
+) -> str | int:
+    """Take a message from a queue of another system and add the job that was made of it."""
+    ...
+
+
+@script(reply=bool)
+async def take(redis: Client, *, holder: str, message: bytes, theirs: Sequence[str]) -> bool:
+    """Take a message from a queue of another system."""
+    ...
+
+
 @script(reply=_settlement)
 async def settle(
     redis: Client,

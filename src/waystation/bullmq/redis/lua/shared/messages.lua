@@ -1,0 +1,31 @@
+--- Whether a message of another system is where it was; stops the script, before it has written, when
+--- a key is of another type. `places` has the key that holds it, and for a hash the index of it.
+--- uses  must_hold
+local function check_message(holder, message, places)
+  if holder == 'list' then
+    must_hold('LLEN', places[1])
+    return redis.call('LPOS', places[1], message) ~= false
+  end
+  if holder == 'zset' then
+    must_hold('ZCARD', places[1])
+    return redis.call('ZSCORE', places[1], message) ~= false
+  end
+  must_hold('HLEN', places[1])
+  must_hold('ZCARD', places[2])
+  return redis.call('HEXISTS', places[1], message) == 1
+end
+
+--- Remove a message of another system, and what was kept for it alone.
+local function take_message(holder, message, places)
+  if holder == 'hash' then
+    redis.call('HDEL', places[1], message)
+    redis.call('ZREM', places[2], message)
+    return
+  end
+  if holder == 'list' then
+    redis.call('LREM', places[1], 1, message)
+  else
+    redis.call('ZREM', places[1], message)
+  end
+  for at = 2, #places do redis.call('DEL', places[at]) end
+end
