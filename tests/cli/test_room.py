@@ -84,6 +84,18 @@ def test_opening_a_room_that_is_open_changes_the_given_options_alone(room: Comma
     assert json.loads(room("status", "sale", "--json").out)["status"] == "active, open"
 
 
+def test_all_rooms_are_listed(room: Command) -> None:
+    assert room("list").out == ""
+    room("open", "sale", "--rate", "5", "--seats", "20")
+    room("open", "gala")
+    room("pause", "gala")
+    one, two = (" ".join(line.split()) for line in room("list").out.splitlines())
+    assert one == "gala paused, open 0 waiting, 0 of 1,000 inside, 10/s"
+    assert two == "sale active, open 0 waiting, 0 of 20 inside, 5/s"
+    shown = json.loads(room("list", "--json").out)
+    assert [each["room"] for each in shown] == ["gala", "sale"]
+
+
 def test_a_return_host_is_a_host_and_nothing_more(room: Command) -> None:
     ended = room("open", "sale", "--return-host", "https://shop.example/")
     assert "return_hosts must be hosts such as shop.example" in ended.err

@@ -158,3 +158,12 @@ async def test_too_many_wrong_codes_are_said_on_a_page(house: House) -> None:
     sent = await person.http.post(join, data={"code": "NO"}, headers=PAGE)
     assert (sent.status_code, _status(sent)) == (429, "refused")
     assert "try again in" in sent.text
+
+
+async def test_the_log_says_once_that_a_host_was_not_named(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        await house.visitor().get(f"{WAIT}?target=https%3A%2F%2Fshop.example%2F")
+    (said,) = [each for each in caplog.records if "return_refused" in each.getMessage()]
+    assert "return_hosts" in said.getMessage()

@@ -8,6 +8,7 @@ import msgspec
 import typer
 
 from waystation.core.errors import NotFound
+from waystation.core.store.connection import Store
 from waystation.waitingroom import lottery
 from waystation.waitingroom.admission import Admission
 from waystation.waitingroom.commands import codes, events, people, serve, simulate, webhooks
@@ -17,6 +18,7 @@ from waystation.waitingroom.commands.reach import (
     Noted,
     change_the_room,
     in_the_room,
+    in_the_store,
     noted_in_the_room,
 )
 from waystation.waitingroom.control import Control
@@ -26,6 +28,7 @@ from waystation.waitingroom.lottery import Lottery, Proof
 from waystation.waitingroom.options import RoomOptions, Status, WaitingPage
 from waystation.waitingroom.redis.keys import RoomsKeys, name_of
 from waystation.waitingroom.room import Room
+from waystation.waitingroom.rooms import Rooms
 from waystation.waitingroom.state import RoomState
 
 EXAMPLES = """\b
@@ -110,6 +113,35 @@ def open_room(
 
     version = noted_in_the_room(context, id, "open", put)
     typer.echo(f"{name_of(id)} is open, version {version}")
+
+
+@app.command("list")
+def list_rooms(context: typer.Context, as_json: AsJson = False) -> None:
+    """Print all rooms: status, waiting, inside and rate."""
+
+    async def ask(store: Store) -> dict[str, RoomState]:
+        rooms = Rooms(store)
+        return {name_of(id): await rooms.of(id).state() for id in await rooms.look()}
+
+    found = in_the_store(context, ask)
+    if as_json:
+        shown = [
+            {
+                "room": name,
+                "status": f"{seen.options.status}, {seen.phase}",
+                "waiting": seen.waiting,
+                "inside": seen.inside,
+                "seats": seen.options.max_active,
+                "rate": seen.rate,
+            }
+            for name, seen in found.items()
+        ]
+        typer.echo(msgspec.json.encode(shown).decode())
+        return
+    for name, seen in found.items():
+        inside = f"{seen.inside:,} of {seen.options.max_active:,} inside"
+        state = f"{seen.options.status}, {seen.phase}"
+        typer.echo(f"{name:<24} {state:<18} {seen.waiting:,} waiting, {inside}, {seen.rate:,g}/s")
 
 
 @app.command()

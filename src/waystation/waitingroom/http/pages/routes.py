@@ -10,6 +10,7 @@ from waystation.core.http.cookies import require_own_site
 from waystation.core.http.endpoints import Endpoint, endpoint, offered
 from waystation.core.http.exchange import NO_STORE, Answer, Request
 from waystation.core.http.problems import Code, Problem
+from waystation.core.telemetry.logs import get_logger
 from waystation.waitingroom.http import bodies
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.codes import RoomCode
@@ -29,7 +30,10 @@ from waystation.waitingroom.room import Room
 from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import Begun, Forbidden, Gone, Late, Place
 
+_log = get_logger(__name__)
+
 PAGE = b"text/html; charset=utf-8"
+SAY_EVERY_S = 60.0
 _TROUBLE: dict[str, str] = {
     Code.CODE_INVALID: "code",
     RoomCode.INVALID_TOKEN: "code",
@@ -58,6 +62,9 @@ class Pages:
         self._cookies = context.cookies
         self._tokens = context.tokens
         self._holders = context.holders
+        self._clock = context.clock
+        self._said: dict[str, float] = {}
+        """When it may be said of a room again that its visitors cannot be sent back."""
         self._provider = provider
         self._visitors = visitors
         self._themes = themes
@@ -237,7 +244,15 @@ class Pages:
         try:
             return self._tokens.seal_target(room, *split_target(target, return_hosts(state)))
         except InvalidInput as error:
+            self._say_refused(room, error)
             raise Problem(400, RoomCode.TARGET_NOT_ALLOWED, str(error)) from None
+
+    def _say_refused(self, room: Room, error: InvalidInput) -> None:
+        """Tell the operator, who may have forgotten a host, and not once for every visitor."""
+        now = self._clock.monotonic()
+        if now >= self._said.get(room.name, now):
+            self._said[room.name] = now + SAY_EVERY_S
+            _log.warning("return_refused", line="waitingroom", queue=room.name, error=str(error))
 
     def _destination(self, state: RoomState, room: Room, sealed: str) -> str:
         try:
