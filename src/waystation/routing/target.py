@@ -12,6 +12,8 @@ from waystation.routing.limits import Limit
 Mode: TypeAlias = Literal["any", "all"]
 Match: TypeAlias = Literal["category-all", "category-any"]
 
+_NO_NAMES = ((), (), (), ())
+
 
 class Target(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """Where a job may run; a category left empty always holds.
@@ -45,6 +47,11 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
             )
         if self.server == "":
             raise InvalidOption("a target's server must be a name or left out, got an empty one")
+        # A target is read for every job that is claimed, and most ask for nothing.
+        if (self.stack, self.capabilities, self.region, self.avoid) != _NO_NAMES:
+            self._check_names()
+
+    def _check_names(self) -> None:
         for category in ("stack", "capabilities", "region", "avoid"):
             listed(f"a target's {category}", getattr(self, category))
             for value in getattr(self, category):

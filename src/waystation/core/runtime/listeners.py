@@ -35,7 +35,7 @@ class Calls:
         except BaseException as error:
             self._failed(event, error)
             return
-        if inspect.isawaitable(answer):
+        if answer is not None and inspect.isawaitable(answer):
             self._begun.append((event, answer))
             if self._awaiting is None:
                 self._awaiting = asyncio.create_task(self._await_begun())

@@ -10,7 +10,6 @@ from waystation.core import codec
 from waystation.core.backoff import LONGEST_MS
 from waystation.core.durations import milliseconds
 from waystation.core.errors import InvalidOption, Malformed
-from waystation.core.options import listed
 from waystation.routing.limits import Limit
 from waystation.routing.options import DEFAULT_PRIORITY, BackoffRule, JobOptions, Retry
 from waystation.routing.schedules import Missed, Overlap, Schedule
@@ -26,9 +25,12 @@ class WireBackoff(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     jitter: bool = False
 
     def __post_init__(self) -> None:
-        for name, value in (("delay", self.delay), ("maxDelay", self.max_delay)):
-            if not 0 <= value <= LONGEST_MS:
-                raise InvalidOption(f"backoff {name} must be 0 to {LONGEST_MS} ms, got {value}")
+        if not 0 <= self.delay <= LONGEST_MS:
+            raise InvalidOption(f"backoff delay must be 0 to {LONGEST_MS} ms, got {self.delay}")
+        if not 0 <= self.max_delay <= LONGEST_MS:
+            raise InvalidOption(
+                f"backoff maxDelay must be 0 to {LONGEST_MS} ms, got {self.max_delay}"
+            )
 
 
 class WireRetry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -40,8 +42,6 @@ class WireRetry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     reroute_on: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        listed("skip_on", self.skip_on)
-        listed("reroute_on", self.reroute_on)
         if not 1 <= self.attempts <= LONGEST_MS:
             raise InvalidOption(f"attempts must be 1 to {LONGEST_MS}, got {self.attempts}")
 

@@ -1,6 +1,7 @@
-"""One connection for the hot path: what is asked in one turn of the loop leaves in two writes.
+"""One connection for the hot path: what is asked in one turn of the loop leaves in a few writes.
 
-The first call leaves at once, because it may be the only one; the others of that turn together.
+A call that finds others under way leaves at once, and those behind it in that turn together. A
+lone call leaves at once and costs the loop no further turn.
 
 redis-py does what is difficult (TLS, passwords, sentinels, the first greetings); then the pipe
 takes over the open transport. Answers come in the order of the questions, so nothing is checked
@@ -150,8 +151,9 @@ class _Line(asyncio.Protocol):
         if self._gathering:
             self._unsent.append(packed)
         else:
-            self._gathering = True
-            self._loop.call_soon(self._send)
+            if self._waiting:
+                self._gathering = True
+                self._loop.call_soon(self._send)
             self._transport.write(packed)
         self._waiting.append((answer, self._loop.time()))
         if self._alarm is None:
