@@ -35,6 +35,6 @@ async def main(url: str) -> None:
 
 if __name__ == "__main__":
     # What goes wrong in the show is told by the show.
-    logs.configure(level="error")
+    logs.configure(level="critical")
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(main(*sys.argv[1:]))
