@@ -4,6 +4,7 @@ import time
 import pytest
 from redis.asyncio import Redis
 
+from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from waystation.core.clock import HandClock
 from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable, StoreUnsuitable
@@ -201,3 +202,21 @@ async def test_errors_keep_their_meaning(redis: Redis) -> None:
     }.items():
         with pytest.raises(kind), faults.translated():
             await redis.execute_command("EVAL", f'return redis.error_reply("{reply}")', 0)
+
+
+async def test_a_task_ends_at_its_first_cancellation_wherever_its_call_is(redis_url: str) -> None:
+    """Python 3.11 loses one that comes when redis-py has just sent its command."""
+    async with await connect(redis_url) as store:
+
+        async def ask_for_ever() -> None:
+            while True:
+                await store.redis.execute_command("PING")
+
+        for turns in range(60):
+            asking = asyncio.create_task(ask_for_ever())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            asking.cancel()
+            done, _ = await asyncio.wait([asking], timeout=LIMIT_S)
+            assert done, f"it went on after {turns} turns of the loop"
+        assert await store.redis.execute_command("PING")

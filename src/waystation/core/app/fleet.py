@@ -153,7 +153,8 @@ class Fleet:
                 "process_ended", process_number=member.number, exit_code=code, delay_ms=pause_ms
             )
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), pause_ms / 1000)
+                async with asyncio.timeout(pause_ms / 1000):
+                    await self._stopping.wait()
 
     def _stop(self, number: signal.Signals) -> None:
         # A second signal means that they should not finish their jobs; they decide themselves.

@@ -84,7 +84,8 @@ class LeaseKeeper(Generic[W]):
 
 async def _happens(event: asyncio.Event, *, within: float) -> bool:
     try:
-        await asyncio.wait_for(event.wait(), within)
+        async with asyncio.timeout(within):
+            await event.wait()
     except TimeoutError:
         return False
     return True

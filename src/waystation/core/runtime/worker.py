@@ -224,7 +224,8 @@ class Worker(Generic[W]):
         self._wake_lane()
         for within, verdict in ((seconds(self._options.grace), Returned()), (_LAST_CALL_S, None)):
             try:
-                await asyncio.wait_for(self.until_idle(), within)
+                async with asyncio.timeout(within):
+                    await self.until_idle()
                 return
             except TimeoutError:
                 # The newest first: each goes to the head of the line, so the oldest ends up there.

@@ -58,7 +58,8 @@ class Inotify:
     async def wait(self, at_most: float) -> set[str]:
         """The files and directories that changed; empty after so many seconds without a change."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._woken.wait(), at_most)
+            async with asyncio.timeout(at_most):
+                await self._woken.wait()
         self._woken.clear()
         changed, self._changed = self._changed, set()
         return changed

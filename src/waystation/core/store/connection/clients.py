@@ -1,5 +1,6 @@
 """redis-py's clients, built from an address: those for an event loop, and those that block."""
 
+import asyncio
 from typing import Any, NamedTuple, cast
 
 import redis
@@ -28,15 +29,44 @@ class Kit(NamedTuple):
     retry: Any
 
 
+class _Cancellable:
+    """A connection of redis-py whose calls end when their task is cancelled.
+
+    Before Python 3.12 `asyncio.wait_for`, by which redis-py sends, loses a cancellation that comes
+    just when it is done; a task that is cancelled once would go on for ever.
+    """
+
+    async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
+        task = asyncio.current_task()
+        before = task.cancelling() if task else 0
+        await cast(Any, super()).send_packed_command(command, check_health)
+        if task and task.cancelling() > before:
+            # Its answer will not be read, so nobody else may use this connection.
+            await cast(Any, self).disconnect(nowait=True)
+            raise asyncio.CancelledError
+
+
+class _Tcp(_Cancellable, async_connection.Connection):
+    pass
+
+
+class _Tls(_Cancellable, async_connection.SSLConnection):
+    pass
+
+
+class _Unix(_Cancellable, async_connection.UnixDomainSocketConnection):
+    pass
+
+
 LOOP = Kit(
     client=redis_asyncio.Redis,
     cluster=redis_asyncio.RedisCluster,
     node=async_cluster.ClusterNode,
     sentinel=async_sentinel.Sentinel,
     pool=redis_asyncio.BlockingConnectionPool,
-    tcp=async_connection.Connection,
-    tls=async_connection.SSLConnection,
-    unix=async_connection.UnixDomainSocketConnection,
+    tcp=_Tcp,
+    tls=_Tls,
+    unix=_Unix,
     retry=async_retry.Retry,
 )
 """For an event loop."""
