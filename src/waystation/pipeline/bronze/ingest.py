@@ -102,10 +102,13 @@ def start(
 
     `options` are those of `waystation.events`.
     """
-    environment = prepared(spark, Archive, BronzeSink).sparkContext.environment
-    environment[PAYLOADS_VARIABLE] = to_text(payloads or PayloadSettings(keep=False))
-    # A source uses the environment that it was registered with.
-    register(spark, Archive)
+    environment = prepared(spark).sparkContext.environment
+    environment.pop(PAYLOADS_VARIABLE, None)
+    if payloads is not None and payloads.keep:
+        environment[PAYLOADS_VARIABLE] = to_text(payloads)
+    # Sources use the environment that they were registered with, and those with the same one share
+    # Python processes.
+    register(spark, Archive, BronzeSink)
     return Ingest(partial(_query, spark, root, every, options))
 
 
