@@ -106,6 +106,16 @@ def test_a_table_that_nobody_knows_is_answered_with_those_there_are(engine: Engi
         engine.ask("select nothing from nowhere")
 
 
+def test_a_column_that_nobody_knows_is_answered_with_what_may_be_meant(tmp_path: Path) -> None:
+    with Engine(str(tmp_path / "none"), threads=1) as engine:
+        engine.add_tables()
+        wanted = r"\"failed\" not found.* Perhaps .*; a text stands in single quotes, as 'failed'$"
+        with pytest.raises(InvalidInput, match=wanted):
+            engine.ask("select * from items where state = failed")
+        with pytest.raises(InvalidInput, match=r"\"statte\".* Perhaps .*\bstate\b"):
+            engine.ask("select statte from items")
+
+
 def test_a_history_that_does_not_exist_yet_has_empty_tables(tmp_path: Path) -> None:
     with Engine(str(tmp_path / "none")) as engine:
         engine.add_tables(product_tables())

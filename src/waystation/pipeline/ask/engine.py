@@ -4,6 +4,7 @@ Every table is a view of its active files. SQL of a caller may be one SELECT; fi
 of the tables, settings, extensions and Python's variables are out of its reach.
 """
 
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -165,7 +166,7 @@ class Engine:
         except duckdb.OutOfMemoryException as error:
             raise InvalidInput(f"{_first_line(error)}; --engine spark can answer it") from None
         except duckdb.Error as error:
-            raise InvalidInput(_first_line(error)) from None
+            raise InvalidInput(_first_line(error) + _hint(error)) from None
         columns = [rows.column(number).to_pylist() for number in range(rows.num_columns)]
         return Answer(list(rows.column_names), list(zip(*columns, strict=True)))
 
@@ -198,6 +199,17 @@ def quoted(text: str) -> str:
 
 def _name(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
+
+
+def _hint(error: Exception) -> str:
+    """The columns that may be meant by one that does not exist, and how a text is written."""
+    message, _, meant = str(error).partition("Candidate bindings:")
+    if not meant:
+        return ""
+    unquoted = re.search(r'column "(\w+)"', message)
+    as_text = f"; a text stands in single quotes, as '{unquoted[1]}'" if unquoted else ""
+    columns = " or ".join(re.findall(r'"([^"]+)"', meant))
+    return f" Perhaps {columns} is meant{as_text}"
 
 
 def _first_line(error: Exception) -> str:
