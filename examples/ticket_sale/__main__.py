@@ -14,6 +14,7 @@ from examples.ticket_sale import (
 from examples.ticket_sale.account import Account
 from examples.ticket_sale.scene import Scene
 from examples.ticket_sale.stage import Stage
+from waystation.core.telemetry import logs
 
 SCENES: list[Scene] = [
     box_office,
@@ -47,6 +48,8 @@ async def main() -> int:
 
 
 if __name__ == "__main__":
+    # Jobs fail on purpose, by the hundred: the scenes and the console say what became of them.
+    logs.configure(level="critical")
     try:
         sys.exit(asyncio.run(main()))
     except KeyboardInterrupt:

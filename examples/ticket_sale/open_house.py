@@ -16,7 +16,6 @@ from waystation.core.runtime.service import until_asked_to_stop
 from waystation.core.settings.secrets import Secret
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, connect
-from waystation.core.telemetry import logs
 from waystation.waitingroom import RoomOptions
 from waystation.waitingroom import serving as room
 from waystation.waitingroom.settings import RoomSettings
@@ -40,7 +39,6 @@ class Address(NamedTuple):
 
 async def serve(stage: Stage, *, room_port: int = ROOM, console_port: int = CONSOLE) -> None:
     """Keep the console, the room and the sale open until a signal comes."""
-    logs.configure(level="critical")  # what fails is for the console to show
     with embedded.ephemeral() as server:
         async with opened(server.url, room_port=room_port, console_port=console_port) as addresses:
             stage.say("[bold]The house is open[/], until Ctrl-C:\n")
