@@ -21,7 +21,7 @@ from waystation.pipeline.storage import delta
 from waystation.pipeline.tables import EVENTS, GAPS
 
 
-def keep_all(spark: SparkSession, root: str, url: str, **asked: str) -> None:
+def keep_all(spark: SparkSession, root: str, url: str, **asked: Any) -> None:
     ingest.start(spark, root, url=url, **asked).finish()
 
 
