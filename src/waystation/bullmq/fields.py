@@ -266,6 +266,18 @@ def known(job: JobFields, field: bytes) -> bytes | None:
     return job._fields.get(field)
 
 
+def awaited_signal(job: JobFields, due_ms: int) -> str | None:
+    """The signal that a delayed job waits for, empty when it sleeps; None when it does neither.
+
+    A wait that is over leaves its mark, so only one that ends when the job is due counts.
+    """
+    due = str(due_ms).encode()
+    for field, mark in job._fields.items():
+        if field.startswith(b"wait:") and mark.split(b" ")[0] == due:
+            return (job._text(b"waits") or "").partition(":")[2]
+    return None
+
+
 def emitted(job: JobFields) -> int:
     """How many parts of its output the job has emitted."""
     return job._number(b"parts") or 0

@@ -186,6 +186,28 @@ async def delayed_job(scene: Scene) -> Expected:
 
 
 @situation
+async def job_that_sleeps_between_two_steps(scene: Scene) -> Expected:
+    async def sleeps(job: bullmq.Job) -> None:
+        await job.sleep(days=1)
+
+    job = await scene.mail.add("send")
+    await scene.bullmq_worker(sleeps)
+    await scene.state(job.id, "delayed")
+    return Expected(job.id, Cause.DELAYED, r"sleeps until 20\d\d-.* UTC, between two of its steps")
+
+
+@situation
+async def job_that_waits_for_a_signal(scene: Scene) -> Expected:
+    async def waits(job: bullmq.Job) -> None:
+        await job.wait_for("paid", timeout=A_DAY)
+
+    job = await scene.mail.add("send")
+    await scene.bullmq_worker(waits)
+    await scene.state(job.id, "delayed")
+    return Expected(job.id, Cause.DELAYED, r"waits for the signal 'paid'; .* again at 20\d\d-")
+
+
+@situation
 async def job_of_a_scheduler(scene: Scene) -> Expected:
     later = bullmq.Schedule(every=A_DAY, start_date=datetime.now(UTC) + A_DAY)
     await scene.mail.schedulers.upsert("later", later)

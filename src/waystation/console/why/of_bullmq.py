@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from waystation.bullmq.fields import JobFields
+from waystation.bullmq.fields import JobFields, awaited_signal
 from waystation.bullmq.redis import queue_scripts
 from waystation.bullmq.redis.commands import ask
 from waystation.bullmq.redis.keys import QueueKeys
@@ -119,6 +119,12 @@ def _failed(job: JobFields) -> Found:
 def _delayed(standing: Standing, job: JobFields) -> Found:
     due = standing.due_ms or 0
     paused = ", and its queue is paused" if standing.paused else ""
+    if (awaited := awaited_signal(job, due)) is not None:
+        text = f"sleeps until {at(due)}, between two of its steps"
+        if awaited:
+            text = f"waits for the signal {awaited!r}; without it, it runs again at {at(due)}"
+        text += paused
+        return Found(cause=Cause.DELAYED, text=text, until_ms=due, evidence=_facts(job))
     if job.attempts_made:
         reason = line(job.failed_reason)
         text = (
