@@ -9,6 +9,7 @@ from waystation.console.routes.history import HistoryRoutes
 from waystation.console.routes.jobs import Jobs
 from waystation.console.routes.live import Live
 from waystation.console.routes.operations import Operations
+from waystation.console.routes.output import Output
 from waystation.console.routes.pages import Pages
 from waystation.console.routes.queues import Queues
 from waystation.console.routes.rooms import RoomRoutes
@@ -42,6 +43,7 @@ class App:
         self.table = Table(
             [
                 *offered(Queues(console), Jobs(console), Live(console), group="queues"),
+                *offered(Output(console), group="queues"),
                 *offered(Failures(console), Searching(console), group="failures and search"),
                 *offered(HistoryRoutes(console), group="history"),
                 *offered(RoomRoutes(console), group="rooms"),

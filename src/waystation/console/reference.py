@@ -7,6 +7,7 @@ from waystation.console.routes.history import HistoryRoutes
 from waystation.console.routes.jobs import Jobs
 from waystation.console.routes.live import Live
 from waystation.console.routes.operations import Operations
+from waystation.console.routes.output import Output
 from waystation.console.routes.pages import Pages
 from waystation.console.routes.queues import Queues
 from waystation.console.routes.rooms import RoomRoutes
@@ -19,7 +20,7 @@ PARTS: dict[str, tuple[type, ...]] = {
     "Jobs": (Jobs, Searching),
     "Failures": (Failures,),
     "The history": (HistoryRoutes,),
-    "Live changes": (Live,),
+    "Live changes": (Live, Output),
     "Waiting rooms": (RoomRoutes,),
     "The store and the console": (Operations, App),
     "Operators": (OperatorRoutes,),

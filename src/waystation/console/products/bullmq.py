@@ -1,10 +1,10 @@
 """Queues of bullmq in the console."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, cast
 
-from waystation.bullmq import FlowJob, FlowProducer, Job, JobOptions, Queue, Scheduler
+from waystation.bullmq import FlowJob, FlowProducer, Job, JobOptions, Part, Queue, Scheduler
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.states import STATES
 from waystation.console.actions.kinds import LONGEST_ID, Act
@@ -55,6 +55,10 @@ class BullmqQueue:
         self._queue = Queue(name, store, prefix=prefix)
         self._prefix = prefix
         self.stream = self._keys.events
+
+    def output(self, id: str, after: str) -> AsyncGenerator[Part]:
+        """What a job's handler emits after this place, until the job has ended."""
+        return self._queue.stream(id, after=after)
 
     async def levels(self) -> Levels:
         """Counts, pause and the age of the oldest job."""

@@ -1,8 +1,8 @@
 """Server-sent events: an answer that goes on."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from typing import Any, cast
 
 from waystation.core import codec
 from waystation.core.http.exchange import NO_STORE, Answer, Send
@@ -11,7 +11,8 @@ from waystation.core.http.exchange import NO_STORE, Answer, Send
 class Stream(Answer, frozen=True):
     """An answer that goes on."""
 
-    events: AsyncIterator[tuple[str, Any]] | None = None
+    events: AsyncIterator[tuple[str, Any] | tuple[str, Any, str]] | None = None
+    """Names and bodies, and the id that a reader who comes again shows as `Last-Event-ID`."""
     done: Callable[[], None] | None = None
     """Called when it is over, however it ends."""
     gone: Callable[[], Coroutine[Any, Any, None]] | None = None
@@ -36,7 +37,13 @@ class Stream(Answer, frozen=True):
         headers = [(b"content-type", b"text/event-stream"), NO_STORE, (b"x-accel-buffering", b"no")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         assert self.events is not None  # noqa: S101
-        async for name, body in self.events:
-            text = b"event: %s\ndata: %s\n\n" % (name.encode(), codec.encode(body))
-            await send({"type": "http.response.body", "body": text, "more_body": True})
+        try:
+            async for name, body, *ids in self.events:
+                marks = b"".join(b"id: %s\n" % each.encode() for each in ids)
+                text = b"event: %s\n%sdata: %s\n\n" % (name.encode(), marks, codec.encode(body))
+                await send({"type": "http.response.body", "body": text, "more_body": True})
+        finally:
+            # What it reads from is let go of now, and not when somebody finds the time.
+            if isinstance(self.events, AsyncGenerator):
+                await cast(AsyncGenerator[Any], self.events).aclose()
         await send({"type": "http.response.body", "body": b""})
