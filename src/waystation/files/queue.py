@@ -168,8 +168,8 @@ class Queue(StoreClient):
         redis: Any = (await self._connected()).redis
         places = await lists.places(redis, self.keys, *states)
         counts: dict[State, int] = dict.fromkeys(states or lists.STATES, 0)
-        for place in places:
-            counts[place.state] += await lists.length(redis, place)
+        for place, count in zip(places, await lists.lengths(redis, places), strict=True):
+            counts[place.state] += count
         return counts
 
     async def retry(self, *ids: str) -> int:
@@ -249,7 +249,8 @@ class Queue(StoreClient):
         """The number of jobs in each list, by the name of its key."""
         redis: Any = (await self._connected()).redis
         places = await lists.places(redis, self.keys)
-        found = {place.key: await lists.length(redis, place) for place in places}
+        counts = await lists.lengths(redis, places)
+        found = {place.key: count for place, count in zip(places, counts, strict=True)}
         # Each priority with its retries, then the rest.
         return {**{key: found[key] for key in self.keys.lanes}, **found}
 

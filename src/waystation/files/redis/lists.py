@@ -1,6 +1,6 @@
 """The places of a job: the lists, sorted sets and the stream that hold jobs, by state."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from waystation.core.errors import InvalidOption, Malformed
@@ -15,6 +15,7 @@ State: TypeAlias = Literal["delayed", "waiting", "unmatched", "active", "complet
 
 STATES: tuple[State, ...] = get_args(State)
 _PAGE = 500
+_LENGTHS = {"list": "LLEN", "zset": "ZCARD", "stream": "XLEN"}
 
 
 class Place(NamedTuple):
@@ -66,9 +67,20 @@ def require_priority(keys: FileKeys, priority: str) -> int:
 
 async def length(redis: Any, place: Place) -> int:
     """The number of jobs in one place."""
-    command = {"list": "LLEN", "zset": "ZCARD", "stream": "XLEN"}[place.type]
     with faults.translated():
-        return await redis.execute_command(command, place.key)
+        return await redis.execute_command(_LENGTHS[place.type], place.key)
+
+
+async def lengths(redis: Any, places: Sequence[Place]) -> list[int]:
+    """The number of jobs in each place, at one instant.
+
+    Asked for one by one, a job that moves meanwhile would be counted in no place.
+    """
+    with faults.translated():
+        async with redis.pipeline(transaction=True) as pipe:
+            for place in places:
+                pipe.execute_command(_LENGTHS[place.type], place.key)
+            return await pipe.execute()
 
 
 async def page(
