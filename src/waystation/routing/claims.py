@@ -224,7 +224,7 @@ class RoutingSource:
             async def extend(claims: Sequence[Claim[Any]]) -> Sequence[Claim[Any]]:
                 return await self._extend(shared.client, claims)
 
-            with shared.beating(self._profile) if self._options.announce else nullcontext():
+            async with shared.beating(self._profile) if self._options.announce else nullcontext():
                 yield extend
 
     async def _extend(self, client: Client, claims: Sequence[Claim[Any]]) -> Sequence[Claim[Any]]:

@@ -3,8 +3,8 @@
 import asyncio
 import os
 import socket
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 
 import msgspec
@@ -165,6 +165,8 @@ def _read(
 
 PER_CALL = 500
 """Heartbeats in one call."""
+_LAST_BEAT_S = 1.0
+"""How long a worker that leaves waits for a heartbeat under way."""
 
 
 class Heartbeats:
@@ -175,6 +177,7 @@ class Heartbeats:
         self._keys = RoutingKeys(namespace)
         self._store = store.clone()
         self._hearts: dict[object, Profile] = {}
+        self._calling = asyncio.Lock()
         self._beating = asyncio.create_task(Loop(self._beat, every_s=BEAT_S, jitter=0).run())
 
     @property
@@ -182,8 +185,8 @@ class Heartbeats:
         """The way to the store."""
         return self._store.hot
 
-    @contextmanager
-    def beating(self, profile: Profile) -> Generator[None]:
+    @asynccontextmanager
+    async def beating(self, profile: Profile) -> AsyncGenerator[None]:
         """Let a worker's heart beat while inside."""
         heart = object()
         self._hearts[heart] = profile
@@ -191,6 +194,10 @@ class Heartbeats:
             yield
         finally:
             del self._hearts[heart]
+            # A call under way still names it, and would register it again after it has left.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_BEAT_S), self._calling:
+                    pass
 
     async def close(self) -> None:
         """Hang up."""
@@ -198,11 +205,12 @@ class Heartbeats:
         await self._store.close()
 
     async def _beat(self) -> None:
-        profiles = list(self._hearts.values())
         now = self._clock.now_ms() if self._clock else SERVER_TIME
-        for first in range(0, len(profiles), PER_CALL):
-            some = profiles[first : first + PER_CALL]
-            await registry.beat(self.client, self._keys, *some, now=now)
+        async with self._calling:
+            profiles = list(self._hearts.values())
+            for first in range(0, len(profiles), PER_CALL):
+                some = profiles[first : first + PER_CALL]
+                await registry.beat(self.client, self._keys, *some, now=now)
 
 
 async def _made(place: Place) -> Heartbeats:
