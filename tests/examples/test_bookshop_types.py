@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.mistakes import planted
 from tests.support.project import ROOT
 
 SHOP = ROOT / "examples/bookshop"
@@ -68,12 +69,6 @@ async def confused(mailer: str = depends(Mailer)) -> None: ...  # mistake
 """
 
 
-def planted() -> set[int]:
-    """The lines that hold a mistake."""
-    lines = enumerate(PROGRAM.splitlines(), 1)
-    return {number for number, line in lines if line.endswith("# mistake")}
-
-
 @pytest.mark.slow
 def test_mypy_finds_every_mistake_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "mistakes.py").write_text(PROGRAM)
@@ -88,7 +83,7 @@ def test_mypy_finds_every_mistake_and_nothing_else(tmp_path: Path) -> None:
     )
     errors = re.findall(r"^(.+?):(\d+): error: ", done.stdout, re.MULTILINE)
     assert {Path(file).name for file, _ in errors} == {"mistakes.py"}, done.stdout + done.stderr
-    assert {int(line) for _, line in errors} == planted(), done.stdout
+    assert {int(line) for _, line in errors} == planted(PROGRAM), done.stdout
 
 
 @pytest.mark.slow
@@ -104,4 +99,4 @@ def test_pyright_finds_every_mistake_and_nothing_else(tmp_path: Path) -> None:
     )
     complaints = json.loads(done.stdout)["generalDiagnostics"]
     found = {each["range"]["start"]["line"] + 1 for each in complaints}
-    assert found == planted(), complaints
+    assert found == planted(PROGRAM), complaints

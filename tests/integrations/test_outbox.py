@@ -1,10 +1,11 @@
 """The outbox: as many jobs as committed rows, whenever its mover dies."""
 
+import contextlib
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -230,37 +231,39 @@ def test_rows_stay_while_the_store_is_away(engine: Engine) -> None:
     assert left(outbox, engine) == 1
 
 
-def test_a_loop_moves_until_it_is_stopped(outbox: Outbox, engine: Engine, redis_url: str) -> None:
+@contextlib.contextmanager
+def moving(outbox: Outbox, engine: Engine) -> Generator[threading.Thread]:
+    """A thread that moves rows until the block ends."""
     stop = threading.Event()
     mover = threading.Thread(target=lambda: outbox.run(engine, every=0.01, stop=stop))
     mover.start()
     try:
-        with engine.begin() as connection:
-            key = outbox.add(connection, "mail", "send", {})
-        with Queue("mail", redis_url) as queue:
-            while queue.get_job(key) is None:
-                assert mover.is_alive()
+        yield mover
     finally:
         stop.set()
         mover.join()
+
+
+def becomes_a_job(outbox: Outbox, engine: Engine, redis_url: str, mover: threading.Thread) -> None:
+    """Add a row, and wait until the mover has made a job of it."""
+    with engine.begin() as connection:
+        key = outbox.add(connection, "mail", "send", {})
+    with Queue("mail", redis_url) as queue:
+        while queue.get_job(key) is None:
+            assert mover.is_alive()
+
+
+def test_a_loop_moves_until_it_is_stopped(outbox: Outbox, engine: Engine, redis_url: str) -> None:
+    with moving(outbox, engine) as mover:
+        becomes_a_job(outbox, engine, redis_url, mover)
 
 
 def test_a_loop_goes_on_when_the_database_was_away(
     outbox: Outbox, engine: Engine, redis_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     outbox.table.drop(engine)
-    stop = threading.Event()
-    mover = threading.Thread(target=lambda: outbox.run(engine, every=0.01, stop=stop))
-    mover.start()
-    try:
+    with moving(outbox, engine) as mover:
         while "outbox_not_moved" not in caplog.text:
             assert mover.is_alive()
         outbox.table.create(engine)
-        with engine.begin() as connection:
-            key = outbox.add(connection, "mail", "send", {})
-        with Queue("mail", redis_url) as queue:
-            while queue.get_job(key) is None:
-                assert mover.is_alive()
-    finally:
-        stop.set()
-        mover.join()
+        becomes_a_job(outbox, engine, redis_url, mover)

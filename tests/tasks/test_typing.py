@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.mistakes import planted
+
 PROGRAM = """
 from collections.abc import AsyncIterator
 from waystation.bullmq import Job
@@ -81,12 +83,6 @@ async def bad() -> None:
 """
 
 
-def planted() -> set[int]:
-    """The lines that hold a mistake."""
-    lines = enumerate(PROGRAM.splitlines(), 1)
-    return {number for number, line in lines if line.endswith("# mistake")}
-
-
 @pytest.mark.slow
 def test_pyright_finds_every_mistake_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
@@ -101,4 +97,4 @@ def test_pyright_finds_every_mistake_and_nothing_else(tmp_path: Path) -> None:
 
     complaints = json.loads(done.stdout)["generalDiagnostics"]
     found = {each["range"]["start"]["line"] + 1 for each in complaints}
-    assert found == planted()
+    assert found == planted(PROGRAM)
