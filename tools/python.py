@@ -100,13 +100,33 @@ def _declared(kind: type) -> Iterator[Field]:
     for node, after in zip(body, [*body[1:], None], strict=True):
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue
-        kind_of = ast.unparse(node.annotation)
+        kind_of = _type(node.annotation)
         if node.target.id.startswith("_") or kind_of.startswith("ClassVar"):
             continue
-        default = f"`{ast.unparse(node.value)}`" if node.value else "required"
-        if len(default) > LONGEST:
-            default = "…"
-        yield Field(node.target.id, kind_of, default, _words(after))
+        yield Field(node.target.id, kind_of, _default(node.value), _words(after))
+
+
+def _type(annotation: ast.expr) -> str:
+    """An annotation without its quotes and without the limits that are checked when it is read."""
+    match annotation:
+        case ast.Subscript(ast.Name("Annotated"), ast.Tuple([kind, *_])):
+            return _type(kind)
+        case _:
+            text = ast.unparse(annotation)
+            return text if "Literal[" in text else text.replace("'", "")
+
+
+def _default(value: ast.expr | None) -> str:
+    match value:
+        case None:
+            return "required"
+        # The call says how the field is stored, too; only its default is of interest here.
+        case ast.Call(ast.Attribute(_, "field"), [], keywords):
+            given = {each.arg: each.value for each in keywords}
+            return _default(given.get("default")) if "default_factory" not in given else "…"
+        case _:
+            shown = f"`{ast.unparse(value)}`"
+            return shown if len(shown) <= LONGEST else "…"
 
 
 def _words(node: ast.stmt | None) -> str:

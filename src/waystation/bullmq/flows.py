@@ -49,7 +49,9 @@ class FlowJob(msgspec.Struct, frozen=True):
     """A job of a flow, with those it waits for."""
 
     job: Job
+    """The job as it was added or read."""
     children: list["FlowJob"]
+    """The jobs that it waits for."""
 
 
 class FlowProducer(StoreClient):

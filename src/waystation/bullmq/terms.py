@@ -25,12 +25,15 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     """The terms of a job as they are stored, in milliseconds."""
 
     timeout: int | None = None
+    """How long one attempt may run."""
     expires_in: int | None = None
     """After the job was made."""
     expires_at: int | None = None
     """Since 1970."""
     deadline_in: int | None = None
+    """After the job was made."""
     deadline_at: int | None = None
+    """Since 1970."""
 
     def expires_ms(self, created_ms: int) -> int | None:
         """The instant by which the job must have begun."""

@@ -80,16 +80,23 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that happened on one line."""
 
     line: str
+    """The product that it happened in: `bullmq`, `routing`, `files` or `waitingroom`."""
     queue: str
+    """The queue or room."""
     name: str
+    """What happened, such as `added`, `claimed` or `failed`."""
     at_ms: int
+    """When, in milliseconds since 1970, by the clock of the store."""
     subject: str | None = None
     """The job, file or visitor; None when it happened to the queue itself."""
     attempt: int | None = None
+    """The number of the attempt; None when it is about none."""
     worker: str | None = None
+    """The name of the worker; None when none had a part in it."""
     fields: dict[str, str] = {}
     """The fields that only this kind of event has."""
     version: int = VERSION
+    """The version of the event's layout."""
     corrupt: str | None = None
     """What was wrong with the stream entry; None when all was well."""
 

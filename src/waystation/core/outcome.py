@@ -9,12 +9,14 @@ class Done(msgspec.Struct, frozen=True):
     """The handler finished and this is what it returned."""
 
     result: Any = None
+    """What the handler returned."""
 
 
 class Failed(msgspec.Struct, frozen=True):
     """The handler raised; as a stored outcome: the attempt failed, and there is no other one."""
 
     error: BaseException
+    """What the handler raised."""
     attempt: int = 0
     """The number of the attempt, the first being 1; known once the outcome is stored."""
 

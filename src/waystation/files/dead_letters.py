@@ -25,10 +25,13 @@ class DeadLetter(msgspec.Struct, frozen=True):
     """A job that failed for good, and why."""
 
     id: str
+    """The id of the job."""
     reason: str
     """A value of `Reason`, such as `VANISHED`."""
     error: str
+    """The message of the last error."""
     worker: str
+    """The name of the worker that tried last."""
     failed_at: datetime | None
     """None for a letter that another program left without one."""
     payload: bytes

@@ -18,17 +18,21 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One file to process. It carries no data and leaves no result, so it is not generic."""
 
     id: Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
+    """Its id."""
     filepath: Annotated[str, msgspec.Meta(min_length=1)]
     """The path as text, for display; bytes that are no text are written `\\xff`."""
     size: Annotated[int, msgspec.Meta(ge=0)] = msgspec.field(default=0, name="filesize")
     """Bytes of the file when it was added."""
     priority: str = ""
+    """The name of its priority; it decides which list it waits in."""
     retries: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Failed attempts so far."""
     creation_time: str = ""
     """When it was added, as the wire has it: RFC 3339 with nanoseconds."""
     trace_id: str = ""
+    """The trace it belongs to; empty when it is not traced."""
     span_id: str = ""
+    """The span that added it."""
     origin_queue: str | None = None
     """The key of the queue that it was added to, and returns to."""
     filepath_bytes: str | None = None

@@ -32,8 +32,11 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_key_pattern: str = ""
     """The key of a worker's heartbeat, with `%s` for the worker's name."""
     completed_list: str = ""
+    """The key of the jobs that are done."""
     dead_letter_list: str = ""
+    """The key of the dead letters."""
     rate_limit_key: str = ""
+    """The key of the rate limit."""
 
     def __post_init__(self) -> None:
         if not self.priorities:

@@ -86,10 +86,13 @@ class Tally(msgspec.Struct):
     """The counts of a scan."""
 
     found: int = 0
+    """Files seen."""
     enqueued: int = 0
+    """Files added to the queue."""
     known: int = 0
     """Added before, and unchanged since."""
     skipped: Counter[Skip] = msgspec.field(default_factory=Counter[Skip])
+    """Files left out, by reason."""
 
 
 class Producer:

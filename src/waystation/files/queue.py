@@ -41,6 +41,7 @@ class WorkerInfo(msgspec.Struct, frozen=True):
     """A worker that is registered with a queue."""
 
     name: str
+    """The name of the worker."""
     alive: bool
     """False once its heartbeat has lapsed; its jobs are then taken back."""
     seen_at: datetime | None

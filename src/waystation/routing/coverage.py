@@ -20,10 +20,13 @@ class Covered(msgspec.Struct, frozen=True, kw_only=True):
     """The waiting jobs with one set of needs, who could do them, and why nobody does."""
 
     type: str
+    """The type of the jobs."""
     signature: str
+    """Their type and what they ask of a worker, as JSON."""
     first: str
     """The id of the job that has waited longest."""
     waiting: int
+    """How many of them wait."""
     workers: int = 0
     """How many live workers could take them; not looked at for jobs that wait for others."""
     nearest: str = ""

@@ -22,6 +22,7 @@ class JobError(msgspec.Struct, frozen=True, kw_only=True):
     """The error that a handler raised."""
 
     message: str = ""
+    """Its message."""
     stack: str = ""
     """Its traceback."""
     name: str = ""
@@ -32,11 +33,15 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How the last attempt at a job ended."""
 
     success: bool
+    """Whether the handler returned."""
     data: Any = None
     """What the handler returned."""
     error: JobError | None = None
+    """What the handler raised; None when it returned."""
     completed_ms: float = msgspec.field(name="completedAt", default=0)
+    """When the attempt ended, in milliseconds since 1970."""
     took_ms: float = msgspec.field(name="processingTime", default=0)
+    """How long the handler ran, in milliseconds."""
 
     @property
     def completed_at(self) -> datetime | None:
@@ -53,12 +58,17 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     """A job that failed for good, and why."""
 
     id: str = ""
+    """The id of the job."""
     reason: str = ""
     """The code of the error, or `FAILED`."""
     error: JobError = JobError()
+    """What the last attempt raised."""
     attempts: int = 0
+    """How many attempts there were."""
     failed_ms: float = msgspec.field(name="at", default=0)
+    """When it failed for good, in milliseconds since 1970."""
     worker: str = ""
+    """The name of the worker that tried last."""
 
     @property
     def failed_at(self) -> datetime | None:
@@ -70,9 +80,13 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How far a handler is with a job."""
 
     percent: float
+    """From 0 to 100."""
     message: str = ""
+    """A few words for people."""
     data: Any = None
+    """Whatever else the handler reported."""
     updated_ms: float = msgspec.field(name="updatedAt", default=0)
+    """When it was reported, in milliseconds since 1970."""
 
     @property
     def updated_at(self) -> datetime | None:

@@ -138,11 +138,15 @@ class ScheduledJob(msgspec.Struct, frozen=True, kw_only=True):
     """A cron schedule; what cannot be read of it is left empty."""
 
     id: str
+    """The id of the schedule."""
     next_ms: float
     """Milliseconds since the epoch of the next slot."""
     type: str = ""
+    """The type of the jobs that it adds."""
     cron: str = ""
+    """Its cron expression."""
     timezone: str = "UTC"
+    """The time zone that the expression is read in."""
 
     @property
     def next_at(self) -> datetime:

@@ -19,7 +19,9 @@ class FlowJob(msgspec.Struct, frozen=True):
     """A job of a flow, with those it waits for."""
 
     job: SyncJob
+    """The job as it was added or read."""
     children: list["FlowJob"]
+    """The jobs that it waits for."""
 
 
 class FlowProducer(BlockingClient):

@@ -28,7 +28,9 @@ class Dependency(msgspec.Struct, frozen=True):
     """The default of a parameter that the worker provides."""
 
     provider: Provider
+    """The function that makes it."""
     scope: Scope
+    """Made once for a `worker`'s process, or for each `job`."""
 
 
 @overload

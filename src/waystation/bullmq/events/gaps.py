@@ -19,6 +19,7 @@ class Gap(QueueEvent, frozen=True, kw_only=True):
     """Events that are lost; the next event happened after them."""
 
     name: str = "gap"
+    """Always `gap`."""
     after: str
     """The id of the last event before them."""
     before: str

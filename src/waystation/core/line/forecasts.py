@@ -42,6 +42,7 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     until: int
     """When it is out of date."""
     v: int = VERSION
+    """The version of its layout."""
 
 
 class Slo(Recommendation, frozen=True, kw_only=True):
@@ -49,12 +50,19 @@ class Slo(Recommendation, frozen=True, kw_only=True):
 
     key: ClassVar[str] = "slo"
     hours: int
+    """How many hours it looks back."""
     wait_p50_ms: float | None
+    """Half of the jobs waited no longer than that; None when none began."""
     wait_p95_ms: float | None
+    """95 of 100 jobs waited no longer than that."""
     wait_p99_ms: float | None
+    """99 of 100 jobs waited no longer than that."""
     run_p50_ms: float | None
+    """Half of the attempts ran no longer than that; None when none ended."""
     run_p95_ms: float | None
+    """95 of 100 attempts ran no longer than that."""
     run_p99_ms: float | None
+    """99 of 100 attempts ran no longer than that."""
     failed_part: float
     """Of what ended, the part that failed for good."""
 
@@ -64,9 +72,13 @@ class Drain(Recommendation, frozen=True, kw_only=True):
 
     key: ClassVar[str] = "forecast"
     waiting: int
+    """How many jobs waited when it was worked out."""
     low_s: float
+    """Seconds until all are done, when it goes well."""
     likely_s: float
+    """Seconds until all are done, most likely."""
     high_s: float
+    """Seconds until all are done, when it goes badly."""
     band: float
     """The part of all forecasts whose truth lay between low and high, when they were checked."""
 
@@ -75,9 +87,13 @@ class FailureLabel(msgspec.Struct, frozen=True):
     """One kind of failure."""
 
     fingerprint: str
+    """What errors of this kind have in common, hashed."""
     label: str
+    """The error with its numbers, ids and paths left out."""
     attempts: int
+    """How many attempts failed this way."""
     retry_helps: float | None
+    """Of the jobs tried again, the part that completed; None when none was."""
 
 
 class FailureLabels(Recommendation, frozen=True, kw_only=True):
@@ -85,6 +101,7 @@ class FailureLabels(Recommendation, frozen=True, kw_only=True):
 
     key: ClassVar[str] = "failures"
     labels: tuple[FailureLabel, ...]
+    """The most frequent first."""
 
 
 class DesiredWorkers(Recommendation, frozen=True, kw_only=True):
@@ -92,7 +109,9 @@ class DesiredWorkers(Recommendation, frozen=True, kw_only=True):
 
     key: ClassVar[str] = "workers"
     workers: int
+    """How many jobs should run at a time."""
     target_wait_ms: int
+    """The wait that this many workers keep to."""
 
 
 A = TypeVar("A", bound=Recommendation)
@@ -122,9 +141,13 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that history says about a queue; None where nothing fresh is known."""
 
     slo: Slo | None = None
+    """How it did in the last hours."""
     drain: Drain | None = None
+    """When what waits now will be done."""
     failures: FailureLabels | None = None
+    """What goes wrong most often."""
     workers: DesiredWorkers | None = None
+    """How many workers it needs."""
 
 
 async def forecast(client: Client, queue: str, *, line: str, now_ms: int | None = None) -> Forecast:
