@@ -8,10 +8,11 @@ from examples.ticket_sale.stage import Stage
 from waystation.core.clock import HandClock
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, connect
-from waystation.waitingroom import JoinRequest, Lane, Room, RoomOptions, lottery
-from waystation.waitingroom.control import Control
+from waystation.waitingroom import JoinRequest, Lane, Room, RoomOptions
 from waystation.waitingroom.loadtest.simulator import Crowd, Mood, Simulation, Verdict
-from waystation.waitingroom.lottery import Lottery
+from waystation.waitingroom.operating import lottery
+from waystation.waitingroom.operating.control import Control
+from waystation.waitingroom.operating.lottery import Lottery
 
 TITLE: str = "The line outside"
 PART: str = "queues.waitingroom: people in a fair line"

@@ -14,7 +14,7 @@ from tests.support.programs import require_program
 from tests.waitingroom.http import hands
 from waystation.core.http.server import serving
 from waystation.core.operators.oidc.options import OidcOptions
-from waystation.waitingroom.maintenance import RoomMaintenance
+from waystation.waitingroom.running.maintenance import RoomMaintenance
 
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 

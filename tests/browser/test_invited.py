@@ -6,8 +6,8 @@ import random
 import pytest
 
 from tests.browser.street import Street, complaints, picture, shows
-from waystation.waitingroom.codes import Codes
 from waystation.waitingroom.http.theme_store import ThemeStore
+from waystation.waitingroom.operating.codes import Codes
 from waystation.waitingroom.pages.theme import Theme
 from waystation.waitingroom.visitor import Lane
 

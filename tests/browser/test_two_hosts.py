@@ -18,8 +18,8 @@ from tests.support.programs import require_program
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core.http.server import serving
-from waystation.waitingroom.maintenance import RoomMaintenance
 from waystation.waitingroom.middleware import GateOptions, Rule, WaitingRoomMiddleware
+from waystation.waitingroom.running.maintenance import RoomMaintenance
 
 PREFERENCES = {"profile": {"cookie_controls_mode": 1, "block_third_party_cookies": True}}
 

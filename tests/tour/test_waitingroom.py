@@ -23,9 +23,9 @@ from waystation.waitingroom import (
     Upkeep,
     lottery,
 )
-from waystation.waitingroom.control import Control
 from waystation.waitingroom.estimates import estimate
-from waystation.waitingroom.lottery import Lottery
+from waystation.waitingroom.operating.control import Control
+from waystation.waitingroom.operating.lottery import Lottery
 from waystation.waitingroom.visitor import Called, Gone, Late, Returned, Waiting
 
 

@@ -10,13 +10,13 @@ from redis.asyncio import Redis
 
 from waystation.core.clock import HandClock
 from waystation.core.store.connection import Store, connect
-from waystation.waitingroom.admission import Admission
-from waystation.waitingroom.control import Control
-from waystation.waitingroom.lottery import Lottery
+from waystation.waitingroom.operating.control import Control
+from waystation.waitingroom.operating.lottery import Lottery
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.redis.keys import RoomKeys
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.upkeep import Upkeep
+from waystation.waitingroom.running.admission import Admission
+from waystation.waitingroom.running.upkeep import Upkeep
 from waystation.waitingroom.visitor import (
     Begun,
     Joined,

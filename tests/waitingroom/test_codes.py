@@ -6,7 +6,7 @@ import pytest
 
 from tests.waitingroom.hands import Hands
 from waystation.core.errors import InvalidOption
-from waystation.waitingroom.codes import Batch, Codes, plain
+from waystation.waitingroom.operating.codes import Batch, Codes, plain
 from waystation.waitingroom.visitor import Lane
 
 BITS = random.Random(5)

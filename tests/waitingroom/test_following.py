@@ -11,7 +11,7 @@ from tests.waitingroom.hands import Hands
 from waystation.core.errors import InvalidOption
 from waystation.core.http.server import serving
 from waystation.waitingroom import Following, FollowOptions
-from waystation.waitingroom.following import Reading, next_rate
+from waystation.waitingroom.operating.following import Reading, next_rate
 
 
 class Site:

@@ -13,7 +13,8 @@ from tests.support.project import ROOT
 LINT = Path(sys.executable).parent / "lint-imports"
 BROKEN = {
     "room.py": "waystation.waitingroom.http.bodies",
-    "lottery.py": "waystation.waitingroom.pages.words",
+    "operating/lottery.py": "waystation.waitingroom.pages.words",
+    "operating/control.py": "waystation.waitingroom.running.admission",
     "pages/render.py": "waystation.waitingroom.http.bodies",
     "middleware/rules.py": "waystation.waitingroom.http.bodies",
     "http/options.py": "waystation.waitingroom.http.context",

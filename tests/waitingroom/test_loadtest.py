@@ -8,8 +8,8 @@ from waystation.core.errors import InvalidOption
 from waystation.core.http.server import serving
 from waystation.waitingroom.loadtest import Visits
 from waystation.waitingroom.loadtest.simulator import Crowd, Mood
-from waystation.waitingroom.maintenance import RoomMaintenance
 from waystation.waitingroom.options import RoomOptions
+from waystation.waitingroom.running.maintenance import RoomMaintenance
 
 SMALL = Crowd(
     visitors=300,

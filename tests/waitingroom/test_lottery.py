@@ -7,8 +7,8 @@ import pytest
 
 from tests.waitingroom.hands import Hands
 from waystation.core.errors import InvalidInput, WrongState
-from waystation.waitingroom import lottery
-from waystation.waitingroom.lottery import Proof
+from waystation.waitingroom.operating import lottery
+from waystation.waitingroom.operating.lottery import Proof
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.visitor import Prequeued, Waiting
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.waitingroom.hands import Hands
 from waystation.core.errors import InvalidOption, NotFound, WrongState
-from waystation.waitingroom.lottery import verify
-from waystation.waitingroom.schedule import Schedule, ScheduledEvent
+from waystation.waitingroom.operating.lottery import verify
+from waystation.waitingroom.operating.schedule import Schedule, ScheduledEvent
 
 HOUR = 3_600_000
 

@@ -5,7 +5,7 @@ import pytest
 from tests.waitingroom.hands import Hands
 from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.estimates.stays import Stays
-from waystation.waitingroom.statistics import last
+from waystation.waitingroom.operating.statistics import last
 from waystation.waitingroom.visitor import Lane, Waiting
 
 

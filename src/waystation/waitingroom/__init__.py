@@ -10,19 +10,19 @@ from waystation.core.lazy import names_of
 if TYPE_CHECKING:
     from waystation.core.durations import Duration
     from waystation.core.events import Event
-    from waystation.waitingroom.admission import Admission
-    from waystation.waitingroom.codes import Batch, Codes
-    from waystation.waitingroom.control import Control
     from waystation.waitingroom.estimates.model import Model, Point
     from waystation.waitingroom.estimates.stays import Stays
-    from waystation.waitingroom.following import Following, FollowOptions
-    from waystation.waitingroom.lottery import Lottery, Proof
+    from waystation.waitingroom.operating.codes import Batch, Codes
+    from waystation.waitingroom.operating.control import Control
+    from waystation.waitingroom.operating.following import Following, FollowOptions
+    from waystation.waitingroom.operating.lottery import Lottery, Proof
+    from waystation.waitingroom.operating.schedule import Schedule, ScheduledEvent
     from waystation.waitingroom.options import Method, RoomOptions, Status, WaitingPage
     from waystation.waitingroom.redis.scripts import Round
     from waystation.waitingroom.room import Room
-    from waystation.waitingroom.schedule import Schedule, ScheduledEvent
+    from waystation.waitingroom.running.admission import Admission
+    from waystation.waitingroom.running.upkeep import Upkeep
     from waystation.waitingroom.state import RoomState
-    from waystation.waitingroom.upkeep import Upkeep
     from waystation.waitingroom.visitor import (
         Begun,
         Called,
@@ -103,28 +103,28 @@ __all__ = [  # noqa: RUF022
 __getattr__ = names_of(
     __name__,
     {
-        "Admission": "admission",
-        "Batch": "codes",
-        "Codes": "codes",
-        "Control": "control",
+        "Admission": "waystation.waitingroom.running.admission",
+        "Batch": "waystation.waitingroom.operating.codes",
+        "Codes": "waystation.waitingroom.operating.codes",
+        "Control": "waystation.waitingroom.operating.control",
         "Duration": "waystation.core.durations",
         "Event": "waystation.core.events",
-        "FollowOptions": "following",
-        "Following": "following",
-        "Lottery": "lottery",
+        "FollowOptions": "waystation.waitingroom.operating.following",
+        "Following": "waystation.waitingroom.operating.following",
+        "Lottery": "waystation.waitingroom.operating.lottery",
         "Method": "options",
         "Model": "waystation.waitingroom.estimates.model",
         "Point": "waystation.waitingroom.estimates.model",
-        "Proof": "lottery",
+        "Proof": "waystation.waitingroom.operating.lottery",
         "Room": "room",
         "RoomOptions": "options",
         "RoomState": "state",
         "Round": "waystation.waitingroom.redis.scripts",
-        "Schedule": "schedule",
-        "ScheduledEvent": "schedule",
+        "Schedule": "waystation.waitingroom.operating.schedule",
+        "ScheduledEvent": "waystation.waitingroom.operating.schedule",
         "Status": "options",
         "Stays": "waystation.waitingroom.estimates.stays",
-        "Upkeep": "upkeep",
+        "Upkeep": "waystation.waitingroom.running.upkeep",
         "WaitingPage": "options",
         **dict.fromkeys(
             (

@@ -15,9 +15,9 @@ from waystation.waitingroom.http.app import App
 from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.options import ServerOptions
 from waystation.waitingroom.http.webhooks.dispatcher import dispatcher_of
-from waystation.waitingroom.maintenance import RoomMaintenance
 from waystation.waitingroom.metrics import RoomMetrics
 from waystation.waitingroom.rooms import Rooms
+from waystation.waitingroom.running.maintenance import RoomMaintenance
 from waystation.waitingroom.settings import RoomSettings
 from waystation.waitingroom.signing.keyfile import KeyFile
 from waystation.waitingroom.signing.tokens import Keyring

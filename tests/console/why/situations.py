@@ -11,8 +11,8 @@ from waystation.console.why import Cause
 from waystation.core.clock import SystemClock
 from waystation.core.operators.operators import Operator, Operators, Role
 from waystation.waitingroom import Joined, JoinRequest, Lane, Place, Room, RoomOptions
-from waystation.waitingroom.admission import Admission
-from waystation.waitingroom.control import Control
+from waystation.waitingroom.operating.control import Control
+from waystation.waitingroom.running.admission import Admission
 
 Situation = Callable[[Scene], Awaitable[Expected]]
 SITUATIONS: list[Situation] = []

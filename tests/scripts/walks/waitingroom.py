@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 from tests.waitingroom.hands import Hands, hands_on
-from waystation.waitingroom.codes import Codes
+from waystation.waitingroom.operating.codes import Codes
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.visitor import JoinRequest, Lane
 

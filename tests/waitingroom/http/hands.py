@@ -13,14 +13,14 @@ from waystation.core.operators.oidc.options import OidcOptions
 from waystation.core.operators.oidc.provider import Provider
 from waystation.core.operators.operators import Role
 from waystation.core.store.connection import Store, connect
-from waystation.waitingroom.admission import Admission
-from waystation.waitingroom.control import Control
 from waystation.waitingroom.http.app import App
 from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.options import ServerOptions
+from waystation.waitingroom.operating.control import Control
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import Rooms
+from waystation.waitingroom.running.admission import Admission
 from waystation.waitingroom.signing.tokens import EnqueueTicket, Keyring
 from waystation.waitingroom.visitor import Lane
 

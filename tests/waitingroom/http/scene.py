@@ -12,10 +12,10 @@ from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core.http.exchange import Message, Receive, Scope, Send
 from waystation.core.http.problems import Problem
 from waystation.core.operators.operators import Role
-from waystation.waitingroom.codes import Codes
 from waystation.waitingroom.http.app import App
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.webhooks.hooks import Webhooks
+from waystation.waitingroom.operating.codes import Codes
 from waystation.waitingroom.signing.keyfile import KeyFile
 
 OPTIONS = hands.ServerOptions(poll_floor_ms=0, change_floor_ms=0, guess_floor_ms=0)

@@ -249,7 +249,7 @@ async def test_prometheus_on_this_machine_needs_no_key_where_proxies_are_believe
 
 
 async def test_60_the_seed_of_a_draw_is_secret_until_it_is_over(house: House) -> None:
-    from waystation.waitingroom.lottery import Lottery, Proof, verify
+    from waystation.waitingroom.operating.lottery import Lottery, Proof, verify
 
     admin = await house.operator()
     now_ms = (await house.room.state()).now_ms

@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.waitingroom.http.hands import QUEUE, House
 from waystation.waitingroom.http.bodies import rfc3339
-from waystation.waitingroom.maintenance import RoomMaintenance
+from waystation.waitingroom.running.maintenance import RoomMaintenance
 
 ROOT = f"/api/v1/admin/queues/{QUEUE}"
 

@@ -9,8 +9,6 @@ import typer
 
 from waystation.core.errors import NotFound
 from waystation.core.store.connection import Store
-from waystation.waitingroom import lottery
-from waystation.waitingroom.admission import Admission
 from waystation.waitingroom.commands import codes, events, people, serve, simulate, webhooks
 from waystation.waitingroom.commands.reach import (
     AsJson,
@@ -21,14 +19,16 @@ from waystation.waitingroom.commands.reach import (
     in_the_store,
     noted_in_the_room,
 )
-from waystation.waitingroom.control import Control
-from waystation.waitingroom.following import Following, FollowOptions
 from waystation.waitingroom.http.admin.merging import merged
-from waystation.waitingroom.lottery import Lottery, Proof
+from waystation.waitingroom.operating import lottery
+from waystation.waitingroom.operating.control import Control
+from waystation.waitingroom.operating.following import Following, FollowOptions
+from waystation.waitingroom.operating.lottery import Lottery, Proof
 from waystation.waitingroom.options import RoomOptions, Status, WaitingPage
 from waystation.waitingroom.redis.keys import RoomsKeys, name_of
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import Rooms
+from waystation.waitingroom.running.admission import Admission
 from waystation.waitingroom.state import RoomState
 
 EXAMPLES = """\b

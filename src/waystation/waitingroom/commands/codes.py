@@ -8,9 +8,9 @@ import msgspec
 import typer
 
 from waystation.core.errors import InvalidOption, NotFound
-from waystation.waitingroom.codes import Batch, Codes
 from waystation.waitingroom.commands.reach import AsJson, Id, Noted, in_the_room, noted_in_the_room
 from waystation.waitingroom.http.bodies import rfc3339
+from waystation.waitingroom.operating.codes import Batch, Codes
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.visitor import Lane
 

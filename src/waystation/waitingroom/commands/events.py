@@ -9,8 +9,8 @@ import typer
 
 from waystation.waitingroom.commands.reach import AsJson, Id, Noted, in_the_room, noted_in_the_room
 from waystation.waitingroom.http.bodies import rfc3339
+from waystation.waitingroom.operating.schedule import CURRENT, Schedule, ScheduledEvent, changes_of
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.schedule import CURRENT, Schedule, ScheduledEvent, changes_of
 from waystation.waitingroom.visitor import new_id
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)

@@ -43,7 +43,7 @@ from waystation.waitingroom.http.sites.sessions import Sessions
 from waystation.waitingroom.http.theme_store import ThemeStore
 from waystation.waitingroom.http.visitors.routes import Visitors
 from waystation.waitingroom.http.webhooks.dispatcher import WebhookDispatcher, dispatcher_of
-from waystation.waitingroom.maintenance import RoomMaintenance
+from waystation.waitingroom.running.maintenance import RoomMaintenance
 from waystation.waitingroom.signing.keyfile import KeyFile
 
 ADMIT_LAG_S = 3.0

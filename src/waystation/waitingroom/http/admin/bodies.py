@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from waystation.core.http.endpoints import stated
-from waystation.waitingroom.admission import BATCH
-from waystation.waitingroom.codes import MOST_AT_ONCE, MOST_USES
-from waystation.waitingroom.control import LONGEST_FAIL_OPEN_S, LONGEST_RAMP_S
 from waystation.waitingroom.http.webhooks.hooks import TOLD
+from waystation.waitingroom.operating.codes import MOST_AT_ONCE, MOST_USES
+from waystation.waitingroom.operating.control import LONGEST_FAIL_OPEN_S, LONGEST_RAMP_S
+from waystation.waitingroom.operating.statistics import Hour
 from waystation.waitingroom.options import MOST_RATE
-from waystation.waitingroom.statistics import Hour
+from waystation.waitingroom.running.admission import BATCH
 
 LONGEST_MINUTES = 7 * 24 * 60
 MOST_OPEN_MINUTES = LONGEST_FAIL_OPEN_S / 60

@@ -6,11 +6,11 @@ from waystation.core.errors import InvalidOption
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request, answer
 from waystation.core.http.problems import Code, Problem
-from waystation.waitingroom.admission import Admission
-from waystation.waitingroom.control import Control
 from waystation.waitingroom.http.admin import bodies
 from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, AdminContext
 from waystation.waitingroom.http.visitors.status import serving_state
+from waystation.waitingroom.operating.control import Control
+from waystation.waitingroom.running.admission import Admission
 from waystation.waitingroom.visitor import Lane
 
 

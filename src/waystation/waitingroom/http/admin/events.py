@@ -13,8 +13,8 @@ from waystation.waitingroom.http.admin import bodies
 from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, AdminContext
 from waystation.waitingroom.http.admin.merging import merged
 from waystation.waitingroom.http.bodies import rfc3339
+from waystation.waitingroom.operating.schedule import CURRENT, Schedule, ScheduledEvent, changes_of
 from waystation.waitingroom.options import RoomOptions
-from waystation.waitingroom.schedule import CURRENT, Schedule, ScheduledEvent, changes_of
 from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import new_id
 

@@ -5,11 +5,11 @@ import re
 from waystation.core.errors import InvalidOption, NotFound
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request, answer
-from waystation.waitingroom.codes import Codes
 from waystation.waitingroom.http.admin import bodies
 from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, AdminContext
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.tokens import Tokens
+from waystation.waitingroom.operating.codes import Codes
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.signing.tokens import LEEWAY_S, EnqueueTicket
 from waystation.waitingroom.state import RoomState

@@ -6,11 +6,11 @@ from waystation.core.errors import InvalidOption
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request, answer
 from waystation.core.http.tables import table
-from waystation.waitingroom import statistics as hours
 from waystation.waitingroom.http.admin import bodies
 from waystation.waitingroom.http.admin.context import FAILS, ROOT, AdminContext
 from waystation.waitingroom.http.bodies import rfc3339
-from waystation.waitingroom.statistics import MOST_HOURS, Hour
+from waystation.waitingroom.operating import statistics as hours
+from waystation.waitingroom.operating.statistics import MOST_HOURS, Hour
 
 MOST_ENTRIES = 200
 MOST_EXPORTED = 10_000

@@ -4,7 +4,7 @@ from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request, answer
 from waystation.core.http.problems import Code, Problem
 from waystation.waitingroom.http import bodies
-from waystation.waitingroom.lottery import Lottery
+from waystation.waitingroom.operating.lottery import Lottery
 from waystation.waitingroom.rooms import Rooms
 
 

@@ -6,10 +6,10 @@ from waystation.core.clock import Clock
 from waystation.core.http.exchange import Request
 from waystation.core.http.pace import Pace
 from waystation.core.http.problems import Code, Problem
-from waystation.waitingroom.codes import Codes
 from waystation.waitingroom.http.bodies import Enqueue
 from waystation.waitingroom.http.codes import RoomCode
 from waystation.waitingroom.http.tokens import Tokens
+from waystation.waitingroom.operating.codes import Codes
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.signing.tokens import EnqueueTicket
 from waystation.waitingroom.state import RoomState

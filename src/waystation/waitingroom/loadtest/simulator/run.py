@@ -9,7 +9,6 @@ from typing import Any
 
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
-from waystation.waitingroom.admission import Admission
 from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.estimates.model import Model, Sample, fit
 from waystation.waitingroom.loadtest.simulator import measures
@@ -18,8 +17,9 @@ from waystation.waitingroom.loadtest.simulator.people import Crowd, Mood, Person
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.redis.keys import RoomKeys
 from waystation.waitingroom.room import Room
+from waystation.waitingroom.running.admission import Admission
+from waystation.waitingroom.running.upkeep import Upkeep
 from waystation.waitingroom.state import RoomState
-from waystation.waitingroom.upkeep import Upkeep
 from waystation.waitingroom.visitor import Begun, Joined, JoinRequest, Waiting
 
 START_MS = 1_800_000_000_000

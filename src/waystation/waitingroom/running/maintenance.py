@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.runtime.loop import Loop
-from waystation.waitingroom.admission import Admission
-from waystation.waitingroom.following import EVERY_S, Following
-from waystation.waitingroom.lottery import Lottery
 from waystation.waitingroom.metrics import RoomMetrics
+from waystation.waitingroom.operating.following import EVERY_S, Following
+from waystation.waitingroom.operating.lottery import Lottery
+from waystation.waitingroom.operating.schedule import Schedule
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import Rooms
-from waystation.waitingroom.schedule import Schedule
-from waystation.waitingroom.upkeep import Upkeep
+from waystation.waitingroom.running.admission import Admission
+from waystation.waitingroom.running.upkeep import Upkeep
 from waystation.waitingroom.visitor import Lane
 
 ADMIT_EVERY_S = 0.2

@@ -12,8 +12,8 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.errors import InvalidOption, NotFound, WrongState
-from waystation.waitingroom.control import LATEST_MS
-from waystation.waitingroom.lottery import Lottery
+from waystation.waitingroom.operating.control import LATEST_MS
+from waystation.waitingroom.operating.lottery import Lottery
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.room import Room

@@ -1,0 +1,1 @@
+"""Operating a room: control, schedule, lottery, codes, following and statistics."""

@@ -1,0 +1,1 @@
+"""Running a room: admission, upkeep, and the loops that do both."""
