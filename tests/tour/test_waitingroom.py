@@ -14,19 +14,23 @@ from waystation.core.clock import HandClock
 from waystation.waitingroom import (
     Admission,
     Begun,
+    Called,
+    Control,
+    Gone,
     Joined,
     JoinRequest,
     Kept,
     Lane,
+    Late,
+    Lottery,
+    Returned,
     Room,
     RoomOptions,
     Upkeep,
-    lottery,
+    Waiting,
 )
 from waystation.waitingroom.estimates import estimate
-from waystation.waitingroom.operating.control import Control
-from waystation.waitingroom.operating.lottery import Lottery
-from waystation.waitingroom.visitor import Called, Gone, Late, Returned, Waiting
+from waystation.waitingroom.operating import lottery
 
 
 @pytest.fixture
