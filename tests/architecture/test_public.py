@@ -6,6 +6,7 @@ import pytest
 
 import waystation.errors
 from tests.support.interface import exported, public_names, shown_types, without_a_sentence
+from tools import python
 from tools.reference import import_everything
 from waystation.core import errors
 
@@ -64,3 +65,15 @@ def test_a_sentence_explains_every_public_name(module: str) -> None:
         each for name, thing in public_names(module) for each in without_a_sentence(name, thing)
     ]
     assert sorted(set(silent)) == []
+
+
+@pytest.mark.parametrize("package", python.PACKAGES)
+def test_a_sentence_explains_every_field_that_the_reference_shows(package: str) -> None:
+    silent = [
+        f"{name}.{field.name}"
+        for name, thing in python.offered(package)
+        if python.is_option(thing)
+        for field in python.fields(thing)
+        if not field.meaning
+    ]
+    assert silent == []

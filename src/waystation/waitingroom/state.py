@@ -16,7 +16,9 @@ class RoomState(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A room at one instant; compared by identity, so that derived values can be cached."""
 
     now_ms: int
+    """The clock of the store, in milliseconds since 1970."""
     options: RoomOptions
+    """The options in force."""
     version: int
     """Goes up with every change of the options."""
     epoch: int
@@ -34,19 +36,25 @@ class RoomState(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     late: int
     """Visitors who missed their turn and may recover it."""
     inside: int
+    """Visitors in a session."""
     rate: float
     """Admissions per second allowed now, a ramp included."""
     flow: float | None
     """Admissions per second measured of late; None when not known yet."""
     model: Model
+    """What history says about waiting here."""
     stays: Stays = Stays()
     """What the room itself has learnt about how long people stay."""
     starts_ms: int | None = None
+    """When it opens, in milliseconds since 1970; None when that is not planned."""
     ends_ms: int | None = None
+    """When it closes, in milliseconds since 1970; None when that is not planned."""
     fail_open_until_ms: int | None = None
+    """Until when everybody is let through, in milliseconds since 1970."""
     message: str = ""
     """The operator's message to all visitors, as JSON."""
     pepper: bytes = b""
+    """The secret that addresses and access codes are hashed with."""
     fields: dict[str, str] = {}
     """The whole `meta` hash, with settings that other parts keep in it."""
 

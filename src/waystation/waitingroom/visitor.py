@@ -55,6 +55,7 @@ class Place(msgspec.Struct, frozen=True):
     """The id of a visitor in line and its owner; a ticket carries both."""
 
     id: str
+    """The id of the visitor in line."""
     owner: str
     """The digest of the visitor's key."""
 
@@ -63,7 +64,9 @@ class Prequeued(msgspec.Struct, frozen=True, kw_only=True):
     """The room has not opened yet."""
 
     lane: Lane
+    """The lane that the visitor will wait in."""
     starts_ms: int | None
+    """When it opens, in milliseconds since 1970; None when that is not planned."""
     early: int
     """Visitors who came before the room opened."""
 
@@ -77,6 +80,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     """In line."""
 
     lane: Lane
+    """The lane that the visitor waits in."""
     seq: int
     """The place on the snapshot's curve."""
     ahead: int
@@ -89,12 +93,14 @@ class Returned(msgspec.Struct, frozen=True, kw_only=True):
     """Next to come in, because a missed turn was taken back."""
 
     ahead: int
+    """People who come first."""
 
 
 class Called(msgspec.Struct, frozen=True, kw_only=True):
     """The visitor's turn: `claim` lets them in."""
 
     until_ms: int
+    """The end of the turn, in milliseconds since 1970."""
 
     @property
     def until(self) -> datetime:
@@ -106,6 +112,7 @@ class Inside(msgspec.Struct, frozen=True, kw_only=True):
     """In a session."""
 
     until_ms: int
+    """The end of the session, in milliseconds since 1970."""
 
     @property
     def until(self) -> datetime:
@@ -117,6 +124,7 @@ class Late(msgspec.Struct, frozen=True, kw_only=True):
     """The turn was missed; `recover` takes it back."""
 
     until_ms: int
+    """When the turn is lost, in milliseconds since 1970."""
 
     @property
     def until(self) -> datetime:
@@ -136,21 +144,27 @@ class Joined(msgspec.Struct, frozen=True):
     """The visitor has a new place."""
 
     place: Place
+    """The place in line, which a ticket carries."""
     status: VisitorStatus
+    """Where the visitor stands."""
 
 
 class Kept(msgspec.Struct, frozen=True):
     """The visitor had a place already, and this is it."""
 
     place: Place
+    """The place in line, which a ticket carries."""
     status: VisitorStatus
+    """Where the visitor stands."""
 
 
 class Passed(msgspec.Struct, frozen=True):
     """Nobody has to wait: the visitor is inside."""
 
     place: Place
+    """The place in line, which a ticket carries."""
     status: Inside
+    """The session that has begun."""
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -159,6 +173,7 @@ class Refused(msgspec.Struct, frozen=True):
     reason: str
     """full, crowded, rejected, draining, maintenance or closed."""
     retry_after_ms: int = 0
+    """Milliseconds before another attempt makes sense; 0 when that is not known."""
 
     @property
     def retry_after(self) -> timedelta:
@@ -174,7 +189,9 @@ class Begun(msgspec.Struct, frozen=True):
     """The session of a visitor who has come in."""
 
     session_id: str
+    """The id of the session."""
     until_ms: int
+    """The end of the session, in milliseconds since 1970."""
 
     @property
     def until(self) -> datetime:
@@ -190,13 +207,21 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     """One visitor inside."""
 
     id: str
+    """The id of the session."""
     queue_id: str
+    """The name of the room."""
     status: str
+    """`active`, or how it ended."""
     started_at: datetime
+    """When the visitor came in."""
     expires_at: datetime
+    """When it ends unless activity renews it."""
     last_activity: datetime
+    """The visitor's last request."""
     page_views: int
+    """How many requests there were."""
     user_id: str = ""
+    """The user's id, where the site gave one."""
 
 
 class Renewal(NamedTuple):

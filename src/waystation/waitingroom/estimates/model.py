@@ -28,9 +28,13 @@ class Point(msgspec.Struct, frozen=True, array_like=True):
     """What the formula is multiplied by where so many people come first, oneself included."""
 
     people: int
+    """How many people come first."""
     f10: float
+    """The factor that one in ten waits stay below."""
     f50: float
+    """The factor that half of the waits stay below."""
     f90: float
+    """The factor that nine in ten waits stay below."""
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,12 +47,15 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     no_show: float = 0.0
     """The share of those called who do not come."""
     f10: float = 0.75
+    """The factor that one in ten waits stay below."""
     f50: float = 1.0
+    """The factor that half of the waits stay below."""
     f90: float = 1.5
     """What the formula is multiplied by to get the tenth, the half and nine tenths."""
     points: tuple[Point, ...] = ()
     """The same by the length of the line, the shortest first; between them lie straight lines."""
     version: str = "default"
+    """The training that it comes from."""
 
     @property
     def everywhere(self) -> Point:

@@ -28,10 +28,13 @@ class Batch(msgspec.Struct, kw_only=True):
     """Codes created together."""
 
     batch: str
+    """The name of the batch."""
     lane: Lane
+    """The lane that its codes open."""
     uses: int
     """Visitors that each code admits to the lane."""
     codes: int
+    """How many codes there are."""
     used: int
     """Visitors who have used one of them."""
     expires_s: int

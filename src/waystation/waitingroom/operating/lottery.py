@@ -29,10 +29,13 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     commitment: str
     """Published before anybody could join."""
     seed: str
+    """The secret that was committed to."""
     beacon: str
     """Something public that nobody knew when the commitment was made."""
     count: int
+    """How many visitors were drawn."""
     opened_us: int
+    """When the room opened, in microseconds since 1970."""
     digest: str
     """Of all ids in the order drawn."""
 
