@@ -104,6 +104,13 @@ MOUNTS = (
         "Monitoring",
     ),
     Mount(
+        "mcp",
+        "waystation.cli.mcp",
+        "Serve queues and history to an assistant, as MCP tools.",
+        "Monitoring",
+        extra="mcp",
+    ),
+    Mount(
         "exporter",
         "waystation.cli.exporter",
         "Serve queue metrics for Prometheus.",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from waystation.console.actions.failures import FailureGroups
+from waystation.console.actions.failures import FailureGroups, Groups
 from waystation.console.actions.redrives import Redrives
 from waystation.console.finding.directory import Directory
 from waystation.console.measures.sampler import Sampler
@@ -87,6 +87,15 @@ class Console:
         product, name = request.slots["product"], request.slots["queue"]
         who = await self.require(request, scope, f"{product}/{name}")
         return await self.directory.find(product, name), who
+
+    async def failing(self, product: str = "", name: str = "") -> Groups:
+        """Failed jobs of one queue, or of all, grouped by their errors."""
+        if name:
+            return await self.failures.of([await self.directory.find(product, name)])
+        overview = await self.sampler.overview()
+        failed = {(q.product, q.name) for q in overview.queues if q.points[-1].failed}
+        every = self.directory.every()
+        return await self.failures.of([q for q in every if (q.product, q.name) in failed])
 
     async def note(self, who: Operator, action: str, about: str, *, after: Any) -> None:
         """Write down who did what."""

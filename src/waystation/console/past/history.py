@@ -7,7 +7,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from waystation.console.past.views import Selected
 from waystation.console.search.query import PastJob, Query
+from waystation.core.errors import InvalidInput
 
 AT_ONCE = 2
 """Questions that are answered at a time; the others wait."""
@@ -40,6 +42,16 @@ class History:
         fields = (("id", id), *((("queue", queue),) if queue else ()))
         found = await self._ask("jobs", "find", Query(fields=fields), 1)
         return found[0] if found else None
+
+    async def sql(self, query: str, *, most: int, seconds: float) -> Selected:
+        """Answer one SELECT over the tables, with so many rows at most and in so many seconds."""
+        found = await self._ask("sql", "answer", query, most, seconds)
+        if found is None:
+            raise InvalidInput(
+                f"there is no history at {self._root or 'pipeline.history'}; "
+                "`waystation pipeline run` keeps one"
+            )
+        return found
 
     async def about(self, module: str, *asked: Any) -> Any:
         """What `read` of a module of this package says, some seconds old at most."""

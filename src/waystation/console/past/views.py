@@ -1,6 +1,7 @@
 """What the history tells, as the API gives it."""
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -59,3 +60,21 @@ class GapView(msgspec.Struct, kw_only=True):
     reason: str
     after_at: datetime | None
     before_at: datetime | None
+
+
+class Selected(msgspec.Struct, kw_only=True):
+    """What a SELECT found."""
+
+    columns: list[str]
+    rows: list[list[Any]]
+    complete: bool
+    """False when there are more rows."""
+
+
+class TableView(msgspec.Struct, kw_only=True):
+    """A table of the history."""
+
+    name: str
+    a_row_is: str
+    columns: dict[str, str]
+    """The type of each column, and what it holds."""

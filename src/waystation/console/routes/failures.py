@@ -56,14 +56,7 @@ class Failures:
         product, name = queries.text(request, "product"), queries.text(request, "queue")
         about = f"{product}/{name}" if name else None
         await self._console.require(request, "viewer", about)
-        if name:
-            queues = [await self._console.directory.find(product, name)]
-        else:
-            overview = await self._console.sampler.overview()
-            failing = {(q.product, q.name) for q in overview.queues if q.points[-1].failed}
-            every = self._console.directory.every()
-            queues = [each for each in every if (each.product, each.name) in failing]
-        return answer(await self._console.failures.of(queues))
+        return answer(await self._console.failing(product, name))
 
     @endpoint(
         f"POST {QUEUE}/redrives",

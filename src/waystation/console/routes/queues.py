@@ -4,12 +4,12 @@ from typing import Any
 
 import msgspec
 
-from waystation.console.actions.kinds import ACTIONS, MOST_IDS, Act, Acted
+from waystation.console.actions.kinds import ACTIONS, Act, Acted
+from waystation.console.actions.taking import take
 from waystation.console.context import FAILS, Console
 from waystation.console.measures.sampler import Overview, Point
 from waystation.console.products.queue import ConsoleQueue
 from waystation.console.products.views import SchedulerView, WorkerView
-from waystation.core.errors import InvalidOption
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import NO_STORE, Answer, Request, answer
 from waystation.core.http.problems import Code, Problem
@@ -117,23 +117,10 @@ class Queues:
         name = request.slots["action"]
         known = ACTIONS.get(name)
         queue, who = await self._console.queue(request, known.scope if known else "operator")
-        if known is None or name not in queue.actions:
+        if known is None:
             raise Problem(404, Code.NOT_FOUND, f"{queue.product} has no such action")
         asked = await request.read(Act, MOST_BODY)
-        _check(asked, name, queue)
-        plan = await queue.plan(name, asked)
-        if asked.dry_run:
-            return answer(Acted(action=name, affected=plan.affected, done=False))
-        if asked.expected is not None and plan.affected > asked.expected:
-            raise Problem(
-                412,
-                Code.CHANGED_MEANWHILE,
-                f"{plan.affected} are concerned by now, not {asked.expected}; look again",
-            )
-        await plan.take()
-        after = {"affected": plan.affected, "reason": asked.reason, "ids": asked.ids[:20]}
-        await self._console.note(who, name, f"{queue.product}/{queue.name}", after=after)
-        return answer(Acted(action=name, affected=plan.affected, done=True))
+        return answer(await take(self._console, who, queue, name, asked))
 
     async def _queues(self) -> list[ConsoleQueue]:
         await self._console.sampler.overview()
@@ -142,10 +129,3 @@ class Queues:
 
 def _may(who: Operator, queue: ConsoleQueue, action: str) -> bool:
     return who.may(ACTIONS[action].scope, f"{queue.product}/{queue.name}")
-
-
-def _check(asked: Act, name: str, queue: ConsoleQueue) -> None:
-    if len(asked.ids) > MOST_IDS:
-        raise InvalidOption(f"ids may name {MOST_IDS} jobs, got {len(asked.ids)}")
-    if ACTIONS[name].confirmed and not asked.dry_run and asked.confirm != queue.name:
-        raise Problem(422, Code.NOT_CONFIRMED, "confirm must be the name of the queue")

@@ -1,0 +1,56 @@
+"""`waystation mcp`: queues and history for assistants, over the Model Context Protocol."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def mcp(
+    context: typer.Context,
+    role: Annotated[
+        Literal["viewer", "operator"],
+        typer.Option(help="viewer only looks; operator may also retry, promote and remove jobs."),
+    ] = "viewer",
+) -> None:
+    """Serve tools for an assistant on stdin and stdout, until stdin ends.
+
+    Queues, why, failures, search of live and past jobs, and SQL over the history.
+    """
+    # Imported here, so that help does not load what it does not need.
+    import asyncio
+
+    from waystation.cli.places import places_of
+    from waystation.console.assistants.access import Access
+    from waystation.console.options import ConsoleOptions
+    from waystation.console.settings import ConsoleSettings
+    from waystation.core.app import compose, extras
+    from waystation.core.app.loading import loaded
+    from waystation.core.app.settings import StoreSettings, TelemetrySettings
+    from waystation.core.operators.operators import Role
+    from waystation.pipeline.settings import PipelineSettings
+
+    server = extras.load(
+        "waystation.console.assistants.server", extra="mcp", purpose="waystation mcp"
+    )
+    settings = loaded(context)
+    places = places_of(settings)
+    options = ConsoleOptions(
+        prefixes=settings[ConsoleSettings].prefixes,
+        namespaces=(places.routing,),
+        layouts=(places.files,),
+        history=str(settings[PipelineSettings].history),
+    )
+    compose.log_to_stderr(settings[TelemetrySettings])
+
+    async def serve() -> None:
+        access = Access(
+            lambda: compose.store(settings[StoreSettings]), options, places, role=Role(role)
+        )
+        await server.serve(access)
+
+    asyncio.run(serve())

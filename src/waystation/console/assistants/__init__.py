@@ -1,0 +1,1 @@
+"""Assistants: the console for programs that speak the Model Context Protocol."""

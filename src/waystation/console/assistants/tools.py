@@ -1,0 +1,286 @@
+"""The tools that an assistant may call: what each takes, needs and does."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from waystation.console.actions.kinds import MOST_IDS, Act
+from waystation.console.actions.redrives import Mode
+from waystation.console.actions.taking import take
+from waystation.console.assistants.access import Access
+from waystation.console.routes.queries import MOST_PAGE
+from waystation.console.routes.searching import LONGEST
+from waystation.console.search.query import parse
+from waystation.console.why import why as explain
+from waystation.core.errors import InvalidInput, InvalidOption, NotFound
+from waystation.core.operators.operators import Role
+
+MOST_ROWS = 1000
+LONGEST_SQL = 20_000
+SQL_S = 15.0
+"""How long one SELECT may take."""
+WORKERS_SHOWN = 50
+
+Product: TypeAlias = Annotated[str, Meta(description="bullmq, routing or files")]
+Queue: TypeAlias = Annotated[str, Meta(description="the name of the queue, as `queues` gives it")]
+Limit: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_PAGE)]
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """One tool: its name is that of its step, and the step's docstring describes it."""
+
+    step: Callable[[Access, Any], Awaitable[Any]]
+    takes: type[msgspec.Struct]
+    role: Role = Role.VIEWER
+    destroys: bool = False
+    """Nothing brings back what it removes."""
+
+    @property
+    def name(self) -> str:
+        """The name that assistants call."""
+        return self.step.__name__
+
+    @property
+    def description(self) -> str:
+        """What it does, in a sentence or two."""
+        return " ".join((self.step.__doc__ or "").split())
+
+
+class Arguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The arguments of a tool that takes none."""
+
+
+class OfQueue(Arguments):
+    """One queue."""
+
+    product: Product
+    queue: Queue
+
+
+class OfJob(OfQueue):
+    """One job."""
+
+    id: str
+
+
+class SomeJobs(OfQueue):
+    """A page of jobs."""
+
+    state: Annotated[str, Meta(description="one of the queue's states; `queue` lists them")] = ""
+    offset: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
+    limit: Limit = 20
+
+
+class Subject(Arguments):
+    """What is asked about."""
+
+    subject: Annotated[
+        str, Meta(description="a job's id, a path, a visitor, or the name of a queue or a room")
+    ]
+    queue: Annotated[str, Meta(description="look only into this queue")] = ""
+    product: Annotated[str, Meta(description="only bullmq, routing, files or waitingroom")] = ""
+
+
+class Failing(Arguments):
+    """Whose failures."""
+
+    product: Product = ""
+    queue: Annotated[str, Meta(description="only this queue; needs product")] = ""
+
+
+class Wanted(Arguments):
+    """What is searched for."""
+
+    query: Annotated[
+        str,
+        Meta(
+            max_length=LONGEST,
+            description="words, and fields such as state:failed error:timeout queue:mail name:send "
+            'id:42 data.tenant:acme; "no answer" holds words together',
+        ),
+    ]
+    limit: Limit = 20
+    past: Annotated[
+        bool, Meta(description="look into the history as well, for jobs that are gone")
+    ] = True
+
+
+class Select(Arguments):
+    """A question in SQL."""
+
+    query: Annotated[
+        str,
+        Meta(
+            max_length=LONGEST_SQL,
+            description="one SELECT in DuckDB's SQL; `tables` lists what can be asked",
+        ),
+    ]
+    limit: Annotated[int, Meta(ge=1, le=MOST_ROWS)] = 100
+
+
+class Named(OfQueue):
+    """Jobs to act on."""
+
+    ids: Annotated[list[str], Meta(max_length=MOST_IDS)] = []
+    dry_run: Annotated[
+        bool,
+        Meta(description="only count; pass false to act, with `expected` as it was counted"),
+    ] = True
+    expected: Annotated[int, Meta(ge=0)] | None = None
+    reason: Annotated[str, Meta(max_length=500, description="goes into the audit log")] = ""
+
+
+class Failed(Named):
+    """Failed jobs to run again."""
+
+    group: Annotated[
+        str, Meta(description="all jobs of this group of `failures`, instead of ids")
+    ] = ""
+
+
+async def queues(access: Access, asked: Arguments) -> Any:
+    """List every queue and waiting room: what waits, runs, is delayed and has failed, how long the
+    oldest job has waited, and how many jobs come and go a second since the last call."""
+    rows = await (await access.live()).rows()
+    # The latest measurements are for drawing, and long.
+    return {"queues": [msgspec.structs.replace(row, recent=[]) for row in rows]}
+
+
+async def queue(access: Access, asked: OfQueue) -> Any:
+    """Show one queue: its counts by state, limits, workers and schedulers, and in one sentence why
+    it moves or does not."""
+    found = await (await access.console()).directory.find(asked.product, asked.queue)
+    levels = await found.levels()
+    reason = await found.why()
+    return {
+        "counts": levels.counts,
+        "paused": levels.paused,
+        "states": found.states,
+        "why": reason.sentence if reason else "",
+        "about": await found.about(),
+        "workers": (await found.workers())[:WORKERS_SHOWN],
+        "schedulers": (await found.schedulers())[:WORKERS_SHOWN],
+    }
+
+
+async def jobs(access: Access, asked: SomeJobs) -> Any:
+    """List the jobs of a queue in one state, those next in turn or ended last first."""
+    found = await (await access.console()).directory.find(asked.product, asked.queue)
+    state = asked.state or found.states[0]
+    if state not in found.states:
+        raise InvalidInput(f"state must be one of {', '.join(found.states)}, got {state[:40]!r}")
+    total = (await found.levels()).counts.get(state, 0)
+    newest_first = state in ("completed", found.failed)
+    page = await found.jobs(
+        state, offset=asked.offset, limit=asked.limit, newest_first=newest_first
+    )
+    return {"state": state, "total": total, "jobs": page}
+
+
+async def job(access: Access, asked: OfJob) -> Any:
+    """Show everything about one job in the store: data, options, result, tracebacks, log and
+    timeline. For a job that is gone, use `search` or `why`."""
+    found = await (await access.console()).directory.find(asked.product, asked.queue)
+    detail = await found.job(asked.id)
+    if detail is None:
+        raise NotFound("there is no such job in the store; `why` and `search` know past jobs too")
+    if not access.who.may(Role.OPERATOR, None):
+        detail.actions = []
+    return detail
+
+
+async def why(access: Access, asked: Subject) -> Any:
+    """Say in one sentence, with its evidence, why a job, a file, a visitor or a queue is where it
+    is, also for a job that is no longer in the store."""
+    console = await access.console()
+    answers = await explain(
+        console.store,
+        asked.subject,
+        queue=asked.queue or None,
+        product=asked.product or None,
+        places=access.places,
+        history=console.history,
+    )
+    return {"answers": answers}
+
+
+async def failures(access: Access, asked: Failing) -> Any:
+    """Group the failed jobs that are in the store by their error: how many, since when, how they
+    were spread over the last hour, and the ids of some."""
+    if asked.queue and not asked.product:
+        raise InvalidOption("a queue needs its product: bullmq, routing or files")
+    return await (await access.console()).failing(asked.product, asked.queue)
+
+
+async def search(access: Access, asked: Wanted) -> Any:
+    """Find jobs in the store, and in the history those that are gone, by words or fields."""
+    console = await access.console()
+    query = parse(asked.query)
+    await console.sampler.overview()
+    live = await console.search.run(console.directory.every(), query, limit=asked.limit)
+    found = await console.history.search(query, asked.limit) if asked.past else None
+    return {"live": live, "past": found[0] if found else None}
+
+
+async def tables(access: Access, asked: Arguments) -> Any:
+    """List the tables of the history with their columns, for `sql`."""
+    found = await (await access.console()).history.about("sql")
+    return {"tables": found}
+
+
+async def sql(access: Access, asked: Select) -> Any:
+    """Answer one SELECT over the history of all jobs, with a limit of rows and of time. Times are
+    UTC, durations end in _ms; filter by the column date to be quick."""
+    history = (await access.console()).history
+    return await history.sql(asked.query, most=asked.limit, seconds=SQL_S)
+
+
+async def retry(access: Access, asked: Failed) -> Any:
+    """Run failed jobs again, by their ids or as a group of failures. Counts only, unless dry_run is
+    false."""
+    ids = asked.ids
+    if asked.group:
+        if ids:
+            raise InvalidOption("name either ids or a group")
+        console = await access.console()
+        found = await console.directory.find(asked.product, asked.queue)
+        ids = (await console.redrives.ids_of(found, asked.group, Mode.ALL))[:MOST_IDS]
+    return await _act(access, "retry", asked, ids)
+
+
+async def promote(access: Access, asked: Named) -> Any:
+    """Make delayed jobs ready now. Counts only, unless dry_run is false."""
+    return await _act(access, "promote", asked, asked.ids)
+
+
+async def remove(access: Access, asked: Named) -> Any:
+    """Remove jobs for good. Counts only, unless dry_run is false."""
+    return await _act(access, "remove", asked, asked.ids)
+
+
+async def _act(access: Access, name: str, asked: Named, ids: list[str]) -> Any:
+    if not ids:
+        raise InvalidOption(f"{name} needs the ids of jobs")
+    console = await access.console()
+    found = await console.directory.find(asked.product, asked.queue)
+    act = Act(dry_run=asked.dry_run, expected=asked.expected, ids=ids, reason=asked.reason)
+    return await take(console, access.who, found, name, act)
+
+
+TOOLS = (
+    Tool(queues, Arguments),
+    Tool(queue, OfQueue),
+    Tool(jobs, SomeJobs),
+    Tool(job, OfJob),
+    Tool(why, Subject),
+    Tool(failures, Failing),
+    Tool(search, Wanted),
+    Tool(tables, Arguments),
+    Tool(sql, Select),
+    Tool(retry, Failed, Role.OPERATOR),
+    Tool(promote, Named, Role.OPERATOR),
+    Tool(remove, Named, Role.OPERATOR, destroys=True),
+)
+"""All tools, those that act last."""

@@ -1,0 +1,230 @@
+"""`waystation mcp`: what an assistant can ask and do, with the official client over stdio."""
+
+import os
+import random
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp_types import TextContent
+
+from tests.pipeline.ask import lakes
+from tests.support.patience import LIMIT_S
+from waystation.bullmq import JobFailed, Queue, Worker
+from waystation.console.assistants.tools import TOOLS
+from waystation.console.past.history import History
+from waystation.core.errors import InvalidInput
+from waystation.core.operators.operators import Role
+from waystation.core.store.embedded import Ephemeral
+
+LOOKING = {each.name for each in TOOLS if each.role is Role.VIEWER}
+ACTING = {"retry", "promote", "remove"}
+MAIL = {"product": "bullmq", "queue": "mail"}
+
+
+class Assistant:
+    """Somebody who calls tools."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def tools(self) -> dict[str, Any]:
+        """The tools that are offered, by name."""
+        return {each.name: each for each in (await self._client.list_tools()).tools}
+
+    async def ask(self, tool: str, **arguments: Any) -> Any:
+        """What a tool answers."""
+        text, failed = await self._call(tool, arguments)
+        assert not failed, text
+        return msgspec.json.decode(text)
+
+    async def refused(self, tool: str, **arguments: Any) -> str:
+        """Why a tool does not do what it is asked."""
+        text, failed = await self._call(tool, arguments)
+        assert failed, text
+        return text
+
+    async def _call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
+        result = await self._client.call_tool(tool, arguments)
+        [content] = result.content
+        assert isinstance(content, TextContent)
+        return content.text, bool(result.is_error)
+
+
+@asynccontextmanager
+async def assistant(directory: Path, url: str, *args: str) -> AsyncGenerator[Assistant]:
+    """An assistant whose configuration starts `waystation mcp`."""
+    clean = {name: value for name, value in os.environ.items() if "WAYSTATION" not in name}
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "waystation", "mcp", *args],
+        env=clean | {"WAYSTATION_STORE__URL": url, "WAYSTATION_PIPELINE__HISTORY": "history"},
+        cwd=directory,
+    )
+    with (directory / "stderr.txt").open("w") as errors:
+        async with Client(
+            stdio_client(server, errlog=errors), read_timeout_seconds=LIMIT_S
+        ) as client:
+            yield Assistant(client)
+
+
+async def _broken(queue: Queue, url: str) -> list[str]:
+    """Some jobs that fail for good; returns their ids."""
+
+    async def breaks(job: Any) -> None:
+        raise ValueError(f"no printer for {job.id}")
+
+    jobs = [await queue.add("print", {"page": page}, attempts=1) for page in range(3)]
+    async with Worker(queue.name, breaks, url):
+        for job in jobs:
+            with pytest.raises(JobFailed, match="no printer"):
+                await job.wait()
+    return [job.id for job in jobs]
+
+
+async def test_an_assistant_looks_at_queues_jobs_and_failures_and_cannot_act(
+    redis_url: str, no_strays: None, tmp_path: Path
+) -> None:
+    async with Queue("mail", redis_url) as queue:
+        failed = await _broken(queue, redis_url)
+        later = await queue.add("send", {"to": "ada@example.org"}, delay=3600)
+        async with assistant(tmp_path, redis_url) as asks:
+            tools = await asks.tools()
+            assert set(tools) == LOOKING
+            assert all(each.annotations.read_only_hint for each in tools.values())
+            assert all(each.input_schema["type"] == "object" for each in tools.values())
+
+            [row] = (await asks.ask("queues"))["queues"]
+            assert (row["name"], row["failed"], row["delayed"]) == ("mail", 3, 1)
+            shown = await asks.ask("queue", **MAIL)
+            assert shown["counts"]["failed"] == 3
+            assert shown["why"]
+            page = await asks.ask("jobs", **MAIL, state="failed", limit=2)
+            assert (page["total"], len(page["jobs"])) == (3, 2)
+            detail = await asks.ask("job", **MAIL, id=later.id)
+            assert detail["data"] == {"to": "ada@example.org"}
+            assert detail["actions"] == []
+            [answer] = (await asks.ask("why", subject=later.id))["answers"]
+            assert "delayed until" in answer["sentence"]
+            [group] = (await asks.ask("failures"))["groups"]
+            assert (group["count"], group["error"]) == (3, "ValueError")
+            assert set(group["examples"]) == set(failed)
+            [hit] = (await asks.ask("search", query="data.to:ada@example.org"))["live"]["hits"]
+            assert hit["job"]["id"] == later.id
+
+            for tool in ACTING:
+                text = await asks.refused(tool, **MAIL, ids=[later.id], dry_run=False)
+                assert text == f"{tool} needs `waystation mcp --role operator`; this one only looks"
+            assert await queue.state(later.id) == "delayed"
+
+
+async def test_an_operator_counts_first_then_acts_and_it_is_audited(
+    redis_url: str, no_strays: None, tmp_path: Path
+) -> None:
+    async with Queue("mail", redis_url) as queue:
+        failed = await _broken(queue, redis_url)
+        later = [(await queue.add("send", delay=3600)).id for _ in range(2)]
+        async with assistant(tmp_path, redis_url, "--role", "operator") as asks:
+            tools = await asks.tools()
+            assert set(tools) == LOOKING | ACTING
+            assert not any(tools[name].annotations.read_only_hint for name in ACTING)
+            assert tools["remove"].annotations.destructive_hint
+
+            [group] = (await asks.ask("failures"))["groups"]
+            counted = await asks.ask("retry", **MAIL, group=group["id"])
+            assert counted == {"action": "retry", "affected": 3, "done": False}
+            assert (await queue.counts("failed"))["failed"] == 3
+            text = await asks.refused("retry", **MAIL, ids=failed, dry_run=False, expected=1)
+            assert text == "3 are concerned by now, not 1; look again"
+            done = await asks.ask(
+                "retry", **MAIL, group=group["id"], dry_run=False, expected=3, reason="new ink"
+            )
+            assert (done["affected"], done["done"]) == (3, True)
+            assert (await queue.counts("failed", "waiting")) == {"failed": 0, "waiting": 3}
+
+            await asks.ask("promote", **MAIL, ids=later[:1], dry_run=False)
+            assert await queue.state(later[0]) == "waiting"
+            assert (await asks.ask("remove", **MAIL, ids=later))["done"] is False
+            await asks.ask("remove", **MAIL, ids=later[1:], dry_run=False)
+            assert await queue.state(later[1]) == "unknown"
+            assert await asks.refused("remove", **MAIL) == "remove needs the ids of jobs"
+
+
+async def test_sql_over_the_history_only_reads_and_only_the_history(
+    redis_url: str, tmp_path: Path
+) -> None:
+    dice = random.Random(5)
+    jobs = [lakes.job(dice, number) for number in range(40)]
+    lakes.keep(str(tmp_path / "history"), jobs)
+    secret = tmp_path / "secret.csv"
+    secret.write_text("word\nopen sesame\n")
+    async with assistant(tmp_path, redis_url) as asks:
+        tables = {each["name"]: each for each in (await asks.ask("tables"))["tables"]}
+        assert "subject" in tables["items"]["columns"]
+        answer = await asks.ask("sql", query="select count(*) as many from items")
+        assert answer == {"columns": ["many"], "rows": [[40]], "complete": True}
+        answer = await asks.ask("sql", query="select subject, added_at from items", limit=7)
+        assert (len(answer["rows"]), answer["complete"]) == (7, False)
+        past = (await asks.ask("search", query=f"id:{jobs[3]['subject']}"))["past"]
+        assert [each["id"] for each in past] == [jobs[3]["subject"]]
+
+        for writes in (
+            "insert into items select * from items", "drop view items", "create table t (a int)",
+            f"copy (select 1) to '{tmp_path}/out.csv'", f"attach '{tmp_path}/x.db'",
+            "set enable_external_access = true", "install httpfs", "select 1; select 2",
+        ):  # fmt: skip
+            assert "the history is only read" in await asks.refused("sql", query=writes), writes
+        for reads in (
+            f"select * from read_csv('{secret}')", f"select * from '{secret}'",
+            f"select * from read_text('{secret}')", "select * from glob('/etc/*')",
+            f"select * from read_parquet('{tmp_path}/*')",
+        ):  # fmt: skip
+            assert "sesame" not in await asks.refused("sql", query=reads)
+        assert not (tmp_path / "out.csv").exists()
+        assert "items" in await asks.refused("sql", query="select * from itms")
+        assert "<= 1000" in await asks.refused("sql", query="select 1", limit=1001)
+        assert await asks.ask("sql", query="select 1 as a")  # and still it answers
+
+
+async def test_sql_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    lakes.keep(str(tmp_path), [lakes.job(random.Random(5), 1)])
+    endless = "select count(*) from range(1000000000000) a, range(1000000) b"
+    with pytest.raises(InvalidInput, match="took too long"):
+        await History(str(tmp_path)).sql(endless, most=1, seconds=0.2)
+
+
+async def test_what_is_wrong_is_said_in_a_sentence(redis_url: str, tmp_path: Path) -> None:
+    async with assistant(tmp_path, redis_url) as asks:
+        assert "there is no history at" in await asks.refused("sql", query="select 1")
+        assert await asks.refused("queue", **MAIL) == "there is no such queue"
+        text = await asks.refused("jobs", product="routing", queue="bridge", state="lost")
+        assert text.startswith("state must be one of ")
+        assert "missing required field `subject`" in await asks.refused("why")
+        assert "unknown field `colour`" in await asks.refused("queues", colour="red")
+        assert "there is no tool 'dance'" in await asks.refused("dance")
+        assert "needs its product" in await asks.refused("failures", queue="mail")
+        [answer] = (await asks.ask("why", subject="4711"))["answers"]
+        assert answer["cause"] == "unknown"
+
+
+async def test_a_store_that_is_away_is_an_answer_and_no_end(
+    own_server: Ephemeral, tmp_path: Path
+) -> None:
+    own_server.kill()
+    async with assistant(tmp_path, own_server.url) as asks:
+        assert f"no store answers at {own_server.url}" in await asks.refused("queues")
+        own_server.restart()
+        assert (await asks.ask("queues"))["queues"] == []
+        own_server.kill()
+        for tool in ("queues", "failures"):
+            assert "the store cannot be reached" in await asks.refused(tool)
+        assert set(await asks.tools()) == LOOKING
+        own_server.restart()
+        assert (await asks.ask("queues"))["queues"] == []
+    assert "Traceback" not in (tmp_path / "stderr.txt").read_text()
