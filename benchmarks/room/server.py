@@ -25,7 +25,7 @@ from benchmarks.report import Report, Row
 SECONDS = int(os.environ.get("BENCH_SECONDS", "3"))
 ROUNDS = 3
 CONNECTIONS = 32
-LEAST = {"snapshot": 0.90, "status": 0.50, "join": 0.35}
+LEAST = {"snapshot": 0.90, "status": 0.50, "join": 0.35, "page": 0.60}
 """The share of the empty handler's pace that each must reach."""
 BUSY = 0.7
 """The share of what the server can do at which the slowest hundredth is looked at."""
@@ -59,6 +59,11 @@ request = function()
 end
 """,
 }
+_ASKS["page"] = """
+wrk.headers["Accept"] = "text/html,application/xhtml+xml,*/*;q=0.8"
+wrk.headers["Accept-Encoding"] = "gzip, deflate, br"
+wrk.headers["Accept-Language"] = "de-AT,de;q=0.9,en;q=0.8"
+"""
 _PACED = "\ndelay = function() return math.random(0, 2 * {mean_ms}) end\n"
 
 
@@ -144,7 +149,9 @@ class Server(NamedTuple):
     def url(self, what: str, where: Where) -> str:
         """Where to ask a question."""
         port = self.bare_port if where is Where.BARE else self.port
-        named = {"snapshot": "snapshot", "status": "status", "join": "enqueue"}[what]
+        if what == "page" and where is Where.DOOR:
+            return f"http://127.0.0.1:{port}/wait/shop"
+        named = {"snapshot": "snapshot", "status": "status", "join": "enqueue", "page": ""}[what]
         last = named if where is Where.DOOR else "nothing"
         return f"http://127.0.0.1:{port}/api/v1/queues/shop/{last}"
 

@@ -90,5 +90,5 @@ async def test_a_page_without_scripts_is_heard_as_often_too(street: Street) -> N
     await street.arrive(page)
     await page.click("#join button")
     await shows(page, "waiting")
-    refresh = page.locator("noscript meta[http-equiv=refresh]")
+    refresh = page.locator("meta[http-equiv=refresh]")
     assert await refresh.get_attribute("content") == "8"

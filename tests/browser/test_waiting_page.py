@@ -85,7 +85,7 @@ async def test_the_whole_way_works_without_javascript(street: Street) -> None:
     await page.click("text=Join the line >> nth=-1")
     await shows(page, "waiting")
     assert await page.inner_text("#ahead") == "1"
-    assert await page.locator("noscript meta[http-equiv=refresh]").count() == 1
+    assert await page.locator("meta[http-equiv=refresh]").count() == 1
     await picture(page, "no-script")
     await street.house.admission.admit_now(2)
     await page.reload()

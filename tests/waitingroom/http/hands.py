@@ -99,8 +99,8 @@ class Person:
         return await self.http.request(method, f"/api/v1/queues/{QUEUE}/{verb}", json=json, **more)
 
     async def arrive(self) -> None:
-        """Open the page, as whoever has no cookie yet does first."""
-        assert (await self.get(f"/wait/{QUEUE}")).status_code == 200
+        """Open the page, which asks who looks at it and brings those a cookie who have none."""
+        assert (await self.get(f"/wait/{QUEUE}/facts")).status_code == 200
 
     async def join(self, **body: Any) -> dict[str, Any]:
         """Join the line like a browser."""

@@ -20,7 +20,7 @@ async def handed(house: House, visitor: Person | None = None) -> str:
     await house.room.store.write({"return_hosts": f"{SITE},other.example"})
     house.rooms.forget()
     person = visitor or house.visitor()
-    await person.get(f"/wait/{QUEUE}?target=https://{SITE}/checkout?seat=4")
+    await person.get(f"/wait/{QUEUE}/facts?target=https://{SITE}/checkout?seat=4")
     await person.ask("POST", "enqueue", {})
     await house.admission.admit_now(1)
     sealed = house.tokens.seal_target(house.room, SITE, "/checkout?seat=4")

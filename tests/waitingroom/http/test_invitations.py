@@ -23,8 +23,9 @@ async def test_whoever_was_invited_comes_with_a_link(house: House) -> None:
     assert made.status_code == 201
     ada, bob = made.json()["invites"]
     guest = house.visitor()
-    page = await guest.get(ada["url"])
-    assert 'data-status="new"' in page.text
+    where, _, query = ada["url"].partition("?")
+    facts = (await guest.get(f"{where}/facts?{query}")).json()
+    assert (facts["status"], facts["ticket"]) == ("new", ada["ticket"])
     joined = await guest.ask("POST", "enqueue", {"ticket": ada["ticket"]})
     assert (joined.status_code, joined.json()["lane"]) == (201, 3)
 
@@ -41,14 +42,15 @@ async def test_a_line_for_the_invited_asks_for_a_code_with_or_without_script(hou
     await house.room.store.write({"invite_only": "1"})
     [code] = await _codes(admin)
     person = house.visitor()
-    page = await person.get(f"/wait/{QUEUE}")
+    page = await person.get(f"/wait/{QUEUE}?plain=1")
     assert 'data-status="invite"' in page.text
+    assert (await person.get(f"/wait/{QUEUE}/facts")).json()["status"] == "invite"
     assert (await person.ask("POST", "enqueue", {})).json()["code"] == "INVITE_REQUIRED"
-    wrong = await person.http.post(f"/wait/{QUEUE}/join", data={"code": "WRONG"})
-    assert wrong.headers["location"].endswith("&trouble=code")
+    wrong = await person.http.post(f"/wait/{QUEUE}/join", data={"code": "WRONG", "plain": "1"})
+    assert wrong.headers["location"].endswith("&plain=1&trouble=code")
     page = await person.get(wrong.headers["location"])
     assert "does not count, or is used up" in page.text
-    joined = await person.http.post(f"/wait/{QUEUE}/join", data={"code": code})
+    joined = await person.http.post(f"/wait/{QUEUE}/join", data={"code": code, "plain": "1"})
     page = await person.get(joined.headers["location"])
     assert 'data-status="waiting"' in page.text
     assert (await house.room.state()).lanes == (0, 0, 1, 0)

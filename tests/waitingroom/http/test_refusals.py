@@ -12,6 +12,7 @@ from waystation.waitingroom.pages.words import languages
 
 PAGE = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 WAIT = f"/wait/{QUEUE}"
+PLAIN = {"plain": "1"}
 
 
 def _status(page: httpx2.Response) -> str:
@@ -71,7 +72,7 @@ async def test_a_crowded_network_is_told_so_without_scripts(redis_url: str) -> N
         await house.visitor().join()
         person = house.visitor()
         await person.arrive()
-        sent = await person.http.post(f"{WAIT}/join", headers=PAGE)
+        sent = await person.http.post(f"{WAIT}/join", headers=PAGE, data=PLAIN)
         assert sent.status_code == 303
         shown = await person.get(sent.headers["location"], headers=PAGE)
         assert _status(shown) == "crowded"
@@ -89,12 +90,12 @@ async def test_a_browser_that_keeps_no_cookies_is_told_so_without_scripts(house:
     assert sent.status_code == 307
     assert "wr_v" in sent.headers["set-cookie"]
     stranger = house.visitor()
-    again = await stranger.http.post(sent.headers["location"], headers=PAGE)
+    again = await stranger.http.post(sent.headers["location"], headers=PAGE, data=PLAIN)
     assert again.status_code == 303
     shown = await stranger.get(again.headers["location"], headers=PAGE)
     assert _status(shown) == "cookies"
     assert languages()["en"]["text_cookies"] in shown.text
-    joined = await person.http.post(sent.headers["location"], headers=PAGE)
+    joined = await person.http.post(sent.headers["location"], headers=PAGE, data=PLAIN)
     assert joined.status_code == 303
     assert _status(await person.get(joined.headers["location"], headers=PAGE)) == "waiting"
 
@@ -103,7 +104,7 @@ async def test_work_that_needs_scripts_is_said_to_need_them(house: House) -> Non
     await house.room.store.write({"pow_bits": "4"})
     person = house.visitor()
     await person.arrive()
-    sent = await person.http.post(f"{WAIT}/join", headers=PAGE)
+    sent = await person.http.post(f"{WAIT}/join", headers=PAGE, data=PLAIN)
     shown = await person.get(sent.headers["location"], headers=PAGE)
     assert languages()["en"]["scripts"] in shown.text
 
@@ -121,7 +122,9 @@ async def test_a_room_that_takes_nobody_says_why(
     house: House, settings: dict[str, str], status: str
 ) -> None:
     await house.room.store.write(settings)
-    shown = await house.visitor().get(WAIT, headers=PAGE)
+    person = house.visitor()
+    assert (await person.get(f"{WAIT}/facts")).json()["status"] == status
+    shown = await person.get(f"{WAIT}?plain=1", headers=PAGE)
     assert _status(shown) == status
     looks_again = '<meta http-equiv="refresh"' in shown.text
     assert looks_again == (status in ("maintenance", "rejected"))
@@ -143,7 +146,7 @@ async def test_a_form_without_a_ticket_leads_back_to_the_page(house: House) -> N
     person = house.visitor()
     await person.arrive()
     for step in ("claim", "recover", "leave"):
-        sent = await person.http.post(f"{WAIT}/{step}", headers=PAGE)
+        sent = await person.http.post(f"{WAIT}/{step}", headers=PAGE, data=PLAIN)
         assert sent.status_code == 303
         assert _status(await person.get(sent.headers["location"], headers=PAGE)) == "new"
 

@@ -132,6 +132,29 @@ class Notice(msgspec.Struct, kw_only=True):
     expires_at_ms: int = 0
 
 
+class PageFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What the waiting page has to know about who looks at it."""
+
+    status: str
+    """The visitor's status; without a place new, invite, full, closed and the like."""
+    place: PlaceBody | None = None
+    """The place in line, for whoever has one."""
+    message: Notice | None = None
+    """What the operator says to everybody."""
+    recoverable_until: str | None = None
+    """Until when a missed turn can be taken back."""
+    sealed: str = ""
+    """Where the visitor wants to go, for the forms of the page."""
+    target: str
+    """The same, as a browser reads it."""
+    ticket: str = ""
+    """The invitation that the visitor came with."""
+    trouble: str = ""
+    """The word for what went wrong with the last step, if anything did."""
+    again_s: int = 0
+    """How many seconds later it may be tried again."""
+
+
 class SessionBegun(msgspec.Struct, kw_only=True):
     """Somebody is inside."""
 

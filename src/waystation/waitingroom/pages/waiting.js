@@ -15,7 +15,7 @@
   // Nobody has a place here yet, and the page asks for one again by itself.
   const AGAIN = ['new', 'crowded', 'cookies', 'full', 'maintenance', 'rejected'];
 
-  let body = facts.body || { status: facts.status, estimated_wait: { known: false } };
+  let body = { status: 'loading', estimated_wait: { known: false } };
   let refused = 0, shownAhead = Infinity, shownWait = null, milestone = Infinity, errors = 0;
   let due = Infinity, timer = 0, busy = false, lastLook = 0, beatDue = 0, live = null, phase = null, entering = false;
 
@@ -37,6 +37,40 @@
     for (let tried = 0; ; tried++) {
       const digest = new DataView(await crypto.subtle.digest('SHA-256', text.encode(`${told.challenge}:${tried}`)));
       if (digest.getUint32(0) >>> (32 - told.difficulty) === 0) return `${told.challenge}:${tried}`;
+    }
+  };
+
+  // The shell is everybody's; who looks at it, and where they want to go, is asked for.
+  const load = async () => {
+    const answer = await fetch(`/wait/${facts.queue}/facts${location.search}`, { credentials: 'same-origin', cache: 'no-store' });
+    // What is wrong with the link is said by a page of its own.
+    if (answer.status === 400 || answer.status === 404) { location.replace(`${location.pathname}?plain=1&${location.search.slice(1)}`); return; }
+    if (!answer.ok) throw new Error('facts');
+    const known = await answer.json();
+    facts.ticket = known.ticket || '';
+    // After a step that went wrong nobody is sent on without a press.
+    facts.stays = facts.stays || Boolean(known.trouble);
+    for (const [name, value] of [['r', known.sealed], ['ticket', known.ticket]]) keep(name, value || '');
+    body = known.place || { status: known.status, estimated_wait: { known: false }, message: known.message, recoverable_until: known.recoverable_until };
+    if (known.place) { beatDue = Date.now() + body.heartbeat_after_ms; draw(); goIn(); schedule(1000); follow(); return; }
+    // Whoever is new sees what comes of joining, not a button that presses itself.
+    if (known.status !== 'new' || known.trouble) draw();
+    if (known.trouble) complain(known.trouble);
+    if (known.again_s) again(known.again_s);
+    else if (AGAIN.includes(body.status)) await join();
+  };
+
+  // Forms and links carry on where the visitor wants to go.
+  const keep = (name, value) => {
+    for (const form of document.forms) {
+      const field = form.elements[name] || form.appendChild(Object.assign(document.createElement('input'), { type: 'hidden', name }));
+      field.value = value;
+    }
+    for (const link of document.querySelectorAll('nav a')) {
+      const onward = new URL(link.href);
+      if (value) onward.searchParams.set(name, value);
+      else onward.searchParams.delete(name);
+      link.href = onward;
     }
   };
 
@@ -285,7 +319,13 @@
     try { sessionStorage.setItem(`wr:${facts.queue}`, Date.now()); } catch { /* nothing is kept */ }
     at('claim').requestSubmit();
   };
-  addEventListener('pageshow', (event) => { if (event.persisted) entering = facts.stays = true; });
+  addEventListener('pageshow', (event) => {
+    if (!event.persisted) return;
+    // Back from inside, on the page as it was left: it asks anew how things stand.
+    entering = facts.stays = true;
+    body = { status: 'loading', estimated_wait: { known: false } };
+    tick();
+  });
 
   // Only what matters is spoken: every halving of the wait, five minutes, one minute.
   const speak = (seconds) => {
@@ -323,6 +363,7 @@
     try {
       if (['closed', 'missed', 'gone', 'active', 'pass', 'invite'].includes(body.status)) return;
       lastLook = Date.now();
+      if (body.status === 'loading') { await load(); errors = 0; return; }
       if (AGAIN.includes(body.status)) { await join(); errors = 0; return; }
       if (Date.now() >= beatDue || body.status !== 'waiting') await status();
       else await look();
@@ -330,7 +371,8 @@
       schedule(Math.min(body.poll_after_ms || 15000, body.status === 'admitted' ? 5000 : Infinity));
     } catch {
       errors += 1;
-      complain(AGAIN.includes(body.status) ? 'text_trouble_new' : 'text_trouble');
+      if (body.status !== 'loading' && document.body.dataset.status === 'loading') draw();
+      complain(body.status === 'loading' ? 'away' : AGAIN.includes(body.status) ? 'text_trouble_new' : 'text_trouble');
       sleep(Math.min(60000, Math.max(2000, (body.heartbeat_after_ms || Infinity) / 2), 2000 * 2 ** errors) * (1 + Math.random() * 0.3));
     } finally { busy = false; }
   };
@@ -351,6 +393,5 @@
     if (until) at('clock').textContent = countdown(until);
   }, 1000);
 
-  if (facts.body) { beatDue = Date.now() + body.heartbeat_after_ms; draw(); goIn(); schedule(1000); follow(); }
-  else if (AGAIN.includes(body.status)) { if (facts.again_s) again(facts.again_s); else tick(); }
+  tick();
 })();

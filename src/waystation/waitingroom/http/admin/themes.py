@@ -1,7 +1,5 @@
 """Operator routes for the theme of the waiting page."""
 
-import secrets
-
 from waystation.core.errors import InvalidOption
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import NO_STORE, Answer, Request, answer
@@ -75,8 +73,8 @@ class ThemeAdmin:
         shown = Shown(
             room=room, state=await room.state(), looks=looks, lang=lang, sealed="", status=status
         )
-        page = fill("waiting.html", values(shown, secrets.token_urlsafe(16), "/"))
-        # Without a nonce in the policy nothing of it runs: it is to be looked at.
+        page = fill("waiting.html", values(shown))
+        # It is to be looked at: nothing of it runs or leads anywhere.
         policy = b"default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"
         headers = [NO_STORE, (b"content-security-policy", policy)]
         return Answer(200, page, b"text/html; charset=utf-8", headers)

@@ -1,14 +1,13 @@
 """The error page for browsers."""
 
 import re
-import secrets
 from html import escape
 from urllib.parse import urlsplit
 
 from waystation.core.http.exchange import Answer, Headers, Request
 from waystation.core.http.problems import Problem
 from waystation.waitingroom.http.codes import RoomCode
-from waystation.waitingroom.http.pages.routes import PAGE, page_headers
+from waystation.waitingroom.http.pages.headers import PAGE, page_headers
 from waystation.waitingroom.pages import words as dictionary
 from waystation.waitingroom.pages.render import Markup, fill, source
 from waystation.waitingroom.pages.words import Words
@@ -31,14 +30,13 @@ def page(problem: Problem, request: Request, request_id: str, headers: Headers) 
     words = dictionary.languages()[lang]
     headline, text = _said(problem, words)
     back = _back(problem, request)
-    nonce = secrets.token_urlsafe(16)
+    css = source("waiting.css")
     body = fill(
         "refused.html",
         {
             "lang": lang,
             "dir": words["_dir"],
-            "nonce": nonce,
-            "css": source("waiting.css"),
+            "css": css,
             "refresh": _refresh(problem, request, back),
             "headline": headline,
             "text": text,
@@ -49,7 +47,7 @@ def page(problem: Problem, request: Request, request_id: str, headers: Headers) 
             "request_id": request_id,
         },
     )
-    return Answer(problem.status, body, PAGE, [*page_headers(nonce, "'self'"), *headers])
+    return Answer(problem.status, body, PAGE, [*page_headers(style=css), *headers])
 
 
 def _said(problem: Problem, words: Words) -> tuple[str, str]:

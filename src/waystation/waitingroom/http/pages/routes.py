@@ -1,14 +1,14 @@
 """The waiting page, with and without JavaScript, and the operator's page."""
 
 import re
-import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from urllib.parse import parse_qsl, urlsplit
 
 from waystation.core import codec
 from waystation.core.errors import InvalidInput
 from waystation.core.http.cookies import require_own_site
 from waystation.core.http.endpoints import Endpoint, endpoint, offered
-from waystation.core.http.exchange import NO_STORE, Answer, Request
+from waystation.core.http.exchange import NO_STORE, Answer, Request, answer
 from waystation.core.http.problems import Code, Problem
 from waystation.core.telemetry.logs import get_logger
 from waystation.waitingroom.http import bodies
@@ -16,11 +16,21 @@ from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.codes import RoomCode
 from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.handover import onward
-from waystation.waitingroom.http.pages.waiting import REFRESH_S, Shown, values, with_return
+from waystation.waitingroom.http.pages.headers import PAGE, page_headers
+from waystation.waitingroom.http.pages.shell import Shells
+from waystation.waitingroom.http.pages.waiting import (
+    REFRESH_S,
+    Shown,
+    leads_to,
+    page_status,
+    style,
+    values,
+    with_return,
+)
 from waystation.waitingroom.http.returns import return_hosts, split_target
 from waystation.waitingroom.http.theme_store import ThemeStore
 from waystation.waitingroom.http.visitors.routes import Visitors
-from waystation.waitingroom.http.visitors.status import serving_state, status_body
+from waystation.waitingroom.http.visitors.status import notice, serving_state, status_body
 from waystation.waitingroom.options import Method, Status
 from waystation.waitingroom.pages import words as dictionary
 from waystation.waitingroom.pages.render import facts, fill, source
@@ -32,7 +42,6 @@ from waystation.waitingroom.visitor import Begun, Forbidden, Gone, Late, Place
 
 _log = get_logger(__name__)
 
-PAGE = b"text/html; charset=utf-8"
 SAY_EVERY_S = 60.0
 _TROUBLE: dict[str, str] = {
     Code.CODE_INVALID: "code",
@@ -68,16 +77,44 @@ class Pages:
         self._provider = provider
         self._visitors = visitors
         self._themes = themes
+        self._shells = Shells()
 
-    @endpoint("GET /wait/{id}")
+    @endpoint("GET /wait/{id}", gives={200: None, 304: None}, fails=(400, 404, 503))
     async def wait(self, request: Request) -> Answer:
-        """The waiting page."""
+        """The waiting page; with `plain=1` as it is for one visitor, without scripts."""
+        room, state = await self._rooms.visit(request.slots["id"])
+        query = request.query
+        if "plain" in query:
+            shown = await self._look(request, room, {**_referred(request), **query})
+            return self._page(shown, self._new_key(request))
+        if query:
+            self._sealed(query, room, state)
+        looks = await self._themes.looks(room, state)
+        return self._shells.answer(request, room, state, looks, _language(request, query, looks))
+
+    @endpoint("GET /wait/{id}/facts", gives={200: bodies.PageFacts}, fails=(400, 404, 503))
+    async def facts(self, request: Request) -> Answer:
+        """What the waiting page has to know about who looks at it; takes the page's own query."""
         room = await self._rooms.find(request.slots["id"])
-        shown = await self._look(request, room)
-        cookies = list[tuple[bytes, bytes]]()
-        if self._cookies.visitor_key(request) is None:
-            cookies.append(self._cookies.new_visitor_key()[1])
-        return self._page(shown, cookies)
+        shown = await self._look(request, room, request.query)
+        known = bodies.PageFacts(
+            status=shown.status,
+            place=shown.body,
+            message=notice(shown.state),
+            recoverable_until=shown.recoverable_until,
+            sealed=shown.sealed,
+            target=self._destination(shown.state, room, shown.sealed),
+            ticket=shown.ticket,
+            trouble=shown.trouble,
+            again_s=shown.again_s,
+        )
+        return answer(known, 200, *self._new_key(request))
+
+    def _new_key(self, request: Request) -> list[tuple[bytes, bytes]]:
+        """The cookie that makes whoever has none yet a visitor."""
+        if self._cookies.visitor_key(request) is not None:
+            return []
+        return [self._cookies.new_visitor_key()[1]]
 
     @endpoint("POST /wait/{id}/join")
     async def join(self, request: Request) -> Answer:
@@ -155,20 +192,19 @@ class Pages:
     async def operate(self, request: Request) -> Answer:
         """The operator's page."""
         room = await self._rooms.find(request.slots["id"])
-        nonce = secrets.token_urlsafe(16)
+        css, script = source("operator.css"), source("operator.js")
         page = fill(
             "operator.html",
             {
-                "nonce": nonce,
                 "room": room.name,
-                "css": source("operator.css"),
-                "script": source("operator.js"),
+                "css": css,
+                "script": script,
                 "facts": facts({"queue": room.name}),
                 "provider": self._provider,
                 "no_provider": "" if self._provider else "hidden",
             },
         )
-        return Answer(200, page, PAGE, page_headers(nonce, "'self'"))
+        return Answer(200, page, PAGE, page_headers(style=css, script=script))
 
     async def _form(self, request: Request) -> tuple[Room, dict[str, str]]:
         require_own_site(request)
@@ -184,23 +220,23 @@ class Pages:
                 raise
             return None
 
-    async def _look(self, request: Request, room: Room) -> Shown:
+    async def _look(self, request: Request, room: Room, query: Mapping[str, str]) -> Shown:
         state = await room.state(max_age=STATE_S)
         looks = await self._themes.looks(room, state)
         shown = Shown(
             room=room,
             state=state,
             looks=looks,
-            lang=_language(request, looks),
-            sealed=self._sealed(request, room, state),
+            lang=_language(request, query, looks),
+            sealed=self._sealed(query, room, state),
             status="new",
-            ticket=request.query.get("ticket", ""),
-            trouble=_SAID.get(request.query.get("trouble", ""), ""),
+            ticket=query.get("ticket", ""),
+            trouble=_SAID.get(query.get("trouble", ""), ""),
         )
         place = await self._held(request, room)
         if place is None:
-            shown.status = self._refused(request, state, shown.ticket)
-            shown.again_s = _seconds(request) if shown.status == "crowded" else 0
+            shown.status = self._refused(request, query, state, shown.ticket)
+            shown.again_s = _seconds(query) if shown.status == "crowded" else 0
             return shown
         # Looking at the page is a sign of life, which is all that a page without script can give.
         status = await room.heartbeat(place)
@@ -213,10 +249,12 @@ class Pages:
             shown.status = shown.body.status
         return shown
 
-    def _refused(self, request: Request, state: RoomState, ticket: str) -> str:
+    def _refused(
+        self, request: Request, query: Mapping[str, str], state: RoomState, ticket: str
+    ) -> str:
         """What somebody without a place is shown."""
-        options, trouble = state.options, request.query.get("trouble", "")
-        if request.query.get("left"):
+        options, trouble = state.options, query.get("trouble", "")
+        if query.get("left"):
             return "gone"
         if options.status is Status.MAINTENANCE:
             return "maintenance"
@@ -233,9 +271,9 @@ class Pages:
             return "cookies"
         return "crowded" if trouble == "crowded" else "new"
 
-    def _sealed(self, request: Request, room: Room, state: RoomState) -> str:
+    def _sealed(self, query: Mapping[str, str], room: Room, state: RoomState) -> str:
         """Where the visitor wants to go, sealed; empty when nowhere in particular."""
-        sealed, target = request.query.get("r", ""), request.query.get("target", "")
+        sealed, target = query.get("r", ""), query.get("target", "")
         if sealed:
             self._destination(state, room, sealed)
             return sealed
@@ -265,15 +303,16 @@ class Pages:
     ) -> Answer:
         lang = dictionary.choose(form.get("lang", ""), "")
         where = f"/wait/{room.name}?lang={lang}{with_return(form.get('r', ''))}"
+        if form.get("plain"):
+            where += "&plain=1"
         return go(where + more, *cookies)
 
     def _page(self, shown: Shown, cookies: list[tuple[bytes, bytes]]) -> Answer:
-        nonce = secrets.token_urlsafe(16)
-        destination = self._destination(shown.state, shown.room, shown.sealed)
-        page = fill("waiting.html", values(shown, nonce, destination))
-        status = shown.state.fields.get("page_status", "200")
-        code = int(status) if status in ("200", "202", "429", "503") else 200
-        headers = [*page_headers(nonce, _origin(destination), workers="blob:"), *cookies]
+        self._destination(shown.state, shown.room, shown.sealed)
+        page = fill("waiting.html", values(shown))
+        code = page_status(shown.state)
+        policy = page_headers(style=style(shown.looks), leads_to=leads_to(shown.state))
+        headers = [*policy, *cookies]
         if code in (429, 503):
             headers.append((b"retry-after", str(REFRESH_S).encode()))
         return Answer(code, page, PAGE, headers)
@@ -283,44 +322,26 @@ class Pages:
         return offered(self, group="pages")
 
 
-def _language(request: Request, looks: Theme) -> str:
-    asked, accepted = request.query.get("lang", ""), request.header("accept-language")
+def _referred(request: Request) -> dict[str, str]:
+    """Where the shell was asked to lead, for browsers without scripts that it has sent on."""
+    came = urlsplit(request.header("referer"))
+    if came.netloc != request.host or came.path != request.path:
+        return {}
+    query = dict(parse_qsl(came.query, keep_blank_values=True))
+    wanted = () if "plain" in query else ("r", "target", "ticket")
+    return {name: query[name] for name in wanted if name in query}
+
+
+def _language(request: Request, query: Mapping[str, str], looks: Theme) -> str:
+    asked, accepted = query.get("lang", ""), request.header("accept-language")
     return dictionary.choose(asked, accepted, looks.language or dictionary.FALLBACK)
 
 
-def _seconds(request: Request) -> int:
-    told = request.query.get("after", "")
-    return min(3600, int(told)) if re.fullmatch(r"[0-9]{1,5}", told) else 60
+def _seconds(query: Mapping[str, str]) -> int:
+    after = query.get("after", "")
+    return min(3600, int(after)) if re.fullmatch(r"[0-9]{1,5}", after) else 60
 
 
 def go(where: str, *headers: tuple[bytes, bytes], status: int = 303) -> Answer:
     """Send a browser elsewhere."""
     return Answer(status, headers=[(b"location", where.encode("latin-1")), NO_STORE, *headers])
-
-
-def page_headers(
-    nonce: str, leads_to: str, *, workers: str = "'none'"
-) -> list[tuple[bytes, bytes]]:
-    """What comes with every page: nothing runs, loads or frames it that is not ours."""
-    policy = (
-        f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; "
-        f"img-src data:; connect-src 'self'; worker-src {workers}; "
-        f"form-action 'self' {leads_to}; base-uri 'none'; frame-ancestors 'none'"
-    )
-    return [
-        NO_STORE,
-        (b"content-security-policy", policy.encode()),
-        (b"x-frame-options", b"DENY"),
-        (b"x-content-type-options", b"nosniff"),
-        (b"referrer-policy", b"same-origin"),
-        (b"x-robots-tag", b"noindex"),
-    ]
-
-
-def _origin(destination: str) -> str:
-    # A form that ends in a redirect may only lead where the policy says.
-    if destination.startswith("//"):
-        return destination[2:].partition("/")[0]
-    if destination.startswith("https://"):
-        return "https://" + destination[8:].partition("/")[0]
-    return "'self'"

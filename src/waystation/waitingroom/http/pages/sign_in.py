@@ -1,7 +1,5 @@
 """Routes of the sign-in with an identity provider."""
 
-import secrets
-
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request
 from waystation.core.operators.oidc.errors import SignInRefused
@@ -10,7 +8,8 @@ from waystation.core.operators.oidc.provider import Provider
 from waystation.core.operators.operators import Operators
 from waystation.core.operators.sign_in import ProviderSignIn
 from waystation.waitingroom.http.context import ServerContext
-from waystation.waitingroom.http.pages.routes import PAGE, go, page_headers
+from waystation.waitingroom.http.pages.headers import PAGE, page_headers
+from waystation.waitingroom.http.pages.routes import go
 from waystation.waitingroom.pages.render import fill, source
 
 
@@ -46,15 +45,14 @@ class SignIn:
 
 
 def _trouble(refused: SignInRefused, queue: str) -> Answer:
-    nonce = secrets.token_urlsafe(16)
+    css = source("operator.css")
     page = fill(
         "trouble.html",
         {
-            "nonce": nonce,
-            "css": source("operator.css"),
+            "css": css,
             "trouble": f"{str(refused)[:1].upper()}{str(refused)[1:]}.",
             "back": f"/operate/{queue}" if queue else "",
             "hidden": "" if queue else "hidden",
         },
     )
-    return Answer(refused.status, page, PAGE, page_headers(nonce, "'self'"))
+    return Answer(refused.status, page, PAGE, page_headers(style=css))

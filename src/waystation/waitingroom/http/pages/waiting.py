@@ -1,12 +1,15 @@
-"""The values of the waiting page's template for one visitor."""
+"""The values of the waiting page's template, for its shell and for pages without scripts."""
 
 from datetime import UTC, datetime
+from functools import cache
 from html import escape
+from typing import Self
 from urllib.parse import quote
 
 import msgspec
 
 from waystation.waitingroom.http.bodies import PlaceBody
+from waystation.waitingroom.http.returns import return_hosts
 from waystation.waitingroom.http.visitors.status import notice, serving_state
 from waystation.waitingroom.pages import words as dictionary
 from waystation.waitingroom.pages.render import Markup, facts, source
@@ -15,6 +18,8 @@ from waystation.waitingroom.pages.words import EXACT_BELOW, Words, rounded, wait
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.state import RoomState
 
+SHELL = "loading"
+"""The status of a page that has to ask yet who looks at it."""
 REFRESH_S = 20
 """How often a page without JavaScript looks again, unless the room wants to hear it sooner."""
 WAITS = ("waiting", "prequeued", "returned")
@@ -44,25 +49,58 @@ class Shown(msgspec.Struct, kw_only=True):
     body: PlaceBody | None = None
     recoverable_until: str | None = None
 
+    @classmethod
+    def nobody(cls, room: Room, state: RoomState, looks: Theme, lang: str) -> Self:
+        """A page about nobody yet."""
+        return cls(room=room, state=state, looks=looks, lang=lang, sealed="", status=SHELL)
 
-def values(shown: Shown, nonce: str, destination: str) -> dict[str, str]:
+
+def style(looks: Theme) -> Markup:
+    """The style sheet of a room's page."""
+    return Markup(source("waiting.css") + looks.css())
+
+
+@cache
+def script() -> Markup:
+    """The script of the page."""
+    return Markup(source("estimate.js") + source("waiting.js"))
+
+
+def title_of(state: RoomState, otherwise: str) -> str:
+    """What the room is called."""
+    return state.options.name or otherwise
+
+
+def page_status(state: RoomState) -> int:
+    """The HTTP status that the operator wants the page to have."""
+    status = state.fields.get("page_status", "200")
+    return int(status) if status in ("200", "202", "429", "503") else 200
+
+
+def leads_to(state: RoomState) -> str:
+    """Where the forms of a room's page may lead, as a policy says it."""
+    # A form that ends in a redirect may only lead where the policy says.
+    target = state.options.target_url
+    own = [f"https://{target[8:].partition('/')[0]}"] if target.startswith("https://") else []
+    return " ".join(["'self'", *return_hosts(state), *own])
+
+
+def values(shown: Shown) -> dict[str, str]:
     """Everything that the template has a slot for."""
     words = dictionary.languages()[shown.lang]
     name, status, body = shown.room.name, shown.status, shown.body
-    title = shown.state.options.name or words["title"]
+    title = title_of(shown.state, words["title"])
     waits = status in WAITS
     return {
         "lang": shown.lang,
         "dir": words["_dir"],
-        "nonce": nonce,
         "title": title,
         "room": title,
         "status": status,
-        "refresh": _refresh(waits or status in LOOKS_AGAIN, shown.state.options.idle_s),
-        "css": Markup(source("waiting.css") + shown.looks.css()),
-        "script": Markup(source("estimate.js") + source("waiting.js")),
+        "refresh": _refresh(shown, waits or status in LOOKS_AGAIN),
+        "css": style(shown.looks),
         "logo": _logo(shown.looks, title),
-        "headline": words[f"head_{status}"],
+        "headline": words["head_trouble" if status == SHELL else f"head_{status}"],
         "text": _text(shown, words),
         "own": _own(shown.looks, shown.lang),
         **_notices(shown, words),
@@ -74,27 +112,14 @@ def values(shown: Shown, nonce: str, destination: str) -> dict[str, str]:
         "claim_hidden": _unless(status in ("admitted", "active")),
         "recover_hidden": _unless(status == "missed"),
         "leave_hidden": _unless(waits or status == "admitted"),
-        "updated": words["updated"].replace("{time}", _now()),
+        "updated": "" if status == SHELL else words["updated"].replace("{time}", _now()),
         "why": words["why"],
         "ticket_hidden": _unless(body is not None),
         "ticket": body.position_id[-6:] if body else "",
         "fairness": _fairness(shown.state, name, words),
         "support": _support(shown.looks, words),
         "languages": _languages(name, shown),
-        "facts": facts(
-            {
-                "queue": name,
-                "lang": shown.lang,
-                "title": title,
-                "status": status,
-                "ticket": shown.ticket,
-                "body": body,
-                "again_s": shown.again_s,
-                "stays": bool(shown.trouble),
-                "target": destination,
-                "words": {k: v for k, v in words.items() if not k.startswith(("_", "page_"))},
-            }
-        ),
+        "scripts": _scripts(name, title, shown.lang, words) if status == SHELL else Markup(""),
         **{f"word_{word}": words[word] for word in _LABELS},
     }
 
@@ -103,7 +128,16 @@ def _text(shown: Shown, words: Words) -> str:
     # A page without script cannot try again by itself, so it says when to.
     if shown.status == "crowded":
         return words["text_crowded_form"].replace("{n}", str(shown.again_s))
-    return words[f"text_{shown.status}"]
+    return words.get(f"text_{shown.status}", "")
+
+
+def _scripts(name: str, title: str, lang: str, words: Words) -> Markup:
+    spoken = {k: v for k, v in words.items() if not k.startswith(("_", "page_"))}
+    spoken["away"] = words["page_away_text"]
+    known = facts({"queue": name, "lang": lang, "title": title, "words": spoken})
+    return Markup(
+        f'<script type="application/json" id="facts">{known}</script>\n<script>{script()}</script>'
+    )
 
 
 def _notices(shown: Shown, words: Words) -> dict[str, str]:
@@ -146,7 +180,8 @@ def with_return(sealed: str) -> str:
 
 
 def _kept(shown: Shown) -> Markup:
-    fields = {"r": shown.sealed, "ticket": shown.ticket, "lang": shown.lang}
+    plain = "" if shown.status == SHELL else "1"
+    fields = {"r": shown.sealed, "ticket": shown.ticket, "lang": shown.lang, "plain": plain}
     return Markup(
         "".join(
             f'<input type="hidden" name="{name}" value="{escape(value)}">'
@@ -160,9 +195,12 @@ def _unless(shown: bool) -> Markup:
     return Markup("" if shown else "hidden")
 
 
-def _refresh(needed: bool, idle_s: int) -> Markup:
+def _refresh(shown: Shown, needed: bool) -> Markup:
+    if shown.status == SHELL:
+        where = f"/wait/{shown.room.name}?plain=1&amp;lang={shown.lang}"
+        return Markup(f'<noscript><meta http-equiv="refresh" content="0; url={where}"></noscript>')
     # Looking at the page is how a page without script stays in line.
-    often = min(REFRESH_S, idle_s * 2 // 5)
+    often = min(REFRESH_S, shown.state.options.idle_s * 2 // 5)
     return Markup(f'<meta http-equiv="refresh" content="{often}">' if needed else "")
 
 
@@ -205,9 +243,11 @@ def _fairness(state: RoomState, name: str, words: Words) -> Markup:
 
 def _languages(name: str, shown: Shown) -> Markup:
     links = list[str]()
-    ticket = f"&ticket={shown.ticket}" if shown.ticket else ""
+    more = with_return(shown.sealed) + (f"&ticket={shown.ticket}" if shown.ticket else "")
+    if shown.status != SHELL:
+        more += "&plain=1"
     for tag, words in dictionary.languages().items():
         here = ' aria-current="true"' if tag == shown.lang else ""
-        where = f"/wait/{name}?lang={tag}{escape(with_return(shown.sealed) + ticket)}"
+        where = f"/wait/{name}?lang={tag}{escape(more)}"
         links.append(f'<a href="{where}" lang="{tag}" hreflang="{tag}"{here}>{words["_name"]}</a>')
     return Markup("".join(links))
