@@ -8,7 +8,7 @@ from granian.constants import Interfaces
 from granian.server.embed import Server
 
 from examples.shop.site import site
-from waystation.core.operators.operators import Role
+from waystation.core.operators.roles import Role
 from waystation.core.runtime.service import until_asked_to_stop
 from waystation.core.settings.secrets import Secret
 from waystation.core.store import embedded

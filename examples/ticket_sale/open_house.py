@@ -10,7 +10,7 @@ from examples.ticket_sale.stage import Stage
 from waystation import bullmq, routing
 from waystation.console.serving import running as console_running
 from waystation.console.settings import ConsoleSettings
-from waystation.core.operators.operators import Role
+from waystation.core.operators.roles import Role
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.service import until_asked_to_stop
 from waystation.core.settings.secrets import Secret

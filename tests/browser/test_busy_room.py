@@ -10,7 +10,7 @@ from playwright.async_api import expect
 
 from tests.browser.street import PICTURES, Street, complaints, picture, shows
 from tests.waitingroom.http.hands import QUEUE
-from waystation.core.operators.operators import Role
+from waystation.core.operators.roles import Role
 from waystation.waitingroom.visitor import Joined, JoinRequest, Lane
 
 

@@ -11,7 +11,7 @@ from tests.browser.console_scene import HOSTILE, Shop, shop
 from tests.browser.street import complaints, picture
 from tests.support.patience import limit
 from waystation.bullmq import Queue, Schedule
-from waystation.core.operators.operators import Role
+from waystation.core.operators.roles import Role
 
 WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 VIEWS = (

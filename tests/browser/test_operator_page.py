@@ -7,7 +7,7 @@ from playwright.async_api import Page, expect
 
 from tests.browser.street import Street, complaints, picture, shows
 from tests.waitingroom.http.hands import QUEUE
-from waystation.core.operators.operators import Role
+from waystation.core.operators.roles import Role
 from waystation.core.operators.second_factor import STEP_S, code_at
 
 

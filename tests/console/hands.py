@@ -8,7 +8,7 @@ import httpx2
 
 from waystation.console.app import App
 from waystation.console.options import ConsoleOptions
-from waystation.core.operators.operators import Role
+from waystation.core.operators.roles import Role
 from waystation.core.store.connection import Store, connect
 
 ADMIN = ConsoleOptions(local_role=Role.ADMIN, change_floor_s=0)

@@ -14,7 +14,8 @@ from waystation.core.app.settings import StoreSettings, TelemetrySettings
 from waystation.core.clock import SystemClock
 from waystation.core.errors import InvalidOption
 from waystation.core.http import server
-from waystation.core.operators.operators import Operators, Role
+from waystation.core.operators.operators import Operators
+from waystation.core.operators.roles import Role
 from waystation.core.runtime.service import until_asked_to_stop
 from waystation.core.settings.load import Settings
 from waystation.core.telemetry.logs import get_logger
@@ -65,7 +66,7 @@ def key(
     queue: Annotated[
         list[str] | None, typer.Option(help="Only this queue, such as bullmq/mail, or room.")
     ] = None,
-    days: Annotated[float, typer.Option(help="How long it counts.")] = 90,
+    days: Annotated[float, typer.Option(help="Days until it expires.")] = 90,
 ) -> None:
     """Make a key to sign in with, or for a program; it is shown once."""
     settings = loaded(context)

@@ -6,7 +6,7 @@ import msgspec
 
 from waystation.core.errors import InvalidOption
 from waystation.core.http.addresses import networks
-from waystation.core.operators.operators import Role
+from waystation.core.operators.roles import Role
 from waystation.files import Layout
 
 

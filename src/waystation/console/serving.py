@@ -13,7 +13,7 @@ from waystation.core.errors import InvalidSetting
 from waystation.core.http.server import serving
 from waystation.core.operators.oidc.configured import oidc_options
 from waystation.core.operators.oidc.provider import Provider
-from waystation.core.operators.operators import Role
+from waystation.core.operators.roles import Role
 from waystation.core.runtime.loop import Loop
 from waystation.core.store.connection import Store
 from waystation.files import Layout

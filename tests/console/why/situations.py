@@ -9,7 +9,8 @@ from waystation import bullmq, files, routing
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.console.why import Cause
 from waystation.core.clock import SystemClock
-from waystation.core.operators.operators import Operator, Operators, Role
+from waystation.core.operators.operators import Operator, Operators
+from waystation.core.operators.roles import Role
 from waystation.waitingroom import Joined, JoinRequest, Lane, Place, Room, RoomOptions
 from waystation.waitingroom.operating.control import Control
 from waystation.waitingroom.running.admission import Admission

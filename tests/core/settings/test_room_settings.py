@@ -8,7 +8,7 @@ import pytest
 from waystation.core.errors import InvalidSetting
 from waystation.core.operators.oidc.configured import oidc_options
 from waystation.core.operators.oidc.options import Grant
-from waystation.core.operators.operators import Role
+from waystation.core.operators.roles import Role
 from waystation.core.settings.load import load
 from waystation.waitingroom.settings import RoomSettings
 

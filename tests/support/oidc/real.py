@@ -16,7 +16,7 @@ from tests.support.ports import free_port
 from tests.support.programs import cannot_run
 from tests.wire.install import NodeUnavailable, find_node, installed
 from waystation.core.operators.oidc.options import CALLBACK, Grant, OidcOptions
-from waystation.core.operators.operators import Role
+from waystation.core.operators.roles import Role
 
 HERE = Path(__file__).parent
 CLIENT, SECRET = "waiting room", "a secret of +/% letters"

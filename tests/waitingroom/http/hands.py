@@ -11,7 +11,7 @@ import msgspec
 from waystation.core.clock import HandClock, SystemClock
 from waystation.core.operators.oidc.options import OidcOptions
 from waystation.core.operators.oidc.provider import Provider
-from waystation.core.operators.operators import Role
+from waystation.core.operators.roles import Role
 from waystation.core.store.connection import Store, connect
 from waystation.waitingroom.http.app import App
 from waystation.waitingroom.http.context import ServerContext

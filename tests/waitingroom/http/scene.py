@@ -11,7 +11,7 @@ from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core.http.exchange import Message, Receive, Scope, Send
 from waystation.core.http.problems import Problem
-from waystation.core.operators.operators import Role
+from waystation.core.operators.roles import Role
 from waystation.waitingroom.http.app import App
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.webhooks.hooks import Webhooks

@@ -13,7 +13,7 @@ from joserfc.jwk import ECKey, RSAKey
 from waystation.core.operators.oidc import id_token
 from waystation.core.operators.oidc.errors import SignInRefused
 from waystation.core.operators.oidc.options import Grant, OidcOptions, is_safe
-from waystation.core.operators.operators import Role
+from waystation.core.operators.roles import Role
 
 NOW = 1_900_000_000
 ISSUER, CLIENT = "https://login.example", "room"

@@ -8,7 +8,7 @@ import pytest
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core.clock import HandClock
-from waystation.core.operators.operators import Role
+from waystation.core.operators.roles import Role
 from waystation.waitingroom.operating.statistics import percentile
 
 ROOT = f"/api/v1/admin/queues/{QUEUE}"

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 
 from waystation.core.http.endpoints import stated
-from waystation.core.operators.operators import Role
+from waystation.core.operators.roles import Role
 
 
 class SignIn(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

@@ -1,7 +1,6 @@
 """Operators: keys that are shown once, stored as digests, limited in role and time."""
 
 import secrets
-from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ from waystation.core.http.exchange import Request
 from waystation.core.http.pace import Pace
 from waystation.core.http.problems import Code, Problem
 from waystation.core.operators.keys import OperatorKeys
+from waystation.core.operators.roles import Role
 from waystation.core.operators.second_factor import Enrolled, SecondFactors
 from waystation.core.store.connection import Store
 
@@ -22,20 +22,6 @@ SIGNED_IN_S = 12 * 3600
 ELSEWHERE = "oidc:"
 """What the names of those begin with whom an identity provider knows; no key has such a name."""
 _TOO_MANY = "too many wrong keys came from there"
-
-
-class Role(StrEnum):
-    """What a key is for; each may do what those before it may, but connectors only connect."""
-
-    CONNECTOR = "connector"
-    VIEWER = "viewer"
-    OPERATOR = "operator"
-    ADMIN = "admin"
-
-    @property
-    def rank(self) -> int:
-        """How much it allows, compared with the others."""
-        return list(Role).index(self)
 
 
 class Operator(msgspec.Struct, frozen=True, kw_only=True):

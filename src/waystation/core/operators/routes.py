@@ -7,12 +7,8 @@ from waystation.core.http.cookies import Cookies, require_own_site
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request, answer
 from waystation.core.operators import bodies
-from waystation.core.operators.operators import (
-    SIGNED_IN_S,
-    Operator,
-    Operators,
-    Role,
-)
+from waystation.core.operators.operators import SIGNED_IN_S, Operator, Operators
+from waystation.core.operators.roles import Role
 from waystation.core.operators.second_factor import Enrolled
 
 SIGN_IN = "/api/v1/admin/sign-in"

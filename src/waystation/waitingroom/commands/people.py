@@ -6,7 +6,8 @@ import typer
 
 from waystation.core.clock import SystemClock
 from waystation.core.errors import NotFound
-from waystation.core.operators.operators import Operators, Role
+from waystation.core.operators.operators import Operators
+from waystation.core.operators.roles import Role
 from waystation.core.operators.second_factor import Enrolled
 from waystation.core.store.connection import Store
 from waystation.waitingroom.commands.reach import in_the_store, note
@@ -21,7 +22,7 @@ def key(
     name: Annotated[str, typer.Argument(help="Who it is for.")],
     role: Annotated[Role, typer.Option(help="What it allows.")] = Role.OPERATOR,
     room: Annotated[list[str] | None, typer.Option(help="Only this room.")] = None,
-    days: Annotated[float, typer.Option(help="How long it counts.")] = 90,
+    days: Annotated[float, typer.Option(help="Days until it expires.")] = 90,
 ) -> None:
     """Make a key for an operator or a connector; it is shown once."""
 
@@ -36,12 +37,12 @@ def key(
 
 @app.callback()
 def second_factor() -> None:
-    """Ask an operator for the code of an authenticator as well."""
+    """Require a code from an authenticator app of an operator, too."""
 
 
 @app.command()
 def add(context: typer.Context, name: Name) -> None:
-    """Ask for a code from now on; what the authenticator must know is shown this once."""
+    """Require a code from now on; the secret for the authenticator app is shown this once."""
 
     async def put(store: Store) -> Enrolled:
         enrolled = await _operators(store).enrol(name)
@@ -55,7 +56,7 @@ def add(context: typer.Context, name: Name) -> None:
 
 @app.command()
 def remove(context: typer.Context, name: Name) -> None:
-    """Ask somebody who lost their authenticator for no code any more."""
+    """Require no code any more, for somebody who lost their authenticator."""
 
     async def take(store: Store) -> None:
         if not await _operators(store).factors.remove(name):

@@ -15,7 +15,8 @@ from waystation.core.app.loading import loaded
 from waystation.core.app.settings import StoreSettings
 from waystation.core.clock import SystemClock
 from waystation.core.errors import InvalidOption
-from waystation.core.operators.operators import Operator, Operators, Role
+from waystation.core.operators.operators import Operator, Operators
+from waystation.core.operators.roles import Role
 from waystation.core.store.connection import Store
 from waystation.waitingroom.http.admin.context import what_changed
 from waystation.waitingroom.redis.keys import name_of, room_id

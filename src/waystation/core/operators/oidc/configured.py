@@ -3,7 +3,7 @@
 from waystation.core.errors import InvalidOption, InvalidSetting
 from waystation.core.operators.oidc.options import Grant, OidcOptions
 from waystation.core.operators.oidc.settings import OidcSettings
-from waystation.core.operators.operators import Role
+from waystation.core.operators.roles import Role
 
 
 def oidc_options(settings: OidcSettings, section: str) -> OidcOptions | None:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from waystation.core.errors import InvalidOption
-from waystation.core.operators.operators import Role
+from waystation.core.operators.roles import Role
 
 CALLBACK = "/sign-in/callback"
 """Where the provider sends operators back to."""
