@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 import waystation
-from tools import python, routing_scripts, settings_page
+from tools import commands, python, routing_scripts, settings_page
 from waystation.console import reference as console
 from waystation.core.errors import WaystationError
 from waystation.core.store.keyspace import Keyspace
@@ -31,6 +31,7 @@ def pages() -> dict[str, str]:
     """The text of every reference page by its place under `docs`."""
     import_everything()
     writers: dict[str, Callable[[], str]] = {
+        "commands": command_line,
         "data-sources": data_sources,
         "errors": errors,
         "http": http.page,
@@ -43,6 +44,15 @@ def pages() -> dict[str, str]:
         "routing-scripts": routing_scripts.page,
     }
     return {f"reference/{name}.md": write() for name, write in writers.items()}
+
+
+def command_line() -> str:
+    """Every command with what it takes."""
+    intro = (
+        "What `waystation` can be asked to do. `--help` after any of them prints the same; "
+        "`--config`, `--debug` and `--version` come before the command."
+    )
+    return _page("Commands", intro, *commands.parts())
 
 
 def errors() -> str:
