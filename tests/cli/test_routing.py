@@ -165,7 +165,7 @@ def test_what_is_where_can_be_seen_and_changed(routing: Routing) -> None:
     assert routing("resume", "email").out == "resumed\n"
     assert routing("dead").out == ""
     assert routing("dead", "--json").out == "[]\n"
-    assert routing("requeue", "--all").out == "0 back in line\n"
+    assert routing("requeue", "--all").out == "0 added again\n"
     assert routing("purge", "--error", "OSError", "--yes").out == "0 removed\n"
     assert routing("workers").out == ""
 

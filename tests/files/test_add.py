@@ -1,4 +1,4 @@
-"""Files that a program puts in line by name."""
+"""Files that a program adds by name."""
 
 import os
 from pathlib import Path

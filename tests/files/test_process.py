@@ -34,21 +34,21 @@ def test_all_scans_and_works_until_nothing_is_left(home: Path, run: Files, serve
     (home / "data" / "gone.slow").write_text("not a number")
     done = run("--role=all", "--until-done")
     assert done.returncode == 0, done.stderr
-    assert "21 files found, 21 put in line, 0 known" in done.stderr
+    assert "21 files found, 21 added, 0 known" in done.stderr
     assert server.llen("jobqueue:completed") == 20
     assert server.llen("jobqueue:dead_letter") == 1
     letter = json.loads(run("--role=admin", "peek", "dead_letter").stdout)
     assert letter["reason"] == "HANDLER_ERROR"
     assert letter["error"].startswith("ValueError: could not convert string to float")
     again = run("--role=all", "--until-done")
-    assert "21 files found, 0 put in line, 21 known" in again.stderr
+    assert "21 files found, 0 added, 21 known" in again.stderr
     counts = json.loads(run("--role=admin", "stats", "--json").stdout)
     assert counts["jobqueue:completed"] == 20
     assert "20" in run("stats").stdout
 
 
 def test_a_producer_puts_files_in_line_and_ends(home: Path, run: Files, server: Any) -> None:
-    """T-14: --role=producer; two at once put nothing in line twice."""
+    """T-14: --role=producer; two at once add nothing twice."""
     (home / "data" / "a.pdf").write_text("x")
     (home / "data" / "b.txt").write_text("x")
     assert run("--role=producer").returncode == 0
@@ -210,7 +210,7 @@ def test_dead_letters_are_thrown_away_only_when_asked_twice(
     assert refused.returncode == 1
     assert "Throw 1 dead letter away, for good?" in refused.stdout
     assert server.llen("jobqueue:dead_letter") == 1
-    assert "1 back in line" in run("--role=admin", "requeue").stdout
+    assert "1 added again" in run("--role=admin", "requeue").stdout
     server.lpush("jobqueue:dead_letter", b'{"id":"8","filepath":"/a"}')
     assert "1 thrown away" in run("--role=admin", "purge-dlq", given="y\n").stdout
     assert server.llen("jobqueue:dead_letter") == 0

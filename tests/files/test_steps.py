@@ -157,7 +157,7 @@ async def test_a_reaper_that_comes_second_counts_only_what_it_took(hands: Hands)
 
 
 async def test_retries_come_due_while_every_hand_is_full(hands: Hands) -> None:
-    """F-T7: a fetch that found enough leaves them to the duty, which puts them in line."""
+    """F-T7: a fetch that found enough leaves them to the duty, which adds them."""
     hands.set(backoff=1)
     first = await hands.add(priority="high")
     source = hands.source()

@@ -129,7 +129,7 @@ async def test_a_store_that_has_forgotten_is_noticed(hands: Hands, tree: Path) -
 
 
 async def test_files_that_are_still_there_move_to_the_new_page(hands: Hands, tree: Path) -> None:
-    """Else a restart would put everything in line again that was not asked for meanwhile."""
+    """Else a restart would add everything again that was not asked for meanwhile."""
     async with watching(hands, tree, rescan=0.02) as producer:
         await rescans(producer)
         # The page is older than its span, so the next look turns it.

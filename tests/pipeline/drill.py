@@ -159,7 +159,7 @@ def plant(tree: Path) -> int:
 
 
 def scan_tree(spark: SparkSession, tree: str, url: str) -> None:
-    """Put a tree in line."""
+    """Add the files of a tree."""
     rules = ScanRules(url=url, producer=ProducerOptions(scan=ScanOptions(scan_dir=tree)))
     scan.scan_tree(spark, rules)
 

@@ -1,4 +1,4 @@
-"""A tree, or a listing of one, put in line by Spark: everything once, nothing from outside."""
+"""A tree, or a listing of one, added by Spark: everything once, nothing from outside."""
 
 import json
 import os

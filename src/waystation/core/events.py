@@ -39,7 +39,7 @@ class EventName(StrEnum):
         return member
 
     ADDED = "added", "it exists now"
-    WAITING = "waiting", "it is in line and ready"
+    WAITING = "waiting", "it is ready to run"
     DELAYED = "delayed", "it waits for an instant"
     WAITING_CHILDREN = "waiting-children", "it waits for other work to finish"
     ACTIVE = "active", "a worker holds it"
@@ -53,7 +53,7 @@ class EventName(StrEnum):
     STALLED = "stalled", "its holder fell silent"
     RETURNED = "returned", "its holder gave it back untouched"
     DEAD = "dead", "it is set aside with a reason"
-    REDRIVEN = "redriven", "it is back in line after having been dead or failed"
+    REDRIVEN = "redriven", "it was added again after having been dead or failed"
     CANCELLED = "cancelled", "somebody stopped it"
     REMOVED = "removed", "it exists no longer"
     KEPT = "kept", "what a removed job was, for the history"

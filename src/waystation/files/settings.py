@@ -111,7 +111,7 @@ class FileWorkerSettings(Section, frozen=True, kw_only=True):
 
 
 class ProducerSettings(Section, frozen=True, kw_only=True):
-    """Which files are put in line, and how fast."""
+    """Which files are added, and how fast."""
 
     scan_dir: str = "./data"
     include_globs: tuple[str, ...] = ("**/*",)
@@ -125,7 +125,7 @@ class ProducerSettings(Section, frozen=True, kw_only=True):
     settle: Seconds = 2.0
     """A file that changed less than this long ago may still be being written."""
     remember: Annotated[Seconds, msgspec.Meta(ge=1)] = 30 * 86_400.0
-    """How long, at least, an unchanged file is not put in line again."""
+    """How long, at least, an unchanged file is not added again."""
     rescan: Interval = 30.0
     """How often a watched directory is walked as a whole."""
 

@@ -20,7 +20,7 @@ Ids = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of jobs; after
 
 
 def schedulers(context: typer.Context, queue: OfQueue, as_json: AsJson = False) -> None:
-    """Print what adds jobs again and again, by when the next one is due."""
+    """Print the schedulers, the next to fire first."""
 
     async def ask(queue: Queue) -> list[Scheduler]:
         return await queue.schedulers.list(limit=None)

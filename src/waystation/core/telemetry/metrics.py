@@ -35,7 +35,7 @@ class Metrics:
     only values that are shown as they are.
     """
 
-    jobs_produced = Instrument(Counter, "jobs_produced_total", "Jobs put in line.", "queue")
+    jobs_produced = Instrument(Counter, "jobs_produced_total", "Jobs added.", "queue")
     jobs_consumed = Instrument(Counter, "jobs_consumed_total", "Jobs claimed.", "queue")
     jobs_completed = Instrument(Counter, "jobs_completed_total", "Jobs that ended well.", "queue")
     jobs_failed = Instrument(

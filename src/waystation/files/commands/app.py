@@ -70,11 +70,11 @@ class Given(msgspec.Struct, frozen=True):
 def files(
     context: typer.Context,
     role: Annotated[
-        Role | None, typer.Option(help="Put files in line, work on them, both, or look after them.")
+        Role | None, typer.Option(help="Add files, process them, both, or administer the queue.")
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(help="The line's YAML file; else the section `files` of waystation's own."),
+        typer.Option(help="Settings of this queue; else the section `files` of waystation.yaml."),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Go on scanning (producer, all).")] = False,
     until_done: Annotated[
@@ -126,7 +126,7 @@ def stats(
     context: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Print how much is where."""
+    """Print how many jobs are in each list."""
 
     async def count(queue: Queue) -> dict[str, int]:
         return {**await queue.lengths(), **await queue.orphans()}
@@ -187,12 +187,12 @@ def requeue(
     context: typer.Context,
     count: Annotated[int | None, typer.Option("--count", "-n", min=1)] = None,
 ) -> None:
-    """Put dead letters back in line, the oldest first."""
+    """Add dead letters to the queue again, the oldest first."""
 
     async def move(queue: Queue) -> int:
         return await queue.dead_letters.retry_all(count)
 
-    typer.echo(f"{_on_the_queue(context, move):,} back in line")
+    typer.echo(f"{_on_the_queue(context, move):,} added again")
 
 
 @app.command("purge-dlq")
@@ -200,7 +200,7 @@ def purge_dlq(
     context: typer.Context,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Throw all dead letters away."""
+    """Delete all dead letters."""
 
     async def count(queue: Queue) -> int:
         return await queue.dead_letters.count()
@@ -244,7 +244,7 @@ def config(
         bool, typer.Option("--schema", help="Print the JSON schema of the file, for editors.")
     ] = False,
 ) -> None:
-    """See the settings of the line."""
+    """Show the settings of the queue."""
     if schema:
         typer.echo(json.dumps(json_schema(FilesSettings), indent=2))
     if not show:

@@ -162,7 +162,7 @@ class _Scan:
         self.finished.set()
 
     def stop(self) -> None:
-        """Put nothing more in line; what is half done is found again the next time."""
+        """Add no more files; what is half done is found again the next time."""
         if self._task:
             self._task.cancel()
 
@@ -208,7 +208,7 @@ def _sentence(tally: Tally) -> str:
     found = counted(tally.found, "file")
     skipped = ", ".join(f"{count:,} {why.value}" for why, count in sorted(tally.skipped.items()))
     return (
-        f"{found} found, {tally.enqueued:,} put in line, {tally.known:,} known"
+        f"{found} found, {tally.enqueued:,} added, {tally.known:,} known"
         f"{f' ({skipped} left out)' if skipped else ''}"
     )
 
@@ -224,15 +224,15 @@ class Measured(msgspec.Struct, frozen=True):
     def lines(self) -> Generator[str]:
         """The figures as people read them."""
         p50, p95 = statistics.median(self.waits_ms), _percentile(self.waits_ms, 0.95)
-        yield f"{self.count:,} files put in line in {self.put_s:.2f} s"
+        yield f"{self.count:,} files added in {self.put_s:.2f} s"
         yield f"all done after {self.done_s:.2f} s: {self.count / self.done_s:,.0f} a second"
-        yield f"from in line to done: {p50:.1f} ms in the middle, {p95:.1f} ms for 19 of 20"
+        yield f"from added to done: {p50:.1f} ms at the median, {p95:.1f} ms at the 95th percentile"
 
 
 async def bench(
     store: Store, settings: FilesSettings, *, count: int, rate: int, payload_size: int
 ) -> Measured:
-    """Make files, put them in line and work on them with a worker of our own."""
+    """Make files, add them to a queue and process them with a worker of our own."""
     layout = Layout(prefix=f"{settings.namespace}-bench-{secrets.token_hex(4)}")
     handlers, waits, done = Handlers(), list[float](), asyncio.Event()
     put_at: dict[str, float] = {}

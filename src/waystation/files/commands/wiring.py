@@ -80,12 +80,12 @@ def layout(settings: FilesSettings) -> Layout:
 
 
 def queue_options(settings: FilesSettings) -> QueueOptions:
-    """What is remembered of files that were put in line."""
+    """What is remembered of files that were added."""
     return QueueOptions(remember=settings.producer.remember, events_max_len=settings.events_max_len)
 
 
 def producer_options(settings: FilesSettings) -> ProducerOptions:
-    """What is put in line, and how fast."""
+    """Which files are added, and how fast."""
     producer = settings.producer
     return ProducerOptions(
         scan=ScanOptions(

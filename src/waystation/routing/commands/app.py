@@ -56,7 +56,7 @@ def routing(
         typer.Option(help="What every key starts with; else the setting routing.namespace."),
     ] = None,
 ) -> None:
-    """Send jobs to the workers that can do them, and look after both.
+    """Send jobs to the workers that can do them, and administer both.
 
     A job says what it needs, a worker what it offers. `coverage` prints what nobody can do.
     """
@@ -73,7 +73,7 @@ class _Stats(NamedTuple):
 
 @app.command()
 def stats(context: typer.Context, as_json: AsJson = False) -> None:
-    """Print how much is where, and who works."""
+    """Print how many jobs are in each state, and the workers."""
 
     async def ask(queue: Queue) -> _Stats:
         return _Stats(
@@ -151,9 +151,11 @@ def dispatch(
     capability: Annotated[
         list[str] | None, typer.Option(help="What its worker must be able to do.")
     ] = None,
-    region: Annotated[list[str] | None, typer.Option(help="Where it may run.")] = None,
-    stack: Annotated[list[str] | None, typer.Option(help="On what it may run.")] = None,
-    server: Annotated[str | None, typer.Option(help="The one worker that shall run it.")] = None,
+    region: Annotated[
+        list[str] | None, typer.Option(help="The regions that it may run in.")
+    ] = None,
+    stack: Annotated[list[str] | None, typer.Option(help="The stacks that it may run on.")] = None,
+    server: Annotated[str | None, typer.Option(help="The only worker that may run it.")] = None,
     mode: Annotated[
         str, typer.Option(help="any or all: how many of the values given are needed.")
     ] = "any",
@@ -161,21 +163,24 @@ def dispatch(
         str,
         typer.Option(help="category-all or category-any: whether all of the above must fit."),
     ] = "category-all",
-    priority: Annotated[int, typer.Option(help="1 to 10; from 7 on it goes first.")] = 5,
+    priority: Annotated[int, typer.Option(help="1 to 10; 7 and above go first.")] = 5,
     delay: Annotated[int | None, typer.Option(help="Milliseconds from now.")] = None,
-    cron: Annotated[str | None, typer.Option(help="Again and again, as in '*/5 * * * *'.")] = None,
+    cron: Annotated[
+        str | None, typer.Option(help="Add it on a schedule, such as '*/5 * * * *'.")
+    ] = None,
     timezone: Annotated[
-        str | None, typer.Option(help="Where the clock of --cron hangs, as in Europe/Vienna.")
+        str | None, typer.Option(help="The time zone of --cron, such as Europe/Vienna.")
     ] = None,
     attempts: Annotated[int, typer.Option(help="Tries in all.")] = 3,
     after: Annotated[
         list[str] | None, typer.Option(help="Id of a job that must be completed first.")
     ] = None,
     key: Annotated[
-        str | None, typer.Option(help="For a day, a second job with this key is not made.")
+        str | None,
+        typer.Option(help="An idempotency key: for a day, no second job with it is added."),
     ] = None,
 ) -> None:
-    """Put a job into the line, and print its id."""
+    """Add a job, and print its id."""
     try:
         data = decode(payload)
     except Malformed as error:
@@ -220,7 +225,7 @@ def pause(
         bool, typer.Option("--in-advance", help="Even if no worker or job of the type is known.")
     ] = False,
 ) -> None:
-    """Hand out no more jobs of a type."""
+    """Pause a type: workers get no jobs of it until it is resumed."""
 
     async def stop(queue: Queue) -> bool:
         if not (in_advance or await queue.knows(type)):
@@ -235,7 +240,7 @@ def pause(
 
 @app.command()
 def resume(context: typer.Context, type: OfType) -> None:
-    """Hand out jobs of a type again."""
+    """Resume a type."""
 
     async def go_on(queue: Queue) -> bool:
         return await queue.resume(type)
@@ -326,9 +331,9 @@ def work(
 
 @app.command()
 def scheduler(context: typer.Context) -> None:
-    """Do the upkeep until asked to stop.
+    """Run the maintenance of the queue until asked to stop: delays, cron, stalled jobs.
 
-    Of any number that run, one does it. Workers do it themselves, unless the setting
+    Of all that run, one is elected. Workers do it themselves, unless the setting
     routing.scheduler.enabled says otherwise.
     """
     given = cast(Given, context.obj)

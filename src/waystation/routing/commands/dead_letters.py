@@ -56,7 +56,7 @@ def requeue(
         letters = queue.dead_letters
         return await (letters.retry(*job_ids) if job_ids else letters.retry_all(error=error))
 
-    typer.echo(f"{on_the_queue(context, again):,} back in line")
+    typer.echo(f"{on_the_queue(context, again):,} added again")
 
 
 def purge(

@@ -14,16 +14,16 @@ def coverage(
     context: typer.Context,
     as_json: AsJson = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also what somebody can serve.")
+        bool, typer.Option("--all", help="Also those that a worker can be given.")
     ] = False,
     ignore: Annotated[
         list[Why] | None,
         typer.Option(help="A reason that does not count: paused, limited, held or unmatched."),
     ] = None,
 ) -> None:
-    """Print what waits and cannot be handed out now, and why.
+    """Print the waiting jobs that no worker can be given now, and why.
 
-    That is: its type is paused, a limit is used up, it waits for a dead job, or no live worker
+    That is: the type is paused, a limit is reached, it waits for a dead job, or no live worker
     fits. Ends with 0 when everything that waits can be served, else with 1.
     """
 

@@ -221,7 +221,7 @@ async def purge(
 async def pause(
     redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, queue: str, by: str
 ) -> bool:
-    """Hand out no more jobs of a type."""
+    """Pause a type: workers get no jobs of it until it is resumed."""
     ...
 
 
@@ -229,7 +229,7 @@ async def pause(
 async def resume(
     redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, queue: str
 ) -> bool:
-    """Hand out jobs of a type again."""
+    """Resume a type."""
     ...
 
 

@@ -16,12 +16,12 @@ from waystation.waitingroom.visitor import Lane
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="BATCH", help="The name they are found by.")]
+Name = Annotated[str, typer.Argument(metavar="BATCH", help="The name of the batch.")]
 
 
 @app.callback()
 def codes() -> None:
-    """Hand out access codes, see who came with them, take them back."""
+    """Make access codes, list them, revoke them."""
 
 
 @app.command()
@@ -33,7 +33,7 @@ def make(
     lane: Annotated[str, typer.Option(help="normal, elevated, vip or premium.")] = "normal",
     uses: Annotated[int, typer.Option(help="Visitors that each lets in.", min=1)] = 1,
     minutes: Annotated[
-        float, typer.Option(help="How long they count; 0 for until they are taken back.", min=0)
+        float, typer.Option(help="How long they are valid; 0 until they are revoked.", min=0)
     ] = 0,
 ) -> None:
     """Make codes and print them, one to a line; they are shown this once."""
@@ -53,7 +53,7 @@ def make(
 
 @app.command("list")
 def list_batches(context: typer.Context, id: Id, as_json: AsJson = False) -> None:
-    """Print the batches, and how many came with their codes."""
+    """Print the batches, and how many visitors used their codes."""
 
     async def ask(room: Room) -> list[Batch]:
         await room.state()
@@ -71,7 +71,7 @@ def list_batches(context: typer.Context, id: Id, as_json: AsJson = False) -> Non
 
 @app.command()
 def revoke(context: typer.Context, id: Id, batch: Name) -> None:
-    """Let the codes of a batch open nothing any more."""
+    """Revoke the codes of a batch."""
 
     async def take(room: Room) -> Noted[int]:
         gone = await Codes(room).revoke(batch)

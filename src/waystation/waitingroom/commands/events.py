@@ -26,7 +26,7 @@ def plan(
     context: typer.Context,
     id: Id,
     start: Annotated[datetime, typer.Argument(help="For example 2030-01-01T10:00")],
-    end: Annotated[datetime, typer.Argument(help="When all is as before.")],
+    end: Annotated[datetime, typer.Argument(help="When it ends and the room is as before.")],
     name: Annotated[str, typer.Option(help="What operators call it.")] = "",
     gather: Annotated[datetime | None, typer.Option(help="From when people may gather.")] = None,
     by_lot: Annotated[bool, typer.Option(help="Draw lots among those who gathered.")] = False,
@@ -86,7 +86,7 @@ def cancel(
     id: Id,
     event: Annotated[str, typer.Argument(help="The id that `plan` printed.")],
 ) -> None:
-    """Call an event off, or end one that is on."""
+    """Cancel a planned event, or end the one that is running."""
 
     async def put(room: Room) -> Noted[None]:
         await Schedule(room).cancel(event)

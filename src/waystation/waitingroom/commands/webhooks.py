@@ -27,10 +27,10 @@ def add(
     id: Id,
     url: Annotated[str, typer.Argument(help="Where deliveries go.")],
     event: Annotated[
-        list[str] | None, typer.Option(help="Tell this, such as admitted; nothing for everything.")
+        list[str] | None, typer.Option(help="An event to send, such as admitted; default: all.")
     ] = None,
 ) -> None:
-    """Tell somebody from now on; the secret that deliveries are signed with is shown this once."""
+    """Add a webhook; the secret that deliveries are signed with is shown this once."""
     inside = networks(loaded(context)[RoomSettings].webhook_networks)
     address = outside.checked(url, inside)
 
@@ -81,7 +81,7 @@ def remove(
     id: Id,
     hook: Annotated[str, typer.Argument(help="The id that `add` printed.")],
 ) -> None:
-    """Tell somebody nothing any more."""
+    """Remove a webhook."""
 
     async def put(room: Room) -> Noted[None]:
         await Webhooks(room).remove(hook)

@@ -180,7 +180,7 @@ class NewCodes(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Visitors that each of them lets in."""
     lane: LaneNumber = 0
     minutes: Annotated[float, stated(minimum=0, maximum=LONGEST_DAYS * 1440)] = 0
-    """How long they count; 0 for until they are taken back."""
+    """How long they are valid; 0 until they are revoked."""
 
 
 class MadeCodes(msgspec.Struct, kw_only=True):

@@ -1,4 +1,4 @@
---- Hand out no more jobs of a type; 0 when none were handed out already.
+--- Pause a type; 0 when none were handed out already.
 --- keys  paused events
 --- args  namespace now queue by
 --- uses  keys_at instant_ms emit_event

@@ -1,4 +1,4 @@
---- Hand out jobs of a type again; 0 when they were not paused.
+--- Resume a type; 0 when they were not paused.
 --- keys  paused events wake
 --- args  namespace now queue
 --- uses  keys_at instant_ms emit_event wake_for
