@@ -5,13 +5,12 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-from redis.asyncio import Redis
-
 from benchmarks.bullmq import ceiling, growth
 from benchmarks.peers.run import measure, measure_ours
 from benchmarks.report import Report, Row
 from benchmarks.turns import TIMES, interleaved
 from waystation.core.store import embedded
+from waystation.core.store.connection import connect
 
 JOBS = 20_000
 BACKLOG = 1_000_000
@@ -157,11 +156,5 @@ async def _growth(url: str) -> Report:
 
 
 async def _node_memory(url: str) -> float:
-    client = Redis.from_url(url)
-    await client.flushdb()
-    before = (await client.info("memory"))["used_memory"]
-    await measure("node_fill", url, jobs=JOBS)
-    after = (await client.info("memory"))["used_memory"]
-    await client.flushdb()
-    await client.aclose()
-    return (after - before) / JOBS
+    async with await connect(url) as store:
+        return await growth.bytes_each(store, lambda: measure("node_fill", url, jobs=JOBS), JOBS)
