@@ -7,6 +7,7 @@ from playwright.async_api import expect
 
 from tests.browser.street import LOOKS, Street, complaints, picture, shows
 from tests.waitingroom.http.hands import QUEUE
+from waystation.waitingroom.pages import plurals
 from waystation.waitingroom.pages.words import languages
 
 
@@ -153,6 +154,30 @@ async def test_the_page_speaks_every_language(street: Street, lang: str) -> None
     assert await page.get_attribute("html", "dir") == languages()[lang]["_dir"]
     assert await complaints(page) == []
     await picture(page, f"language-{lang}")
+
+
+async def test_the_server_s_plural_rules_are_the_browser_s(street: Street) -> None:
+    page = await street.visitor()
+    numbers = [*range(0, 201), *(half + 0.5 for half in range(20))]
+    for lang in languages():
+        said = await page.evaluate(
+            "([lang, numbers]) => numbers.map((n) => new Intl.PluralRules(lang).select(n))",
+            [lang, numbers],
+        )
+        assert said == [plurals.category(lang, number) for number in numbers], lang
+
+
+async def test_a_language_is_chosen_on_the_page_and_keeps_where_to_go(street: Street) -> None:
+    page = await street.visitor()
+    await street.arrive(page, "?target=/checkout")
+    await shows(page, "waiting")
+    await page.click("summary >> nth=-1")
+    assert await complaints(page) == []
+    await page.click("nav a[lang=cs]")
+    await shows(page, "waiting")
+    assert await page.inner_text("h1") == languages()["cs"]["head_waiting"]
+    await street.house.admission.admit_now(1)
+    await page.wait_for_url(f"{street.url}/checkout")
 
 
 async def test_nothing_is_fetched_from_elsewhere_and_the_page_is_small(street: Street) -> None:

@@ -13,7 +13,7 @@ LEAST_CONTRAST = 4.5
 """What WCAG asks for between text and what is behind it."""
 _COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
 _LOGO = re.compile(r"data:image/(png|jpeg|webp|svg\+xml);base64,([A-Za-z0-9+/]+=*)")
-_LANGUAGE = re.compile(r"[a-z]{2,3}")
+_LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Z][a-z]{3})?")
 _LIGHT, _DARK = (255, 255, 255), (32, 34, 33)
 """What the accent stands on by day and by night."""
 
@@ -40,7 +40,7 @@ class Theme(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if any(len(each) > LONGEST_TEXT for each in self.text.values()):
             raise InvalidOption(f"text may have {LONGEST_TEXT} characters in each language")
         if not all(_LANGUAGE.fullmatch(each) for each in (*self.text, self.language or "en")):
-            raise InvalidOption("languages are named by two or three small letters, such as en")
+            raise InvalidOption("languages are named by their tags, such as en or zh-Hant")
         if self.support and not re.fullmatch(r"https://[^\s\"'<>@\\]{1,500}", self.support):
             raise InvalidOption("support must be an https address without a user in it")
 

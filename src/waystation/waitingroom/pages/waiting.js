@@ -5,6 +5,9 @@
   const base = `/api/v1/queues/${facts.queue}`;
   const at = (id) => document.getElementById(id);
   const say = (word, values = {}) => (words[word] || '').replace(/\{(\w+)\}/g, (_, name) => values[name] ?? '');
+  // The form of a word that stands with a number.
+  const plural = new Intl.PluralRules(facts.lang);
+  const form = (word, count) => [`${word}.${plural.select(count)}`, `${word}.other`].find((each) => each in words) || word;
   // The page's language, as it is spoken where the visitor is.
   const locale = navigator.languages.find((each) => each.split('-')[0] === facts.lang) || facts.lang;
   const number = new Intl.NumberFormat(locale);
@@ -191,8 +194,11 @@
     if (!wait.known) return say('unknown');
     const from = Math.floor(wait.p10 / 60), to = Math.ceil(wait.p90 / 60);
     if (to <= 1) return say('soon');
-    if (to > 120) return say('hours', { from: number.format(Math.floor(wait.p10 / 1800) / 2), to: number.format(Math.ceil(wait.p90 / 1800) / 2) });
-    return from < 1 || from === to ? say('minutes', { n: number.format(to) }) : say('range', { from: number.format(from), to: number.format(to) });
+    if (to > 120) {
+      const until = Math.ceil(wait.p90 / 1800) / 2;
+      return say(form('hours', until), { from: number.format(Math.floor(wait.p10 / 1800) / 2), to: number.format(until) });
+    }
+    return from < 1 || from === to ? say(form('minutes', to), { n: number.format(to) }) : say(form('range', to), { from: number.format(from), to: number.format(to) });
   };
 
   const draw = () => {
@@ -223,7 +229,7 @@
     if (body.position_id) { at('ticket').textContent = body.position_id.slice(-6); at('ticket-line').hidden = false; }
     at('notify').hidden = !waits || !('Notification' in window) || Notification.permission !== 'default';
     const minutes = wait.known ? Math.ceil(wait.p50 / 60) : null;
-    document.title = word === 'admitted' ? `● ${say('head_admitted')}` : minutes === null || !waits ? facts.title : `(${say('minutes', { n: number.format(minutes) })}) ${facts.title}`;
+    document.title = word === 'admitted' ? `● ${say('head_admitted')}` : minutes === null || !waits ? facts.title : `(${say(form('minutes', minutes), { n: number.format(minutes) })}) ${facts.title}`;
     if (first) enter(word);
     else if (word === 'waiting' && wait.known) speak(wait.p50);
   };

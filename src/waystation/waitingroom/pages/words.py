@@ -1,11 +1,14 @@
 """Texts of the pages in every language."""
 
+import unicodedata
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TypeAlias
 
 import msgspec
+
+from waystation.waitingroom.pages import plurals
 
 Words: TypeAlias = Mapping[str, str]
 FALLBACK = "en"
@@ -13,25 +16,58 @@ EXACT_BELOW = 100
 """People who are counted; more are rounded, and then one's own place says nothing more."""
 HOURS_FROM = 120
 """Minutes from which a wait is told in hours, to the half."""
+_File: TypeAlias = dict[str, str | dict[str, str]]
+_TRADITIONAL = ("zh-hant", "zh-tw", "zh-hk", "zh-mo")
 
 
 @cache
 def languages() -> dict[str, dict[str, str]]:
-    """The words by language."""
-    raw = files(__package__ or "").joinpath("words.json").read_bytes()
-    return msgspec.json.decode(raw, type=dict[str, dict[str, str]])
+    """The words by language; a form of a word that depends on a number is `word.category`."""
+    folder = files(__package__ or "").joinpath("languages")
+    found = {
+        tag: {"_tag": tag, **_flat(msgspec.json.decode(each.read_bytes(), type=_File))}
+        for each in folder.iterdir()
+        if (tag := each.name.removesuffix(".json")) != each.name
+    }
+    return dict(sorted(found.items(), key=lambda each: _alphabetical(each[1]["_name"])))
+
+
+def _flat(words: Mapping[str, str | dict[str, str]]) -> dict[str, str]:
+    flat = dict[str, str]()
+    for name, text in words.items():
+        if isinstance(text, str):
+            flat[name] = text
+        else:
+            flat |= {f"{name}.{form}": each for form, each in text.items()}
+    return flat
+
+
+def _alphabetical(name: str) -> str:
+    return unicodedata.normalize("NFKD", name).casefold()
 
 
 def choose(asked: str, accepted: str, usual: str = FALLBACK) -> str:
     """The language that was asked for, else the first that the browser accepts, else the usual."""
+    return asked if asked in languages() else _accepted(accepted[:200], usual)
+
+
+@lru_cache(maxsize=1024)
+def _accepted(accepted: str, usual: str) -> str:
     known = languages()
-    if asked in known:
-        return asked
-    for each in accepted.split(",")[:20]:
-        tag = each.partition(";")[0].strip().lower().partition("-")[0]
-        if tag in known:
-            return tag
+    for each in accepted.split(","):
+        tag = each.partition(";")[0].strip().lower()
+        spoken = tag.partition("-")[0]
+        if spoken == "zh":
+            return "zh-Hant" if tag.startswith(_TRADITIONAL) else "zh-Hans"
+        if spoken in known:
+            return spoken
     return usual if usual in known else FALLBACK
+
+
+def counted(words: Words, name: str, number: float) -> str:
+    """A text in the form that stands with a number."""
+    form = plurals.category(words["_tag"], number)
+    return words.get(f"{name}.{form}") or words[name]
 
 
 def wait_text(words: Words, p10: float | None, p90: float | None) -> str:
@@ -42,11 +78,17 @@ def wait_text(words: Words, p10: float | None, p90: float | None) -> str:
     if last <= 1:
         return words["soon"]
     if last > HOURS_FROM:
-        halves = (int(p10 // 1800), -int(-p90 // 1800))
-        return _between(words["hours"], *(f"{each / 2:g}" for each in halves))
+        since, until = int(p10 // 1800) / 2, -int(-p90 // 1800) / 2
+        return _between(counted(words, "hours", until), f"{since:g}", f"{until:g}")
     if first < 1 or first == last:
-        return words["minutes"].replace("{n}", f"{last}")
-    return _between(words["range"], f"{first}", f"{last}")
+        return counted(words, "minutes", last).replace("{n}", f"{last}")
+    return _between(counted(words, "range", last), f"{first}", f"{last}")
+
+
+def seconds_text(words: Words, name: str, seconds: int) -> str:
+    """A sentence that says in how many seconds to try again."""
+    phrase = counted(words, "seconds", seconds).replace("{n}", f"{seconds}")
+    return words[name].replace("{n}", phrase)
 
 
 def _between(sentence: str, first: str, last: str) -> str:

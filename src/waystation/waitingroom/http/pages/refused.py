@@ -10,7 +10,7 @@ from waystation.waitingroom.http.codes import RoomCode
 from waystation.waitingroom.http.pages.headers import PAGE, page_headers
 from waystation.waitingroom.pages import words as dictionary
 from waystation.waitingroom.pages.render import Markup, fill, source
-from waystation.waitingroom.pages.words import Words
+from waystation.waitingroom.pages.words import Words, seconds_text
 
 _ROOM = re.compile(r"(/wait/[A-Za-z0-9_.-]+)(/[a-z]+)?")
 _LINKS: dict[str, str] = {
@@ -59,7 +59,7 @@ def _said(problem: Problem, words: Words) -> tuple[str, str]:
         return words["head_trouble"], words["page_away_text"]
     if problem.status == 429:
         after = problem.headers.get("retry-after", "60")
-        return words["head_trouble"], words["page_busy_text"].replace("{n}", after)
+        return words["head_trouble"], seconds_text(words, "page_busy_text", int(after))
     return words["page_other_head"], words["page_other_text"]
 
 

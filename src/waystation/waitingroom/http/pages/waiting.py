@@ -14,7 +14,13 @@ from waystation.waitingroom.http.visitors.status import notice, serving_state
 from waystation.waitingroom.pages import words as dictionary
 from waystation.waitingroom.pages.render import Markup, facts, source
 from waystation.waitingroom.pages.theme import Theme
-from waystation.waitingroom.pages.words import EXACT_BELOW, Words, rounded, wait_text
+from waystation.waitingroom.pages.words import (
+    EXACT_BELOW,
+    Words,
+    rounded,
+    seconds_text,
+    wait_text,
+)
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.state import RoomState
 
@@ -119,6 +125,7 @@ def values(shown: Shown) -> dict[str, str]:
         "fairness": _fairness(shown.state, name, words),
         "support": _support(shown.looks, words),
         "languages": _languages(name, shown),
+        "spoken": words["_name"],
         "scripts": _scripts(name, title, shown.lang, words) if status == SHELL else Markup(""),
         **{f"word_{word}": words[word] for word in _LABELS},
     }
@@ -127,7 +134,7 @@ def values(shown: Shown) -> dict[str, str]:
 def _text(shown: Shown, words: Words) -> str:
     # A page without script cannot try again by itself, so it says when to.
     if shown.status == "crowded":
-        return words["text_crowded_form"].replace("{n}", str(shown.again_s))
+        return seconds_text(words, "text_crowded_form", shown.again_s)
     return words.get(f"text_{shown.status}", "")
 
 
