@@ -120,10 +120,19 @@ async def test_before_the_opening_the_time_is_counted_down(street: Street) -> No
     assert await complaints(page) == []
 
 
-async def test_leaving_is_one_press_away(street: Street) -> None:
-    page = await street.visitor()
+@pytest.mark.parametrize("scripts", [True, False])
+async def test_leaving_asks_first_with_and_without_scripts(street: Street, scripts: bool) -> None:
+    page = await street.visitor(java_script_enabled=scripts)
     await street.arrive(page)
+    if not scripts:
+        await page.click("#join button")
     await shows(page, "waiting")
+    # A press on the wrong button costs nobody a place.
+    assert not await page.is_visible("#leave button")
+    await page.click("#leave summary")
+    assert await page.inner_text("#leave p") == languages()["en"]["leave_ask"]
+    assert (await street.house.room.state()).waiting == 1
+    assert await complaints(page) == []
     await page.click("#leave button")
     await shows(page, "gone")
     assert (await street.house.room.state()).waiting == 0

@@ -32,8 +32,8 @@ WAITS = ("waiting", "prequeued", "returned")
 LOOKS_AGAIN = ("admitted", "full", "maintenance", "rejected")
 """When else a page without JavaScript looks again by itself."""
 _LABELS = (
-    "ahead", "place", "wait", "progress", "join", "enter", "recover", "notify", "leave", "ticket",
-    "language", "code",
+    "ahead", "place", "wait", "progress", "join", "enter", "recover", "notify", "leave",
+    "leave_ask", "leave_yes", "ticket", "language", "code",
 )  # fmt: skip
 
 
