@@ -14,6 +14,7 @@ from waystation.console.routes.pages import Pages
 from waystation.console.routes.queues import Queues
 from waystation.console.routes.rooms import RoomRoutes
 from waystation.console.routes.searching import Searching
+from waystation.console.routes.webhooks import HookRoutes
 from waystation.core.http import openapi
 from waystation.core.http.addresses import networks
 from waystation.core.http.asgi import lifespan, problem_answer, reported, request_of
@@ -47,6 +48,7 @@ class App:
                 *offered(Failures(console), Searching(console), group="failures and search"),
                 *offered(HistoryRoutes(console), group="history"),
                 *offered(RoomRoutes(console), group="rooms"),
+                *offered(HookRoutes(console), group="webhooks"),
                 *offered(Operations(console, provider=host), self, group="operations"),
                 *offered(OperatorRoutes(console.operators, console.cookies), group="operators"),
                 *offered(Pages(console, provider), group="pages"),

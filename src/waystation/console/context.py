@@ -11,14 +11,18 @@ from waystation.console.options import ConsoleOptions
 from waystation.console.past.history import History
 from waystation.console.products.queue import ConsoleQueue
 from waystation.console.search.live_jobs import Search
+from waystation.console.webhooks.dispatcher import JobDispatcher
 from waystation.core.clock import Clock, SystemClock
+from waystation.core.http.addresses import networks
 from waystation.core.http.asgi import is_from_here
 from waystation.core.http.cookies import Cookies, require_own_site
 from waystation.core.http.exchange import Request
 from waystation.core.http.pace import Pace
 from waystation.core.http.problems import Code, Problem
+from waystation.core.identity import worker_name
 from waystation.core.operators.operators import Operator, Operators
 from waystation.core.store.connection import Store
+from waystation.core.webhooks.sending import Sender
 from waystation.waitingroom.rooms import Rooms
 
 FAILS = (400, 401, 403, 404, 409, 412, 413, 415, 422, 429, 503)
@@ -52,6 +56,12 @@ class Console:
         self.search = Search()
         self.store_view = StoreView(store)
         self.history = History(options.history)
+        self.dispatcher = JobDispatcher(
+            store,
+            self.directory,
+            Sender(networks(options.webhook_networks), clock=self.clock),
+            owner=worker_name(),
+        )
         self._changes = Pace(every_s=options.change_floor_s, burst=60, clock=self.clock)
 
     async def require(self, request: Request, scope: str, about: str | None = None) -> Operator:

@@ -29,6 +29,8 @@ class ConsoleOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Off only to try a sign-in without TLS."""
     trusted_proxies: Sequence[str] = ()
     """Networks of proxies whose X-Forwarded-For is used."""
+    webhook_networks: Sequence[str] = ()
+    """Private networks that webhooks may go to, also without TLS."""
     every_s: float = 2.0
     """How often all queues are measured while somebody looks."""
     change_floor_s: float = 0.2
@@ -40,5 +42,6 @@ class ConsoleOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         networks(self.trusted_proxies)
+        networks(self.webhook_networks)
         if not self.every_s > 0:
             raise InvalidOption(f"every_s must be above 0, got {self.every_s}")

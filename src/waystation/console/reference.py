@@ -12,6 +12,7 @@ from waystation.console.routes.pages import Pages
 from waystation.console.routes.queues import Queues
 from waystation.console.routes.rooms import RoomRoutes
 from waystation.console.routes.searching import Searching
+from waystation.console.routes.webhooks import HookRoutes
 from waystation.core.http import reference
 from waystation.core.operators.routes import OperatorRoutes
 
@@ -22,6 +23,7 @@ PARTS: dict[str, tuple[type, ...]] = {
     "The history": (HistoryRoutes,),
     "Live changes": (Live, Output),
     "Waiting rooms": (RoomRoutes,),
+    "Webhooks": (HookRoutes,),
     "The store and the console": (Operations, App),
     "Operators": (OperatorRoutes,),
     "Pages": (Pages,),

@@ -40,18 +40,21 @@ async def running(
         history=history,
         secure_cookies=settings.secure_cookies,
         trusted_proxies=settings.trusted_proxies,
+        webhook_networks=settings.webhook_networks,
     )
     app = App(store, options, provider=Provider(oidc, SystemClock()) if oidc else None)
-    sampler = app.console.sampler
-    sampling = asyncio.create_task(
-        Loop(sampler.take_if_due, every_s=options.every_s, jitter=0.05).run()
+    loops = (
+        Loop(app.console.sampler.take_if_due, every_s=options.every_s, jitter=0.05),
+        Loop(app.console.dispatcher.carry, every_s=1.0),
     )
+    tasks = [asyncio.create_task(loop.run()) for loop in loops]
     try:
         async with serving(app, host=settings.host, port=settings.port):
             yield app
     finally:
-        sampling.cancel()
-        await asyncio.gather(sampling, return_exceptions=True)
+        for each in tasks:
+            each.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await app.close()
 
 

@@ -27,12 +27,15 @@ class ConsoleSettings(Section, frozen=True, kw_only=True):
     """Off only to try a sign-in without TLS from another machine."""
     trusted_proxies: tuple[str, ...] = ()
     """Networks of proxies whose X-Forwarded-For is believed, such as 10.0.0.0/8."""
+    webhook_networks: tuple[str, ...] = ()
+    """Private networks that webhooks may go to, also without TLS; all others must be public."""
     oidc: OidcSettings = OidcSettings()
 
     def __post_init__(self) -> None:
-        try:
-            networks(self.trusted_proxies)
-        except InvalidOption:
-            raise InvalidOption(
-                f"trusted_proxies must be networks such as 10.0.0.0/8, got {self.trusted_proxies}"
-            ) from None
+        for name in ("trusted_proxies", "webhook_networks"):
+            try:
+                networks(getattr(self, name))
+            except InvalidOption:
+                raise InvalidOption(
+                    f"{name} must be networks such as 10.0.0.0/8, got {getattr(self, name)}"
+                ) from None

@@ -16,9 +16,9 @@ from waystation.core.clock import HandClock
 from waystation.core.errors import InvalidOption
 from waystation.core.http.addresses import networks
 from waystation.core.http.server import serving
+from waystation.core.webhooks import delivery as outside
 from waystation.waitingroom.http.app import App
 from waystation.waitingroom.http.options import ServerOptions
-from waystation.waitingroom.http.webhooks import delivery as outside
 from waystation.waitingroom.http.webhooks.dispatcher import WebhookDispatcher, dispatcher_of
 
 HOOKS = f"/api/v1/admin/queues/{QUEUE}/webhooks"

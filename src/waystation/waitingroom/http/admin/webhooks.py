@@ -3,10 +3,10 @@
 from waystation.core.errors import NotFound
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.webhooks import delivery
 from waystation.waitingroom.http.admin import bodies
 from waystation.waitingroom.http.admin.context import FAILS, ROOT, AdminContext
 from waystation.waitingroom.http.bodies import rfc3339
-from waystation.waitingroom.http.webhooks import delivery
 from waystation.waitingroom.http.webhooks.dispatcher import WebhookDispatcher
 from waystation.waitingroom.http.webhooks.hooks import Webhook, Webhooks
 

@@ -2,22 +2,21 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 from waystation.core import codec
 from waystation.core.backoff import Backoff, Growth
 from waystation.core.clock import Clock, SystemClock
-from waystation.core.errors import InvalidOption
 from waystation.core.http.addresses import Network, networks
 from waystation.core.identity import worker_name
 from waystation.core.store.connection import Store
 from waystation.core.store.leader import Election, OfficeKeys
 from waystation.core.telemetry.logs import get_logger
+from waystation.core.webhooks.sending import Sender
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.context import ServerContext
-from waystation.waitingroom.http.webhooks import delivery
-from waystation.waitingroom.http.webhooks.hooks import State, Webhook, Webhooks, signature
+from waystation.waitingroom.http.webhooks.hooks import State, Webhook, Webhooks
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import Rooms
 
@@ -26,8 +25,6 @@ RETRY = Backoff(Growth.EXPONENTIAL, 2000, jitter=0.25, cap_ms=600_000)
 _OWN = ("lane", "seq", "waited", "delay", "ahead", "waiting", "active", "reason", "held", "views")
 """What an event may say besides: nothing that tells visitors apart by where they come from."""
 _log = get_logger(__name__)
-
-Post: TypeAlias = Callable[[str, bytes, Mapping[str, str]], Awaitable[int]]
 
 
 class DispatcherKeys(OfficeKeys, root="{webhooks}"):
@@ -47,7 +44,6 @@ class WebhookDispatcher:
         *,
         owner: str,
         private: Sequence[Network] = (),
-        post: Post | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._rooms = rooms
@@ -55,7 +51,7 @@ class WebhookDispatcher:
         self._election = Election(store.redis, DispatcherKeys(), owner=owner)
         self.private = private
         """Private networks that webhooks may go to."""
-        self._post = post or _through(private)
+        self._sender = Sender(private, headers="Wr", clock=clock)
 
     async def carry(self) -> None:
         """Tell everybody who is due; one bounded pass."""
@@ -100,18 +96,7 @@ class WebhookDispatcher:
 
     async def _send(self, room: Room, hook: Webhook, news: list[dict[str, Any]]) -> str:
         body = codec.encode({"queue": room.name, "events": news})
-        now_s = self._clock.now_ms() // 1000
-        headers = {
-            "Content-Type": "application/json",
-            "User-Agent": "waystation-webhook",
-            "Wr-Delivery": news[-1]["id"],
-            "Wr-Signature": signature(hook.secret, body, now_s),
-        }
-        try:
-            status = await self._post(hook.url, body, headers)
-        except (delivery.Unreachable, InvalidOption) as error:
-            return str(error)
-        return "" if 200 <= status < 300 else f"the answer was {status}"
+        return await self._sender.send(hook.url, hook.secret, body, delivery=news[-1]["id"])
 
     async def _entries(self, room: Room, cursor: str) -> list[tuple[str, dict[str, Any]]]:
         raw = await room.store.ask(
@@ -152,10 +137,3 @@ def _told(id: str, fields: Sequence[bytes]) -> dict[str, Any]:
     if "subject" in said:
         told["subject"] = said["subject"]
     return told | {name: said[name] for name in _OWN if said.get(name)}
-
-
-def _through(private: Sequence[Network]) -> Post:
-    async def post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
-        return await asyncio.to_thread(delivery.post, url, body, headers, private)
-
-    return post

@@ -1,0 +1,1 @@
+"""Webhooks: what happens to jobs, sent to other programs."""

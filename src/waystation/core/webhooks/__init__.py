@@ -1,0 +1,1 @@
+"""Webhooks: requests that are signed, and that cannot reach private networks."""

@@ -1,0 +1,296 @@
+"""Webhooks for job events: signed, in order, again until they are taken, and over restarts."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.console import hands
+from tests.console.hands import Desk
+from tests.support.patience import LIMIT_S
+from tests.support.ports import free_port
+from waystation.bullmq import JobFailed, Queue, Worker
+from waystation.console.webhooks import dispatcher
+from waystation.console.webhooks.dispatcher import DEAD_AFTER, JobDispatcher
+from waystation.core.clock import HandClock
+from waystation.core.http.addresses import networks
+from waystation.core.http.server import serving
+from waystation.core.webhooks import delivery
+from waystation.core.webhooks.sending import Sender
+
+INSIDE = ("127.0.0.0/8",)
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "hear-of-jobs-by-webhook.md"
+
+
+class Receiver:
+    """A program that wants to know; it can be killed and started again."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}/hook?shop=1"
+        self.answer = 204
+        self.requests: list[tuple[dict[str, str], bytes]] = []
+        self._running = AsyncExitStack()
+
+    async def start(self) -> None:
+        await self._running.enter_async_context(serving(self, host="127.0.0.1", port=self.port))
+
+    async def kill(self) -> None:
+        await self._running.aclose()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        body = (await receive())["body"]
+        self.requests.append(({n.decode(): v.decode() for n, v in scope["headers"]}, body))
+        await send({"type": "http.response.start", "status": self.answer, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        bodies = [msgspec.json.decode(body) for _, body in self.requests]
+        return [each for body in bodies for each in body["events"]]
+
+    def heard(self, queue: str = "mail") -> list[tuple[str, str]]:
+        return [(e["event"], e["job"]) for e in self.events if e["queue"] == queue]
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a receiver on a busy machine be slow."""
+    monkeypatch.setattr(delivery, "PATIENCE_S", LIMIT_S)
+    monkeypatch.setattr(dispatcher, "PASS_S", LIMIT_S)
+
+
+@pytest.fixture
+async def receiver() -> AsyncGenerator[Receiver]:
+    built = Receiver()
+    await built.start()
+    yield built
+    await built.kill()
+
+
+@pytest.fixture
+async def desk(redis_url: str, no_strays: None) -> AsyncGenerator[Desk]:
+    options = msgspec.structs.replace(hands.ADMIN, webhook_networks=INSIDE)
+    async with hands.desk(redis_url, options) as opened:
+        yield opened
+
+
+def _dispatcher(desk: Desk, clock: HandClock, owner: str = "console") -> JobDispatcher:
+    """What a console has after a restart: everything it knows is in the store."""
+    sender = Sender(networks(INSIDE), clock=clock)
+    return JobDispatcher(desk.store, desk.app.console.directory, sender, owner=owner)
+
+
+def _check_of_the_page() -> Any:
+    """How the documentation checks a signature."""
+    program = PAGE.read_text().partition("```python\n")[2].partition("```")[0]
+    names: dict[str, Any] = {}
+    exec(compile(program, PAGE.name, "exec"), names)
+    return names["is_genuine"]
+
+
+async def _hooked(desk: Desk, receiver: Receiver, **asked: Any) -> dict[str, Any]:
+    await desk.app.console.directory.look()
+    return await desk.post("webhooks", {"url": receiver.url, **asked}, status=201)
+
+
+async def _only(desk: Desk) -> dict[str, Any]:
+    [found] = (await desk.get("webhooks"))["webhooks"]
+    return found
+
+
+async def test_what_happens_to_jobs_is_sent_in_order_and_signed(
+    desk: Desk, receiver: Receiver
+) -> None:
+    clock = HandClock()
+
+    async def handle(job: Any) -> None:
+        if job.name == "broken":
+            raise ValueError("no printer")
+
+    async with Queue("mail", desk.store) as queue:
+        await queue.add("send", delay=3600)
+        hook = await _hooked(desk, receiver, events=["added", "completed", "failed"])
+        good = await queue.add("send")
+        bad = await queue.add("broken", attempts=1)
+        async with Worker("mail", handle, desk.store, concurrency=1):
+            await good.wait()
+            with pytest.raises(JobFailed):
+                await bad.wait()
+        console = _dispatcher(desk, clock)
+        await console.carry()
+        await console.carry()
+    assert receiver.heard() == [
+        ("added", good.id), ("added", bad.id), ("completed", good.id), ("failed", bad.id),
+    ]  # fmt: skip
+    assert receiver.events[-1]["product"] == "bullmq"
+    assert receiver.events[-1]["reason"] == "no printer"
+    headers, body = receiver.requests[0]
+    is_genuine = _check_of_the_page()
+    shown, now = headers["waystation-signature"], clock.now_ms() / 1000
+    assert is_genuine(hook["secret"], shown, body, now)
+    assert not is_genuine(hook["secret"], shown, body + b" ", now)
+    assert not is_genuine("whs_other", shown, body, now)
+    assert not is_genuine(hook["secret"], shown, body, now + 3600)
+    assert headers["waystation-delivery"] == receiver.events[-1]["id"]
+    assert (await _only(desk))["delivered"] == 4
+
+
+async def test_nothing_is_lost_while_the_receiver_and_the_console_are_killed(
+    desk: Desk, receiver: Receiver
+) -> None:
+    clock = HandClock()
+    async with Queue("mail", desk.store) as queue:
+        await queue.add("first")
+        await _hooked(desk, receiver, events=["added"])
+        jobs = [(await queue.add("send")).id]
+        await _dispatcher(desk, clock).carry()
+        assert receiver.heard() == [("added", jobs[0])]
+
+        await receiver.kill()
+        jobs += [job.id for job in await queue.add_many([("send", {}) for _ in range(230)])]
+        console = _dispatcher(desk, clock)
+        await console.carry()
+        await console.carry()  # too soon, so nothing is tried
+        told = await _only(desk)
+        assert (told["failures"], told["dead"]) == (1, False)
+        assert "does not answer" in told["last_error"]
+        assert told["next_try_at"]
+
+        await receiver.start()
+        jobs.append((await queue.add("send")).id)
+        await clock.advance(5)
+        await _dispatcher(desk, clock).carry()
+        assert receiver.heard() == [("added", id) for id in jobs]
+        told = await _only(desk)
+        assert (told["failures"], told["last_error"], told["delivered"]) == (0, "", len(jobs))
+        assert max(len(msgspec.json.decode(body)["events"]) for _, body in receiver.requests) <= 100
+
+
+async def test_an_answer_that_is_lost_repeats_a_delivery_and_loses_none(
+    desk: Desk, receiver: Receiver
+) -> None:
+    clock = HandClock()
+    async with Queue("mail", desk.store) as queue:
+        await _hooked(desk, receiver, events=["added"])
+        job = await queue.add("send")
+        receiver.answer = 500  # it has read the body, and fails then
+        await _dispatcher(desk, clock).carry()
+        receiver.answer = 200
+        await clock.advance(5)
+        await _dispatcher(desk, clock).carry()
+    assert receiver.heard() == [("added", job.id)] * 2
+    assert len({each["id"] for each in receiver.events}) == 1
+
+
+async def test_a_receiver_that_stays_away_is_given_up_until_it_is_resumed(
+    desk: Desk, receiver: Receiver
+) -> None:
+    clock = HandClock()
+    async with Queue("mail", desk.store) as queue:
+        hook = await _hooked(desk, receiver, events=["added"])
+        job = await queue.add("send")
+        receiver.answer = 503
+        console = _dispatcher(desk, clock)
+        async with Queue("pay", desk.store) as pay:
+            for _ in range(DEAD_AFTER + 2):
+                await pay.pause()  # news of another queue that the webhook does not want
+                await console.carry()
+                await clock.advance(1000)
+        assert len(receiver.requests) == DEAD_AFTER
+        told = await _only(desk)
+        assert (told["dead"], told["next_try_at"]) == (True, None)
+        assert told["last_error"] == "the answer was 503"
+
+        receiver.answer = 200
+        assert (await desk.post(f"webhooks/{hook['id']}/resume"))["dead"] is False
+        receiver.requests.clear()
+        await console.carry()
+        assert receiver.heard() == [("added", job.id)]
+
+
+async def test_events_that_were_trimmed_are_reported_as_a_gap(
+    desk: Desk, receiver: Receiver
+) -> None:
+    async with Queue("mail", desk.store) as queue:
+        await _hooked(desk, receiver, events=["added"])
+        await queue.add("send")
+        console = _dispatcher(desk, HandClock())
+        await console.carry()
+        receiver.requests.clear()
+        for _ in range(2):
+            await queue.add("send")
+        last = await queue.add("send")
+        await desk.store.ask("XTRIM", "bull:mail:events", "MAXLEN", 2)
+        await console.carry()
+        await console.carry()
+    assert [each["event"] for each in receiver.events] == ["gap", "added"]
+    assert receiver.events[1]["job"] == last.id
+
+
+async def test_queues_are_chosen_and_those_that_come_later_are_found(
+    desk: Desk, receiver: Receiver
+) -> None:
+    hook = await _hooked(desk, receiver, events=["added"], queues=["bullmq/pay"])
+    assert hook["queues"] == ["bullmq/pay"]
+    async with Queue("mail", desk.store) as mail, Queue("pay", desk.store) as pay:
+        await mail.add("send")
+        job = await pay.add("charge")
+        await desk.app.console.directory.look()
+        await _dispatcher(desk, HandClock()).carry()
+    assert [(each["queue"], each["job"]) for each in receiver.events] == [("pay", job.id)]
+
+
+async def test_of_several_consoles_one_sends(desk: Desk, receiver: Receiver) -> None:
+    async with Queue("mail", desk.store) as queue:
+        await _hooked(desk, receiver, events=["added"])
+        await queue.add("send")
+        for owner in ("one", "two"):
+            await _dispatcher(desk, HandClock(), owner).carry()
+    assert len(receiver.requests) == 1
+
+
+async def test_a_webhook_is_made_tried_and_removed(desk: Desk, receiver: Receiver) -> None:
+    hook = await _hooked(desk, receiver)
+    assert hook["events"] == ["cancelled", "completed", "dead", "failed"]
+    assert await desk.post(f"webhooks/{hook['id']}/test") == {"taken": True, "error": ""}
+    assert receiver.events[0]["event"] == "ping"
+    receiver.answer = 302
+    tried = await desk.post(f"webhooks/{hook['id']}/test")
+    assert tried == {"taken": False, "error": "the answer was 302"}
+    assert hook["secret"] not in (await desk.here.get("/api/v1/webhooks")).text
+    assert (await desk.here.delete(f"/api/v1/webhooks/{hook['id']}")).status_code == 204
+    assert (await desk.here.delete(f"/api/v1/webhooks/{hook['id']}")).status_code == 404
+    assert (await desk.get("webhooks"))["webhooks"] == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"events": ["danced"]}, "there are no events danced; there are added, "),
+        ({"queues": ["mail"]}, "a queue is named as bullmq/mail, got 'mail'"),
+        ({"url": "https://10.0.0.1/"}, "leads inside, where no webhook may go"),
+        ({"url": "ftp://example.org/"}, "must start with https://"),
+    ],
+    ids=["event", "queue", "inside", "scheme"],
+)
+async def test_a_webhook_that_cannot_work_is_refused(
+    desk: Desk, asked: dict[str, Any], why: str
+) -> None:
+    body = {"url": "https://example.org/", **asked}
+    refused = await desk.post("webhooks", body, status=422)
+    assert why in refused["detail"]
+
+
+async def test_only_an_admin_makes_webhooks(guarded: Desk) -> None:
+    body = {"url": "https://example.org/"}
+    viewer, operator = await guarded.operator("viewer"), await guarded.operator("operator")
+    assert (await viewer.get("/api/v1/webhooks")).status_code == 403
+    assert (await operator.get("/api/v1/webhooks")).status_code == 200
+    for who in (viewer, operator):
+        assert (await who.post("/api/v1/webhooks", json=body)).status_code == 403
