@@ -1,5 +1,6 @@
 """`waystation tasks`: the worker, the list and the schema from the command line."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -61,4 +62,18 @@ async def test_a_worker_runs_every_queue_of_the_tasks(place: Path, redis_url: st
             job = await mail.add("send", {"to": "ada"})
             second = await mail.wait(job.id, LIMIT_S)
             assert await numbers.wait(second, LIMIT_S) == 6
+            assert await worker.stop() == 0
+
+
+async def test_several_processes_run_the_tasks(place: Path, redis_url: str) -> None:
+    command = ("-m", "waystation", "tasks", "work", "shop:tasks", "mail", "numbers")
+    async with Queue("mail", redis_url) as mail, Queue("numbers", redis_url) as numbers:
+        with running(
+            place, *command, "--processes", "2", WAYSTATION_STORE__URL=redis_url
+        ) as worker:
+            async with asyncio.timeout(LIMIT_S):
+                while len(await mail.workers()) < 2:
+                    await asyncio.sleep(0.05)
+            job = await mail.add("send", {"to": "ada"})
+            assert await numbers.wait(await mail.wait(job.id, LIMIT_S), LIMIT_S) == 6
             assert await worker.stop() == 0

@@ -356,6 +356,8 @@ async def test_a_flow_runs_the_children_before_their_parent(tasks: Tasks, finish
     await finish()
 
     assert await total.wait(tree.job.id) == 3
+    assert await tree.result(LIMIT_S) == 3
+    assert {each.job.name for each in tree.children} == {"part"}
 
 
 async def test_a_schedule_adds_calls_again_and_again(tasks: Tasks) -> None:

@@ -20,6 +20,7 @@ import msgspec
 
 from waystation.bullmq import (
     Duration,
+    FlowJob,
     FlowNode,
     Job,
     JobKeywords,
@@ -232,7 +233,7 @@ class Call(Generic[R]):
         self.data = data
         self.options = options
 
-    def after(self, *children: "Call[Any] | FlowNode") -> FlowNode:
+    def after(self, *children: "Call[Any] | FlowNode") -> "CallNode[R]":
         """The call as the parent of others, which run first; for `Tasks.add_flow`."""
         inner = [each if isinstance(each, FlowNode) else each.after() for each in children]
         return self._node(inner)
@@ -241,9 +242,10 @@ class Call(Generic[R]):
         """The job to be added; context and version are taken down now."""
         return NewJob(self.task.name, self._stamped(), self.options)
 
-    def _node(self, children: Sequence[FlowNode]) -> FlowNode:
+    def _node(self, children: Sequence[FlowNode]) -> "CallNode[R]":
         job = self.new_job()
-        return FlowNode(
+        return CallNode(
+            task=self.task,
             name=job.name,
             queue=self.task.queue,
             data=job.data,
@@ -258,6 +260,13 @@ class Call(Generic[R]):
         if context := tasks_of(self.task).context_now():
             mark["context"] = context
         return {**self.data, MARK: mark} if mark else self.data
+
+
+class CallNode(FlowNode, Generic[R], frozen=True, kw_only=True):
+    """A call in a flow, with those it waits for; `Call.after` makes it."""
+
+    task: Task[..., R]
+    """The task that is called."""
 
 
 class TaskJob(Generic[R]):
@@ -282,6 +291,15 @@ class TaskJob(Generic[R]):
 
     def __repr__(self) -> str:
         return f"<TaskJob {self.job.id} of {self.task.name}>"
+
+
+class TaskFlow(TaskJob[R]):
+    """A job of a task that was added with those it waits for; its result is that of the flow."""
+
+    def __init__(self, task: Task[..., R], flow: FlowJob) -> None:
+        super().__init__(task, flow.job)
+        self.children = flow.children
+        """The jobs that it waits for, as bullmq has them."""
 
 
 class BlockingTaskJob(Generic[R]):

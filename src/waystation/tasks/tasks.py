@@ -43,8 +43,10 @@ from waystation.tasks.payload import plain_of
 from waystation.tasks.task import (
     AsyncTask,
     Call,
+    CallNode,
     PlainTask,
     Task,
+    TaskFlow,
     TaskJob,
     TaskTerms,
     Upgrade,
@@ -172,9 +174,17 @@ class Tasks:
                 added[place] = TaskJob(all_calls[place].task, job)
         return [added[place] for place in range(len(all_calls))]
 
-    async def add_flow(self, tree: FlowNode) -> FlowJob:
-        """Add a tree of calls, which `call.after(…)` makes, all or nothing."""
-        return await self._producer.flows.add(tree)
+    @overload
+    async def add_flow(self, tree: CallNode[R]) -> TaskFlow[R]: ...
+    @overload
+    async def add_flow(self, tree: FlowNode) -> FlowJob: ...
+    async def add_flow(self, tree: FlowNode) -> TaskFlow[Any] | FlowJob:
+        """Add a tree of calls, which `call.after(…)` makes, all or nothing.
+
+        The result of what is returned is that of the call at the top.
+        """
+        added = await self._producer.flows.add(tree)
+        return TaskFlow(tree.task, added) if isinstance(tree, CallNode) else added
 
     async def schedule(self, scheduler_id: str, schedule: Schedule, call: Call[Any]) -> str:
         """Add a call again and again; returns the id of the next job.

@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from waystation.bullmq.settings import BullmqSettings
-from waystation.core.app import compose, working
+from waystation.core.app import compose, fleet, working
 from waystation.core.app.listing import list_rows
 from waystation.core.app.loading import loaded
 from waystation.core.app.reload import Reload, supervise
@@ -22,6 +22,7 @@ EXAMPLES = """\b
 Examples:
   waystation tasks work shop.app:tasks --reload
   waystation tasks work shop.app:tasks mail sms -o concurrency=20
+  waystation tasks work shop.app:tasks --processes 4
   waystation tasks list shop.app:tasks
   waystation tasks schema shop.app:tasks > tasks.json
 """
@@ -46,11 +47,14 @@ def work(
     concurrency: working.Concurrency = None,
     options: working.Options = None,
     wait: working.Wait = None,
+    processes: working.Processes = 1,
     reload: Reload = False,
 ) -> None:
     """Run a worker for each queue until asked to stop.
 
     Every option of the worker is a setting under bullmq.worker, and can be given with --option.
+    With --processes each process has its own workers of that concurrency; one that dies is started
+    again, and the metrics of all are served as one page.
     """
     supervise(reload)
     settings = working.with_options(
@@ -61,6 +65,7 @@ def work(
         concurrency=concurrency,
     )
     compose.log_to_stderr(settings[TelemetrySettings])
+    fleet.supervise(processes, settings[TelemetrySettings])
     asyncio.run(_work(_tasks_at(place), queues or [], settings))
 
 
@@ -84,9 +89,13 @@ async def _work(tasks: Tasks, queues: list[str], settings: Settings) -> None:
     place = settings[StoreSettings]
     if tasks.url is not None:
         place = msgspec.structs.replace(place, url=tasks.url)
+    watched = settings[TelemetrySettings]
+    if fleet.is_member():
+        watched = msgspec.structs.replace(watched, metrics_port=None)
     async with (
-        compose.telemetry(settings[TelemetrySettings], queues=names) as telemetry,
+        compose.telemetry(watched, queues=names) as telemetry,
         compose.store(place, wait_s=place.wait) as store,
+        fleet.membership(telemetry.metrics),
         tasks.connected(store),
     ):
         workers = [
