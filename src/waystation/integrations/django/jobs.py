@@ -33,14 +33,14 @@ def enqueue(
     """
     # Checked now, where the mistake is, and not after the commit.
     row_of(queue, name, data, options, given)
-    transaction.on_commit(lambda: _queue(queue).add(name, data, options, **given), using=using)
+    transaction.on_commit(lambda: queue_of(queue).add(name, data, options, **given), using=using)
 
 
 def enqueue_call(call: Call[Any], *, using: str | None = None) -> None:
     """Add a call of a task, which `bind` makes, once the current transaction is committed."""
     job = call.new_job()
     transaction.on_commit(
-        lambda: _queue(call.task.queue).add(job.name, job.data, job.options), using=using
+        lambda: queue_of(call.task.queue).add(job.name, job.data, job.options), using=using
     )
 
 
@@ -91,7 +91,8 @@ def _relay() -> Relay:
 
 
 @cache
-def _queue(name: str) -> Queue:
+def queue_of(name: str) -> Queue:
+    """A queue of the site's store, whose connections all threads share. Internal."""
     return Queue(name, _url())
 
 
