@@ -14,7 +14,7 @@ from collections.abc import (
     Sequence,
 )
 from contextvars import ContextVar
-from typing import Any, ParamSpec, Protocol, Self, TypeAlias, TypeVar, Unpack, overload
+from typing import Any, ParamSpec, Protocol, Self, TypeAlias, TypeVar, Unpack, cast, overload
 from weakref import WeakKeyDictionary
 
 from waystation.bullmq import (
@@ -184,7 +184,9 @@ class Tasks:
         The result of what is returned is that of the call at the top.
         """
         added = await self._producer.flows.add(tree)
-        return TaskFlow(tree.task, added) if isinstance(tree, CallNode) else added
+        if not isinstance(tree, CallNode):
+            return added
+        return TaskFlow(cast("CallNode[Any]", tree).task, added)
 
     async def schedule(self, scheduler_id: str, schedule: Schedule, call: Call[Any]) -> str:
         """Add a call again and again; returns the id of the next job.
