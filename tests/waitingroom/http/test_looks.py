@@ -1,7 +1,9 @@
 """How a site makes the waiting page its own."""
 
 import base64
+import re
 
+import msgspec
 import pytest
 
 from tests.waitingroom.http.hands import QUEUE, House
@@ -49,6 +51,8 @@ async def test_looks_can_be_tried_out_and_nothing_is_kept(house: House) -> None:
     [
         {"accent": "red"},
         {"accent": "#ffee00"},
+        {"accent_dark": "#222222"},
+        {"accent_dark": "dark"},
         {"accent": "#000000;}*{display:none"},
         {"logo": "https://elsewhere.test/logo.png"},
         {"logo": "data:text/html;base64,AAAA"},
@@ -70,7 +74,21 @@ async def test_37_nothing_but_looks_can_be_brought(house: House, wrong: dict[str
 def test_a_colour_that_cannot_be_read_is_refused_and_lightened_for_the_night() -> None:
     with pytest.raises(InvalidOption, match=r"contrast of 4\.5 with white"):
         Theme(accent="#ffffcc")
+    with pytest.raises(InvalidOption, match=r"with the dark page \(#202221\), got 1\.\d\d; #"):
+        Theme(accent_dark="#003366")
     css = Theme(accent="#003366").css()
     assert "--accent: #003366" in css
     night = css.partition("dark")[2]
     assert "#003366" not in night
+    assert "--accent: #ffcc66" in Theme(accent="#003366", accent_dark="#ffcc66").css()
+    assert Theme(accent_dark="#ffcc66").css().startswith("@media (prefers-color-scheme: dark)")
+
+
+@pytest.mark.parametrize("colour", ["#ffffcc", "#ffee00", "#00ff00", "#777777", "#003366"])
+@pytest.mark.parametrize("field", ["accent", "accent_dark"])
+def test_a_colour_that_cannot_be_read_comes_back_with_one_that_can(field: str, colour: str) -> None:
+    try:
+        msgspec.convert({field: colour}, Theme)
+    except InvalidOption as refused:
+        [better] = re.findall(r"(#[0-9a-f]{6}) would do", str(refused))
+        msgspec.convert({field: better}, Theme)

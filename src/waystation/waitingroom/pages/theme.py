@@ -2,6 +2,7 @@
 
 import re
 from base64 import b64decode
+from typing import TypeAlias
 
 import msgspec
 
@@ -14,6 +15,7 @@ LEAST_CONTRAST = 4.5
 _COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
 _LOGO = re.compile(r"data:image/(png|jpeg|webp|svg\+xml);base64,([A-Za-z0-9+/]+=*)")
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Z][a-z]{3})?")
+_Rgb: TypeAlias = tuple[int, int, int]
 _LIGHT, _DARK = (255, 255, 255), (32, 34, 33)
 """What the accent stands on by day and by night."""
 
@@ -23,6 +25,8 @@ class Theme(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     accent: str = ""
     """The colour of buttons and of the progress, as #rrggbb; it must be readable with white."""
+    accent_dark: str = ""
+    """The same on the dark page, where it must be readable; the accent made lighter by default."""
     logo: str = ""
     """A small picture as a data: address, so that the page asks nobody for anything."""
     text: dict[str, str] = {}
@@ -34,7 +38,9 @@ class Theme(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def __post_init__(self) -> None:
         if self.accent:
-            self._check_accent()
+            _check_colour("accent", self.accent, _LIGHT, "white")
+        if self.accent_dark:
+            _check_colour("accent_dark", self.accent_dark, _DARK, "the dark page (#202221)")
         if self.logo:
             _check_logo(self.logo)
         if any(len(each) > LONGEST_TEXT for each in self.text.values()):
@@ -46,24 +52,34 @@ class Theme(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def css(self) -> str:
         """What the page's style sheet ends with."""
-        if not self.accent:
-            return ""
-        day, night = _rgb(self.accent), _rgb(self.accent)
-        while _contrast(night, _DARK) < LEAST_CONTRAST:
-            night = (_lighter(night[0]), _lighter(night[1]), _lighter(night[2]))
+        day = f":root {{ --accent: {self.accent}; }}\n" if self.accent else ""
+        night = self.accent_dark or (_readable(self.accent, _DARK) if self.accent else "")
+        if not night:
+            return day
         return (
-            f":root {{ --accent: {_hex(day)}; }}\n@media (prefers-color-scheme: dark) "
-            f"{{ :root {{ --accent: {_hex(night)}; --on-accent: #101312; }} }}\n"
+            f"{day}@media (prefers-color-scheme: dark) "
+            f"{{ :root {{ --accent: {night}; --on-accent: #101312; }} }}\n"
         )
 
-    def _check_accent(self) -> None:
-        if not _COLOUR.fullmatch(self.accent):
-            raise InvalidOption(f"accent must be a colour such as #0b5a4a, got {self.accent!r}")
-        found = _contrast(_rgb(self.accent), _LIGHT)
-        if found < LEAST_CONTRAST:
-            raise InvalidOption(
-                f"accent must have a contrast of {LEAST_CONTRAST} with white, got {found:.2f}"
-            )
+
+def _check_colour(name: str, colour: str, behind: _Rgb, place: str) -> None:
+    if not _COLOUR.fullmatch(colour):
+        raise InvalidOption(f"{name} must be a colour such as #0b5a4a, got {colour!r}")
+    found = _contrast(_rgb(colour), behind)
+    if found < LEAST_CONTRAST:
+        raise InvalidOption(
+            f"{name} must have a contrast of {LEAST_CONTRAST} with {place}, got {found:.2f}; "
+            f"{_readable(colour, behind)} would do"
+        )
+
+
+def _readable(colour: str, behind: _Rgb) -> str:
+    """The colour, made lighter or darker until it can be read on what is behind it."""
+    made = _rgb(colour)
+    step = _darker if _luminance(behind) > 0.5 else _lighter
+    while _contrast(made, behind) < LEAST_CONTRAST:
+        made = (step(made[0]), step(made[1]), step(made[2]))
+    return _hex(made)
 
 
 def _check_logo(logo: str) -> None:
@@ -78,11 +94,11 @@ def _check_logo(logo: str) -> None:
         raise InvalidOption(f"logo may have {LARGEST_LOGO} bytes, got {size}")
 
 
-def _rgb(colour: str) -> tuple[int, int, int]:
+def _rgb(colour: str) -> _Rgb:
     return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
 
 
-def _hex(colour: tuple[int, int, int]) -> str:
+def _hex(colour: _Rgb) -> str:
     return "#{:02x}{:02x}{:02x}".format(*colour)
 
 
@@ -90,12 +106,16 @@ def _lighter(part: int) -> int:
     return min(255, part + max(1, (255 - part) // 10))
 
 
-def _contrast(one: tuple[int, int, int], other: tuple[int, int, int]) -> float:
+def _darker(part: int) -> int:
+    return max(0, part - max(1, part // 10))
+
+
+def _contrast(one: _Rgb, other: _Rgb) -> float:
     brighter, darker = sorted((_luminance(one), _luminance(other)), reverse=True)
     return (brighter + 0.05) / (darker + 0.05)
 
 
-def _luminance(colour: tuple[int, int, int]) -> float:
+def _luminance(colour: _Rgb) -> float:
     red, green, blue = (
         each / 12.92 if each <= 0.03928 else ((each + 0.055) / 1.055) ** 2.4
         for each in (part / 255 for part in colour)
