@@ -21,6 +21,8 @@ STEPS = 20
 JOBS = int(os.environ.get("WAYSTATION_CHAOS_STEPS", "20000")) // STEPS
 """`WAYSTATION_CHAOS_STEPS=1000000` is the full size."""
 RESTART_EVERY = 5
+ENDS_WITHIN_S = 60 + JOBS * STEPS / 50
+"""Fifty steps a second are few on any machine."""
 
 
 async def break_things(server: Ephemeral, fleet: Fleet, redis: "Redis") -> int:
@@ -51,6 +53,7 @@ async def events(redis: "Redis") -> int:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(60 + ENDS_WITHIN_S)
 async def test_no_step_is_accepted_twice_or_skipped_whatever_breaks() -> None:
     rules = {"appendonly": "yes", "appendfsync": "always"}
     options = JobOptions(attempts=1000, backoff=None)
@@ -62,7 +65,7 @@ async def test_no_step_is_accepted_twice_or_skipped_whatever_breaks() -> None:
                     [NewJob("steps", {"steps": STEPS}, options) for _ in range(JOBS)]
                 )
         async with (
-            asyncio.timeout(limit(60 + JOBS * STEPS / 50)),
+            asyncio.timeout(limit(ENDS_WITHIN_S)),
             Redis.from_url(server.url, protocol=2) as redis,
             Fleet(server.url, "chaos", size=3, concurrency=20) as fleet,
         ):
