@@ -77,3 +77,26 @@ async def test_several_processes_run_the_tasks(place: Path, redis_url: str) -> N
             job = await mail.add("send", {"to": "ada"})
             assert await numbers.wait(await mail.wait(job.id, LIMIT_S), LIMIT_S) == 6
             assert await worker.stop() == 0
+
+
+async def test_payloads_without_a_job_are_swept(place: Path, redis_url: str) -> None:
+    (place / "blobs" / "mail").mkdir(parents=True)
+    (place / "blobs" / "mail" / ("0" * 32)).write_text("{}")
+    (place / "shop.py").write_text(f"{MODULE}\n{SEALED}".replace("redis://there", redis_url))
+
+    told = [run(place, "sweep", "shop:sealed", *words).stdout for words in SWEEPS]
+
+    assert told == ["0 deleted\n", "1 would be deleted\n", "1 deleted\n", "0 deleted\n"]
+    assert "no blobs" in run(place, "sweep", "shop:tasks").stderr
+
+
+SEALED = """
+from waystation.tasks import PayloadOptions
+
+sealed = Tasks("redis://there", payloads=PayloadOptions(blobs="blobs"))
+
+
+@sealed.task(queue="mail")
+async def sealed_send(to: str) -> None: ...
+"""
+SWEEPS = [(), ("--older", "0s", "--dry-run"), ("--older", "0s"), ("--older", "0s")]

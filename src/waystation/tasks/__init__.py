@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 from waystation.core.lazy import names_of
 
 if TYPE_CHECKING:
+    from waystation.tasks.blobs import Blob, Blobs, DirectoryBlobs
     from waystation.tasks.dependencies import Dependency, Provider, Scope, depends
+    from waystation.tasks.sealing import PayloadOptions
     from waystation.tasks.task import (
         AsyncTask,
         BlockingTask,
@@ -23,14 +25,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncTask",
+    "Blob",
+    "Blobs",
     "BlockingTask",
     "BlockingTaskJob",
     "Call",
     "CallNode",
     "Declare",
     "Dependency",
+    "DirectoryBlobs",
     "Middleware",
     "Next",
+    "PayloadOptions",
     "PlainTask",
     "Provider",
     "Scope",
@@ -47,14 +53,18 @@ __getattr__ = names_of(
     __name__,
     {
         "AsyncTask": "task",
+        "Blob": "blobs",
         "BlockingTask": "task",
         "BlockingTaskJob": "task",
+        "Blobs": "blobs",
         "Call": "task",
         "CallNode": "task",
         "Declare": "tasks",
         "Dependency": "dependencies",
+        "DirectoryBlobs": "blobs",
         "Middleware": "tasks",
         "Next": "tasks",
+        "PayloadOptions": "sealing",
         "PlainTask": "task",
         "Provider": "dependencies",
         "Scope": "dependencies",

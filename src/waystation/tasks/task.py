@@ -120,12 +120,16 @@ class Task(Generic[P, R]):
 
         Raises `JobFailed` when it fails for good, and `TimeoutError` after `timeout`.
         """
-        return self.result_of(await self._tasks.queue(self.queue).wait(job_id, timeout))
+        stored = await self._tasks.queue(self.queue).wait(job_id, timeout)
+        return self._result(await self._tasks.sealing.opened_soon(stored))
 
     def result_of(self, stored: Any) -> R:
         """A stored result as the function's annotation promises it."""
+        return self._result(self._tasks.opened(stored))
+
+    def _result(self, plain: Any) -> R:
         try:
-            return self._payload.read_result(stored)
+            return self._payload.read_result(plain)
         except (msgspec.ValidationError, TypeError, ValueError) as error:
             raise InvalidInput(f"{self.name} does not return such a result: {error}") from None
 
@@ -240,7 +244,9 @@ class Call(Generic[R]):
 
     def new_job(self) -> NewJob:
         """The job to be added; context and version are taken down now."""
-        return NewJob(self.task.name, self._stamped(), self.options)
+        task, data, sealing = self.task, self._stamped(), tasks_of(self.task).sealing
+        options = sealing.unique(self.options, task.name, data)
+        return NewJob(task.name, sealing.sealed(task.queue, data), options)
 
     def _node(self, children: Sequence[FlowNode]) -> "CallNode[R]":
         job = self.new_job()
@@ -249,7 +255,7 @@ class Call(Generic[R]):
             name=job.name,
             queue=self.task.queue,
             data=job.data,
-            options=self.options,
+            options=job.options or self.options,
             children=children,
         )
 

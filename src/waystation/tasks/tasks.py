@@ -14,6 +14,7 @@ from collections.abc import (
     Sequence,
 )
 from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta
 from typing import Any, ParamSpec, Protocol, Self, TypeAlias, TypeVar, Unpack, cast, overload
 from weakref import WeakKeyDictionary
 
@@ -25,14 +26,17 @@ from waystation.bullmq import (
     JobKeywords,
     JobOptions,
     Listener,
+    NewJob,
     Queue,
     Schedule,
     Store,
     WorkerKeywords,
     WorkerOptions,
+    open_store,
 )
-from waystation.bullmq.redis.keys import PREFIX
+from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.bullmq.redis.packing import merged
+from waystation.core.durations import Duration, seconds
 from waystation.core.errors import InvalidOption
 from waystation.core.options import at_least
 from waystation.core.runtime.service import serve
@@ -40,6 +44,8 @@ from waystation.core.shared import Shared
 from waystation.sync.queue import Queue as BlockingQueue
 from waystation.tasks.dependencies import Lifespan, Place, Provider
 from waystation.tasks.payload import plain_of
+from waystation.tasks.sealing import PayloadOptions, Sealing
+from waystation.tasks.sweeping import unneeded
 from waystation.tasks.task import (
     AsyncTask,
     Call,
@@ -52,6 +58,8 @@ from waystation.tasks.task import (
     Upgrade,
 )
 from waystation.tasks.worker import TaskWorker
+
+_WEEK_S = 7 * 86_400
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -78,7 +86,8 @@ class Tasks:
     """A collection of tasks over one store.
 
     Without a `url` the settings say where the store is. `context` names context variables that
-    travel with a job: its handler sees the values that they had when the job was added.
+    travel with a job: its handler sees the values that they had when the job was added. `payloads`
+    encrypts arguments and results, or keeps large ones outside the store.
     """
 
     def __init__(
@@ -88,6 +97,7 @@ class Tasks:
         prefix: str = PREFIX,
         default_options: JobOptions | None = None,
         context: Sequence[ContextVar[Any]] = (),
+        payloads: PayloadOptions | None = None,
     ) -> None:
         self.url = url
         self.prefix = prefix
@@ -96,6 +106,8 @@ class Tasks:
         if len(self._context) != len(context):
             raise InvalidOption("context variables need different names, got one name twice")
         self._declared: dict[tuple[str, str], Task[..., Any]] = {}
+        self.sealing = Sealing(payloads)
+        """What becomes of payloads before they are stored. Internal."""
         self.layers: list[Middleware] = []
         """The middleware, the outermost first. Internal."""
         self.overrides: dict[Provider, Provider] = {}
@@ -167,9 +179,10 @@ class Tasks:
         by_queue: dict[str, list[int]] = {}
         for place, call in enumerate(all_calls):
             by_queue.setdefault(call.task.queue, []).append(place)
+        new_jobs = await self._new_jobs(all_calls)
         added: dict[int, TaskJob[R]] = {}
         for name, places in by_queue.items():
-            jobs = await self.queue(name).add_many(all_calls[each].new_job() for each in places)
+            jobs = await self.queue(name).add_many(new_jobs[each] for each in places)
             for place, job in zip(places, jobs, strict=True):
                 added[place] = TaskJob(all_calls[place].task, job)
         return [added[place] for place in range(len(all_calls))]
@@ -193,7 +206,7 @@ class Tasks:
 
         Calling it again with the same id changes the schedule, so every process may do so.
         """
-        job = call.new_job()
+        [job] = await self._new_jobs([call])
         return await self.queue(call.task.queue).schedulers.upsert(
             scheduler_id, schedule, name=job.name, data=job.data, options=job.options
         )
@@ -228,6 +241,29 @@ class Tasks:
             raise InvalidOption("there is no task to run")
         async with self:
             await serve(workers)
+
+    # Payloads
+
+    def opened(self, stored: Any) -> Any:
+        """What a task was given or has returned, from what is stored of it, such as a child's."""
+        return self.sealing.opened(stored)
+
+    async def sweep_blobs(
+        self, store: Store | None = None, *, older: Duration = _WEEK_S, dry_run: bool = False
+    ) -> int:
+        """Delete blobs older than that which no job mentions any more; returns how many."""
+        blobs = self.sealing.blobs
+        if blobs is None:
+            raise InvalidOption("these tasks have no blobs to sweep")
+        if store is None:
+            async with await open_store(self.url) as opened:
+                return await self.sweep_blobs(opened, older=older, dry_run=dry_run)
+        before = datetime.now(UTC) - timedelta(seconds=seconds(older, "older"))
+        queues = [QueueKeys(each, prefix=self.prefix) for each in self.queues]
+        names = await unneeded(store, blobs, queues, before)
+        if not dry_run:
+            await asyncio.to_thread(lambda: [blobs.delete(each) for each in names])
+        return len(names)
 
     # Looking up
 
@@ -293,6 +329,12 @@ class Tasks:
             self.url, self._producers, self._blocking = before
 
     # Internal
+
+    async def _new_jobs(self, calls: Sequence[Call[Any]]) -> list[NewJob]:
+        if self.sealing.blobs is None:
+            return [each.new_job() for each in calls]
+        # What is large is written to a directory or an object store.
+        return await asyncio.to_thread(lambda: [each.new_job() for each in calls])
 
     def _declare(self, task: Task[..., Any]) -> Task[..., Any]:
         if not task.name:

@@ -75,14 +75,17 @@ class Packer:
             if options.unique_for is None:
                 packed.append((named, raw, opts, wanted))
             else:
-                unique = _unique(options, named, raw)
+                unique = as_unique(options, named, raw)
                 packed.append((named, raw, _written(unique, trace), wire_add_options(unique)))
         return packed
 
 
-def _unique(options: JobOptions, name: bytes, data: bytes) -> JobOptions:
-    """The options of a job that is the only one with its name and data for a while."""
-    mark = hashlib.blake2b(name + b"\0" + data, digest_size=16).hexdigest()
+def as_unique(options: JobOptions, name: bytes, data: bytes, *, key: bytes = b"") -> JobOptions:
+    """The options of a job that is the only one with its name and data for a while.
+
+    With a key, nobody without it can find out the data by trying.
+    """
+    mark = hashlib.blake2b(name + b"\0" + data, digest_size=16, key=key).hexdigest()
     rule = Deduplication(f"unique-{mark}", ttl=options.unique_for)
     return msgspec.structs.replace(options, unique_for=None, deduplication=rule)
 

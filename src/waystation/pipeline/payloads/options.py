@@ -1,7 +1,5 @@
 """Options of payloads: what is kept of a job, and in which form."""
 
-import base64
-import binascii
 import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -9,12 +7,10 @@ from enum import StrEnum
 import msgspec
 
 from waystation.core.errors import InvalidOption
+from waystation.core.key_ring import NAME, KeyRing
 from waystation.core.settings.secrets import Secret
 from waystation.core.settings.section import Section
 from waystation.pipeline.payloads.paths import JsonPath
-
-KEY_BYTES = (16, 24, 32)
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 
 
 class Action(StrEnum):
@@ -75,27 +71,10 @@ class PayloadSettings(Section, frozen=True, kw_only=True):
         if self.retain < 1:
             raise InvalidOption(f"retain must be at least 1, got {self.retain}")
         for name, path in self.fields.items():
-            if not _NAME.fullmatch(name):
+            if not NAME.fullmatch(name):
                 raise InvalidOption(f"fields: {name!r} must be lower-case letters, digits and _")
             JsonPath.parse(path)
-        ring = key_ring(self.keys)
+        ring = KeyRing(self.keys)
         secret = [each for each in self.rules if each.action in (Action.HASH, Action.ENCRYPT)]
         if secret and not ring:
             raise InvalidOption(f"keys must be set, because a rule says {secret[0].action}")
-
-
-def key_ring(text: str | None) -> dict[str, bytes]:
-    """The keys of a key ring by their names, the one that encrypts first."""
-    ring: dict[str, bytes] = {}
-    for each in filter(None, (part.strip() for part in (text or "").split(","))):
-        name, _, value = each.partition("=")
-        try:
-            key = base64.b64decode(value, validate=True)
-        except (binascii.Error, ValueError):
-            key = b""
-        if not _NAME.fullmatch(name) or len(key) not in KEY_BYTES:
-            raise InvalidOption(
-                "keys must be name=base64 of 16, 24 or 32 bytes, separated by commas"
-            )
-        ring[name] = key
-    return ring

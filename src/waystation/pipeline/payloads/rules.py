@@ -7,20 +7,16 @@ with the name of its key: whoever holds the key ring can read it.
 
 import base64
 import fnmatch
-import hashlib
-import hmac
-import os
 import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, cast
 
 import msgspec
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from waystation.core.errors import InvalidInput
-from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule, key_ring
+from waystation.core.key_ring import KeyRing
+from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule
 from waystation.pipeline.payloads.paths import GONE, Change, JsonPath, Place, rebuilt
 
 HASHED = "hash:"
@@ -33,19 +29,19 @@ class Sealer:
     """Hashes and encrypts values with a key ring."""
 
     def __init__(self, keys: str | None) -> None:
-        self._ring = key_ring(keys)
+        self._ring = KeyRing(keys)
 
     def hashed(self, value: Any) -> str:
         """The keyed hash of a value."""
         raw = value.encode() if isinstance(value, str) else msgspec.json.encode(value)
-        return HASHED + hmac.new(self._first[1], raw, hashlib.sha256).hexdigest()[:32]
+        self._check()
+        return HASHED + self._ring.digest(raw)[:32]
 
     def encrypted(self, value: Any) -> str:
         """A value that only the key ring can read."""
-        name, key = self._first
-        nonce = os.urandom(12)
-        sealed = nonce + AESGCM(key).encrypt(nonce, msgspec.json.encode(value), b"")
-        return f"{ENCRYPTED}{name}:{base64.urlsafe_b64encode(sealed).decode()}"
+        self._check()
+        sealed = self._ring.encrypt(msgspec.json.encode(value))
+        return f"{ENCRYPTED}{self._ring.first}:{base64.urlsafe_b64encode(sealed).decode()}"
 
     def opened(self, text: str) -> str:
         """A text with every encrypted value in it decrypted; refuses one whose key is not there."""
@@ -62,20 +58,12 @@ class Sealer:
 
     def _open(self, found: "re.Match[str]") -> Any:
         groups = [each for each in found.groups() if each is not None]
-        name, sealed = groups[0], base64.urlsafe_b64decode(groups[1])
-        if name not in self._ring:
-            raise InvalidInput(f"a value was encrypted with the key {name!r}, which is not in keys")
-        try:
-            raw = AESGCM(self._ring[name]).decrypt(sealed[:12], sealed[12:], b"")
-        except InvalidTag:
-            raise InvalidInput(f"a value cannot be decrypted with the key {name!r}") from None
+        raw = self._ring.decrypt(groups[0], base64.urlsafe_b64decode(groups[1]))
         return msgspec.json.decode(raw)
 
-    @property
-    def _first(self) -> tuple[str, bytes]:
+    def _check(self) -> None:
         if not self._ring:
             raise InvalidInput("pipeline.payloads.keys is not set")
-        return next(iter(self._ring.items()))
 
 
 def _in_place(found: "re.Match[str]", read: Callable[["re.Match[str]"], Any]) -> str:

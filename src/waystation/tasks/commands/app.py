@@ -12,6 +12,7 @@ from waystation.core.app.listing import list_rows
 from waystation.core.app.loading import loaded
 from waystation.core.app.reload import Reload, supervise
 from waystation.core.app.settings import StoreSettings, TelemetrySettings, WorkerSettings
+from waystation.core.durations import parse_duration
 from waystation.core.errors import InvalidOption
 from waystation.core.runtime.metered import Metered
 from waystation.core.runtime.service import serve
@@ -25,6 +26,7 @@ Examples:
   waystation tasks work shop.app:tasks --processes 4
   waystation tasks list shop.app:tasks
   waystation tasks schema shop.app:tasks > tasks.json
+  waystation tasks sweep shop.app:tasks --older 168h
 """
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLES)
@@ -82,13 +84,28 @@ def schema(place: OfTasks) -> None:
     typer.echo(msgspec.json.format(msgspec.json.encode(_tasks_at(place).schema()), indent=2))
 
 
+@app.command()
+def sweep(
+    context: typer.Context,
+    place: OfTasks,
+    older: Annotated[str, typer.Option(help="Only those older than this, such as 12h.")] = "168h",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
+) -> None:
+    """Delete payloads outside the store that no job mentions any more."""
+    many = asyncio.run(_sweep(_tasks_at(place), parse_duration(older), dry_run, loaded(context)))
+    typer.echo(f"{many:,} {'would be deleted' if dry_run else 'deleted'}")
+
+
+async def _sweep(tasks: Tasks, older: float, dry_run: bool, settings: Settings) -> int:
+    async with compose.store(_place_of(tasks, settings)) as store:
+        return await tasks.sweep_blobs(store, older=older, dry_run=dry_run)
+
+
 async def _work(tasks: Tasks, queues: list[str], settings: Settings) -> None:
     names = list(dict.fromkeys(queues)) or tasks.queues
     if not names:
         raise InvalidOption("there is no task to run")
-    place = settings[StoreSettings]
-    if tasks.url is not None:
-        place = msgspec.structs.replace(place, url=tasks.url)
+    place = _place_of(tasks, settings)
     watched = settings[TelemetrySettings]
     if fleet.is_member():
         watched = msgspec.structs.replace(watched, metrics_port=None)
@@ -109,6 +126,11 @@ async def _work(tasks: Tasks, queues: list[str], settings: Settings) -> None:
         ]
         telemetry.health.watch(store, workers)
         await serve(workers, watchdog_s=settings[WorkerSettings].watchdog)
+
+
+def _place_of(tasks: Tasks, settings: Settings) -> StoreSettings:
+    place = settings[StoreSettings]
+    return place if tasks.url is None else msgspec.structs.replace(place, url=tasks.url)
 
 
 def _tasks_at(place: str) -> Tasks:
