@@ -90,7 +90,7 @@ async def test_the_newest_log_lines_are_kept(queue: Queue) -> None:
     short = await queue.add("work", keep_logs=2)
     long = await queue.add("work")
 
-    assert [await short.log(str(n)) for n in range(3)] == [1, 2, 2]
+    assert [await short.log(n) for n in range(3)] == [1, 2, 2]
     for n in range(1001):
         await long.log(str(n))
 

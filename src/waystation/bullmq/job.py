@@ -134,14 +134,14 @@ class Job(JobFields[Data, Result]):
         if progressed:
             progressed(self, reported)
 
-    async def log(self, line: str) -> int:
-        """Append a line to the job's log; returns how many lines it has now."""
+    async def log(self, line: object) -> int:
+        """Append a line to the job's log, as `str` writes it; return how many lines it has now."""
         keep = self.options.keep_logs
         count = await job_scripts.add_log(
             self._ref.client,
             self._keys,
             # A log takes any text, half a character from a job's data included.
-            line=line.encode("utf-8", "backslashreplace"),
+            line=str(line).encode("utf-8", "backslashreplace"),
             keep="" if keep is None else max(0, keep),
         )
         self._accept(count)

@@ -78,9 +78,9 @@ class SyncJob(JobFields[Data, Result]):
         """Report the job's progress, which is any JSON value."""
         return self._do("update_progress", progress, message)
 
-    def log(self, line: str) -> int:
-        """Append a line to the job's log; returns how many lines it has now."""
-        return self._do("log", line)
+    def log(self, line: object) -> int:
+        """Append a line to the job's log, as `str` writes it; return how many lines it has now."""
+        return self._do("log", str(line))
 
     def logs(
         self, offset: int = 0, limit: int | None = None, *, newest_first: bool = False

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -375,3 +376,38 @@ def test_outcomes_are_values() -> None:
     error = ValueError("x")
     same: list[tuple[Outcome, Outcome]] = [(Done(1), Done(1)), (Failed(error), Failed(error))]
     assert all(left == right for left, right in same)
+
+
+def yields(work: int) -> Any:
+    yield work
+
+
+async def yields_later(work: int) -> Any:
+    yield work
+
+
+def takes_nothing() -> None: ...
+
+
+def takes_two(work: int, other: int) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("handler", "said"),
+    [
+        (yields, "the handler yields must return its result, not yield it"),
+        (yields_later, "the handler yields_later must return its result, not yield it"),
+        (takes_nothing, "the handler takes_nothing must take one argument, the job"),
+        (takes_two, r"it is takes_two\(work: int, other: int\) -> None"),
+    ],
+)
+def test_a_handler_that_could_only_fail_is_refused_before_it_gets_a_job(
+    handler: Callable[..., Any], said: str
+) -> None:
+    with pytest.raises(InvalidOption, match=said):
+        handler_of(handler, concurrency=1)
+
+
+@pytest.mark.parametrize("handler", [int, partial(takes_two, other=1), print])
+def test_whatever_takes_one_argument_can_be_a_handler(handler: Callable[..., Any]) -> None:
+    assert handler_of(handler, concurrency=1)

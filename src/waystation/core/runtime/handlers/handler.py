@@ -52,6 +52,7 @@ def handler_of(
         return cast(Handler[Any], function)
     if not callable(function):
         raise InvalidOption(f"a handler must be a function, got {function!r}")
+    _check_shape(function)
     at_least("batch", batch, 0)
     if process:
         _check_portable(function)
@@ -59,6 +60,23 @@ def handler_of(
     if _is_async(function):
         return Handler(function, batch=batch)
     return _InThreads(function, concurrency, batch)
+
+
+def _check_shape(function: Callable[[Any], Any]) -> None:
+    """Refuse what could only ever fail, before it has been given a job."""
+    name = getattr(function, "__qualname__", repr(function))
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidOption(f"the handler {name} must return its result, not yield it")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # some functions written in C do not say what they take
+    try:
+        signature.bind(None)
+    except TypeError:
+        raise InvalidOption(
+            f"the handler {name} must take one argument, the job; it is {name}{signature}"
+        ) from None
 
 
 class _InThreads(Handler[Any]):
