@@ -4,9 +4,10 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from waystation.core.settings.entries import Entry
 from waystation.core.settings.load import FILE, Settings, checked, file_of
 from waystation.core.settings.section import rows
-from waystation.core.settings.sources import Entry, read_environment, read_file
+from waystation.core.settings.sources import read_environment, read_file
 from waystation.files.settings import FilesSettings
 
 SECTION = "files"

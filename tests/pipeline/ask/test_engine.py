@@ -1,8 +1,6 @@
 """Questions that DuckDB answers over the tables of a history."""
 
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -171,18 +169,3 @@ def test_the_queues_are_asked_as_they_are_now(store: Redis, redis_url: str) -> N
     assert rows[2]["_corrupt"] == "there is no such job"
     asked = [("mail", "1"), ("mail", "3"), ("mail", "4")]
     assert states_of(Store(redis_url), asked) == ["wait", "failed", ""]
-
-
-def test_questions_are_answered_without_importing_spark() -> None:
-    said = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sys, waystation.pipeline.commands.group, waystation.cli.sections\n"
-            "print([name for name in sys.modules if name.startswith(('pyspark', 'py4j'))])",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert said.stdout.strip() == "[]"

@@ -5,9 +5,10 @@ from difflib import get_close_matches
 from itertools import chain
 
 from waystation.core.errors import InvalidSetting
+from waystation.core.settings.entries import Key, Value
 from waystation.core.settings.secrets import without_secrets
 from waystation.core.settings.section import Section, rows, section_at, settings
-from waystation.core.settings.sources import Key, Value, printable
+from waystation.core.settings.sources import printable
 from waystation.core.settings.values import Problem, Refused, Unknown, Wrong
 
 _LONGEST_ECHO = 60

@@ -14,16 +14,9 @@ import msgspec
 
 from waystation.core.errors import InvalidSetting
 from waystation.core.settings.complaints import complaint
+from waystation.core.settings.entries import Entry, Key, Value
 from waystation.core.settings.section import Inherits, Row, Section, rows, settings
-from waystation.core.settings.sources import (
-    PREFIX,
-    Entry,
-    Key,
-    Value,
-    read_environment,
-    read_file,
-    variable_of,
-)
+from waystation.core.settings.sources import PREFIX, read_environment, read_file, variable_of
 from waystation.core.settings.values import Problem, build
 
 S = TypeVar("S", bound=Section)

@@ -7,10 +7,8 @@ of the tables, settings, extensions and Python's variables are out of its reach.
 import re
 import shutil
 import tempfile
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
-from threading import Timer
-from typing import Any, NamedTuple, Self
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any, Self
 
 import duckdb
 
@@ -23,6 +21,7 @@ from waystation.pipeline.ask.active_files import (
     duckdb_type,
     exists,
 )
+from waystation.pipeline.ask.answers import Answer
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.tables import ATTEMPTS, ITEMS, Table, every
 
@@ -32,13 +31,6 @@ MACROS = (
     "create macro collect_list(value) as list(value)",
     "create macro get_json_object(text, path) as text ->> path",
 )
-
-
-class Answer(NamedTuple):
-    """Rows of an answer."""
-
-    names: list[str]
-    rows: list[tuple[Any, ...]]
 
 
 class Engine:
@@ -86,15 +78,21 @@ class Engine:
         """The names that a question may use."""
         return sorted(self._views)
 
-    def add_tables(self, more: Iterable[Table] = ()) -> None:
-        """Make every table of the history a view; a table that does not exist yet is empty."""
-        for table in (*every(), *more):
-            if table.name in (ATTEMPTS.name, ITEMS.name):
-                self.add_table(table, name=f"ended_{table.name}")
-            else:
-                self.add_table(table)
-        self.add_table(STEPS)
-        self.add_open_work()
+    def add_tables(
+        self, more: Iterable[Table] = (), *, named: Container[str] | None = None
+    ) -> None:
+        """Make every table of the history a view, or those with these names.
+
+        A table that does not exist yet is empty.
+        """
+        wanted = [each for each in (*every(), *more) if named is None or each.name in named]
+        folded = [each for each in wanted if each.name in (ATTEMPTS.name, ITEMS.name)]
+        for table in wanted:
+            self.add_table(table, name=f"ended_{table.name}" if table in folded else "")
+        if folded or named is None or STEPS.name in named:
+            self.add_table(STEPS)
+        if folded:
+            self.add_open_work()
 
     def add_table(
         self, table: Table, *, name: str = "", files: Sequence[ActiveFile] | None = None
@@ -142,8 +140,8 @@ class Engine:
         self._run("set lock_configuration = true")
         self._is_locked = True
 
-    def ask(self, query: str, most: int | None = None, *, seconds: float | None = None) -> Answer:
-        """Answer one SELECT of a caller, with so many rows at most and in so many seconds."""
+    def ask(self, query: str, most: int | None = None) -> Answer:
+        """Answer one SELECT of a caller."""
         self.lock()
         try:
             statements = self._db.extract_statements(query)
@@ -151,8 +149,7 @@ class Engine:
             raise InvalidInput(_first_line(error)) from None
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise InvalidInput("wanted one SELECT; the history is only read")
-        with self._ended_after(seconds):
-            return self.select(query, most)
+        return self.select(query, most)
 
     def select(self, query: str, most: int | None = None) -> Answer:
         """Answer a question of our own."""
@@ -168,10 +165,6 @@ class Engine:
             raise InvalidInput(message) from None
         except duckdb.OutOfMemoryException as error:
             raise InvalidInput(f"{_first_line(error)}; --engine spark can answer it") from None
-        except duckdb.InterruptException:
-            raise InvalidInput(
-                "the answer took too long; ask about fewer days or one queue"
-            ) from None
         except duckdb.Error as error:
             raise InvalidInput(_first_line(error) + _hint(error)) from None
         columns = [rows.column(number).to_pylist() for number in range(rows.num_columns)]
@@ -194,19 +187,6 @@ class Engine:
             )
             self._views.append(table.name)
             self._views.remove(ended)
-
-    @contextmanager
-    def _ended_after(self, seconds: float | None) -> Generator[None]:
-        if seconds is None:
-            yield
-            return
-        timer = Timer(seconds, self._db.interrupt)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
 
     def _run(self, statement: str) -> None:
         self._db.execute(statement)

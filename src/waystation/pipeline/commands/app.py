@@ -17,9 +17,10 @@ from waystation.core.app.loading import loaded
 from waystation.core.app.progress import watching
 from waystation.core.errors import InvalidInput
 from waystation.pipeline import runner
+from waystation.pipeline.commands.options import CONF, HISTORY, MASTER
 from waystation.pipeline.commands.scan import scan
 from waystation.pipeline.commands.session import kept_history
-from waystation.pipeline.commands.store import CONF, HISTORY, MASTER, store_url
+from waystation.pipeline.commands.store import store_url
 from waystation.pipeline.maintenance import compaction, erasure
 from waystation.pipeline.maintenance import rebuild as rebuilding
 from waystation.pipeline.refresh.checks import require_consistent
@@ -66,7 +67,7 @@ def run(
     Runs until Ctrl-C, or stores the events there are with --once.
     """
     with (
-        store_url(loaded(context)) as url,
+        store_url(context) as url,
         kept_history(context, master, history, conf, url) as kept,
     ):
         events = EventOptions(url=url, queues=queues, trim=trim)

@@ -4,22 +4,23 @@ from typing import Annotated, Any
 
 import typer
 
-from waystation.core.app.loading import loaded
 from waystation.core.errors import InvalidInput
-from waystation.pipeline.ask.engine import Answer
-from waystation.pipeline.ask.live import states_of
+from waystation.pipeline.ask.answers import Answer
 from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
+from waystation.pipeline.commands.asking import asking
+from waystation.pipeline.commands.options import AS_JSON, HISTORY
+from waystation.pipeline.commands.place import pipeline_settings
 from waystation.pipeline.commands.printing import json_line, print_answer
-from waystation.pipeline.commands.questions import AS_JSON, asking
 from waystation.pipeline.commands.selecting import selecting
-from waystation.pipeline.commands.store import HISTORY, store_url
-from waystation.pipeline.settings import PipelineSettings
-from waystation.pipeline.sources.store import Store
 
 SHOWN = ("queue", "subject", "name", "state", "added_at", "attempts", "reason", "data")
 WIDEST = 60
 
 
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
 @selecting
 def find(
     context: typer.Context,
@@ -35,22 +36,27 @@ def find(
     """
     if selection.is_empty:
         raise InvalidInput("wanted an id or an option that chooses jobs, got neither")
-    declared = list(loaded(context)[PipelineSettings].payloads.fields)
+    declared = list(pipeline_settings(context).payloads.fields)
     with asking(context, history) as engine:
         prepare(engine, selection)
         found = engine.ask(jobs_sql(selection, declared), most)
     jobs = [dict(zip(found.names, row, strict=True)) for row in found.rows]
     if live and jobs:
-        with store_url(loaded(context)) as url:
-            _add_present_state(jobs, Store(url))
+        _add_present_state(context, jobs)
     _print(jobs, as_json=as_json)
     if not jobs:
         raise typer.Exit(1)
 
 
-def _add_present_state(jobs: list[dict[str, Any]], store: Store) -> None:
+def _add_present_state(context: typer.Context, jobs: list[dict[str, Any]]) -> None:
+    # The client of the store is imported only when there are jobs to ask about.
+    from waystation.pipeline.ask.live import states_of
+    from waystation.pipeline.commands.store import store_url
+    from waystation.pipeline.sources.store import Store
+
     mine = [each for each in jobs if each["line"] == "bullmq"]
-    states = states_of(store, [(each["queue"], each["subject"]) for each in mine])
+    with store_url(context) as url:
+        states = states_of(Store(url), [(each["queue"], each["subject"]) for each in mine])
     for job, state in zip(mine, states, strict=True):
         job["now"] = state or "gone"
 

@@ -1,15 +1,15 @@
-"""`waystation pipeline`: questions, loaded at once, and Spark's commands, loaded when called."""
+"""`waystation pipeline`: commands that are imported when called, the questions without Spark."""
 
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
-from typer.main import get_group
+from typer.main import get_command, get_group
 
 from waystation.core.app import extras
-from waystation.pipeline.commands.find import find
-from waystation.pipeline.commands.questions import sql, status
 
+QUESTIONS = {"find": "ask", "sql": "ask", "status": "spark"}
+"""Commands that start no Java, each in a module of its name, and the extra that each needs."""
 EXAMPLES = """\b
 Examples:
   waystation pipeline run --once
@@ -21,15 +21,24 @@ Examples:
 
 
 class Pipeline(TyperGroup):
-    """The commands; those that need Spark are imported when one of them is called."""
+    """The commands; each is imported when it is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of all commands."""
-        return sorted({*super().list_commands(ctx), *_spark_commands()})
+        return sorted({*QUESTIONS, *_spark_commands()})
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command with a name."""
-        return super().get_command(ctx, cmd_name) or _spark_commands().get(cmd_name)
+        if cmd_name not in QUESTIONS:
+            return _spark_commands().get(cmd_name)
+        module = extras.load(
+            f"waystation.pipeline.commands.{cmd_name}",
+            extra=QUESTIONS[cmd_name],
+            purpose=f"waystation pipeline {cmd_name}",
+        )
+        command = get_command(module.app)
+        command.name = cmd_name
+        return command
 
 
 app = typer.Typer(
@@ -44,11 +53,6 @@ app = typer.Typer(
 @app.callback()
 def pipeline() -> None:
     """Keep the history of all queues, and ask about it."""
-
-
-app.command()(find)
-app.command()(sql)
-app.command()(status)
 
 
 def _spark_commands() -> dict[str, Any]:

@@ -1,15 +1,19 @@
 """Rows of an answer on a terminal: as a table, or as JSON lines."""
 
+import shutil
+import sys
+from collections.abc import Sequence
 from numbers import Number
 from typing import Any
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from waystation.pipeline.ask.engine import Answer
+from waystation.pipeline.ask.answers import Answer
+
+GAP = "  "
+NARROW = 12
+"""The width that no column is cut to."""
 
 
 def print_answer(answer: Answer, *, as_json: bool) -> None:
@@ -19,15 +23,38 @@ def print_answer(answer: Answer, *, as_json: bool) -> None:
         for row in rows:
             typer.echo(json_line(dict(zip(names, row, strict=True))))
         return
-    table = Table(box=None, pad_edge=False)
-    for n, name in enumerate(names):
-        counted = all(isinstance(row[n], Number | None) for row in rows)
-        table.add_column(name, overflow="fold", justify="right" if counted else "left")
-    for row in rows:
-        table.add_row(*(Text("-" if value is None else str(value)) for value in row))
-    Console().print(table)
+    texts = [[_text(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(names, *texts, strict=True)]
+    if sys.stdout.isatty():
+        widths = _fitted(widths, shutil.get_terminal_size().columns)
+    to_the_right = [
+        bool(rows) and all(isinstance(row[n], Number | None) for row in rows)
+        for n in range(len(names))
+    ]
+    for line in (names, *texts):
+        cells = map(_cell, line, widths, to_the_right)
+        typer.echo(GAP.join(cells).rstrip())
 
 
 def json_line(value: Any) -> str:
     """A value as one line of JSON."""
     return msgspec.json.encode(value, enc_hook=str).decode()
+
+
+def _text(value: Any) -> str:
+    """A value on one line, which can do nothing to the terminal."""
+    text = "-" if value is None else str(value)
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+
+
+def _cell(text: str, width: int, to_the_right: bool) -> str:
+    text = text if len(text) <= width else text[: width - 1] + "…"
+    return text.rjust(width) if to_the_right else text.ljust(width)
+
+
+def _fitted(widths: Sequence[int], room: int) -> list[int]:
+    """Widths that fit on a line: the widest columns lose, none more than to `NARROW`."""
+    fitted = list(widths)
+    while sum(fitted) + len(GAP) * (len(fitted) - 1) > room and max(fitted, default=0) > NARROW:
+        fitted[fitted.index(max(fitted))] -= 1
+    return fitted

@@ -4,16 +4,16 @@ from typing import Annotated
 
 import typer
 
-from waystation.core.app.loading import loaded
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.ask.selection import Selection
-from waystation.pipeline.commands.questions import asking
+from waystation.pipeline.commands.asking import asking
+from waystation.pipeline.commands.options import HISTORY
+from waystation.pipeline.commands.place import pipeline_settings
 from waystation.pipeline.commands.selecting import selecting
-from waystation.pipeline.commands.store import HISTORY, store_url
+from waystation.pipeline.commands.store import store_url
 from waystation.pipeline.payloads.rules import Sealer
 from waystation.pipeline.redrive.driver import Outcome, Redrive, RedriveOptions
 from waystation.pipeline.redrive.plan import Plan, name_of, plan
-from waystation.pipeline.settings import PipelineSettings
 from waystation.pipeline.sources.store import Store
 
 EXAMPLES = """\b
@@ -60,7 +60,7 @@ def redrive(
 
     Works when the queues have forgotten them. Adds each job once, however often it is started.
     """
-    payloads = loaded(context)[PipelineSettings].payloads
+    payloads = pipeline_settings(context).payloads
     with asking(context, history) as engine:
         planned = plan(
             engine,
@@ -77,7 +77,7 @@ def redrive(
     if not planned.jobs:
         raise InvalidInput("there is no job that can be added again")
     options = RedriveOptions(canary=canary, cap=cap, tolerate=tolerate, patience=patience, to=to)
-    with store_url(loaded(context)) as url:
+    with store_url(context) as url:
         driver = Redrive(Store(url), planned, options, tell=lambda text: typer.echo(text, err=True))
         if driver.is_closed():
             raise InvalidInput(

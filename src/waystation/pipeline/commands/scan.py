@@ -8,15 +8,15 @@ from typing import Annotated
 import msgspec
 import typer
 
-from waystation.core.app.loading import loaded
 from waystation.core.app.progress import watching
 from waystation.files.commands import wiring as composed
 from waystation.files.directory.scan import Skip
 from waystation.files.producer import Priorities
 from waystation.files.settings import FilesSettings
 from waystation.files.settings_file import load_files
+from waystation.pipeline.commands.options import CONF, MASTER
 from waystation.pipeline.commands.session import spark_session
-from waystation.pipeline.commands.store import CONF, MASTER, store_url
+from waystation.pipeline.commands.store import store_url
 from waystation.pipeline.file_scan import scan as scans
 from waystation.pipeline.file_scan.listing import ScanRules
 from waystation.pipeline.products.files import FilesSetup
@@ -111,7 +111,7 @@ def _url(context: typer.Context, settings: FilesSettings) -> Generator[str]:
     if settings.redis.addr:
         yield composed.url_of(settings.redis)
         return
-    with store_url(loaded(context)) as url:
+    with store_url(context) as url:
         yield url
 
 

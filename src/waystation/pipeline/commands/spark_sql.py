@@ -6,9 +6,8 @@ from typing import Any, TypeAlias
 
 import typer
 
-from waystation.core.app.loading import loaded
 from waystation.core.errors import InvalidInput
-from waystation.pipeline.ask.engine import Answer
+from waystation.pipeline.ask.answers import Answer
 from waystation.pipeline.commands.session import kept_history
 from waystation.pipeline.commands.store import store_url
 from waystation.pipeline.history import History
@@ -23,7 +22,7 @@ def ask_spark(context: typer.Context, query: str, *, live: bool, most: int, at: 
     """Answer a question with Spark."""
     master, history, conf = at
     with (
-        store_url(loaded(context)) as url,
+        store_url(context) as url,
         kept_history(context, master, history, conf, url) as kept,
     ):
         tables = kept.create_views()

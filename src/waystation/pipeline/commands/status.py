@@ -1,16 +1,27 @@
-"""Status of a history on a terminal."""
+"""`waystation pipeline status`: lag, consistency checks and lost jobs."""
 
 import typer
 
 from waystation.pipeline import health
+from waystation.pipeline.commands.options import AS_JSON, HISTORY
+from waystation.pipeline.commands.place import root_of
 from waystation.pipeline.commands.printing import json_line
+from waystation.pipeline.commands.store import store_url
 from waystation.pipeline.refresh.checks import require_consistent
 from waystation.pipeline.sources.streams import EventOptions
 
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-def print_status(root: str, url: str, *, as_json: bool) -> None:
-    """Print lag, checks and lost jobs; ends with 1 when a check fails or jobs are lost."""
-    found = health.status(root, EventOptions(url=url))
+
+@app.command()
+def status(context: typer.Context, history: HISTORY = None, as_json: AS_JSON = False) -> None:
+    """Show lag, consistency checks and lost jobs.
+
+    Exits with 1 when a check fails or jobs are lost.
+    """
+    place = root_of(context, history)
+    with store_url(context) as url:
+        found = health.status(place, EventOptions(url=url))
     if as_json:
         typer.echo(json_line(found))
     else:

@@ -1,0 +1,10 @@
+"""Answers to questions."""
+
+from typing import Any, NamedTuple
+
+
+class Answer(NamedTuple):
+    """Rows of an answer."""
+
+    names: list[str]
+    rows: list[tuple[Any, ...]]
