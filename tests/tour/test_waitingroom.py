@@ -108,7 +108,7 @@ async def test_a_missed_turn_is_not_the_end(room: Room, clock: HandClock) -> Non
     """A phone that slept through its turn can take it back for ten minutes, at the old place. Turns
     that nobody took are given again, so that as many come in as should.
     """
-    await room.open(RoomOptions(claim_window_s=120, missed_s=600))
+    await room.open(RoomOptions(claim_window=120, missed=600))
     ann = await room.join(JoinRequest(key="ann", secret="hers"))
     assert isinstance(ann, Joined)
     await Admission(room).admit()
@@ -125,7 +125,7 @@ async def test_whoever_falls_silent_makes_room(room: Room, clock: HandClock) -> 
     """Five minutes of silence are forgiven, because browsers let hidden tabs sleep; while the room
     is paused, more.
     """
-    await room.open(RoomOptions(admission_rate=0, idle_s=300))
+    await room.open(RoomOptions(admission_rate=0, idle=300))
     ann = await room.join(JoinRequest(key="ann", secret="hers"))
     bob = await room.join(JoinRequest(key="bob", secret="his"))
     assert isinstance(ann, Joined)

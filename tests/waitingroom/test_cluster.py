@@ -22,7 +22,7 @@ async def test_a_whole_visit_happens_on_one_node() -> None:
                 await LiteralRoom(store.redis).enqueue("x", ip="1", at_us=1)
         async with await connect(node.url.replace("redis:", "redis+cluster:")) as store:
             hands = Hands(store)
-            await hands.open(admission_rate=2, claim_window_s=10)
+            await hands.open(admission_rate=2, claim_window=10)
             await hands.control.schedule(hands.clock.now_ms() + 1000)
             await hands.lottery.announce()
             for name in ("a", "b", "c"):

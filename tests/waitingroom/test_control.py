@@ -1,6 +1,7 @@
 """What an operator can do, and what nobody else can."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -227,8 +228,8 @@ async def test_what_does_not_exist_is_not_found(hands: Hands) -> None:
         ({"admission_rate": float("nan")}, "admission_rate must be"),
         ({"lane_weights": (0, 1, 2, 3)}, "lane_weights"),
         ({"target_url": "javascript:alert(1)"}, "https"),
-        ({"session_s": 600, "session_max_s": 500}, "session_max_s"),
-        ({"idle_s": 1}, "idle_s must be"),
+        ({"session": 600, "session_max": 500}, "session_max"),
+        ({"idle": 1}, "idle must be"),
     ],
 )
 def test_a_room_that_cannot_be_is_refused_before_anything_is_written(
@@ -237,6 +238,28 @@ def test_a_room_that_cannot_be_is_refused_before_anything_is_written(
     """F12: says what was wanted and what came."""
     with pytest.raises(InvalidOption, match=why):
         RoomOptions(**options)
+
+
+def test_durations_are_timedeltas_or_seconds_and_whole_seconds_where_they_are_stored() -> None:
+    options = RoomOptions(idle=timedelta(minutes=5), session=60.0)
+    assert options.to_fields()["idle_s"] == "300"
+    assert options.to_settings()["session_s"] == 60
+    assert RoomOptions.from_fields(options.to_fields()).to_fields() == options.to_fields()
+    assert options.changed(idle=timedelta(minutes=4)).to_settings()["idle_s"] == 240
+    assert options.with_settings({"idle_s": 20}).to_settings()["idle_s"] == 20
+
+
+def test_an_option_under_its_other_name_is_refused_with_the_right_one() -> None:
+    for asked in (
+        lambda: RoomOptions().changed(idle_s=20),
+        lambda: RoomOptions().with_settings({"idle": 20}),
+    ):
+        with pytest.raises(InvalidOption, match=r"a room has no option idle.*it is called idle"):
+            asked()
+    with pytest.raises(InvalidOption, match="idle_s must be whole seconds, got 'PT5M'"):
+        RoomOptions().with_settings({"idle_s": "PT5M"})
+    with pytest.raises(InvalidOption, match="cannot be read"):
+        RoomOptions.from_fields({"idle_s": "soon"})
 
 
 @pytest.mark.parametrize(

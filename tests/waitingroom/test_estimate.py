@@ -113,7 +113,7 @@ async def test_nobody_is_told_a_number_while_nobody_comes_in(hands: Hands) -> No
 
 async def test_what_is_seen_counts_more_than_what_is_set(hands: Hands) -> None:
     """F38: a shop that is full calls in as many as leave it, whatever the rate."""
-    await hands.open(admission_rate=10, max_active=30, session_s=30, session_max_s=30)
+    await hands.open(admission_rate=10, max_active=30, session=30, session_max=30)
     await hands.join_all(*(f"v{each}" for each in range(400)))
     for _ in range(180):
         for name in await hands.admit():

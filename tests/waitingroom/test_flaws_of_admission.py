@@ -61,7 +61,7 @@ async def test_seats_are_free_again_when_sessions_end(redis: Redis, hands: Hands
     assert await redis.scard(literal.sessions) == 1  # pyright: ignore
     await redis.flushdb()
 
-    await hands.open(max_active=1, session_s=60, session_max_s=60)
+    await hands.open(max_active=1, session=60, session_max=60)
     await hands.join_all("a", "b")
     assert await hands.admit() == ["a"]
     await hands.come_in("a")
@@ -109,7 +109,7 @@ async def test_a_room_that_is_full_paused_or_crowded_admits_nobody(
 
 async def test_two_minutes_at_ten_a_second_admit_what_they_should(hands: Hands) -> None:
     """F17, F-W10: the origin's bucket admits 44 where 1209 are due."""
-    await hands.open(admission_rate=10, max_active=10_000, claim_window_s=3600)
+    await hands.open(admission_rate=10, max_active=10_000, claim_window=3600)
     await hands.join_all(*(f"v{each}" for each in range(1300)))
     called = len(await hands.admit())
     for _ in range(240):
@@ -121,7 +121,7 @@ async def test_two_minutes_at_ten_a_second_admit_what_they_should(hands: Hands) 
 
 async def test_the_bucket_loses_nothing_however_often_it_is_asked(hands: Hands) -> None:
     """F17, F-W10, W-19: fractions are kept, so that asking often is no slower."""
-    await hands.open(admission_rate=0.3, burst=1, max_active=1000, claim_window_s=3600)
+    await hands.open(admission_rate=0.3, burst=1, max_active=1000, claim_window=3600)
     await hands.join_all(*(f"v{each}" for each in range(40)))
     called = len(await hands.admit())
     for _ in range(1000):
@@ -152,7 +152,7 @@ async def test_a_call_that_is_refused_does_not_prolong_the_ban(redis: Redis) -> 
 
 async def test_as_many_come_in_as_should_though_some_stay_away(hands: Hands) -> None:
     """F11: a turn that nobody took is given again."""
-    await hands.open(admission_rate=1, burst=1, max_active=10_000, claim_window_s=10)
+    await hands.open(admission_rate=1, burst=1, max_active=10_000, claim_window=10)
     await hands.join_all(*(f"v{each}" for each in range(400)))
     inside = 0
     for second in range(220):

@@ -160,7 +160,7 @@ async def test_one_place_stays_one_place_however_long_the_wait(redis: Redis, han
     assert await redis.ttl("ipmap:concert-tickets:1") <= 100
     await redis.flushdb()
 
-    await hands.open(position_ttl_s=1800)
+    await hands.open(position_ttl=1800)
     place = await hands.join("ann")
     owner = hands.keys.of(place.id, visitor=place.owner).owner
     await redis.expire(owner, 10)
@@ -199,7 +199,7 @@ async def test_a_called_visitor_is_not_taken_for_silent(redis: Redis, hands: Han
     assert await literal.status("x") == "expired"
     await redis.flushdb()
 
-    await hands.open(claim_window_s=600)
+    await hands.open(claim_window=600)
     await hands.join("ann")
     assert await hands.admit() == ["ann"]
     await hands.clock.advance(400)
@@ -319,7 +319,7 @@ async def test_lists_full_of_ghosts_are_made_anew(hands: Hands) -> None:
 
 async def test_silence_is_forgiven_while_nobody_could_come_in(hands: Hands) -> None:
     """F-W21, F27: hidden tabs and pauses throw nobody out."""
-    await hands.open(idle_s=300, paused_idle_s=1500)
+    await hands.open(idle=300, paused_idle=1500)
     await hands.join("ann")
     await hands.control.pause()
     await hands.clock.advance(400)
@@ -351,7 +351,7 @@ async def test_a_tab_that_is_throttled_to_once_a_minute_keeps_its_place(
 
 async def test_closing_the_page_only_shortens_the_patience(hands: Hands) -> None:
     """F28: a reload looks the same, so the place is kept for two minutes at least."""
-    await hands.open(idle_s=300)
+    await hands.open(idle=300)
     place = await hands.join("ann")
     await hands.room.heartbeat(place, leaving=120)
     await hands.clock.advance(119)

@@ -8,7 +8,7 @@ from waystation.waitingroom.visitor import Gone, Late, Returned
 
 async def test_a_missed_turn_can_be_taken_back_at_the_old_place(hands: Hands) -> None:
     """F11: the spec forgets whoever closes the page at the wrong moment."""
-    await hands.open(admission_rate=2, claim_window_s=120, missed_s=600)
+    await hands.open(admission_rate=2, claim_window=120, missed=600)
     await hands.join_all("a", "b", "c", "d")
     assert await hands.admit() == ["a", "b"]
     await hands.clock.advance(121)
@@ -25,7 +25,7 @@ async def test_a_missed_turn_can_be_taken_back_at_the_old_place(hands: Hands) ->
 
 async def test_a_missed_turn_is_lost_for_good_after_a_while(hands: Hands) -> None:
     """F11: ten minutes, then it is over."""
-    await hands.open(claim_window_s=120, missed_s=600)
+    await hands.open(claim_window=120, missed=600)
     await hands.join("a")
     await hands.admit()
     await hands.clock.advance(121)
@@ -39,7 +39,7 @@ async def test_a_missed_turn_is_lost_for_good_after_a_while(hands: Hands) -> Non
 @pytest.mark.parametrize("swept", [True, False])
 async def test_a_turn_that_is_lost_is_no_place_to_leave(hands: Hands, swept: bool) -> None:
     """F11: whether or not anybody has swept it away, status, recover and leave say the same."""
-    await hands.open(claim_window_s=20, missed_s=40)
+    await hands.open(claim_window=20, missed=40)
     await hands.join("a")
     await hands.admit()
     await hands.clock.advance(61)

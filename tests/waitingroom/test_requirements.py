@@ -184,7 +184,7 @@ async def test_a_visitors_entry_lives_as_long_as_the_place(hands: Hands) -> None
 
 async def test_a_session_is_described_by_the_documented_fields(hands: Hands) -> None:
     """W-10, W-11, W-12, W-27: activity counts pages and keeps it alive up to its limit."""
-    await hands.open(session_s=600, session_max_s=900)
+    await hands.open(session=600, session_max=900)
     place = await hands.join("ann")
     await hands.admit()
     await hands.room.claim(place, "ann", user="user-123")
@@ -206,7 +206,7 @@ async def test_a_session_is_described_by_the_documented_fields(hands: Hands) -> 
 
 async def test_a_session_that_has_ended_cannot_be_renewed(hands: Hands) -> None:
     """W-11, F-W19, F-W6: attack 31; and a hash that is gone stays gone."""
-    await hands.open(session_s=60, session_max_s=600)
+    await hands.open(session=60, session_max=600)
     place = await hands.join("ann")
     await hands.admit()
     await hands.come_in("ann")
@@ -218,7 +218,7 @@ async def test_a_session_that_has_ended_cannot_be_renewed(hands: Hands) -> None:
 
 async def test_renewal_can_be_switched_off(hands: Hands) -> None:
     """F39: some sites want everybody to have the same time."""
-    await hands.open(session_s=60, session_max_s=600, session_renewal=False)
+    await hands.open(session=60, session_max=600, session_renewal=False)
     place = await hands.join("ann")
     await hands.admit()
     await hands.come_in("ann")

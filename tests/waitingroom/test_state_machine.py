@@ -69,12 +69,12 @@ class Rooms(RuleBasedStateMachine):
                 max_active=MAX_ACTIVE,
                 admission_rate=1,
                 burst=2,
-                claim_window_s=20,
-                missed_s=40,
-                idle_s=60,
-                paused_idle_s=90,
-                session_s=30,
-                session_max_s=90,
+                claim_window=20,
+                missed=40,
+                idle=60,
+                paused_idle=90,
+                session=30,
+                session_max=90,
                 max_queue_size=12,
             )
         )

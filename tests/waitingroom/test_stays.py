@@ -67,7 +67,7 @@ async def test_a_change_of_the_seats_counts_at_once(hands: Hands) -> None:
 
 
 async def test_sessions_that_run_out_count_as_long_as_they_held_their_seat(hands: Hands) -> None:
-    await hands.open(admission_rate=20, max_active=10, session_s=30, session_max_s=30)
+    await hands.open(admission_rate=20, max_active=10, session=30, session_max=30)
     await hands.join_all(*(f"v{each}" for each in range(100)))
     await let_in(hands, 100, stay_s=10_000)
     seen = (await hands.room.state()).stays.session_s

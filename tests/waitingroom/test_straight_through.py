@@ -132,7 +132,7 @@ async def test_one_network_cannot_take_every_seat(hands: Hands) -> None:
 
 async def test_a_seat_is_held_briefly_until_its_visitor_comes_back(hands: Hands) -> None:
     """A program without cookies would otherwise take a seat for an hour with every request."""
-    await hands.open(admission_rate=5, session_s=3600, unproven_s=60)
+    await hands.open(admission_rate=5, session=3600, unproven=60)
     for name in "ab":
         assert await enter(hands, name) is not None
     await hands.clock.advance(30)

@@ -37,6 +37,11 @@ def milliseconds(
     return round(seconds(duration, name, above=above) * 1000)
 
 
+def whole_seconds(duration: Duration, name: str = "a duration") -> int:
+    """The duration in whole seconds."""
+    return round(seconds(duration, name))
+
+
 def parse_duration(text: str) -> float:
     """Seconds, to the microsecond, from a duration such as `1h30m`, `1.5s` or `250ms`."""
     wanted = "a duration is a number with a unit (ns, us, ms, s, m, h), such as 250ms or 1h30m"

@@ -5,10 +5,24 @@ from typing import Any, Self
 
 import msgspec
 
+from waystation.core.durations import Duration, seconds, whole_seconds
 from waystation.core.errors import InvalidOption
 
 MOST_RATE = 1_000_000
 MOST_COUNT = 100_000_000
+DURATIONS = (
+    "idle",
+    "paused_idle",
+    "claim_window",
+    "missed",
+    "session",
+    "session_max",
+    "unproven",
+    "position_ttl",
+)
+_STORED = {name: f"{name}_s" for name in DURATIONS}
+"""What durations are called where they are whole seconds: in Redis and over HTTP."""
+_PLAIN = {stored: name for name, stored in _STORED.items()}
 
 
 class Status(StrEnum):
@@ -49,8 +63,8 @@ class WaitingPage(StrEnum):
     """Nobody: every visitor passes and is only counted."""
 
 
-class RoomOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a room; the names are those of its `meta` hash in Redis."""
+class RoomOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_STORED):
+    """Options of a room; its `meta` hash and the HTTP API have whole seconds, as `idle_s`."""
 
     name: str = ""
     """The name that visitors see."""
@@ -74,24 +88,24 @@ class RoomOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Shares of the normal, elevated, VIP and premium lane while all of them have visitors."""
     strict_lanes: bool = False
     """Admit a higher lane always first, however long the others wait."""
-    idle_s: int = 300
-    """Seconds without a heartbeat after which a visitor in line expires."""
-    paused_idle_s: int = 1500
+    idle: Duration = 300
+    """How long a visitor in line may send no heartbeat before the place expires."""
+    paused_idle: Duration = 1500
     """The same while the room admits nobody."""
-    claim_window_s: int = 120
-    """Seconds in which an admitted visitor has to claim the turn."""
-    missed_s: int = 600
-    """Seconds in which a missed turn can be recovered."""
-    session_s: int = 3600
-    """Seconds of inactivity after which a session ends."""
-    session_max_s: int = 14_400
-    """Seconds after which a session ends in any case."""
-    unproven_s: int = 300
-    """Seconds for which somebody who passed without waiting has a seat, until they come back."""
+    claim_window: Duration = 120
+    """How long an admitted visitor has to claim the turn."""
+    missed: Duration = 600
+    """How long a missed turn can be recovered."""
+    session: Duration = 3600
+    """How long a session lasts without activity."""
+    session_max: Duration = 14_400
+    """How long a session lasts at most."""
+    unproven: Duration = 300
+    """How long somebody who passed without waiting has a seat, until they come back."""
     session_renewal: bool = True
     """Let activity renew a session."""
-    position_ttl_s: int = 1800
-    """Seconds for which the record of a silent visitor is kept."""
+    position_ttl: Duration = 1800
+    """How long the record of a silent visitor is kept."""
     newcomers_per_minute: int = 50
     """New places for one network (an IPv4 address or IPv6 /64) a minute; 0 for no limit."""
     events_cap: int = 10_000
@@ -100,38 +114,53 @@ class RoomOptions(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name, (least, most) in _BOUNDS.items():
             value = getattr(self, name)
-            if not least <= value <= most:
-                raise InvalidOption(f"{name} must be {least} to {most}, got {value}")
+            unit = " seconds" if name in DURATIONS else ""
+            number = seconds(value, name) if unit else value
+            if not least <= number <= most:
+                raise InvalidOption(f"{name} must be {least} to {most}{unit}, got {number:g}")
         if len(self.lane_weights) != 4 or any(not 1 <= each <= 1000 for each in self.lane_weights):
             raise InvalidOption(f"lane_weights must be four of 1 to 1000, got {self.lane_weights}")
         if self.target_url and not self.target_url.startswith("https://"):
             raise InvalidOption(f"target_url must start with https://, got {self.target_url!r}")
-        if self.session_max_s < self.session_s:
+        if seconds(self.session_max) < seconds(self.session):
             raise InvalidOption(
-                f"session_max_s must be at least session_s ({self.session_s}), "
-                f"got {self.session_max_s}"
+                f"session_max must be at least session ({self.session}), got {self.session_max}"
             )
+
+    def to_settings(self) -> dict[str, Any]:
+        """The options as the HTTP API gives them: durations in whole seconds, named `…_s`."""
+        whole = {_STORED[name]: whole_seconds(getattr(self, name)) for name in DURATIONS}
+        return {**msgspec.to_builtins(self), **whole}
 
     def to_fields(self) -> dict[str, str]:
         """The fields of the `meta` hash."""
-        values = msgspec.to_builtins(self)
-        return {name: _text(value) for name, value in values.items()}
+        return {name: _text(value) for name, value in self.to_settings().items()}
 
     @classmethod
     def from_fields(cls, fields: dict[str, str]) -> Self:
         """Read a `meta` hash; missing fields have their defaults."""
-        known = {name: _value(name, fields[name]) for name in cls.__struct_fields__ & fields.keys()}
+        names = set(cls.__struct_encode_fields__)
         try:
+            known = {name: _value(name, fields[name]) for name in names & fields.keys()}
             return msgspec.convert(known, cls, strict=False)
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, ValueError) as error:
             raise InvalidOption(f"the room's settings cannot be read: {error}") from None
 
     def changed(self, **changes: Any) -> Self:
         """A copy with these options changed."""
-        if unknown := changes.keys() - set(self.__struct_fields__):
-            raise InvalidOption(f"a room has no option {', '.join(sorted(unknown))}")
+        _known(changes, self.__struct_fields__, _PLAIN)
+        whole = {name: whole_seconds(changes[name], name) for name in DURATIONS if name in changes}
+        stored = {_STORED.get(name, name): value for name, value in {**changes, **whole}.items()}
+        return self.with_settings(stored)
+
+    def with_settings(self, settings: dict[str, Any]) -> Self:
+        """A copy with these settings of the HTTP API changed."""
+        _known(settings, self.__struct_encode_fields__, _STORED)
+        for name in _PLAIN.keys() & settings.keys():
+            if type(settings[name]) is not int:
+                raise InvalidOption(f"{name} must be whole seconds, got {settings[name]!r}")
         try:
-            return msgspec.convert({**msgspec.to_builtins(self), **changes}, type(self))
+            return msgspec.convert({**self.to_settings(), **settings}, type(self))
         except msgspec.ValidationError as error:
             raise InvalidOption(str(error)) from None
 
@@ -141,17 +170,23 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "max_queue_size": (0, MOST_COUNT),
     "admission_rate": (0, MOST_RATE),
     "burst": (0, MOST_RATE),
-    "idle_s": (10, 86_400),
-    "paused_idle_s": (10, 86_400),
-    "claim_window_s": (5, 86_400),
-    "missed_s": (0, 86_400),
-    "session_s": (5, 86_400),
-    "session_max_s": (5, 864_000),
-    "unproven_s": (5, 86_400),
-    "position_ttl_s": (60, 864_000),
+    "idle": (10, 86_400),
+    "paused_idle": (10, 86_400),
+    "claim_window": (5, 86_400),
+    "missed": (0, 86_400),
+    "session": (5, 86_400),
+    "session_max": (5, 864_000),
+    "unproven": (5, 86_400),
+    "position_ttl": (60, 864_000),
     "newcomers_per_minute": (0, 1_000_000),
     "events_cap": (0, MOST_COUNT),
 }
+
+
+def _known(given: dict[str, Any], names: tuple[str, ...], elsewhere: dict[str, str]) -> None:
+    for name in sorted(given.keys() - set(names)):
+        hint = f"; here it is called {elsewhere[name]}" if name in elsewhere else ""
+        raise InvalidOption(f"a room has no option {name}{hint}")
 
 
 def _text(value: bool | int | float | str | tuple[int, ...]) -> str:
@@ -165,4 +200,6 @@ def _text(value: bool | int | float | str | tuple[int, ...]) -> str:
 def _value(name: str, text: str) -> Any:
     if name == "lane_weights":
         return text.split(":")
+    if name in _PLAIN:
+        return int(text)
     return text == "1" if name in ("strict_lanes", "session_renewal") else text

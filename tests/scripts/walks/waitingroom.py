@@ -90,7 +90,7 @@ async def admit(hands: Hands) -> None:
     await hands.room.complete(hands.places[called[0]])
     await hands.room.terminate(hands.places[called[1]], "an operator says so")
     await hands.admission.admit_now(1, lane=Lane.NORMAL)
-    await hands.open(admission_rate=4, queueing_method="random", strict_lanes=True, session_s=5)
+    await hands.open(admission_rate=4, queueing_method="random", strict_lanes=True, session=5)
     await hands.control.set_rate(8, ramp=10)
     await hands.clock.advance(1)
     await hands.admit()

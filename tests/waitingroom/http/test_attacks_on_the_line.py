@@ -228,7 +228,7 @@ async def test_48_streams_are_few(redis_url: str) -> None:
 
 async def test_49_ghosts_and_ended_sessions_hold_up_no_call(redis_url: str) -> None:
     clock = HandClock()
-    async with hands.house(redis_url, clock=clock, newcomers_per_minute=0, session_s=60) as house:
+    async with hands.house(redis_url, clock=clock, newcomers_per_minute=0, session=60) as house:
         operator = await house.operator("operator")
         redis: Any = house.store.redis
         for number in range(600):

@@ -77,7 +77,7 @@ async def test_4_a_session_of_another_room_does_not_count(house: House) -> None:
 
 async def test_5_an_old_session_is_only_renewed_while_it_lasts(redis_url: str) -> None:
     clock = HandClock()
-    async with hands.house(redis_url, clock=clock, session_s=300) as house:
+    async with hands.house(redis_url, clock=clock, session=300) as house:
         person, token = await _session(house)
         await clock.advance(119)
         assert await _verify(person, token) == 204

@@ -50,7 +50,7 @@ def plan(
             ends_ms=_millis(end),
             gathers_ms=None if gather is None else _millis(gather),
             by_lot=by_lot,
-            changes=changes_of(options, options.changed(**settings)),
+            changes=changes_of(options, options.with_settings(settings)),
         )
         await Schedule(room).plan(event)
         return Noted(result=event.id, after=msgspec.to_builtins(event))

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from waystation.core.durations import seconds
 from waystation.waitingroom.estimates.model import BOUNDS, Model, closed_form
 from waystation.waitingroom.estimates.spread import Spread, Wait
 from waystation.waitingroom.options import Method
@@ -51,7 +52,7 @@ def seat_pace(state: RoomState) -> float | None:
         return None
     # The store counts while it happens; history may be of another day.
     inside_s = state.stays.session_s or model.session_mean_s or 0.0
-    window_s = state.options.claim_window_s
+    window_s = seconds(state.options.claim_window)
     held = (inside_s + state.stays.delay_s) * (1 - model.no_show) + window_s * model.no_show
     return state.options.max_active / max(1.0, held)
 

@@ -95,7 +95,7 @@ def _told(event: ScheduledEvent, state: RoomState) -> bodies.PlannedEvent:
     if state.fields.get(CURRENT) == event.id:
         status = "running" if state.phase == "open" else "gathering"
     as_if = {**state.options.to_fields(), **event.changes}
-    settings: dict[str, Any] = msgspec.to_builtins(RoomOptions.from_fields(as_if))
+    settings: dict[str, Any] = RoomOptions.from_fields(as_if).to_settings()
     return bodies.PlannedEvent(
         id=event.id,
         name=event.name,

@@ -34,7 +34,7 @@ def merged(options: RoomOptions, asked: dict[str, Any]) -> tuple[RoomOptions, di
         own["return_hosts"] = _hosts(own["return_hosts"])
     if "pow_bits" in own:
         own["pow_bits"] = checked_bits(int(_number(own["pow_bits"])))
-    return options.changed(**plain), {name: _field(value) for name, value in own.items()}
+    return options.with_settings(plain), {name: _field(value) for name, value in own.items()}
 
 
 def _number(value: object) -> float:

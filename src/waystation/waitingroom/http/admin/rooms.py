@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import msgspec
-
 from waystation.core import codec
 from waystation.core.errors import InvalidOption, WrongState
 from waystation.core.http.endpoints import endpoint
@@ -152,7 +150,7 @@ def room_body(room: Room, state: RoomState) -> dict[str, Any]:
         "event_start_time": rfc3339(state.starts_ms) if state.starts_ms else None,
         "event_end_time": rfc3339(state.ends_ms) if state.ends_ms else None,
         "commit": state.fields.get("commitment"),
-        "settings": {**msgspec.to_builtins(state.options), **own},
+        "settings": {**state.options.to_settings(), **own},
     }
 
 

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from waystation.core.durations import whole_seconds
 from waystation.waitingroom.http.bodies import PlaceBody
 from waystation.waitingroom.http.returns import return_hosts
 from waystation.waitingroom.http.visitors.status import notice, serving_state
@@ -207,7 +208,7 @@ def _refresh(shown: Shown, needed: bool) -> Markup:
         where = f"/wait/{shown.room.name}?plain=1&amp;lang={shown.lang}"
         return Markup(f'<noscript><meta http-equiv="refresh" content="0; url={where}"></noscript>')
     # Looking at the page is how a page without script stays in line.
-    often = min(REFRESH_S, shown.state.options.idle_s * 2 // 5)
+    often = min(REFRESH_S, whole_seconds(shown.state.options.idle) * 2 // 5)
     return Markup(f'<meta http-equiv="refresh" content="{often}">' if needed else "")
 
 

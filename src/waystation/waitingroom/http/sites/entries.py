@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from waystation.core.durations import milliseconds
 from waystation.core.errors import NotFound
 from waystation.core.http.addresses import is_address
 from waystation.core.http.endpoints import Endpoint, endpoint, offered
@@ -133,7 +134,9 @@ def begun_body(entered: Entered) -> bodies.SessionBegun:
         session_id=entered.place.id,
         session_token=entered.token,
         expires_at=rfc3339(entered.status.until_ms),
-        max_expires_at=rfc3339(entered.state.now_ms + entered.state.options.session_max_s * 1000),
+        max_expires_at=rfc3339(
+            entered.state.now_ms + milliseconds(entered.state.options.session_max)
+        ),
         redirect_url="",
         queue_id=entered.room.name,
     )

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from waystation.core import codec
+from waystation.core.durations import whole_seconds
 from waystation.core.errors import InvalidInput, InvalidToken, Malformed, NotFound
 from waystation.core.http.endpoints import Endpoint, endpoint, offered, stated
 from waystation.core.http.exchange import (
@@ -149,7 +150,7 @@ class ProxyRoutes:
                 fresh = await self._sessions.sign_again(seat, request.site_host, views=1)
             except NotFound:
                 return None
-            lasts_s = seat.state.options.session_max_s
+            lasts_s = whole_seconds(seat.state.options.session_max)
             headers.append(self._cookies.keep_session(name, fresh, lasts_s))
         elif not isinstance(await seat.room.status(seat.place), Inside):
             # The signature outlives a session that was ended; the seat may be somebody else's.
@@ -174,7 +175,7 @@ class ProxyRoutes:
         return self._entered(entered) if entered and entered.room.name == room.name else []
 
     def _entered(self, entered: Entered) -> Headers:
-        lasts_s = entered.state.options.session_max_s
+        lasts_s = whole_seconds(entered.state.options.session_max)
         cookie = self._cookies.keep_session(entered.room.name, entered.token, lasts_s)
         return [_visitor(entered.place.id), NO_STORE, cookie]
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from waystation.core.durations import whole_seconds
 from waystation.core.errors import InvalidInput, InvalidToken, NotFound
 from waystation.core.http.endpoints import Endpoint, endpoint, offered
 from waystation.core.http.exchange import Answer, Request, answer
@@ -97,7 +98,9 @@ class Sessions:
             room, state = await self._rooms.visit(name)
         except NotFound:
             raise InvalidToken("the token does not count: it is meant for another room") from None
-        claims = self._tokens.read_session(token, name, grace_s=state.options.session_max_s)
+        claims = self._tokens.read_session(
+            token, name, grace_s=whole_seconds(state.options.session_max)
+        )
         if claims.epoch < state.epoch:
             raise InvalidToken("the token does not count: every token of its time was revoked")
         return Seat(room, state, claims)
@@ -137,7 +140,7 @@ class Sessions:
             raise Problem(410, RoomCode.SESSION_ENDED, str(error)) from None
         body = await self._body(seat)
         body.session_token = token
-        lasts_s = seat.state.options.session_max_s
+        lasts_s = whole_seconds(seat.state.options.session_max)
         cookie = self._cookies.keep_session(seat.room.name, token, lasts_s)
         return answer(body, 200, cookie)
 

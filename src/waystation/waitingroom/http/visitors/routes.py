@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from waystation.core import codec
+from waystation.core.durations import milliseconds, whole_seconds
 from waystation.core.http.cookies import digest_of, require_own_site
 from waystation.core.http.endpoints import Endpoint, endpoint, offered
 from waystation.core.http.exchange import Answer, Request, answer
@@ -240,7 +241,7 @@ class Visitors:
             session_id=begun.session_id,
             session_token=token,
             expires_at=rfc3339(begun.until_ms),
-            max_expires_at=rfc3339(state.now_ms + state.options.session_max_s * 1000),
+            max_expires_at=rfc3339(state.now_ms + milliseconds(state.options.session_max)),
             redirect_url=onto,
             queue_id=room.name,
         )
@@ -304,7 +305,9 @@ class Visitors:
 
     def session_cookie(self, room: Room, state: RoomState, token: str) -> Header:
         """The header that keeps a session token as long as the session may last."""
-        return self._cookies.keep_session(room.name, token, state.options.session_max_s)
+        return self._cookies.keep_session(
+            room.name, token, whole_seconds(state.options.session_max)
+        )
 
     def redirect_url(
         self, state: RoomState, target: str, sealed: str = "", room: Room | None = None

@@ -6,6 +6,7 @@ from functools import lru_cache
 import msgspec
 
 from waystation.core import codec
+from waystation.core.durations import seconds
 from waystation.core.errors import Malformed
 from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.http.bodies import EstimatedWait, Notice, PlaceBody, rfc3339
@@ -71,7 +72,7 @@ def _told_to_all(name: str, state: RoomState) -> PlaceBody:
         serving_state=serving_state(state),
         estimated_wait=EstimatedWait(known=False),
         poll_after_ms=poll_after_ms(None),
-        heartbeat_after_ms=state.options.idle_s * 400,
+        heartbeat_after_ms=round(seconds(state.options.idle) * 400),
         message=notice(state),
         status_url=f"/api/v1/queues/{name}/status",
         snapshot_url=f"/api/v1/queues/{name}/snapshot",

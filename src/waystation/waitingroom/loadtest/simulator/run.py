@@ -129,8 +129,8 @@ class Simulation:
                 max_active=math.ceil(seats),
                 max_queue_size=0,
                 admission_rate=crowd.rate,
-                claim_window_s=CLAIM_WINDOW_S,
-                session_s=600,
+                claim_window=CLAIM_WINDOW_S,
+                session=600,
                 events_cap=self._events_cap,
             )
         )
