@@ -67,7 +67,7 @@ wrk.headers["Accept-Language"] = "de-AT,de;q=0.9,en;q=0.8"
 _PACED = "\ndelay = function() return math.random(0, 2 * {mean_ms}) end\n"
 
 
-class Told(NamedTuple):
+class Measured(NamedTuple):
     """What wrk says."""
 
     per_second: float
@@ -88,9 +88,9 @@ def reports() -> list[Report]:
             {(what, where): asked.flat_out(what, where) for what in LEAST for where in Where}
             for _ in range(ROUNDS)
         ]
-        best = {each: max(told[each].per_second for told in rounds) for each in rounds[0]}
+        best = {each: max(measured[each].per_second for measured in rounds) for each in rounds[0]}
         slowest = {what: asked.paced(what, BUSY * best[what, Where.DOOR]) for what in LEAST}
-    costs = {each: min(told[each].cost_us for told in rounds) for each in rounds[0]}
+    costs = {each: min(measured[each].cost_us for measured in rounds) for each in rounds[0]}
     wanted = ", ".join(f"{what} {least:.2f}" for what, least in LEAST.items())
 
     def rows(measured: dict[tuple[str, Where], float], beside: Where) -> list[Row]:
@@ -122,8 +122,8 @@ def reports() -> list[Report]:
             unit="ms",
             beside="at most",
             rows=[
-                Row(f"{what} at {told.per_second:,.0f}/s", told.p99_ms, MOST_P99_MS)
-                for what, told in slowest.items()
+                Row(f"{what} at {measured.per_second:,.0f}/s", measured.p99_ms, MOST_P99_MS)
+                for what, measured in slowest.items()
             ],
         ),
     ]
@@ -162,25 +162,25 @@ class _Asked:
         self._folder = folder
         self._server = server
 
-    def flat_out(self, what: str, where: Where) -> Told:
+    def flat_out(self, what: str, where: Where) -> Measured:
         """As often as the server answers."""
         return self._ask(what, where, _ASKS.get(what, ""), CONNECTIONS)
 
-    def paced(self, what: str, per_second: float) -> Told:
+    def paced(self, what: str, per_second: float) -> Measured:
         """About so often; wrk can only be told how long a connection rests between questions."""
         connections = 4 * CONNECTIONS
         mean_ms = 1000 * connections / per_second
-        told = Told(0.0, 0.0, 0.0)
+        measured = Measured(0.0, 0.0, 0.0)
         for _ in range(3):
             script = _ASKS.get(what, "") + _PACED.format(mean_ms=max(1, round(mean_ms)))
-            told = self._ask(what, Where.DOOR, script, connections)
-            took_ms = 1000 * connections / told.per_second
+            measured = self._ask(what, Where.DOOR, script, connections)
+            took_ms = 1000 * connections / measured.per_second
             if abs(took_ms * per_second / 1000 / connections - 1) < 0.05:
                 break
             mean_ms = max(1.0, mean_ms + 1000 * connections / per_second - took_ms)
-        return told
+        return measured
 
-    def _ask(self, what: str, where: Where, script: str, connections: int) -> Told:
+    def _ask(self, what: str, where: Where, script: str, connections: int) -> Measured:
         command = [self._wrk, "-t1", f"-c{connections}", f"-d{SECONDS}", "--latency"]
         if script:
             file = self._folder / f"{what}.lua"
@@ -188,20 +188,20 @@ class _Asked:
             command += ["-s", str(file)]
         command.append(self._server.url(what, where))
         before = _processor_s(self._server.process)
-        told = subprocess.run(
+        printed = subprocess.run(
             command, capture_output=True, text=True, check=True, timeout=60
         ).stdout
-        if wrong := re.search(r"Non-2xx or 3xx responses: (\d+)", told):
+        if wrong := re.search(r"Non-2xx or 3xx responses: (\d+)", printed):
             raise AssertionError(f"{what}: {wrong.group(0)}")
         used = _processor_s(self._server.process) - before
-        many = re.search(r"(\d+) requests in", told)
-        pace = re.search(r"Requests/sec:\s+([\d.]+)", told)
-        slowest = re.search(r"99%\s+([\d.]+)(us|ms|s)", told)
+        many = re.search(r"(\d+) requests in", printed)
+        pace = re.search(r"Requests/sec:\s+([\d.]+)", printed)
+        slowest = re.search(r"99%\s+([\d.]+)(us|ms|s)", printed)
         if many is None or pace is None or slowest is None:
-            raise AssertionError(told)
+            raise AssertionError(printed)
         unit_ms = {"us": 0.001, "ms": 1.0, "s": 1000.0}[slowest.group(2)]
         cost_us = used * 1e6 / int(many.group(1))
-        return Told(float(pace.group(1)), float(slowest.group(1)) * unit_ms, cost_us)
+        return Measured(float(pace.group(1)), float(slowest.group(1)) * unit_ms, cost_us)
 
 
 def _processor_s(process: int) -> float:

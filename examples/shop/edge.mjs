@@ -19,9 +19,9 @@ createServer(async (asked, answer) => {
     const body = ["GET", "HEAD"].includes(asked.method) ? undefined : Readable.toWeb(asked);
     const url = new URL(`http://${asked.headers.host}${asked.url.replace(/^\/+/, "/")}`);
     const given = await worker.fetch(new Request(url, { method: asked.method, headers, body, duplex: "half", redirect: "manual" }));
-    const told = Object.fromEntries([...given.headers].filter(([name]) => name !== "set-cookie"));
-    for (const name of ["content-encoding", "content-length", "transfer-encoding"]) delete told[name];
-    answer.writeHead(given.status, { ...told, "set-cookie": given.headers.getSetCookie() });
+    const plain = Object.fromEntries([...given.headers].filter(([name]) => name !== "set-cookie"));
+    for (const name of ["content-encoding", "content-length", "transfer-encoding"]) delete plain[name];
+    answer.writeHead(given.status, { ...plain, "set-cookie": given.headers.getSetCookie() });
     answer.end(Buffer.from(await given.arrayBuffer()));
   } catch (error) {
     console.error(error);

@@ -222,7 +222,7 @@ def test_a_second_factor_is_added_once_and_removed(room: Command) -> None:
         (("open", "{sale}s"), "a room's name must be 1 to 64 of A-Z a-z 0-9 _ . -"),
         (("events", "plan", "{sale}", "2030-01-02", "2030-01-01"), "start before it ends"),
         (("webhooks", "add", "{sale}", "http://shop.example"), "must start with https://"),
-        (("webhooks", "add", "{sale}", "https://a.example", "--event", "all"), "tells no all"),
+        (("webhooks", "add", "{sale}", "https://a.example", "--event", "all"), "sends no all"),
         (("webhooks", "remove", "{sale}", "nobody"), "there is no such webhook"),
     ],
 )

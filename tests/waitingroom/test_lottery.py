@@ -68,9 +68,9 @@ async def test_a_draw_that_was_tampered_with_does_not_check(hands: Hands) -> Non
         (changed(proof, commitment=other), drawn, "committed"),
         (changed(proof, digest="0"), drawn, "digest"),
     ]
-    for told, ids, why in cases:
+    for given, ids, why in cases:
         with pytest.raises(InvalidInput, match=why):
-            lottery.verify(told, ids)
+            lottery.verify(given, ids)
 
 
 def changed(proof: Proof, **changes: str) -> Proof:

@@ -49,23 +49,23 @@ def test_inversions_are_counted_as_by_hand() -> None:
     assert measures.inversions(order) == by_hand
 
 
-def person(number: int, *, told: tuple[float, float, float], waited: float) -> Person:
+def person(number: int, *, estimate: tuple[float, float, float], waited: float) -> Person:
     each = Person(number, SMALL, random.Random(number))
     each.lane = Lane.NORMAL
     each.joined_s, each.called_s = 0.0, waited
-    each.p10, each.p50, each.p90 = told
+    each.p10, each.p50, each.p90 = estimate
     return each
 
 
 def test_an_unfair_room_an_uneven_share_and_a_wrong_rate_are_condemned() -> None:
-    crossed = [person(2, told=(1, 1, 1), waited=50), person(1, told=(1, 1, 1), waited=50)]
+    crossed = [person(2, estimate=(1, 1, 1), waited=50), person(1, estimate=(1, 1, 1), waited=50)]
     assert not all(each.holds for each in measures.fairness(crossed))
     assert not all(each.holds for each in measures.shares([25, 25, 25, 25], (1, 2, 4, 8)))
     assert not measures.exactness(SMALL, came_in=1, seconds=100).holds
 
 
 def test_estimates_that_promise_too_much_are_condemned() -> None:
-    liars = [person(each, told=(10, 20, 30), waited=100) for each in range(10)]
+    liars = [person(each, estimate=(10, 20, 30), waited=100) for each in range(10)]
     seen = measures.honesty(liars)
     assert (seen.people, seen.covered) == (10, 0.0)
     assert seen.error == pytest.approx(0.8)
@@ -76,9 +76,9 @@ def test_people_who_wait_together_are_one_witness() -> None:
     """However many they are, ten groups that share their luck say no more than ten people."""
     luck = [True, True, False, True, True, True, False, True, True, True]
 
-    def told_in_groups(size: int) -> measures.Honesty:
+    def in_groups(size: int) -> measures.Honesty:
         people = [
-            person(each, told=(90, 100, 110) if held else (10, 20, 30), waited=100)
+            person(each, estimate=(90, 100, 110) if held else (10, 20, 30), waited=100)
             for each, held in enumerate(held for held in luck for _ in range(size))
         ]
         for number, each in enumerate(people):
@@ -86,7 +86,7 @@ def test_people_who_wait_together_are_one_witness() -> None:
             each.called_s += each.joined_s
         return measures.honesty(people)
 
-    few, many = told_in_groups(1), told_in_groups(100)
+    few, many = in_groups(1), in_groups(100)
     assert (few.covered, many.covered) == (0.8, 0.8)
     assert [few.doubt, many.doubt] == pytest.approx([0.4 / 3, 0.4 / 3])
 

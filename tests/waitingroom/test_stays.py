@@ -24,7 +24,7 @@ async def let_in(hands: Hands, seconds: int, *, stay_s: int) -> None:
     hands.leaves = leaves  # pyright: ignore[reportAttributeAccessIssue]
 
 
-async def told(hands: Hands, ahead: int) -> estimate.Wait | None:
+async def estimated(hands: Hands, ahead: int) -> estimate.Wait | None:
     place = Waiting(lane=Lane.NORMAL, seq=0, ahead=ahead, length=ahead + 1)
     return estimate.wait(await hands.room.state(), place)
 
@@ -32,11 +32,11 @@ async def told(hands: Hands, ahead: int) -> estimate.Wait | None:
 async def test_a_full_room_says_nothing_until_a_session_has_ended(hands: Hands) -> None:
     await hands.open(admission_rate=20, max_active=10)
     await hands.join_all(*(f"v{each}" for each in range(100)))
-    assert await told(hands, 50) is None
+    assert await estimated(hands, 50) is None
     await let_in(hands, 5, stay_s=20)
-    assert await told(hands, 50) is None
+    assert await estimated(hands, 50) is None
     await let_in(hands, 40, stay_s=20)
-    found = await told(hands, 50)
+    found = await estimated(hands, 50)
     assert found is not None
     # Ten seats of twenty seconds each: one every two seconds, though the rate would allow forty.
     assert found.p50 == pytest.approx(102, rel=0.15)
@@ -45,11 +45,11 @@ async def test_a_full_room_says_nothing_until_a_session_has_ended(hands: Hands) 
 async def test_a_room_with_seats_for_all_is_bounded_by_its_rate(hands: Hands) -> None:
     await hands.open(admission_rate=2, max_active=1000)
     await hands.join_all(*(f"v{each}" for each in range(100)))
-    before = await told(hands, 50)
+    before = await estimated(hands, 50)
     assert before is not None
     assert before.p50 == pytest.approx(25.5)
     await let_in(hands, 30, stay_s=5)
-    after = await told(hands, 50)
+    after = await estimated(hands, 50)
     assert after is not None
     assert after.p50 == pytest.approx(25.5, rel=0.15)
 
@@ -58,9 +58,9 @@ async def test_a_change_of_the_seats_counts_at_once(hands: Hands) -> None:
     await hands.open(admission_rate=20, max_active=10)
     await hands.join_all(*(f"v{each}" for each in range(200)))
     await let_in(hands, 60, stay_s=10)
-    before = await told(hands, 100)
+    before = await estimated(hands, 100)
     await hands.room.store.write({"max_active": "5"})
-    after = await told(hands, 100)
+    after = await estimated(hands, 100)
     assert before is not None
     assert after is not None
     assert after.p50 == pytest.approx(2 * before.p50, rel=0.1)
@@ -92,10 +92,10 @@ async def test_what_people_were_told_is_held_against_how_long_they_waited(hands:
         await let_in(hands, 1, stay_s=5)
     await let_in(hands, 70, stay_s=5)
     (hour,) = await last(hands.room, 1)
-    assert hour.told >= 20
-    assert hour.told_within == pytest.approx(1.0, abs=0.2)
-    assert hour.told_error is not None
-    assert hour.told_error < 0.15
+    assert hour.estimates >= 20
+    assert hour.estimates_within == pytest.approx(1.0, abs=0.2)
+    assert hour.estimate_error is not None
+    assert hour.estimate_error < 0.15
     spread = (await hands.room.state()).stays.spread
     assert spread is not None
     assert spread[0] < spread[1] < spread[2]

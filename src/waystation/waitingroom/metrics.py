@@ -58,7 +58,7 @@ class RoomMetrics:
     shown_wait = Instrument(
         Histogram,
         "waiting_room_wait_seconds",
-        "The wait that people were told on joining.",
+        "The estimated wait on joining.",
         "queue",
         buckets=_WAITS,
     )

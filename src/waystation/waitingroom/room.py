@@ -46,7 +46,7 @@ CURVE_POINTS = 64
 EVENTS_PAGE = 500
 EVENTS_EVERY_S = 0.5
 PROMISE_EVERY = 4
-"""One in so many newcomers is remembered with what they were told."""
+"""One in so many newcomers is remembered with their estimate."""
 HANDOVER_S = 60
 """How long a session may be on its way from the waiting page to the site."""
 
@@ -145,17 +145,17 @@ class Room(StoreClient):
         return entries
 
     async def _promise(self, seen: RoomState, entries: Sequence[Entry]) -> None:
-        """Remember what some of those were told who have just joined, to see how it turns out."""
-        told = list[str]()
+        """Remember the estimates of some who have just joined, to see how they turn out."""
+        promises = list[str]()
         for entry in entries:
             self._joined += 1
             if self._joined % PROMISE_EVERY or not isinstance(entry, Joined):
                 continue
             promised = estimate.promise(seen, entry.status)
             if promised is not None:
-                told += (entry.place.id, promised)
-        if told:
-            await self.store.remember_promises(told)
+                promises += (entry.place.id, promised)
+        if promises:
+            await self.store.remember_promises(promises)
 
     async def enter(self, request: JoinRequest) -> Passed | None:
         """Begin a session at once if nobody waits and there is room; None for those who wait."""

@@ -54,7 +54,7 @@ async def following(page: str, block: Block, folder: Path) -> AsyncGenerator[Non
     name = "shop.py" if "```python" in text else "worker.mjs"
     (folder / name).write_text(_ported(program, ports))
     log = folder / "log"
-    with log.open("wb") as told:
+    with log.open("wb") as output:
         here = Path(sys.executable).parent
         found = here / command[0]
         process = await asyncio.create_subprocess_exec(
@@ -63,7 +63,7 @@ async def following(page: str, block: Block, folder: Path) -> AsyncGenerator[Non
             cwd=folder,
             env={**os.environ, "PYTHONPATH": str(folder)},
             stdin=DEVNULL,
-            stdout=told,
+            stdout=output,
             stderr=STDOUT,
             start_new_session=True,
         )

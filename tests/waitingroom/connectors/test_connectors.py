@@ -20,9 +20,9 @@ async def ask(shop: Block, line: str, *headers: str) -> Got:
 
 def cookie_in(got: Got) -> str:
     """The session that an answer sets, as a browser sends it back."""
-    told = got.headers["set-cookie"]
-    assert all(word in told for word in ("HttpOnly", "Secure", "SameSite=Lax", "Path=/")), told
-    return f"Cookie: mine=1; {told.partition(';')[0]}"
+    answer = got.headers["set-cookie"]
+    assert all(word in answer for word in ("HttpOnly", "Secure", "SameSite=Lax", "Path=/")), answer
+    return f"Cookie: mine=1; {answer.partition(';')[0]}"
 
 
 async def brought(shop: Block) -> str:
@@ -54,8 +54,8 @@ async def test_whoever_has_no_session_waits_and_comes_back_with_one(shop: Block)
     wait = urlsplit(got.headers["location"])
     assert (wait.netloc, wait.path) == (f"localhost:{shop.room}", f"/wait/{QUEUE}")
     assert parse_qs(wait.query)["target"] == [f"http://localhost:{shop.port}/checkout?seat=4"]
-    told = await ask(shop, "GET /checkout", "Accept: application/json")
-    assert (told.status, "WAITING_ROOM_REQUIRED" in told.body) == (429, True)
+    answer = await ask(shop, "GET /checkout", "Accept: application/json")
+    assert (answer.status, "WAITING_ROOM_REQUIRED" in answer.body) == (429, True)
 
     back = await brought(shop)
     came = await ask(shop, f"GET {back}", PAGE)

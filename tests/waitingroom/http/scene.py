@@ -124,7 +124,7 @@ class Scene:
             return
         await self.reset()
 
-        async def told(message: Message) -> None:
+        async def send_on(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self.answers[self._operation(scope)][message["status"]] += 1
             elif message.get("more_body"):
@@ -135,7 +135,7 @@ class Scene:
         path: str = scope["path"]
         parts = [self._real.get(each, each) for each in path.split("/")]
         with contextlib.suppress(_Enough):
-            await self.app({**scope, "path": "/".join(parts)}, receive, told)
+            await self.app({**scope, "path": "/".join(parts)}, receive, send_on)
 
     def _operation(self, scope: Scope) -> str:
         try:
@@ -146,13 +146,13 @@ class Scene:
 
     def document(self) -> dict[str, Any]:
         """The document with what there is, so that requests get somewhere."""
-        told = json.loads(self.app.described)
-        for path in told["paths"].values():
+        described = json.loads(self.app.described)
+        for path in described["paths"].values():
             for operation in path.values():
                 for each in operation["parameters"]:
                     if each["name"] in self.ids and each["in"] == "path":
                         each["schema"] = {"enum": [self.ids[each["name"]]]}
-        paths, kinds = told["paths"], told["components"]["schemas"]
+        paths, kinds = described["paths"], described["components"]["schemas"]
         paths["/v1/verify"]["get"]["parameters"][0]["schema"] = {"enum": [QUEUE]}
         # Only a room that nobody is in can be taken away.
         paths["/api/v1/admin/queues/{id}"]["delete"]["parameters"][0]["schema"] = {"enum": [EMPTY]}
@@ -163,4 +163,4 @@ class Scene:
         kinds["SignIn"]["properties"]["key"] = {"enum": [self._key]}
         for kind, example in self._examples.items():
             kinds[kind]["example"] = example
-        return told
+        return described

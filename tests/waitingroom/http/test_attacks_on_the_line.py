@@ -191,8 +191,8 @@ async def test_46_a_challenge_is_solved_once_by_whom_it_was_set_for(house: House
     person = house.visitor()
     await person.arrive()
     assert (await person.ask("POST", "enqueue", {})).json()["code"] == "CHALLENGE_REQUIRED"
-    told = (await person.ask("GET", "challenge")).json()
-    solution = _solve(told["challenge"], told["difficulty"])
+    puzzle = (await person.ask("GET", "challenge")).json()
+    solution = _solve(puzzle["challenge"], puzzle["difficulty"])
     thief = house.visitor("10.8.8.8")
     await thief.arrive()
     assert (await thief.ask("POST", "enqueue", {"pow": solution})).status_code == 403

@@ -71,20 +71,20 @@ async def test_35_a_room_goes_back_only_to_hosts_that_its_operator_named(house: 
             answer = await person.get(asked, params={"target": evil})
             assert answer.status_code == 400, evil
     for wrong in ("a b,c", ["a b"], ["https://shop.test"], [["shop.test"]], {"a": 1}, 7):
-        told = await admin.http.patch(path, json={"return_hosts": wrong})
-        assert told.status_code == 422, wrong
-        assert "hosts such as shop.example" in told.json()["detail"]
+        response = await admin.http.patch(path, json={"return_hosts": wrong})
+        assert response.status_code == 422, wrong
+        assert "hosts such as shop.example" in response.json()["detail"]
 
 
 async def test_the_hosts_to_go_back_to_are_written_as_a_list_or_with_commas(house: House) -> None:
     admin = await house.operator()
     path = f"/api/v1/admin/queues/{QUEUE}"
     for written in (["shop.test", "localhost:8000"], "shop.test, localhost:8000"):
-        told = await admin.http.patch(path, json={"return_hosts": written})
-        assert told.json()["settings"]["return_hosts"] == "shop.test,localhost:8000"
+        response = await admin.http.patch(path, json={"return_hosts": written})
+        assert response.json()["settings"]["return_hosts"] == "shop.test,localhost:8000"
     for none in (list[str](), ""):
-        told = await admin.http.patch(path, json={"return_hosts": none})
-        assert "return_hosts" not in told.json()["settings"]
+        response = await admin.http.patch(path, json={"return_hosts": none})
+        assert "return_hosts" not in response.json()["settings"]
 
 
 async def test_a_host_that_was_taken_off_the_list_is_left_out_of_the_way_back(house: House) -> None:
@@ -106,8 +106,8 @@ async def test_only_a_proxy_that_is_believed_says_which_host_was_asked_for(redis
             for address, target in (("10.7.0.1", "//other.example/x"), ("10.1.1.1", "/x")):
                 headers = {"x-original-uri": "/x", name: "other.example"}
                 person = house.visitor(address)
-                told = await person.get(f"/v1/verify?queue={QUEUE}", headers=headers)
-                where, _, query = told.headers["wr-location"].partition("?")
+                response = await person.get(f"/v1/verify?queue={QUEUE}", headers=headers)
+                where, _, query = response.headers["wr-location"].partition("?")
                 facts = await person.get(f"{where}/facts?{query}")
                 assert facts.json()["target"] == target
 
@@ -277,10 +277,10 @@ async def test_60_the_seed_of_a_draw_is_secret_until_it_is_over(house: House) ->
     assert before == {"method": "lottery", "commit": commit}
     await Lottery(house.room).draw(beacon="noon")
     await house.room.state()
-    told = (await people[0].ask("GET", "fairness")).json()
+    drawn = (await people[0].ask("GET", "fairness")).json()
     order = (await people[0].ask("GET", "fairness/order")).json()["ids"]
     proof = Proof(
-        commitment=before["commit"], seed=told["seed"], beacon=told["beacon"], count=told["n"],
-        opened_us=told["opened_us"], digest=told["digest"],
+        commitment=before["commit"], seed=drawn["seed"], beacon=drawn["beacon"], count=drawn["n"],
+        opened_us=drawn["opened_us"], digest=drawn["digest"],
     )  # fmt: skip
     verify(proof, order)

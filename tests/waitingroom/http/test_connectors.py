@@ -8,10 +8,10 @@ PAGE = {"accept": "text/html"}
 async def test_nginx_is_told_in_the_statuses_that_it_knows(house: House) -> None:
     person = house.visitor()
     headers = {"x-original-uri": "/checkout", "x-original-host": "shop.test"}
-    told = await person.get(f"/v1/verify?queue={QUEUE}", headers=headers)
-    assert told.status_code == 401
-    assert told.headers["wr-location"].startswith("/wait/shop?r=")
-    assert told.json()["code"] == "WAITING_ROOM_REQUIRED"
+    response = await person.get(f"/v1/verify?queue={QUEUE}", headers=headers)
+    assert response.status_code == 401
+    assert response.headers["wr-location"].startswith("/wait/shop?r=")
+    assert response.json()["code"] == "WAITING_ROOM_REQUIRED"
     await person.enter()
     passed = await person.get(f"/v1/verify?queue={QUEUE}")
     assert (passed.status_code, passed.headers["wr-queue"]) == (204, "shop")
@@ -54,9 +54,9 @@ async def test_fail_open_lets_everybody_through_and_is_seen(house: House) -> Non
 
 
 async def test_connectors_get_the_keys_to_come_as_well(house: House) -> None:
-    told = (await house.visitor().get("/.well-known/jwks.json")).json()
-    assert len(told["keys"]) == 2
-    assert all("d" not in key for key in told["keys"])
+    response = (await house.visitor().get("/.well-known/jwks.json")).json()
+    assert len(response["keys"]) == 2
+    assert all("d" not in key for key in response["keys"])
 
 
 async def test_rules_are_checked_kept_and_handed_out(house: House) -> None:

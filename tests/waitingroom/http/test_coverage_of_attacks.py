@@ -19,8 +19,8 @@ def numbers(folder: str) -> Iterator[int]:
     for file in (TESTS / folder).rglob("test_*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                told = [_NAME.match(node.name), _DOCSTRING.search(ast.get_docstring(node) or "")]
-                for found in filter(None, told):
+                matches = [_NAME.match(node.name), _DOCSTRING.search(ast.get_docstring(node) or "")]
+                for found in filter(None, matches):
                     yield from (int(each) for each in re.findall(r"\d+", found[1]))
 
 

@@ -64,10 +64,10 @@ async def test_a_room_may_always_show_its_page(house: House) -> None:
 
 async def test_a_site_asks_for_its_visitor(house: House) -> None:
     await busy(house)
-    told = await enter(house, agent="Firefox", host="shop.example")
-    assert told.status_code == 200
-    claims = house.tokens.read_session(told.json()["session_token"], QUEUE)
-    assert (claims.sub, claims.host) == (told.json()["session_id"], "shop.example")
+    response = await enter(house, agent="Firefox", host="shop.example")
+    assert response.status_code == 200
+    claims = house.tokens.read_session(response.json()["session_token"], QUEUE)
+    assert (claims.sub, claims.host) == (response.json()["session_id"], "shop.example")
     await house.visitor().join()
     house.rooms.forget()
     refused = await enter(house)

@@ -10,12 +10,12 @@ from waystation.core.http.exchange import MOST_BODY, Message, Request, Scope
 from waystation.core.http.problems import Problem
 
 
-def _asked(*parts: bytes, end: bool = True, told: dict[str, str] | None = None) -> Request:
+def _asked(*parts: bytes, end: bool = True, headers: dict[str, str] | None = None) -> Request:
     """A request whose body comes in parts; asking beyond the last one is a failure."""
     scope: Scope = {
         "method": "POST",
         "path": "/",
-        "headers": [(n.encode(), v.encode()) for n, v in (told or {}).items()],
+        "headers": [(n.encode(), v.encode()) for n, v in (headers or {}).items()],
     }
     messages: Iterator[Message] = iter(
         {"type": "http.request", "body": part, "more_body": not (end and at == len(parts))}
@@ -31,11 +31,11 @@ def _asked(*parts: bytes, end: bool = True, told: dict[str, str] | None = None) 
 
 
 async def test_a_body_whose_length_was_told_is_not_asked_for_again_when_it_is_here() -> None:
-    assert await _asked(b"{", b"}", end=False, told={"content-length": "2"}).body() == b"{}"
+    assert await _asked(b"{", b"}", end=False, headers={"content-length": "2"}).body() == b"{}"
 
 
 async def test_nothing_is_asked_for_where_nothing_was_told() -> None:
-    assert await _asked(told={"content-length": "0"}).body() == b""
+    assert await _asked(headers={"content-length": "0"}).body() == b""
 
 
 async def test_a_body_of_unknown_length_is_read_to_its_end() -> None:
@@ -44,28 +44,28 @@ async def test_a_body_of_unknown_length_is_read_to_its_end() -> None:
 
 async def test_the_end_counts_where_the_told_length_does_not() -> None:
     both = {"content-length": "1", "transfer-encoding": "chunked"}
-    assert await _asked(b"{", b"}", told=both).body() == b"{}"
+    assert await _asked(b"{", b"}", headers=both).body() == b"{}"
 
 
 async def test_a_body_that_stops_short_is_what_came() -> None:
-    assert await _asked(b"{", told={"content-length": "2"}).body() == b"{"
+    assert await _asked(b"{", headers={"content-length": "2"}).body() == b"{"
 
 
-@pytest.mark.parametrize("told", [{"content-length": "5000"}, {}])
-async def test_a_body_that_is_too_long_is_refused(told: dict[str, str]) -> None:
+@pytest.mark.parametrize("headers", [{"content-length": "5000"}, {}])
+async def test_a_body_that_is_too_long_is_refused(headers: dict[str, str]) -> None:
     with pytest.raises(Problem, match="4096"):
-        await _asked(b"x" * MOST_BODY, b"x", told=told).body()
+        await _asked(b"x" * MOST_BODY, b"x", headers=headers).body()
 
 
-@pytest.mark.parametrize("told", [{"content-length": "10"}, {}])
+@pytest.mark.parametrize("headers", [{"content-length": "10"}, {}])
 async def test_a_body_that_does_not_come_is_not_waited_for(
-    told: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    headers: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exchange, "PATIENCE_S", 0.05)
     scope: Scope = {
         "method": "POST",
         "path": "/",
-        "headers": [(n.encode(), v.encode()) for n, v in told.items()],
+        "headers": [(n.encode(), v.encode()) for n, v in headers.items()],
     }
 
     async def drip() -> Message:
@@ -73,6 +73,6 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
         return {"type": "http.request", "body": b"x", "more_body": True}
 
     with pytest.raises(Problem) as refused:
-        await Request(scope, drip, "").body(most=1_000_000 if told else MOST_BODY)
+        await Request(scope, drip, "").body(most=1_000_000 if headers else MOST_BODY)
     assert (refused.value.status, refused.value.code) == (408, "BODY_TOO_SLOW")
     assert refused.value.headers["connection"] == "close"

@@ -41,9 +41,9 @@ async def test_a_site_takes_the_session_over_once(house: House) -> None:
     token = await handed(house, visitor)
     # Cookies only where they belong.
     assert visitor.cookie(f"s_{QUEUE}") == ""
-    told = (await redeem(house, token)).json()
-    assert told["queue_id"] == QUEUE
-    claims = house.tokens.read_session(told["session_token"], QUEUE)
+    body = (await redeem(house, token)).json()
+    assert body["queue_id"] == QUEUE
+    claims = house.tokens.read_session(body["session_token"], QUEUE)
     assert claims.host == SITE
     place = await house.room.get_place(claims.sub)
     assert isinstance(await house.room.status(place), Inside)

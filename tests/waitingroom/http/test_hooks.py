@@ -102,16 +102,16 @@ async def test_what_was_not_taken_comes_again_later_and_nothing_is_skipped(
     await dispatcher.carry()
     await dispatcher.carry()
     assert len(listener.heard) == 1
-    [told] = (await admin.get(HOOKS)).json()["webhooks"]
-    assert (told["failures"], told["last_error"]) == (1, "the answer was 500")
+    [hook] = (await admin.get(HOOKS)).json()["webhooks"]
+    assert (hook["failures"], hook["last_error"]) == (1, "the answer was 500")
     listener.answer = 200
     await house.visitor("10.1.1.2").join()
     await clock.advance(3)
     await dispatcher.carry()
     assert len(listener.heard) == 2
     assert len(msgspec.json.decode(listener.heard[1][1])["events"]) == 2
-    [told] = (await admin.get(HOOKS)).json()["webhooks"]
-    assert (told["failures"], told["delivered"]) == (0, 2)
+    [hook] = (await admin.get(HOOKS)).json()["webhooks"]
+    assert (hook["failures"], hook["delivered"]) == (0, 2)
 
 
 async def test_of_several_processes_one_carries(house: House, listener: Listener) -> None:
@@ -226,9 +226,9 @@ async def test_an_address_inside_is_refused_when_the_webhook_is_made(
     house.app = App(house.context, dispatcher=outward)
     admin = await house.operator()
     path = f"/api/v1/admin/queues/{QUEUE}/webhooks"
-    told = await admin.post(path, {"url": f"https://{host}/room"})
-    assert (told.status_code, told.json()["code"]) == (422, "INVALID_OPTION")
-    assert "leads inside, where no webhook may go" in told.json()["detail"]
+    answer = await admin.post(path, {"url": f"https://{host}/room"})
+    assert (answer.status_code, answer.json()["code"]) == (422, "INVALID_OPTION")
+    assert "leads inside, where no webhook may go" in answer.json()["detail"]
 
 
 def test_an_address_inside_that_was_named_is_allowed() -> None:

@@ -74,7 +74,7 @@ async def test_59_a_guesser_learns_nothing_from_a_code_that_is_nearly_right(redi
         await first.arrive()
         assert (await first.ask("POST", "enqueue", {"code": used})).status_code == 201
         wrong = right[:-1] + ("0" if right[-1] != "0" else "1")
-        told: set[str] = set()
+        answers: set[str] = set()
         for number, code in enumerate([wrong, right[:4], used, "0000-0000-0000", "x"]):
             guesser = house.visitor(f"10.6.1.{number}")
             await guesser.arrive()
@@ -83,9 +83,9 @@ async def test_59_a_guesser_learns_nothing_from_a_code_that_is_nearly_right(redi
             assert await _calls(house) - before == 1
             body = answer.json()
             del body["request_id"]
-            told.add(f"{answer.status_code} {body} {sorted(answer.headers)}")
-        assert len(told) == 1
-        assert "CODE_INVALID" in told.pop()
+            answers.add(f"{answer.status_code} {body} {sorted(answer.headers)}")
+        assert len(answers) == 1
+        assert "CODE_INVALID" in answers.pop()
 
 
 async def test_59_guessing_codes_is_slow(house: House) -> None:

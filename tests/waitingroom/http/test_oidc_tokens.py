@@ -42,12 +42,12 @@ def _signed(header: dict[str, Any] | None = None, *, key: Any = RSA, **claims: A
 
 def _forged(algorithm: str, sign: Callable[[bytes], bytes]) -> str:
     parts = ({"alg": algorithm, "kid": "rsa"}, CLAIMS)
-    told = b".".join(_text(json.dumps(each).encode()) for each in parts)
-    return (told + b"." + _text(sign(told))).decode()
+    content = b".".join(_text(json.dumps(each).encode()) for each in parts)
+    return (content + b"." + _text(sign(content))).decode()
 
 
-def _with_the_public_key(told: bytes) -> bytes:
-    return hmac.digest(RSA.as_pem(private=False), told, "sha256")
+def _with_the_public_key(content: bytes) -> bytes:
+    return hmac.digest(RSA.as_pem(private=False), content, "sha256")
 
 
 def _text(raw: bytes) -> bytes:
@@ -74,7 +74,7 @@ def test_what_the_provider_signed_for_us_is_believed(token: str) -> None:
 
 
 REFUSED = {
-    "signed by nobody": _forged("none", lambda told: b""),
+    "signed by nobody": _forged("none", lambda content: b""),
     "signed with the public key as a secret": _forged("HS256", _with_the_public_key),
     "signed with a key of the same name": _signed(key=STRANGER),
     "signed with a key that it brings along": _signed(

@@ -19,12 +19,12 @@ EXAMPLES = 10
 
 
 async def test_every_endpoint_is_described(house: House) -> None:
-    told = (await house.visitor().get("/openapi.json")).json()
-    said = {(m.upper(), path) for path, each in told["paths"].items() for m in each}
+    described = (await house.visitor().get("/openapi.json")).json()
+    said = {(m.upper(), path) for path, each in described["paths"].items() for m in each}
     assert said == {(e.method, e.path) for e in house.app.table if e.group != "pages"}
     listed = {(e.method, e.path) for part in PARTS.values() for k in part for e, _ in declared(k)}
     assert listed == {(e.method, e.path) for e in house.app.table}
-    ids = [o["operationId"] for each in told["paths"].values() for o in each.values()]
+    ids = [o["operationId"] for each in described["paths"].values() for o in each.values()]
     assert len(ids) == len(set(ids))
 
 
@@ -49,8 +49,8 @@ async def test_made_up_requests_find_nothing(redis_url: str, tmp_path: Path, gro
                 *(part for each in shown for part in ("--header", each)),
                 cwd=tmp_path, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
             )  # fmt: skip
-            told, _ = await process.communicate()
-    assert process.returncode == 0, told.decode()[-12000:]
+            described, _ = await process.communicate()
+    assert process.returncode == 0, described.decode()[-12000:]
     asked = {f"{e.method} {e.path}" for e in stage.app.table if e.group == group}
     refused = {each for each in asked if 429 in stage.answers[each]}
     assert refused == set(), "the limits were tested instead of the operations"

@@ -30,20 +30,20 @@ async def test_a_browser_is_told_beforehand_what_a_known_host_may_ask(house: Hou
         f"/v1/verify?queue={QUEUE}",
         "/api/v1/sessions/x/renew",
     ):
-        told = await house.visitor().http.request("OPTIONS", path, headers=asked)
-        assert (told.status_code, told.headers["vary"]) == (204, "origin")
-        assert told.headers["access-control-allow-origin"] == KNOWN
-        assert told.headers["access-control-allow-headers"] == "content-type, wr-session"
-        assert "access-control-allow-credentials" not in told.headers
+        response = await house.visitor().http.request("OPTIONS", path, headers=asked)
+        assert (response.status_code, response.headers["vary"]) == (204, "origin")
+        assert response.headers["access-control-allow-origin"] == KNOWN
+        assert response.headers["access-control-allow-headers"] == "content-type, wr-session"
+        assert "access-control-allow-credentials" not in response.headers
 
 
 @pytest.mark.parametrize("origin", STRANGERS)
 async def test_nobody_else_is(house: House, origin: str) -> None:
     asked = {"origin": origin, "access-control-request-method": "POST"}
-    told = await house.visitor().http.request("OPTIONS", "/v1/enter", headers=asked)
-    assert told.status_code == 403
+    response = await house.visitor().http.request("OPTIONS", "/v1/enter", headers=asked)
+    assert response.status_code == 403
     given = await house.visitor().post("/v1/enter", {"queue": QUEUE}, headers={"origin": origin})
-    for each in (told, given):
+    for each in (response, given):
         assert not [name for name in each.headers if name.startswith("access-control-")]
 
 
@@ -68,9 +68,9 @@ async def test_a_page_may_read_every_answer_to_it_also_those_that_refuse(house: 
 async def test_what_belongs_to_visitors_and_operators_is_for_no_other_page(house: House) -> None:
     asked = {"origin": KNOWN, "access-control-request-method": "POST"}
     for path in (f"/api/v1/queues/{QUEUE}/enqueue", "/api/v1/admin/queues", f"/wait/{QUEUE}"):
-        told = await house.visitor().http.request("OPTIONS", path, headers=asked)
-        assert told.status_code == 405
-        assert "access-control-allow-origin" not in told.headers
+        response = await house.visitor().http.request("OPTIONS", path, headers=asked)
+        assert response.status_code == 405
+        assert "access-control-allow-origin" not in response.headers
 
 
 async def test_the_script_is_sent_once(house: House) -> None:

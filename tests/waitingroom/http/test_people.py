@@ -61,9 +61,9 @@ async def test_an_admin_hands_out_keys_and_sees_who_has_one(house: House) -> Non
     shift = house.visitor(authorization=f"Bearer {made.json()['key']}")
     assert (await shift.post(f"{ROOM}/pause")).status_code == 200
     assert (await shift.get(OPERATORS)).status_code == 403
-    told = await admin.get(OPERATORS)
-    assert [each["name"] for each in told.json()["operators"]] == ["a admin", "night shift"]
-    assert made.json()["key"] not in told.text
+    response = await admin.get(OPERATORS)
+    assert [each["name"] for each in response.json()["operators"]] == ["a admin", "night shift"]
+    assert made.json()["key"] not in response.text
     assert (await admin.post(OPERATORS, {"name": "x", "role": "king"})).status_code == 422
     limited = await house.operator("admin", [QUEUE])
     assert (await limited.post(OPERATORS, {"name": "x", "role": "admin"})).status_code == 403
@@ -102,11 +102,11 @@ async def test_the_numbers_come_by_themselves_once_a_second(house: House) -> Non
     async with (
         serving(house.app, host="127.0.0.1", port=port),
         httpx2.AsyncClient(headers=headers, timeout=LIMIT_S) as client,
-        client.stream("GET", f"http://127.0.0.1:{port}{ROOM}/stats/stream") as told,
+        client.stream("GET", f"http://127.0.0.1:{port}{ROOM}/stats/stream") as response,
     ):
-        assert told.headers["content-type"] == "text/event-stream"
+        assert response.headers["content-type"] == "text/event-stream"
         seen: list[list[int]] = []
-        async for line in told.aiter_lines():
+        async for line in response.aiter_lines():
             if line.startswith("data: "):
                 seen.append(msgspec.json.decode(line[6:])["waiting"])
             if len(seen) == 2:

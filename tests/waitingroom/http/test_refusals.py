@@ -46,9 +46,9 @@ async def test_a_browser_is_shown_a_page_in_its_language(
     assert "evil" not in shown.text
     # There is a way on wherever there is a room.
     assert (f'href="{WAIT}"' in shown.text) == (kind != "unknown")
-    told = await person.get(path)
-    assert told.headers["content-type"] == "application/problem+json"
-    assert told.status_code == status
+    response = await person.get(path)
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.status_code == status
 
 
 async def test_a_room_that_cannot_be_asked_is_asked_again_by_itself(redis_url: str) -> None:

@@ -23,9 +23,9 @@ async def test_a_day_is_told_hour_by_hour(redis_url: str) -> None:
         await house.admission.admit_now(1)
         await clock.advance(3600)
         await house.visitor("10.0.0.2").join()
-        told = (await viewer.get(f"{ROOT}/analytics?hours=2")).json()["hours"]
-        assert [hour["enqueued"] for hour in told] == [1, 1]
-        assert (told[0]["admitted"], told[0]["wait_p50_s"]) == (1, 91)
+        hours = (await viewer.get(f"{ROOT}/analytics?hours=2")).json()["hours"]
+        assert [hour["enqueued"] for hour in hours] == [1, 1]
+        assert (hours[0]["admitted"], hours[0]["wait_p50_s"]) == (1, 91)
         assert len((await viewer.get(f"{ROOT}/analytics")).json()["hours"]) == 24
         for wrong in ("0", "25", "x", "1e3", "-1", "\u0663"):
             answer = await viewer.get(f"{ROOT}/analytics", params={"hours": wrong})

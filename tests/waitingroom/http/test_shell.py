@@ -68,8 +68,8 @@ async def test_a_change_by_the_operator_is_a_new_page(house: House) -> None:
     ]
     seen = {before.headers["etag"]}
     for change in changes:
-        told = await admin.http.patch(f"/api/v1/admin/queues/{QUEUE}", json=change)
-        assert told.status_code == 200
+        changed = await admin.http.patch(f"/api/v1/admin/queues/{QUEUE}", json=change)
+        assert changed.status_code == 200
         await house.room.state()
         now = await person.get(WAIT, headers={"if-none-match": before.headers["etag"]})
         if "name" in change:

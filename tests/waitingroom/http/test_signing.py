@@ -76,11 +76,11 @@ async def test_whoever_waits_shops_or_is_invited_notices_no_change(
         assert (await shopper.get(sent.headers["wr-location"])).status_code == 200
         assert len((await waiting.get("/.well-known/jwks.json")).json()["keys"]) == 3
 
-        told = await admin.get(KEYS)
-        assert {each["kind"] for each in told.json()["keys"]} == {
+        response = await admin.get(KEYS)
+        assert {each["kind"] for each in response.json()["keys"]} == {
             "sessions", "tickets", "invitations",
         }  # fmt: skip
-        assert "d" not in told.json()["keys"][0]
+        assert "d" not in response.json()["keys"][0]
         gone = await admin.post(f"{KEYS}/retire", {"kind": "sessions", "emergency": True})
         assert gone.status_code == 200
         thief = house.visitor("10.9.9.9")

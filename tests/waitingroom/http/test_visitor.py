@@ -75,8 +75,8 @@ async def test_the_snapshot_costs_the_store_nothing_within_a_second(house: House
     assert before == after
     assert first.headers["etag"] == second.headers["etag"]
     assert "max-age=1" in first.headers["cache-control"]
-    told = first.json()
-    assert told["curve"][0] == [[joined["seq"], 0]]
+    body = first.json()
+    assert body["curve"][0] == [[joined["seq"], 0]]
     fresh = await visitor.ask("GET", "snapshot", headers={"if-none-match": first.headers["etag"]})
     assert fresh.status_code == 304
 

@@ -16,7 +16,7 @@ from waystation.waitingroom.pages.words import (
 
 
 @pytest.mark.parametrize(
-    ("p10", "p90", "told"),
+    ("p10", "p90", "text"),
     [
         (None, None, "not known yet"),
         (1, 55, "less than a minute"),
@@ -27,9 +27,9 @@ from waystation.waitingroom.pages.words import (
     ],
 )
 def test_a_wait_is_as_exact_as_it_is_worth_being(
-    p10: float | None, p90: float | None, told: str
+    p10: float | None, p90: float | None, text: str
 ) -> None:
-    assert wait_text(languages()["en"], p10, p90) == told
+    assert wait_text(languages()["en"], p10, p90) == text
 
 
 def _slots(sentence: str) -> set[str]:

@@ -53,9 +53,9 @@ def _recipe(page: str, ports: dict[str, int]) -> str:
 @asynccontextmanager
 async def _running(folder: Path, port: int, name: str, *args: str) -> AsyncGenerator[None]:
     log = folder / "log"
-    with log.open("wb") as told:
+    with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
-            _program(name), *args, cwd=folder, stdin=DEVNULL, stdout=told, stderr=STDOUT
+            _program(name), *args, cwd=folder, stdin=DEVNULL, stdout=output, stderr=STDOUT
         )
     try:
         await _listening(port, process, log)

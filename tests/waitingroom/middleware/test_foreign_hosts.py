@@ -60,9 +60,9 @@ async def test_the_room_seals_no_foreign_host_whoever_asks(block: Block) -> None
     for name in ("Host", *CLAIMED):
         host = EVIL if name == "Host" else "shop.test"
         claims = [] if name == "Host" else [f"{name}: {EVIL}"]
-        told = await block.send(f"GET {path}", *claims, port=block.room, host=host)
-        assert told.status == 401
-        page = await block.send(f"GET {told.headers['wr-location']}", PAGE)
+        answer = await block.send(f"GET {path}", *claims, port=block.room, host=host)
+        assert answer.status == 401
+        page = await block.send(f"GET {answer.headers['wr-location']}", PAGE)
         assert EVIL not in page.body + page.headers["content-security-policy"]
 
 

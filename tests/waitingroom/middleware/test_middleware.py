@@ -19,9 +19,12 @@ async def test_a_browser_is_sent_to_wait_and_anything_else_is_told(shop: Shop) -
     page = await shop.http.get("/checkout?seat=4", headers=PAGE)
     assert page.status_code == 303
     assert page.headers["location"] == ("https://wait.test/wait/shop?target=%2Fcheckout%3Fseat%3D4")
-    for told in (await shop.http.post("/checkout", headers=PAGE), await shop.http.get("/checkout")):
-        assert told.status_code == 429
-        assert told.json()["code"] == "WAITING_ROOM_REQUIRED"
+    for response in (
+        await shop.http.post("/checkout", headers=PAGE),
+        await shop.http.get("/checkout"),
+    ):
+        assert response.status_code == 429
+        assert response.json()["code"] == "WAITING_ROOM_REQUIRED"
     assert (await shop.http.get("/", headers=PAGE)).status_code == 200
     assert len(shop.seen) == 1
 
@@ -148,9 +151,9 @@ async def test_a_threaded_site_decides_the_same(shop: Shop) -> None:
         environ: dict[str, Any] = {"PATH_INFO": "/checkout", "HTTP_ACCEPT": "text/html"}
         environ |= {"HTTP_COOKIE": cookie, "HTTP_WR_VISITOR": "me"}
         setup_testing_defaults(environ)
-        told: list[Any] = []
-        list(wrapped(environ, lambda *given: told.extend(given)))  # pyright: ignore
-        return told[0], dict(told[1])
+        response: list[Any] = []
+        list(wrapped(environ, lambda *given: response.extend(given)))  # pyright: ignore
+        return response[0], dict(response[1])
 
     assert threading.current_thread() is threading.main_thread()
     status, sent = await asyncio.to_thread(ask, "")

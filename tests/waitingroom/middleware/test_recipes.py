@@ -31,8 +31,8 @@ async def test_whoever_has_no_session_waits_and_comes_back(block: Block) -> None
     page = await block.send(f"GET {got.headers['location']}", PAGE)
     assert page.status == 200
     assert '"target":"/checkout/tickets%20here?seat=4"' in page.body
-    told = await block.send("GET /checkout", "Accept: application/json")
-    assert (told.status, "WAITING_ROOM_REQUIRED" in told.body) == (429, True)
+    answer = await block.send("GET /checkout", "Accept: application/json")
+    assert (answer.status, "WAITING_ROOM_REQUIRED" in answer.body) == (429, True)
     assert block.seen == []
 
 

@@ -172,12 +172,12 @@ async def test_a_threaded_site_does_the_same(shop: Shop) -> None:
     shop.away = True
     for _ in range(AWAY_AFTER):
         await asyncio.to_thread(wrapped._connector.link.refresh)  # pyright: ignore
-    told: list[str] = []
+    statuses: list[str] = []
     environ: dict[str, Any] = {"REQUEST_METHOD": "GET", "PATH_INFO": "/checkout"}
     await asyncio.to_thread(
-        lambda: list(wrapped(environ, lambda status, *_: told.append(status)))  # pyright: ignore
+        lambda: list(wrapped(environ, lambda status, *_: statuses.append(status)))  # pyright: ignore
     )
-    assert told == ["503 Service Unavailable"]
+    assert statuses == ["503 Service Unavailable"]
 
 
 @pytest.mark.parametrize("wrong", [{"open_at_most": -1}, {"recheck": -1}, {"grace": -1}])

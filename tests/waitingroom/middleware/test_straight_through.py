@@ -39,8 +39,8 @@ async def test_with_a_line_a_visitor_is_sent_to_it_and_the_room_is_not_asked_eac
 
 async def test_nothing_but_pages_passes_by_itself(shop: Shop) -> None:
     await shop.house.room.store.write({"admission_rate": "10"})
-    for told in (await shop.http.post("/checkout"), await shop.http.get("/checkout")):
-        assert told.status_code == 429
+    for response in (await shop.http.post("/checkout"), await shop.http.get("/checkout")):
+        assert response.status_code == 429
     assert (await shop.house.room.state()).inside == 0
 
 

@@ -172,7 +172,7 @@ def status(context: typer.Context, id: Id, as_json: AsJson = False) -> None:
         typer.echo(msgspec.json.encode(shown).decode())
         return
     for what, value in shown.items():
-        typer.echo(f"{what:<18} {_told(value)}")
+        typer.echo(f"{what:<18} {_shown(value)}")
 
 
 @app.command()
@@ -329,7 +329,7 @@ async def _settings(room: Room) -> dict[str, str] | None:
         return None
 
 
-def _told(value: Any) -> str:
+def _shown(value: Any) -> str:
     match value:
         case None:
             return "not known yet"

@@ -162,9 +162,9 @@ def promise(state: RoomState, status: VisitorStatus) -> str | None:
     """What somebody is told and what the formula says, as it is kept until they are called."""
     if not isinstance(status, Waiting) or state.options.queueing_method is Method.RANDOM:
         return None
-    told, seen = wait(state, status), forecast(state, status.lane)
-    if told is None or seen is None:
+    given, seen = wait(state, status), forecast(state, status.lane)
+    if given is None or seen is None:
         return None
     people = max(1.0, status.ahead + 1 + seen.before)
     formula = closed_form(people, seen.spread.rate, seen.spread.theta)
-    return ":".join(f"{each:.4g}" for each in (told.p10, told.p50, told.p90, formula))
+    return ":".join(f"{each:.4g}" for each in (given.p10, given.p50, given.p90, formula))

@@ -56,8 +56,8 @@ class Spread(NamedTuple):
 
 
 def _lines(bends: Sequence[float], factors: Sequence[float]) -> Iterator[Line]:
-    told = accumulate(map(mul, bends, factors), max)
-    knots = [(0.0, 0.0), *zip(bends, told, strict=True)]
+    waits = accumulate(map(mul, bends, factors), max)
+    knots = [(0.0, 0.0), *zip(bends, waits, strict=True)]
     for (since, low), (until, high) in pairwise(knots):
         yield low, (high - low) / (until - since)
     yield knots[-1][1], factors[-1]

@@ -7,8 +7,8 @@ class HttpKeys(Keyspace, root=""):
     """The keys of the HTTP side."""
 
     looks = String("queue:<name>:looks", "how the waiting page looks")
-    hooks = Hash("queue:<name>:webhooks", "who is told what happens, by id")
-    hook_states = Hash("queue:<name>:webhooks:state", "how far each of them has been told")
+    hooks = Hash("queue:<name>:webhooks", "webhooks by id: address, secret and events")
+    hook_states = Hash("queue:<name>:webhooks:state", "how far each webhook has come")
     idempotent = String("idempotency:<name>:<what>", "what was asked under a key", ttl="10 min")
     solved = String("pow:<name>:<what>", "a challenge that was solved already", ttl="2 min")
 

@@ -142,74 +142,74 @@ class Visits:
             headers["Wr-Session"] = visit.session
         return await connection.ask(method, path, headers, b"" if method == "GET" else b"{}")
 
-    def _joined(self, visit: _Visit, told: Answer) -> None:
+    def _joined(self, visit: _Visit, answer: Answer) -> None:
         person, now = visit.person, self._now()
         self._came += 1
         self._progress(self._came, self._came - self._ended)
-        if told.status >= 400:
-            code = str(told.body.get("code", told.status))
+        if answer.status >= 400:
+            code = str(answer.body.get("code", answer.status))
             self._tally.refusals[code] += 1
-            broken = f"{visit.key} met a fault: {told.body}" if told.status >= 500 else ""
+            broken = f"{visit.key} met a fault: {answer.body}" if answer.status >= 500 else ""
             self._end(visit, Mood.REFUSED, problem=broken)
             return
-        if told.body["status"] == "pass":
+        if answer.body["status"] == "pass":
             self._end(visit, Mood.INSIDE)
             return
-        visit.token = told.body["token"]
-        visit.seq = told.body.get("seq")
+        visit.token = answer.body["token"]
+        visit.seq = answer.body.get("seq")
         person.joined_s = now
         person.leaves_s += now
         self._later(person.leaves_s, "leave", visit)
-        self._beat_again(visit, told)
-        self._look_again(visit, told)
+        self._beat_again(visit, answer)
+        self._look_again(visit, answer)
 
-    def _looked(self, visit: _Visit, told: Answer) -> None:
+    def _looked(self, visit: _Visit, answer: Answer) -> None:
         if visit.person.mood is not Mood.WAITS:
             return
-        if told.status == 429:
+        if answer.status == 429:
             self._later(self._now() + 1, "look", visit)
-        elif told.status == 410 and told.body.get("code") == "TURN_MISSED":
+        elif answer.status == 410 and answer.body.get("code") == "TURN_MISSED":
             self._end(visit, Mood.MISSED)
-        elif told.status != 200:
-            self._end(visit, Mood.REFUSED, problem=f"{visit.key} lost the place: {told.body}")
-        elif told.body["status"] != "admitted":
-            self._look_again(visit, told)
+        elif answer.status != 200:
+            self._end(visit, Mood.REFUSED, problem=f"{visit.key} lost the place: {answer.body}")
+        elif answer.body["status"] != "admitted":
+            self._look_again(visit, answer)
         else:
-            self._called(visit, told)
+            self._called(visit, answer)
 
-    def _called(self, visit: _Visit, told: Answer) -> None:
+    def _called(self, visit: _Visit, answer: Answer) -> None:
         person, now = visit.person, self._now()
         if visit.seq is not None:
-            self._tally.turns.append(Turn(told.body["claim_deadline"], visit.seq))
+            self._tally.turns.append(Turn(answer.body["claim_deadline"], visit.seq))
         if self._dice.random() < self.crowd.no_show:
             self._end(visit, Mood.MISSED)
         else:
             person.mood, person.called_s = Mood.CALLED, now
             self._later(now + self._dice.uniform(0, CLAIMS_WITHIN_S), "claim", visit)
 
-    def _look_again(self, visit: _Visit, told: Answer) -> None:
-        ahead = told.body.get("people_ahead", visit.ahead)
+    def _look_again(self, visit: _Visit, answer: Answer) -> None:
+        ahead = answer.body.get("people_ahead", visit.ahead)
         self._tally.moved_back += ahead > visit.ahead
         visit.ahead = ahead
-        after_s = told.body["poll_after_ms"] / 1000
+        after_s = answer.body["poll_after_ms"] / 1000
         if visit.person.hidden:
             after_s = max(after_s, HIDDEN_S)
         self._later(self._now() + after_s, "look", visit)
 
-    def _beaten(self, visit: _Visit, told: Answer) -> None:
+    def _beaten(self, visit: _Visit, answer: Answer) -> None:
         # Whatever a heartbeat finds out, the next look does, too.
-        if told.status == 200:
-            self._beat_again(visit, told)
+        if answer.status == 200:
+            self._beat_again(visit, answer)
 
-    def _beat_again(self, visit: _Visit, told: Answer) -> None:
-        self._later(self._now() + told.body["heartbeat_after_ms"] / 1000, "beat", visit)
+    def _beat_again(self, visit: _Visit, answer: Answer) -> None:
+        self._later(self._now() + answer.body["heartbeat_after_ms"] / 1000, "beat", visit)
 
-    def _claimed(self, visit: _Visit, told: Answer) -> None:
-        if told.status != 200:
-            self._end(visit, Mood.MISSED, problem=f"{visit.key} was called in vain: {told.body}")
+    def _claimed(self, visit: _Visit, answer: Answer) -> None:
+        if answer.status != 200:
+            self._end(visit, Mood.MISSED, problem=f"{visit.key} was called in vain: {answer.body}")
             return
         visit.person.mood = Mood.INSIDE
-        visit.session, visit.session_id = told.body["session_token"], told.body["session_id"]
+        visit.session, visit.session_id = answer.body["session_token"], answer.body["session_id"]
         median, sigma = self.crowd.session_median_s, self.crowd.session_sigma
         length = self._dice.lognormvariate(math.log(median), sigma)
         self._later(self._now() + length, "complete", visit)

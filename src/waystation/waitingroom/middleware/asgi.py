@@ -60,7 +60,7 @@ class WaitingRoomMiddleware:
     async def _pass(self, passing: Passing, scope: Scope, receive: Receive, send: Send) -> None:
         over: list[bool] = []
 
-        async def told(message: MutableMapping[str, Any]) -> None:
+        async def send_on(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 given = message.get("headers", [])
                 headers = [each for each in given if each[0].lower() != COMMAND.encode()]
@@ -71,7 +71,7 @@ class WaitingRoomMiddleware:
                 message = {**message, "headers": headers}
             await send(message)
 
-        await self._app(self._stripped(scope), receive, told if passing.passed.queue else send)
+        await self._app(self._stripped(scope), receive, send_on if passing.passed.queue else send)
         if any(over):
             await asyncio.to_thread(self._connector.complete, passing)
 

@@ -96,8 +96,8 @@ class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
             seconds(getattr(self, name), name)
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """What a room has told its connectors."""
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """What the connectors know of the rooms."""
 
     issued: int = 0
     epochs: Mapping[str, int] = {}
@@ -118,7 +118,7 @@ class Gate:
         self._options = options
         self._now = now
         self.keys: Keys | None = None
-        self.told = Told()
+        self.config = Config()
         self.away_since: float | None = None
         """Since when the room has not answered; None while it does."""
 
@@ -126,7 +126,7 @@ class Gate:
         """What to do with a request; header names are lower case."""
         if f"{TOKEN}=" in query and method in ("GET", "HEAD"):
             return self._brought(path, query, headers)
-        rules = self._options.rules or self.told.rules
+        rules = self._options.rules or self.config.rules
         rule = next((each for each in rules if each.fits(method, path, headers)), None)
         if rule is None or rule.action == "bypass":
             return Pass()
@@ -173,14 +173,14 @@ class Gate:
         return Redeem(tokens[0] if tokens else "", host, f"{plain}?{kept}" if kept else plain)
 
     def _is_open(self, queue: str) -> bool:
-        return self.told.open_until.get(queue, 0) > self._now()
+        return self.config.open_until.get(queue, 0) > self._now()
 
     def _without_room(self, found: Decision, queue: str) -> Decision:
         """Those inside stay for a while; for the others it is as the operator wants it."""
         away_s = self._now() - (self.away_since or 0)
         if isinstance(found, Ask) and (not found.lapsed or away_s <= seconds(self._options.grace)):
             return msgspec.structs.replace(found.passed, renew=False)
-        policy = self.told.policies.get(queue) or self._options.fail
+        policy = self.config.policies.get(queue) or self._options.fail
         if policy == "open" and away_s <= seconds(self._options.open_at_most):
             return Pass()
         return Down()
@@ -215,7 +215,7 @@ class Gate:
             return otherwise
         if not isinstance(iat, int) or iat - LEEWAY_S > now:
             return otherwise
-        if int(claims.get("epoch", 0)) < self.told.epochs.get(queue, 0):
+        if int(claims.get("epoch", 0)) < self.config.epochs.get(queue, 0):
             return otherwise
         passed = Pass(queue, str(claims.get("sub", "")), token, exp - now < RENEW_WITHIN_S)
         return Ask(passed, otherwise, lapsed=exp + LEEWAY_S <= now)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import quote, urlsplit
 
 from waystation.core.errors import InvalidOption, StoreUnreachable
-from waystation.waitingroom.middleware.gate import Ask, Gate, Pass, Redeem, Refuse, Told, Wait
+from waystation.waitingroom.middleware.gate import Ask, Config, Gate, Pass, Redeem, Refuse, Wait
 from waystation.waitingroom.middleware.rules import Rule
 from waystation.waitingroom.middleware.signed import CONFIG, Keys
 
@@ -99,7 +99,7 @@ class _HttpFetch:
         try:
             connection.request(method, self._parts.path.rstrip("/") + path, body, headers)
             answer = connection.getresponse()
-            told = answer.read(LONGEST_ANSWER)
+            content = answer.read(LONGEST_ANSWER)
         except (OSError, HTTPException):
             connection.close()
             raise
@@ -107,7 +107,7 @@ class _HttpFetch:
             self._free.append(connection)
         else:
             connection.close()
-        return answer.status, told
+        return answer.status, content
 
 
 def _close(connections: list[HTTPConnection]) -> None:
@@ -131,14 +131,14 @@ class Link:
         try:
             keys = Keys(json.loads(self._get("/.well-known/jwks.json")))
             signed = self._get("/v1/connector-config", accept="application/jose").decode()
-            told = _told(keys.read(signed, CONFIG) or {})
+            config = _config(keys.read(signed, CONFIG) or {})
         except (StoreUnreachable, ValueError, KeyError, TypeError, InvalidOption) as error:
             self._note_silence(str(error) or type(error).__name__)
             return AGAIN_S
         self._gate.keys = keys
         # A copy from before does not take back what is known now.
-        if told.issued >= self._gate.told.issued:
-            self._gate.told = told
+        if config.issued >= self._gate.config.issued:
+            self._gate.config = config
         self._note_answer()
         return FRESH_S
 
@@ -157,7 +157,7 @@ class Link:
     def enter(self, wait: Wait, visitor: Asking) -> tuple[Pass | Wait, str | None]:
         """Let somebody pass who need not wait, and the signature of the session that begins."""
         now = self._gate.now()
-        if self._gate.told.pages.get(wait.queue) == "always" or "prefetch" in visitor.purpose:
+        if self._gate.config.pages.get(wait.queue) == "always" or "prefetch" in visitor.purpose:
             return wait, None
         if self._lines.get(wait.queue, now) > now:
             return wait, None
@@ -167,20 +167,20 @@ class Link:
             asked["address"] = visitor.address
             headers["Authorization"] = f"Bearer {self._gate.key}"
         status, body = self._ask("POST", "/v1/enter", headers, json.dumps(asked).encode())
-        told = _object(body) if status == 200 else {}
-        token = str(told.get("session_token") or "")
+        answer = _object(body) if status == 200 else {}
+        token = str(answer.get("session_token") or "")
         if not token:
             self._lines[wait.queue] = now + LINE_S
             return wait, None
-        return Pass(wait.queue, str(told.get("session_id", "")), token), token
+        return Pass(wait.queue, str(answer.get("session_id", "")), token), token
 
     def redeem(self, brought: Redeem) -> tuple[str, str]:
         """The room and the signature of a session that was handed over; empty without one."""
         asked = json.dumps({"token": brought.token[:256], "host": brought.host[:255]})
         headers = {"Content-Type": "application/json"}
         status, body = self._ask("POST", "/v1/redeem", headers, asked.encode())
-        told = _object(body) if status == 200 else {}
-        return str(told.get("queue_id") or ""), str(told.get("session_token") or "")
+        answer = _object(body) if status == 200 else {}
+        return str(answer.get("queue_id") or ""), str(answer.get("session_token") or "")
 
     def complete(self, session: str, token: str) -> None:
         """Free a seat."""
@@ -217,14 +217,14 @@ class Link:
         """Status and body of what the room answers; 503 when nobody does."""
         said = ""
         try:
-            status, told = self._fetch(method, path, headers, body)
+            status, content = self._fetch(method, path, headers, body)
         except StoreUnreachable as error:
-            status, told, said = 503, b"", str(error)
+            status, content, said = 503, b"", str(error)
         if status >= 500:
             self._note_silence(said or f"the room answered {status} to {path}")
         else:
             self._unanswered = 0
-        return status, told
+        return status, content
 
     def _note_answer(self) -> None:
         self._unanswered = 0
@@ -242,15 +242,15 @@ class Link:
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        told = json.loads(body)
+        found = json.loads(body)
     except ValueError:
         return {}
-    return cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
-def _told(claims: Mapping[str, Any]) -> Told:
+def _config(claims: Mapping[str, Any]) -> Config:
     queues = {str(each["id"]): each for each in claims["queues"]}
-    return Told(
+    return Config(
         issued=int(claims["iat"]),
         epochs={id: int(each["epoch"]) for id, each in queues.items()},
         policies={id: str(each["fail_policy"]) for id, each in queues.items()},

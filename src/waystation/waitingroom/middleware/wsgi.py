@@ -39,8 +39,8 @@ class WaitingRoomWsgi:
         if isinstance(found, Passing):
             return self._pass(found, environ, start_response)
         status, body, headers = found
-        told = [(name.decode(), value.decode("latin-1")) for name, value in headers]
-        start_response(f"{status} {HTTPStatus(status).phrase}", told)
+        texts = [(name.decode(), value.decode("latin-1")) for name, value in headers]
+        start_response(f"{status} {HTTPStatus(status).phrase}", texts)
         return [body]
 
     def _pass(
@@ -48,7 +48,7 @@ class WaitingRoomWsgi:
     ) -> Iterable[bytes]:
         strip(environ, self.gate)
 
-        def told(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+        def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
             command = {name.lower(): value for name, value in headers}.get(COMMAND, "")
             kept = [each for each in headers if each[0].lower() != COMMAND]
             if passing.is_over(command):
@@ -58,7 +58,7 @@ class WaitingRoomWsgi:
                 kept.append((name.decode(), value.decode("latin-1")))
             return start_response(status, kept, *more)
 
-        return self._app(environ, told)
+        return self._app(environ, start)
 
 
 def asked_in(environ: dict[str, Any], path: str) -> Asked:

@@ -33,11 +33,11 @@ class Hour(msgspec.Struct, kw_only=True):
     passed: int = 0
     """People who came in without waiting."""
     peak_queue_size: int = 0
-    told: int = 0
-    """People of whom was kept what they were told."""
-    told_within: float | None = None
-    """The share of them who came in within the range that they were told."""
-    told_error: float | None = None
+    estimates: int = 0
+    """Visitors whose estimate was kept."""
+    estimates_within: float | None = None
+    """The share of them who came in within the range of their estimate."""
+    estimate_error: float | None = None
     """How far off the middle of it was, by the wait, on average."""
     wait_mean_s: int | None = None
     wait_p50_s: int | None = None
@@ -70,8 +70,8 @@ def percentile(kept: Mapping[str, int], share: float) -> int | None:
 
 
 def _share(kept: Mapping[str, int], name: str, by: int = 1) -> float | None:
-    told = kept.get("told_n", 0)
-    return round(kept.get(name, 0) / told / by, 4) if told else None
+    many = kept.get("told_n", 0)
+    return round(kept.get(name, 0) / many / by, 4) if many else None
 
 
 def _read(hour: str, kept: Mapping[str, int]) -> Hour:
@@ -90,9 +90,9 @@ def _read(hour: str, kept: Mapping[str, int]) -> Hour:
         refused=total("refused"),
         passed=total("passed"),
         peak_queue_size=kept.get("peak_queue_size", 0),
-        told=kept.get("told_n", 0),
-        told_within=_share(kept, "told_in"),
-        told_error=_share(kept, "told_off", 100),
+        estimates=kept.get("told_n", 0),
+        estimates_within=_share(kept, "told_in"),
+        estimate_error=_share(kept, "told_off", 100),
         wait_mean_s=kept.get("avg_wait_time"),
         wait_p50_s=percentile(kept, 0.5),
         wait_p90_s=percentile(kept, 0.9),

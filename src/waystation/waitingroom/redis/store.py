@@ -87,11 +87,11 @@ class RoomStore:
         self.forget_state()
         return changed
 
-    async def remember_promises(self, told: Sequence[str]) -> None:
-        """Note ids and what they were told; many who never come in must not fill the store."""
+    async def remember_promises(self, promises: Sequence[str]) -> None:
+        """Note ids and their estimates; many who never come in must not fill the store."""
         if await self.ask("HLEN", self.keys.promises) > MOST_PROMISES:
             await self.ask("DEL", self.keys.promises)
-        await self.ask("HSET", self.keys.promises, *told)
+        await self.ask("HSET", self.keys.promises, *promises)
         await self.ask("EXPIRE", self.keys.promises, PROMISES_S)
 
     def recent_state(self) -> RoomState | None:

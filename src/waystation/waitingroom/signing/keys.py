@@ -39,11 +39,11 @@ class SigningKey(Protocol):
         """The key as a JWK."""
         ...
 
-    def sign(self, told: bytes) -> bytes:
+    def sign(self, content: bytes) -> bytes:
         """Sign something."""
         ...
 
-    def signed(self, told: bytes, signature: bytes) -> bool:
+    def signed(self, content: bytes, signature: bytes) -> bool:
         """Whether this key signed that."""
         ...
 
@@ -74,14 +74,14 @@ class Pair:
         """The key as a JWK, the half that signs only where asked for."""
         return cast("dict[str, Any]", self._key.as_dict(private=private))
 
-    def sign(self, told: bytes) -> bytes:
+    def sign(self, content: bytes) -> bytes:
         """Sign something."""
-        return self._private.sign(told)
+        return self._private.sign(content)
 
-    def signed(self, told: bytes, signature: bytes) -> bool:
+    def signed(self, content: bytes, signature: bytes) -> bool:
         """Whether this key signed that."""
         try:
-            self._public.verify(signature, told)
+            self._public.verify(signature, content)
         except InvalidSignature:
             return False
         return True
@@ -118,12 +118,12 @@ class Secret:
             raise ValueError("a secret has no public half")
         return cast("dict[str, Any]", self._key.as_dict(private=True))
 
-    def sign(self, told: bytes) -> bytes:
+    def sign(self, content: bytes) -> bytes:
         """Sign something."""
         digest = self._begun.copy()
-        digest.update(told)
+        digest.update(content)
         return digest.digest()
 
-    def signed(self, told: bytes, signature: bytes) -> bool:
+    def signed(self, content: bytes, signature: bytes) -> bool:
         """Whether this key signed that."""
-        return hmac.compare_digest(self.sign(told), signature)
+        return hmac.compare_digest(self.sign(content), signature)

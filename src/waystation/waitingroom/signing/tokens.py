@@ -187,14 +187,14 @@ class Keyring:
         """Write a token."""
         kind = _KIND_OF[type(claims)]
         ring = self._rings[kind]
-        told = ring.head(kind) + b"." + _text(msgspec.json.encode(claims))
-        return (told + b"." + _text(ring.current.sign(told))).decode()
+        content = ring.head(kind) + b"." + _text(msgspec.json.encode(claims))
+        return (content + b"." + _text(ring.current.sign(content))).decode()
 
-    def sign_config(self, told: bytes) -> str:
-        """Sign what connectors are told, with the key that they check sessions with."""
+    def sign_config(self, config: bytes) -> str:
+        """Sign the configuration of connectors, with the key that they check sessions with."""
         key = self._rings[Kind.SESSION].current
         said = {"alg": key.algorithms[0], "kid": key.id, "typ": CONFIG}
-        text = _text(msgspec.json.encode(said)) + b"." + _text(told)
+        text = _text(msgspec.json.encode(said)) + b"." + _text(config)
         return (text + b"." + _text(key.sign(text))).decode()
 
     def verify(

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from waystation.core.http.endpoints import stated
-from waystation.waitingroom.http.webhooks.hooks import TOLD
+from waystation.waitingroom.http.webhooks.hooks import HOOK_EVENTS
 from waystation.waitingroom.operating.codes import MOST_AT_ONCE, MOST_USES
 from waystation.waitingroom.operating.control import LONGEST_FAIL_OPEN_S, LONGEST_RAMP_S
 from waystation.waitingroom.operating.statistics import Hour
@@ -218,7 +218,7 @@ class NewWebhook(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Somebody to be told."""
 
     url: str
-    events: list[Annotated[str, stated(enum=list(TOLD))]] = []
+    events: list[Annotated[str, stated(enum=list(HOOK_EVENTS))]] = []
     """What they want to know; nothing for everything."""
 
 

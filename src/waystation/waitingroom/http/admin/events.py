@@ -30,8 +30,8 @@ class EventAdmin:
         """List scheduled events, the next first."""
         room, _ = await self._context.allowed(request, "viewer")
         state = await room.state()
-        told = [_told(each, state) for each in await Schedule(room).planned()]
-        return answer(bodies.Events(events=told))
+        planned = [_planned(each, state) for each in await Schedule(room).planned()]
+        return answer(bodies.Events(events=planned))
 
     @endpoint(
         f"POST {ROOT}/{{id}}/events",
@@ -61,7 +61,7 @@ class EventAdmin:
         await schedule.keep()
         after = msgspec.to_builtins(event)
         await self._context.note(who, "plan-event", room, before=None, after=after)
-        return answer(_told(event, await room.state()), 201)
+        return answer(_planned(event, await room.state()), 201)
 
     @endpoint(
         f"GET {ROOT}/{{id}}/events/{{event}}",
@@ -76,7 +76,7 @@ class EventAdmin:
         found = next((e for e in await Schedule(room).planned() if e.id == wanted), None)
         if found is None:
             raise NotFound("there is no such event")
-        return answer(_told(found, await room.state()))
+        return answer(_planned(found, await room.state()))
 
     @endpoint(
         f"DELETE {ROOT}/{{id}}/events/{{event}}", gives={204: None}, fails=FAILS, scope="admin"
@@ -90,7 +90,7 @@ class EventAdmin:
         return Answer(204)
 
 
-def _told(event: ScheduledEvent, state: RoomState) -> bodies.PlannedEvent:
+def _planned(event: ScheduledEvent, state: RoomState) -> bodies.PlannedEvent:
     status = "planned"
     if state.fields.get(CURRENT) == event.id:
         status = "running" if state.phase == "open" else "gathering"

@@ -92,7 +92,7 @@ class InvitationAdmin:
     async def batches(self, request: Request) -> Answer:
         """List the batches of codes and their use."""
         room, _ = await self._context.allowed(request, "viewer")
-        told = [
+        listed = [
             bodies.CodeBatch(
                 batch=each.batch,
                 lane=int(each.lane),
@@ -103,7 +103,7 @@ class InvitationAdmin:
             )
             for each in await Codes(room).batches()
         ]
-        return answer(bodies.Batches(batches=told))
+        return answer(bodies.Batches(batches=listed))
 
     @endpoint(
         f"DELETE {ROOT}/{{id}}/codes/{{batch}}", gives={204: None}, fails=FAILS, scope="admin"

@@ -45,8 +45,8 @@ def _number(value: object) -> float:
 
 def _hosts(value: object) -> str:
     """Hosts as they are kept, from a list of them or a text with commas in between."""
-    told = value.split(",") if isinstance(value, str) and value else value or []
-    given = cast("list[object]", told) if isinstance(told, list) else [told]
+    wanted = value.split(",") if isinstance(value, str) and value else value or []
+    given = cast("list[object]", wanted) if isinstance(wanted, list) else [wanted]
     hosts = [each.strip() for each in given if isinstance(each, str)]
     if len(hosts) < len(given) or not all(is_host(each) for each in hosts):
         raise InvalidOption(

@@ -91,8 +91,8 @@ class Overview:
             client = await room.store.client()
             key = room.store.keys.sessions_expiry
             ids = await client.execute_command("ZRANGE", key, 0, MOST_LISTED - 1)
-        told = [await _session(room, each.decode()) for each in ids]
-        return answer(bodies.Sessions(sessions=told))
+        listed = [await _session(room, each.decode()) for each in ids]
+        return answer(bodies.Sessions(sessions=listed))
 
     @endpoint(f"GET {ROOT}/{{id}}/sessions/{{sid}}", fails=FAILS, scope="viewer")
     async def session(self, request: Request) -> Answer:

@@ -160,5 +160,5 @@ def _versioned(room: Room, state: RoomState, status: int = 200) -> Answer:
 
 
 def _version_in(request: Request) -> int | None:
-    told = request.header("if-match").strip('"')
-    return int(told) if told.isdigit() else None
+    expected = request.header("if-match").strip('"')
+    return int(expected) if expected.isdigit() else None

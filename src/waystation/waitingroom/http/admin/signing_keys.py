@@ -30,7 +30,7 @@ class SigningKeyAdmin:
     async def every(self, request: Request) -> Answer:
         """List the signing keys: current, next and previous."""
         await self._context.operators.require(request, "admin")
-        return answer(await self._told())
+        return answer(await self._listed())
 
     @endpoint(
         f"POST {KEYS}/rotate",
@@ -69,17 +69,17 @@ class SigningKeyAdmin:
         self._tokens.adopt(changed)
         after = {"kind": asked.kind, "emergency": asked.emergency}
         await self._context.operators.note(who, action, "", before=None, after=after)
-        return answer(await self._told())
+        return answer(await self._listed())
 
-    async def _told(self) -> bodies.SigningKeys:
+    async def _listed(self) -> bodies.SigningKeys:
         when = {} if self._file is None else await asyncio.to_thread(self._file.rotated_at)
-        told = list[bodies.KeyIds]()
+        listed = list[bodies.KeyIds]()
         for name, kind in _NAMES.items():
             next, current, previous = self._tokens.keyring.ids(kind)
             rotated = rfc3339(when[kind] * 1000) if when.get(kind) else None
-            told.append(
+            listed.append(
                 bodies.KeyIds(
                     kind=name, next=next, current=current, previous=previous, rotated_at=rotated
                 )
             )
-        return bodies.SigningKeys(keys=told)
+        return bodies.SigningKeys(keys=listed)

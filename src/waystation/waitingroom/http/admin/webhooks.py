@@ -25,8 +25,8 @@ class WebhookAdmin:
         """List webhooks and the state of their deliveries."""
         room, _ = await self._context.allowed(request, "viewer")
         hooks = Webhooks(room)
-        told = [await _told(hooks, each) for each in await hooks.every()]
-        return answer(bodies.Webhooks(webhooks=told))
+        listed = [await _listed(hooks, each) for each in await hooks.every()]
+        return answer(bodies.Webhooks(webhooks=listed))
 
     @endpoint(
         f"POST {ROOT}/{{id}}/webhooks",
@@ -75,7 +75,7 @@ class WebhookAdmin:
         return answer(bodies.Tried(taken=not wrong, error=wrong))
 
 
-async def _told(hooks: Webhooks, hook: Webhook) -> bodies.Webhook:
+async def _listed(hooks: Webhooks, hook: Webhook) -> bodies.Webhook:
     state = await hooks.state(hook.id)
     return bodies.Webhook(
         id=hook.id,

@@ -51,11 +51,11 @@ class Origins:
 
     async def marked(self, request: Request, given: Answer) -> Answer:
         """The same answer, which the asking page may read if its host is known."""
-        told: Headers = [_VARY]
+        added: Headers = [_VARY]
         if await self._is_known(request):
-            told.append((b"access-control-allow-origin", request.headers[b"origin"]))
-            told.append((b"access-control-expose-headers", _SHOWN))
-        return msgspec.structs.replace(given, headers=[*given.headers, *told])
+            added.append((b"access-control-allow-origin", request.headers[b"origin"]))
+            added.append((b"access-control-expose-headers", _SHOWN))
+        return msgspec.structs.replace(given, headers=[*given.headers, *added])
 
     async def _is_known(self, request: Request) -> bool:
         origin = urlsplit(request.header("origin"))

@@ -119,22 +119,22 @@ class ProxyRoutes:
         room, state = await self._rooms.visit(name)
         path, brought = split_token(path)
         if state.fail_open:
-            return self._told(name, "fail_open", _passing(request, name))
+            return self._counted(name, "fail_open", _passing(request, name))
         token = self._cookies.session(request, name)
         headers = await self._pass(request, name, token) if token else None
         if headers is not None:
-            return self._told(name, "passed", _passing(request, name, *headers))
+            return self._counted(name, "passed", _passing(request, name, *headers))
         if brought and (headers := await self._redeemed(request, room, brought)):
             # Where the answer goes to the browser, the token leaves the address at once.
             given = _passing(request, name, *headers)
             if navigates is not None:
                 location = (b"location", self._clean(path).encode())
                 given = Answer(303, headers=[*headers, location])
-            return self._told(name, "entered", given)
+            return self._counted(name, "entered", given)
         if request.wants_page and (headers := await self._straight(request, room, state)):
-            return self._told(name, "entered", _passing(request, name, *headers))
+            return self._counted(name, "entered", _passing(request, name, *headers))
         back = self._sealed(request, room, state, path)
-        return self._told(name, "queued", self._wait(request, room, back, navigates))
+        return self._counted(name, "queued", self._wait(request, room, back, navigates))
 
     async def _pass(self, request: Request, name: str, token: str) -> Headers | None:
         """What is told about somebody whose session counts; None when it does not."""
@@ -205,7 +205,7 @@ class ProxyRoutes:
             return Answer(303, headers=[*headers, (b"location", location)])
         return Answer(429, _required(429), kind, [*headers, (b"retry-after", b"5")])
 
-    def _told(self, name: str, result: str, given: Answer) -> Answer:
+    def _counted(self, name: str, result: str, given: Answer) -> Answer:
         self._metrics.verified.of(name, result).inc()
         return given
 
@@ -233,18 +233,18 @@ class ProxyRoutes:
                     "rules": rules_of(state.fields.get("rules", "")),
                 }
             )
-        told = {"issuer": self._tokens.issuer, "queues": queues}
+        config = {"issuer": self._tokens.issuer, "queues": queues}
         if request.header("accept") == "application/jose":
-            return self._signed(told)
-        raw = codec.encode(told)
+            return self._signed(config)
+        raw = codec.encode(config)
         tag = b'"' + hashlib.sha256(raw).hexdigest()[:16].encode() + b'"'
         headers = [CONFIG_FRESH, (b"etag", tag)]
         if request.headers.get(b"if-none-match") == tag:
             return Answer(304, headers=headers)
         return Answer(200, raw, headers=headers)
 
-    def _signed(self, told: Mapping[str, object]) -> Answer:
-        claims = codec.encode({**told, "iat": int(self._tokens.now_s())})
+    def _signed(self, config: Mapping[str, object]) -> Answer:
+        claims = codec.encode({**config, "iat": int(self._tokens.now_s())})
         token = self._tokens.keyring.sign_config(claims)
         return Answer(200, token.encode(), b"application/jose", [NO_STORE])
 
@@ -289,10 +289,10 @@ def rules_of(text: str) -> list[Rule]:
 
 def _passing(request: Request, name: str, *headers: tuple[bytes, bytes]) -> Answer:
     """Let a request pass; a proxy may hand on the cookies that it is told instead of all."""
-    told = [(b"wr-queue", name.encode()), *headers]
+    given = [(b"wr-queue", name.encode()), *headers]
     if others := request.cookies_of_others:
-        told.append((b"cookie", others.encode("latin-1")))
-    return Answer(204, headers=told)
+        given.append((b"cookie", others.encode("latin-1")))
+    return Answer(204, headers=given)
 
 
 def _visitor(session: str) -> tuple[bytes, bytes]:

@@ -89,13 +89,13 @@ class Challenges:
     def _challenge(self, room: Room, key: str, bits: int) -> str:
         until = int(self._tokens.now_s()) + LIFE_S
         text = f"{until}.{bits}.{secrets.token_urlsafe(12)}"
-        return f"{text}.{self._tokens.seal.stamp(_told(room, key, text))}"
+        return f"{text}.{self._tokens.seal.stamp(_sealed(room, key, text))}"
 
     def _is_solved(self, room: Room, key: str, bits: int, challenge: str, solution: str) -> bool:
         text, _, signature = challenge.rpartition(".")
         if len(challenge) > 256 or len(solution) > 32 or text.count(".") != 2:
             return False
-        if not self._tokens.seal.stamped(_told(room, key, text), signature):
+        if not self._tokens.seal.stamped(_sealed(room, key, text), signature):
             return False
         until, set_bits, _ = text.split(".")
         if int(until) <= self._tokens.now_s() or int(set_bits) < bits:
@@ -104,5 +104,5 @@ class Challenges:
         return int.from_bytes(digest) >> (256 - bits) == 0
 
 
-def _told(room: Room, key: str, text: str) -> str:
+def _sealed(room: Room, key: str, text: str) -> str:
     return f"pow|{room.name}|{key}|{text}"

@@ -33,12 +33,12 @@ DIVISOR = 10
 def status_body(room: Room, place: Place, status: VisitorStatus, state: RoomState) -> PlaceBody:
     """What a visitor is told."""
     name = room.name
-    body = copy(_told_to_all(name, state))
+    body = copy(_same_for_all(name, state))
     body.position_id = place.id
     body.status = word_of(status)
     wait = estimate.wait(state, status)
     if wait is not None:
-        body.estimated_wait = _told(wait)
+        body.estimated_wait = _wait_body(wait)
         body.poll_after_ms = poll_after_ms(wait)
     match status:
         case Waiting(lane=lane, seq=seq, ahead=ahead, length=length):
@@ -63,7 +63,7 @@ def status_body(room: Room, place: Place, status: VisitorStatus, state: RoomStat
 
 
 @lru_cache(maxsize=64)
-def _told_to_all(name: str, state: RoomState) -> PlaceBody:
+def _same_for_all(name: str, state: RoomState) -> PlaceBody:
     """What everybody is told who asks at that moment; the rest is filled in."""
     return PlaceBody(
         queue_id=name,
@@ -133,7 +133,7 @@ def poll_after_ms(wait: estimate.Wait | None) -> int:
     return int(min(CEILING_MS, max(FLOOR_MS, wait.p50 * 1000 / DIVISOR)))
 
 
-def _told(wait: estimate.Wait) -> EstimatedWait:
+def _wait_body(wait: estimate.Wait) -> EstimatedWait:
     return EstimatedWait(
         known=True, p10=round(wait.p10, 1), p50=round(wait.p50, 1), p90=round(wait.p90, 1)
     )

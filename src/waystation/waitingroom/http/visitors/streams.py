@@ -76,9 +76,9 @@ class Streams:
                 yield "trouble", {}
                 return
             body = status_body(room, place, status, state)
-            told = (body.status, body.people_ahead, body.serving_state, body.message)
-            if told != before:
-                before = told
+            current = (body.status, body.people_ahead, body.serving_state, body.message)
+            if current != before:
+                before = current
                 yield _name_of(status), msgspec.to_builtins(body)
             if not isinstance(status, Waiting | Returned):
                 return

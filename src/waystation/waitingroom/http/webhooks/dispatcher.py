@@ -102,7 +102,7 @@ class WebhookDispatcher:
         raw = await room.store.ask(
             "XRANGE", room.store.keys.events, f"({cursor}", "+", "COUNT", BATCH
         )
-        return [(id.decode(), _told(id.decode(), fields)) for id, fields in raw]
+        return [(id.decode(), _payload(id.decode(), fields)) for id, fields in raw]
 
     async def _with_handles(self, room: Room, news: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Add the handle of whoever asked to be told that it is their turn."""
@@ -126,14 +126,14 @@ def dispatcher_of(context: ServerContext) -> WebhookDispatcher:
     )
 
 
-def _told(id: str, fields: Sequence[bytes]) -> dict[str, Any]:
+def _payload(id: str, fields: Sequence[bytes]) -> dict[str, Any]:
     texts = [each.decode() for each in fields]
     said = dict(zip(texts[::2], texts[1::2], strict=True))
-    told: dict[str, Any] = {
+    payload: dict[str, Any] = {
         "id": id,
         "event": said.get("event", ""),
         "at": rfc3339(int(said.get("at", "0"))),
     }
     if "subject" in said:
-        told["subject"] = said["subject"]
-    return told | {name: said[name] for name in _OWN if said.get(name)}
+        payload["subject"] = said["subject"]
+    return payload | {name: said[name] for name in _OWN if said.get(name)}

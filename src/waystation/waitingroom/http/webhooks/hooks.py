@@ -12,7 +12,7 @@ from waystation.waitingroom.room import Room
 from waystation.waitingroom.visitor import new_id
 
 MOST_HOOKS = 10
-TOLD = (
+HOOK_EVENTS = (
     "waiting", "delayed", "admitted", "claimed", "missed", "recovered", "left", "expired",
     "refused", "completed", "cancelled", "paused", "resumed", "changed",
 )  # fmt: skip
@@ -56,14 +56,15 @@ class Webhooks:
 
     async def add(self, url: str, events: Sequence[str]) -> Webhook:
         """Tell whoever listens there from now on."""
-        if unknown := sorted(set(events) - set(TOLD)):
-            raise InvalidOption(f"a room tells no {', '.join(unknown)}; it tells {', '.join(TOLD)}")
+        if unknown := sorted(set(events) - set(HOOK_EVENTS)):
+            known = ", ".join(HOOK_EVENTS)
+            raise InvalidOption(f"a room sends no {', '.join(unknown)}; it sends {known}")
         if len(await self.every()) >= MOST_HOOKS:
             raise InvalidOption(f"a room may have {MOST_HOOKS} webhooks")
         hook = Webhook(
             id=new_id(secrets.SystemRandom()),
             url=url,
-            events=sorted(set(events) or set(TOLD)),
+            events=sorted(set(events) or set(HOOK_EVENTS)),
             secret=f"whs_{secrets.token_urlsafe(32)}",
         )
         newest = await self._store.ask("XREVRANGE", self._store.keys.events, "+", "-", "COUNT", 1)

@@ -94,11 +94,11 @@ class Honesty(NamedTuple):
 
 def honesty(called: Iterable[Person]) -> Honesty:
     """Hold what people were told on joining against how long they waited."""
-    told = [each for each in called if each.p50 >= 0 and each.called_s - each.joined_s > 30]
-    if not told:
+    estimated = [each for each in called if each.p50 >= 0 and each.called_s - each.joined_s > 30]
+    if not estimated:
         return Honesty(0, 0.0, 1.0, 0.0)
-    waits = [each.called_s - each.joined_s for each in told]
-    pairs = list(zip(told, waits, strict=True))
+    waits = [each.called_s - each.joined_s for each in estimated]
+    pairs = list(zip(estimated, waits, strict=True))
     error = sum(abs(each.p50 - wait) / wait for each, wait in pairs) / len(pairs)
     held = [(each.joined_s, each.p10 <= wait <= each.p90) for each, wait in pairs]
     covered = sum(each for _, each in held) / len(held)

@@ -171,9 +171,9 @@ class Simulation:
         person.leaves_s += now
         person.ahead = entry.status.ahead
         person.rate = estimate.lane_pace(state, person.lane)
-        told = estimate.wait(state, entry.status)
-        if told is not None:
-            person.p10, person.p50, person.p90 = told.p10, told.p50, told.p90
+        expected = estimate.wait(state, entry.status)
+        if expected is not None:
+            person.p10, person.p50, person.p90 = expected.p10, expected.p50, expected.p90
         self._people[entry.place.id] = person
         self._later(person.leaves_s, "leave", person)
         self._later(now + person.beat_s, "beat", person)

@@ -11,7 +11,7 @@ end
 local seconds = format_int(us / 1000000)
 if not kept[2] then redis.call('HSET', meta, 'created_at', seconds, 'phase', 'open', 'epoch', 1) end
 redis.call('HSETNX', state, 'pepper', pepper)
-local told = {}
+local changes = {}
 for at = fields, #ARGV, 2 do
   local name, value = ARGV[at], ARGV[at + 1]
   if value == '' and name ~= 'name' and name ~= 'target_url' then
@@ -19,7 +19,7 @@ for at = fields, #ARGV, 2 do
   else
     redis.call('HSET', meta, name, value)
   end
-  told[#told + 1] = name .. '=' .. value
+  changes[#changes + 1] = name .. '=' .. value
 end
 local status = redis.call('HGET', meta, 'status')
 if kept[3] ~= status and (status == 'active' or status == 'draining') then
@@ -27,5 +27,5 @@ if kept[3] ~= status and (status == 'active' or status == 'draining') then
 end
 redis.call('HSET', meta, 'updated_at', seconds, 'version', current + 1)
 redis.call('XADD', events, 'MAXLEN', '~', kept[4] or 10000, '*', 'v', 1, 'line', 'waitingroom',
-  'queue', queue, 'event', event, 'at', format_int(us / 1000), 'changed', string.sub(table.concat(told, ' '), 1, 1000))
+  'queue', queue, 'event', event, 'at', format_int(us / 1000), 'changed', string.sub(table.concat(changes, ' '), 1, 1000))
 return current + 1

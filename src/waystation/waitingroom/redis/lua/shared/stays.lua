@@ -44,15 +44,15 @@ local function learn_time(stays, sessions_began, now, waiting)
   end
 end
 
---- Hold what somebody was told against how long they waited.
+--- Hold an estimate against how long its visitor waited.
 --- uses  count
 -- How waits turned out by what the formula said is kept in steps of two hundredths; what is old
 -- counts for less and less.
 local function keep_promise(line, id, waited_s)
-  local told = redis.call('HGET', line.promises, id)
-  if not told then return end
+  local promised = redis.call('HGET', line.promises, id)
+  if not promised then return end
   redis.call('HDEL', line.promises, id)
-  local p10, p50, p90, formula = string.match(told, '^(.-):(.-):(.-):(.-)$')
+  local p10, p50, p90, formula = string.match(promised, '^(.-):(.-):(.-):(.-)$')
   p10, p50, p90, formula = tonumber(p10), tonumber(p50), tonumber(p90), tonumber(formula)
   if not (p10 and p50 and p90 and formula) or formula <= 0 then return end
   count(line.stats, 'told_n', 1)
