@@ -24,7 +24,7 @@ _WATCHES = """() => {
 async def test_a_crowded_address_is_told_when_the_page_tries_again_and_gets_in(
     street: Street,
 ) -> None:
-    await street.house.room.store.write({"newcomers_per_minute": "1"})
+    await street.house.room.store.write({"newcomers_per_minute": "1", "crowded_pow_bits": "0"})
     await street.house.visitor("127.0.0.1").join()
     page = await street.visitor()
     await page.clock.install()
@@ -42,6 +42,15 @@ async def test_a_crowded_address_is_told_when_the_page_tries_again_and_gets_in(
     await page.clock.run_for(75_000)
     await shows(page, "waiting")
     assert await page.locator("#banner").is_hidden()
+
+
+async def test_a_crowded_address_works_for_its_place(street: Street) -> None:
+    await street.house.room.store.write({"newcomers_per_minute": "1", "crowded_pow_bits": "8"})
+    await street.house.visitor("127.0.0.1").join()
+    page = await street.visitor()
+    await street.arrive(page)
+    await shows(page, "waiting")
+    assert await complaints(page) == []
 
 
 async def test_a_browser_that_keeps_no_cookies_is_told_so(street: Street, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from waystation.waitingroom.visitor import (
     Refused,
     Waiting,
     network_of,
+    networks_of,
 )
 
 
@@ -273,6 +274,18 @@ def test_an_option_under_its_other_name_is_refused_with_the_right_one() -> None:
 def test_a_network_is_what_one_household_has(address: str, network: str) -> None:
     """F7: an IPv6 household has more addresses than the old Internet."""
     assert network_of(address) == network
+
+
+def test_an_ipv6_address_lies_in_three_networks_that_share_limits() -> None:
+    assert networks_of("2001:db8:1:2345::6") == (
+        "2001:db8:1:2345::/64",
+        "2001:db8:1:2300::/56",
+        "2001:db8:1::/48",
+    )
+    assert networks_of("192.0.2.1") == networks_of("::ffff:192.0.2.1") == ("192.0.2.1",)
+
+
+def test_what_is_no_address_is_refused() -> None:
     with pytest.raises(InvalidInput, match="IPv4 or IPv6"):
         network_of("not an address")
 

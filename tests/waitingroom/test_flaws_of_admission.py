@@ -7,7 +7,7 @@ from redis.asyncio import Redis
 from tests.waitingroom.hands import Hands
 from tests.waitingroom.literal.room import LiteralRoom
 from waystation.core.store.limits import FixedWindow, allow
-from waystation.waitingroom.visitor import Begun, JoinRequest, Refused, Waiting
+from waystation.waitingroom.visitor import Begun, Joined, JoinRequest, Refused, Waiting
 
 T0 = 1_700_000_000
 
@@ -42,6 +42,38 @@ async def test_one_network_gets_so_many_places_a_minute(hands: Hands) -> None:
     await hands.join("elsewhere", address="2001:db8:0:1::1")
     await hands.clock.advance(60.001)
     await hands.join("v3", address="2001:db8::ffff")
+
+
+async def test_whoever_has_many_ipv6_networks_is_limited_by_the_wider_ones(hands: Hands) -> None:
+    """F7: attack 44; one customer may have a /64, a /56 or a /48, and any address in it."""
+    await hands.open(newcomers_per_minute=2)
+
+    async def places(*addresses: str) -> int:
+        entries = [await newcomer(hands, each, address=each) for each in addresses]
+        return sum(isinstance(each, Joined) for each in entries)
+
+    assert await places(*(f"2001:db8:0:{each:x}::1" for each in range(12))) == 4 * 2
+    # Another /56 of the same /48, and what is left of the /48 after both.
+    assert await places(*(f"2001:db8:0:1{each:02x}::1" for each in range(12))) == 4 * 2
+    left = [f"2001:db8:0:{block:x}{each:02x}::1" for block in range(2, 9) for each in range(8)]
+    assert await places(*left) == 16 * 2 - 16
+    assert await places("2001:db8:1::1", "192.0.2.1") == 2
+    await hands.clock.advance(60.001)
+    assert await places("2001:db8:0:f::1") == 1
+
+
+async def test_whoever_solved_a_challenge_comes_in_from_a_crowded_network(hands: Hands) -> None:
+    await hands.open(newcomers_per_minute=2)
+    for each in range(2):
+        await hands.join(f"v{each}", address="192.0.2.1")
+    assert await hands.room.crowd("192.0.2.1") == 1
+    assert await hands.room.crowd("192.0.2.2") == 0
+    assert isinstance(await newcomer(hands, "idle", address="192.0.2.1"), Refused)
+    for each in range(18):
+        await hands.join(f"worked {each}", address="192.0.2.1", solved=True)
+    refused = await newcomer(hands, "one too many", address="192.0.2.1", solved=True)
+    assert isinstance(refused, Refused)
+    assert refused.reason == "crowded"
 
 
 async def test_joining_ten_thousand_times_gives_one_place(hands: Hands) -> None:

@@ -37,6 +37,7 @@ from waystation.waitingroom.visitor import (
     VisitorStatus,
     digest,
     identify,
+    network_digests,
     new_id,
     proof_of,
 )
@@ -47,6 +48,8 @@ EVENTS_PAGE = 500
 EVENTS_EVERY_S = 0.5
 PROMISE_EVERY = 4
 """One in so many newcomers is remembered with their estimate."""
+SOLVED_TIMES = 10
+"""How many times as many may come from one network of those who have solved a challenge."""
 HANDOVER_S = 60
 """How long a session may be on its way from the waiting page to the site."""
 
@@ -118,10 +121,11 @@ class Room(StoreClient):
         client = await self._client()
         keys, now = self.store.call()
         paces = [f"{estimate.lane_pace(seen, lane):.6g}" for lane in Lane]
-        places, owners, newcomers = list[Place](), list[tuple[str, str, str]](), list[str | int]()
+        places, newcomers = list[Place](), list[str | int]()
+        owners = list[tuple[str, str, Sequence[str]]]()
         for request, place, identity, _ in asking:
             places.append(place)
-            owners.append((place.id, place.owner, identity.network))
+            owners.append((place.id, place.owner, identity.networks))
             newcomers += (
                 place.id,
                 int(request.lane),
@@ -131,6 +135,8 @@ class Room(StoreClient):
                 identity.network,
                 request.metadata,
                 paces[request.lane],
+                SOLVED_TIMES if request.solved else 1,
+                len(identity.networks),
             )
         replies = await scripts.join(
             client,
@@ -157,14 +163,23 @@ class Room(StoreClient):
         if promises:
             await self.store.remember_promises(promises)
 
+    async def crowd(self, address: str) -> float:
+        """How many came from the networks of an address of late, by how many may; 1 for full."""
+        seen = self.store.recent_state() or await self.store.state(STATE_S)
+        if not seen.options.newcomers_per_minute:
+            return 0.0
+        keys = self.store.keys.limits_of(network_digests(address, seen.pepper))
+        counts = await asyncio.gather(*(self.store.ask("ZCARD", key) for key in keys))
+        most = seen.options.newcomers_per_minute
+        return max(many / (most * 4**nth) for nth, many in enumerate(counts))
+
     async def enter(self, request: JoinRequest) -> Passed | None:
         """Begin a session at once if nobody waits and there is room; None for those who wait."""
         seen = self.store.recent_state() or await self.store.state(STATE_S)
         identity = identify(request, seen.pepper)
         place = Place(self.store.keys.node + new_id(self._bits), identity.owner)
-        keys = self.store.keys_now().of(
-            place.id, visitor=place.owner, network=identity.network or "none"
-        )
+        keys = self.store.keys_now().of(place.id, visitor=place.owner)
+        keys = keys.with_theirs(keys.limits_of(identity.networks))
         entered = await scripts.enter(
             await self._client(),
             keys,

@@ -41,6 +41,8 @@ class JoinRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The visitor's User-Agent."""
     metadata: str = ""
     """JSON of the site's own; short, because everybody in line carries it."""
+    solved: bool = False
+    """A challenge was solved for this place: ten times as many may come from one network so."""
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.key) <= LONGEST_KEY:
@@ -247,16 +249,22 @@ class Identity(NamedTuple):
     """The digests that are stored of a visitor."""
 
     owner: str
-    network: str
+    networks: tuple[str, ...]
+    """Those that the address lies in, the narrowest first; none without an address."""
     proof: str
     agent: str
+
+    @property
+    def network(self) -> str:
+        """The narrowest network; empty without an address."""
+        return self.networks[0] if self.networks else ""
 
 
 def identify(request: JoinRequest, pepper: bytes) -> Identity:
     """The digests of a visitor who asks for a place."""
     return Identity(
         digest(request.key, pepper=pepper),
-        network_digest(request.address, pepper) if request.address else "",
+        network_digests(request.address, pepper) if request.address else (),
         proof_of(request.secret),
         agent_digest(request.agent),
     )
@@ -288,19 +296,27 @@ def agent_digest(agent: str) -> str:
 
 
 @lru_cache(maxsize=16_384)
-def network_digest(address: str, pepper: bytes) -> str:
-    """What is kept of the network that an address lies in."""
-    return digest(network_of(address), pepper=pepper)
+def network_digests(address: str, pepper: bytes) -> tuple[str, ...]:
+    """What is kept of the networks that an address lies in."""
+    return tuple(digest(each, pepper=pepper) for each in networks_of(address))
 
 
 def network_of(address: str) -> str:
-    """The network that shares a limit: an IPv4 address, or the /64 of an IPv6 one."""
+    """The narrowest network that shares a limit: an IPv4 address, or the /64 of an IPv6 one."""
+    return networks_of(address)[0]
+
+
+def networks_of(address: str) -> tuple[str, ...]:
+    """The networks that share a limit: an IPv4 address, or the /64, /56 and /48 of an IPv6 one.
+
+    One customer of a provider has a /64, a /56 or a /48 to themselves, and any address in it.
+    """
     try:
         found = ip_address(address)
     except ValueError:
         raise InvalidInput(f"an address must be IPv4 or IPv6, got {address!r}") from None
     if isinstance(found, IPv6Address):
         if found.ipv4_mapped:
-            return str(found.ipv4_mapped)
-        return str(ip_network((int(found), 64), strict=False))
-    return str(found)
+            return (str(found.ipv4_mapped),)
+        return tuple(str(ip_network((int(found), each), strict=False)) for each in (64, 56, 48))
+    return (str(found),)

@@ -32,6 +32,7 @@ async def join(hands: Hands) -> None:
     await hands.open(newcomers_per_minute=1)
     for name in "de":
         await ask(hands, name, address="192.0.2.1")
+        await ask(hands, f"v6 {name}", address="2001:db8::1", solved=True)
     for options in ({"max_queue_size": 1}, {"queueing_method": "reject"}):
         await hands.open(**options)
         await ask(hands, "refused")
@@ -47,7 +48,7 @@ async def join(hands: Hands) -> None:
 
 async def enter(hands: Hands) -> None:
     def newcomer(name: str) -> JoinRequest:
-        return JoinRequest(key=name, secret=name, address="192.0.2.1")
+        return JoinRequest(key=name, secret=name, address="2001:db8::1")
 
     await hands.open(admission_rate=2, newcomers_per_minute=5)
     for name in "aabc":

@@ -120,7 +120,70 @@ async def test_19_and_44_many_keys_from_one_network_are_limited(house: House) ->
         person = house.visitor(f"2001:db8:0:1::{number + 1:x}")
         await person.arrive()
         codes.append((await person.ask("POST", "enqueue", {})).status_code)
-    assert codes == [201] * 5 + [429] * 3
+    assert codes == [201] * 5 + [403] * 3
+
+
+async def test_44_a_crowded_network_is_set_a_challenge_instead_of_refused(house: House) -> None:
+    await house.room.store.write({"newcomers_per_minute": "2", "crowded_pow_bits": "6"})
+    house.rooms.forget()
+    first = house.visitor("10.4.4.4")
+    await first.arrive()
+    assert (await first.ask("GET", "challenge")).status_code == 204
+    for _ in range(2):
+        await house.visitor("10.4.4.4").join()
+    refused = await first.ask("POST", "enqueue", {})
+    assert (refused.status_code, refused.json()["code"]) == (403, "CHALLENGE_REQUIRED")
+    assert int(refused.headers["retry-after"]) >= 1
+
+    puzzle = (await first.ask("GET", "challenge")).json()
+    assert puzzle["difficulty"] == 6
+    solution = _solve(puzzle["challenge"], puzzle["difficulty"])
+    wrong = await first.ask("POST", "enqueue", {"pow": puzzle["challenge"] + ":no"})
+    assert wrong.json()["code"] == "CHALLENGE_REQUIRED"
+    thief = house.visitor("10.4.4.4")
+    await thief.arrive()
+    stolen = await thief.ask("POST", "enqueue", {"pow": solution})
+    assert stolen.json()["code"] == "CHALLENGE_REQUIRED"
+    assert (await first.ask("POST", "enqueue", {"pow": solution})).status_code == 201
+    again = await first.ask("POST", "enqueue", {"pow": solution})
+    assert again.json()["code"] == "CHALLENGE_USED"
+    # Elsewhere nobody has to work.
+    assert (await house.visitor("10.4.4.5").join())["status"] == "waiting"
+
+
+async def test_44_a_large_crowd_works_harder_and_has_an_end(house: House) -> None:
+    await house.room.store.write({"newcomers_per_minute": "1", "crowded_pow_bits": "4"})
+    house.rooms.forget()
+    hard: list[int] = []
+    codes: list[str] = []
+    for _ in range(12):
+        person = house.visitor("10.4.4.4")
+        await person.arrive()
+        given = await person.ask("GET", "challenge")
+        asked = {}
+        if given.status_code == 200:
+            puzzle = given.json()
+            hard.append(puzzle["difficulty"])
+            asked = {"pow": _solve(puzzle["challenge"], puzzle["difficulty"])}
+        codes.append((await person.ask("POST", "enqueue", asked)).json().get("code", "joined"))
+    assert codes == ["joined"] * 10 + ["RATE_LIMITED"] * 2
+    assert hard == [4, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7]
+
+
+async def test_44_a_room_may_refuse_crowded_networks(house: House) -> None:
+    admin = await house.operator("admin")
+    path = f"/api/v1/admin/queues/{QUEUE}"
+    for wrong in (-1, 25, "many"):
+        bad = await admin.http.patch(path, json={"crowded_pow_bits": wrong})
+        assert bad.status_code == 422, wrong
+    done = await admin.http.patch(path, json={"crowded_pow_bits": 0, "newcomers_per_minute": 1})
+    assert done.json()["settings"]["crowded_pow_bits"] == "0"
+    await house.visitor("10.4.4.4").join()
+    person = house.visitor("10.4.4.4")
+    await person.arrive()
+    assert (await person.ask("GET", "challenge")).status_code == 204
+    refused = await person.ask("POST", "enqueue", {})
+    assert (refused.status_code, refused.json()["code"]) == (429, "RATE_LIMITED")
 
 
 async def test_20_whoever_left_stands_at_the_back(house: House) -> None:
@@ -169,7 +232,7 @@ async def test_26_a_forged_address_is_ignored_and_a_proxy_s_word_believed(redis_
             await person.arrive()
             headers = {"x-forwarded-for": said}
             codes.append((await person.ask("POST", "enqueue", {}, headers=headers)).status_code)
-        assert codes == [201, 429, 201, 429]
+        assert codes == [201, 403, 201, 403]
 
 
 async def test_45_asking_too_often_is_answered_without_the_store(redis_url: str) -> None:

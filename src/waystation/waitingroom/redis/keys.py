@@ -102,16 +102,19 @@ class RoomKeys(Keyspace, root=""):
             RoomKeys, position=position, visitor=visitor, network=self.tagged(network)
         )
 
-    def of_newcomers(self, newcomers: Sequence[tuple[str, str, str]]) -> "RoomKeys":
-        """The same keys with those of several newcomers: (place, owner, network) each."""
+    def of_newcomers(self, newcomers: Sequence[tuple[str, str, Sequence[str]]]) -> "RoomKeys":
+        """The same keys with those of several newcomers: (place, owner, networks) each."""
         place, owner, session = self._fronts
-        before, after = self._limit
         theirs = list[str]()
-        for position, visitor, network in newcomers:
-            theirs += (
-                place + position, owner + visitor, before + network + after, session + position
-            )  # fmt: skip
+        for position, visitor, networks in newcomers:
+            theirs += (place + position, owner + visitor, session + position)
+            theirs += self.limits_of(networks)
         return self.with_theirs(theirs)
+
+    def limits_of(self, networks: Sequence[str]) -> list[str]:
+        """Where the newcomers of some networks are counted."""
+        before, after = self._limit
+        return [before + network + after for network in networks]
 
     def with_theirs(self, theirs: Sequence[str]) -> "RoomKeys":
         """The same keys beside those of several visitors."""

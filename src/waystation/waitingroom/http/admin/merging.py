@@ -7,7 +7,8 @@ from waystation.waitingroom.http.returns import is_host
 from waystation.waitingroom.http.visitors.challenge import checked_bits
 from waystation.waitingroom.options import RoomOptions
 
-OWN = ("pow_bits", "invite_only", "fail_policy", "page_status", "return_hosts")
+_BITS = ("pow_bits", "crowded_pow_bits")
+OWN = (*_BITS, "invite_only", "fail_policy", "page_status", "return_hosts")
 """Fields of a room's `meta` that the HTTP API keeps besides its options."""
 _SAME = {"total_active_users": "max_active", "max_active_users": "max_active"}
 """What others call an option of ours."""
@@ -32,8 +33,9 @@ def merged(options: RoomOptions, asked: dict[str, Any]) -> tuple[RoomOptions, di
             raise InvalidOption(f"{name} must be one of {', '.join(among)}, got {own[name]!r}")
     if "return_hosts" in own:
         own["return_hosts"] = _hosts(own["return_hosts"])
-    if "pow_bits" in own:
-        own["pow_bits"] = checked_bits(int(_number(own["pow_bits"])))
+    for name in _BITS:
+        if name in own:
+            own[name] = checked_bits(int(_number(own[name])), name)
     return options.with_settings(plain), {name: _field(value) for name, value in own.items()}
 
 

@@ -1,10 +1,13 @@
 """Proof of work before joining, so that a thousand places cost a thousand times as much.
 
+A room may ask it of everybody, and asks it of whoever comes from a crowded network.
+
 The challenge is signed and kept nowhere: it names the room, the visitor and the minute. Checking a
 solution costs one digest, and each solution counts once.
 """
 
 import hashlib
+import math
 import secrets
 from functools import lru_cache
 
@@ -23,6 +26,10 @@ from waystation.waitingroom.state import RoomState
 
 LIFE_S = 60
 MOST_BITS = 24
+CROWDED_BITS = 16
+"""What a browser works off in a few seconds."""
+MOST_HARDER = 4
+"""How many bits harder it gets, one with each doubling of a crowd."""
 
 
 @lru_cache(maxsize=64)
@@ -32,10 +39,17 @@ def bits_of(state: RoomState) -> int:
     return min(MOST_BITS, int(text)) if text.isdigit() else 0
 
 
-def checked_bits(bits: int) -> int:
+@lru_cache(maxsize=64)
+def crowded_bits_of(state: RoomState) -> int:
+    """How hard the room makes it for those whose network is crowded; 0 to refuse them."""
+    text = state.fields.get("crowded_pow_bits", "")
+    return min(MOST_BITS, int(text)) if text.isdigit() else CROWDED_BITS
+
+
+def checked_bits(bits: int, name: str) -> int:
     """Refuse what would keep honest phones busy for minutes."""
     if not 0 <= bits <= MOST_BITS:
-        raise InvalidOption(f"pow_bits must be 0 to {MOST_BITS}, got {bits}")
+        raise InvalidOption(f"{name} must be 0 to {MOST_BITS}, got {bits}")
     return bits
 
 
@@ -55,7 +69,7 @@ class Challenges:
     async def answer(self, request: Request) -> Answer:
         """The challenge to solve before joining, if there is one."""
         room, state = await self._rooms.visit(request.slots["id"])
-        bits = bits_of(state)
+        bits = max(bits_of(state), await _bits_of_crowd(room, state, request.address))
         if not bits:
             return Answer(204)
         key = self._cookies.visitor_key(request)
@@ -71,37 +85,53 @@ class Challenges:
         )
         return answer(body, 200, *cookies)
 
-    async def require(self, room: Room, state: RoomState, key: str, shown: str) -> None:
-        """Refuse to go on without a fresh solution, where the room sets a challenge."""
-        bits = bits_of(state)
-        if not bits:
-            return
+    async def check(self, room: Room, state: RoomState, key: str, shown: str) -> bool:
+        """Whether a solution counts where a network is crowded.
+
+        A Problem where the room sets everybody a challenge and no fresh solution is shown.
+        """
+        bits, crowded_bits = bits_of(state), crowded_bits_of(state)
+        if not bits and not (shown and crowded_bits):
+            return False
         challenge, _, solution = shown.rpartition(":")
-        if not self._is_solved(room, key, bits, challenge, solution):
+        solved = self._solved_bits(room, key, challenge, solution)
+        if solved < bits:
             raise Problem(
                 403, RoomCode.CHALLENGE_REQUIRED, "the room's challenge has to be solved first"
             )
+        if not solved:
+            return False
         at = HttpKeys(room.queue_id).of(hashlib.sha256(challenge.encode()).hexdigest()[:32]).solved
         first = await room.store.ask("SET", at, "1", "EX", 2 * LIFE_S, "NX")
         if first is None:
             raise Problem(403, RoomCode.CHALLENGE_USED, "this solution was shown before")
+        return 0 < crowded_bits <= solved
 
     def _challenge(self, room: Room, key: str, bits: int) -> str:
         until = int(self._tokens.now_s()) + LIFE_S
         text = f"{until}.{bits}.{secrets.token_urlsafe(12)}"
         return f"{text}.{self._tokens.seal.stamp(_sealed(room, key, text))}"
 
-    def _is_solved(self, room: Room, key: str, bits: int, challenge: str, solution: str) -> bool:
+    def _solved_bits(self, room: Room, key: str, challenge: str, solution: str) -> int:
+        """How hard a challenge was that is solved; 0 for one that is not."""
         text, _, signature = challenge.rpartition(".")
         if len(challenge) > 256 or len(solution) > 32 or text.count(".") != 2:
-            return False
+            return 0
         if not self._tokens.seal.stamped(_sealed(room, key, text), signature):
-            return False
-        until, set_bits, _ = text.split(".")
-        if int(until) <= self._tokens.now_s() or int(set_bits) < bits:
-            return False
+            return 0
+        until, bits, _ = text.split(".")
+        if int(until) <= self._tokens.now_s():
+            return 0
         digest = hashlib.sha256(f"{challenge}:{solution}".encode()).digest()
-        return int.from_bytes(digest) >> (256 - bits) == 0
+        return int(bits) if int.from_bytes(digest) >> (256 - int(bits)) == 0 else 0
+
+
+async def _bits_of_crowd(room: Room, state: RoomState, address: str) -> int:
+    bits = crowded_bits_of(state)
+    if not bits or not address:
+        return 0
+    crowd = await room.crowd(address)
+    return min(MOST_BITS, bits + min(MOST_HARDER, int(math.log2(crowd)))) if crowd >= 1 else 0
 
 
 def _sealed(room: Room, key: str, text: str) -> str:

@@ -17,7 +17,7 @@ from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.cookies import Header
 from waystation.waitingroom.http.handover import onward
 from waystation.waitingroom.http.returns import Return, return_hosts, safe_path
-from waystation.waitingroom.http.visitors.challenge import Challenges, bits_of
+from waystation.waitingroom.http.visitors.challenge import Challenges, crowded_bits_of
 from waystation.waitingroom.http.visitors.fairness import Fairness
 from waystation.waitingroom.http.visitors.idempotency import require_same
 from waystation.waitingroom.http.visitors.invitations import Invitations, Welcome
@@ -60,6 +60,11 @@ _REFUSED = {
     "maintenance": (503, RoomCode.MAINTENANCE_MODE, "the room is closed for maintenance"),
     "closed": (410, RoomCode.ENDED, "it is over"),
 }
+_CHALLENGED = (
+    403,
+    RoomCode.CHALLENGE_REQUIRED,
+    "many come from there at once: solve the room's challenge, or ask again later",
+)
 
 
 class Visitors:
@@ -98,7 +103,8 @@ class Visitors:
         newcomer = await self.newcomer(request, room, state, asked)
         if b"idempotency-key" in request.headers:
             await require_same(request, room, newcomer.key, asked)
-        return await self.join(request, room, state, newcomer, asked.target)
+        works = crowded_bits_of(state) > 0 and not newcomer.solved
+        return await self.join(request, room, state, newcomer, asked.target, works=works)
 
     async def newcomer(
         self, request: Request, room: Room, state: RoomState, asked: bodies.Enqueue
@@ -123,8 +129,8 @@ class Visitors:
             welcome = await self._invitations.welcome(request, room, state, asked, key)
         else:
             welcome = Welcome(Lane.NORMAL, f"cookie|{key}")
-        if bits_of(state):
-            await self._challenges.require(room, state, key or welcome.identity, asked.pow)
+        identity = key or welcome.identity
+        solved = await self._challenges.check(room, state, identity, asked.pow)
         secret = asked.h or digest_of(key or "")
         if not asked.h and key is None:
             raise Problem(400, RoomCode.SECRET_REQUIRED, "without a visitor key h has to be there")
@@ -136,6 +142,7 @@ class Visitors:
             address=request.address or None,
             agent=agent,
             metadata=metadata,
+            solved=solved,
         )
 
     async def join(
@@ -145,16 +152,20 @@ class Visitors:
         state: RoomState,
         newcomer: JoinRequest,
         target: str = "",
+        *,
+        works: bool = False,
     ) -> Answer:
-        """Join, and tell what came of it."""
+        """Join; with `works` somebody of a crowded network is set a challenge, not refused."""
         name = room.name
         entry = await room.join(newcomer)
         self._metrics.arrivals.of(name, type(entry).__name__.lower()).inc()
         match entry:
             case Refused(reason=reason, retry_after_ms=retry_ms):
-                http_status, code, detail = _REFUSED[reason]
+                challenged = reason == "crowded" and works
+                http_status, code, detail = _CHALLENGED if challenged else _REFUSED[reason]
                 after = str(max(1, -(-retry_ms // 1000))) if retry_ms else "30"
-                headers = {"retry-after": after} if http_status in (429, 503) else {}
+                later = challenged or http_status in (429, 503)
+                headers = {"retry-after": after} if later else {}
                 raise Problem(http_status, code, detail, headers=headers)
             case Passed(place=place, status=status):
                 body = status_body(room, place, status, state)

@@ -1,9 +1,9 @@
 --- Begin a session at once, if nobody waits and there are a turn and a seat for it.
 --- keys  meta position owner positions elevated vip premium prequeue early_elevated early_vip
---- keys  early_premium recovered admitted missed sessions sessions_expiry sessions_began session newcomers
---- keys  tokens last_update events stats
+--- keys  early_premium recovered admitted missed sessions sessions_expiry sessions_began session
+--- keys  tokens last_update events stats theirs...
 --- args  queue id visitor proof agent network now
---- uses  instant_us format_int emit_event count fill_bucket visitor_status begin_session
+--- uses  instant_us format_int emit_event count fill_bucket visitor_status begin_session count_newcomer
 local set = redis.call('HMGET', meta, 'status', 'queueing_method', 'phase', 'waiting_page',
   'fail_open_us', 'invite_only', 'pow_bits', 'max_active', 'newcomers_per_minute', 'session_s',
   'missed_s', 'events_cap', 'admission_rate', 'burst', 'ramp_from', 'ramp_us', 'ramp_s',
@@ -39,12 +39,9 @@ if not free then
   }, us, tokens, last_update)
   if filled + 0.0000001 < 1 then return { 'wait' } end
   local per_minute = tonumber(set[9]) or 0
-  if per_minute > 0 and network ~= '' then
-    local since = '(' .. format_int(us / 1000 - 60000)
-    if redis.call('ZCOUNT', newcomers, since, '+inf') >= per_minute then return { 'wait' } end
-    redis.call('ZADD', newcomers, format_int(us / 1000), id)
-    redis.call('EXPIRE', newcomers, 60)
-  end
+  local networks = {}
+  for key = theirs, #KEYS do networks[#networks + 1] = KEYS[key] end
+  if per_minute > 0 and count_newcomer(networks, us, id, per_minute) then return { 'wait' } end
   redis.call('SET', tokens, string.format('%.6f', math.min(burst, filled - 1)))
   redis.call('SET', last_update, string.format('%.6f', us / 1000000))
 end

@@ -3,7 +3,7 @@
 --- keys  normal_list elevated_list vip_list premium_list recovered admitted missed heartbeat
 --- keys  sessions sessions_expiry sessions_began events stats theirs...
 --- args  queue now model newcomers...
---- uses  instant_us must_hold format_int emit_event count lane_lengths
+--- uses  instant_us must_hold format_int emit_event count lane_lengths count_newcomer
 --- lazy  visitor_status begin_session
 local set = redis.call('HMGET', meta, 'status', 'queueing_method', 'max_queue_size', 'phase',
   'starts_us', 'position_ttl_s', 'fail_open_us', 'newcomers_per_minute', 'missed_s', 'session_s',
@@ -27,11 +27,14 @@ if phase == 'prequeue' and set[5] then
 end
 
 -- Before anything is written: whoever's keys are of another type must not stop it half way.
-for key = theirs, #KEYS, 4 do
+local key = theirs
+for at = newcomers, #ARGV, 10 do
   must_hold('HLEN', KEYS[key])
   must_hold('STRLEN', KEYS[key + 1])
-  if per_minute > 0 then must_hold('ZCARD', KEYS[key + 2]) end
-  if open_to_all then must_hold('HLEN', KEYS[key + 3]) end
+  if open_to_all then must_hold('HLEN', KEYS[key + 2]) end
+  local networks = tonumber(ARGV[at + 9])
+  for nth = 1, per_minute > 0 and networks or 0 do must_hold('ZCARD', KEYS[key + 2 + nth]) end
+  key = key + 3 + networks
 end
 
 local inside = redis.call('SCARD', sessions)
@@ -56,17 +59,6 @@ local function describe(one, word, lasts)
   if one.metadata ~= '' then redis.call('HSET', one.position, 'metadata', one.metadata) end
   redis.call('EXPIRE', one.position, lasts)
   redis.call('SET', one.owner, one.id, 'EX', lasts)
-end
-
--- Milliseconds until another newcomer may come from this network; nothing when one may now.
-local function crowded(one)
-  redis.call('ZREMRANGEBYSCORE', one.recent, '-inf', format_int(us / 1000 - 60000))
-  if redis.call('ZCARD', one.recent) >= per_minute then
-    local oldest = redis.call('ZRANGE', one.recent, 0, 0, 'WITHSCORES')[2]
-    return math.max(1, math.floor(oldest + 60000 - us / 1000))
-  end
-  redis.call('ZADD', one.recent, format_int(us / 1000), one.id)
-  redis.call('EXPIRE', one.recent, 60)
 end
 
 -- Those who come together are put in line together: it takes fewer calls, and neighbours in line lie
@@ -102,8 +94,8 @@ local function admit_to_line(one)
     return { 'passed', one.id, format_int(ends / 1000) }
   end
   if most > 0 and total >= most then return refuse(one, 'full') end
-  if per_minute > 0 and one.network ~= '' then
-    local retry_ms = crowded(one)
+  if per_minute > 0 then
+    local retry_ms = count_newcomer(one.networks, us, one.id, per_minute * one.times)
     if retry_ms then return refuse(one, 'crowded', retry_ms) end
   end
 
@@ -136,14 +128,17 @@ local function admit_to_line(one)
 end
 
 local answers = {}
-local key = theirs
-for at = newcomers, #ARGV, 8 do
+key = theirs
+for at = newcomers, #ARGV, 10 do
+  local networks = {}
+  for nth = 1, tonumber(ARGV[at + 9]) do networks[nth] = KEYS[key + 2 + nth] end
   answers[#answers + 1] = admit_to_line({
     id = ARGV[at], lane = ARGV[at + 1], proof = ARGV[at + 2], visitor = ARGV[at + 3],
     agent = ARGV[at + 4], network = ARGV[at + 5], metadata = ARGV[at + 6], rate = ARGV[at + 7],
-    position = KEYS[key], owner = KEYS[key + 1], recent = KEYS[key + 2], session = KEYS[key + 3],
+    times = tonumber(ARGV[at + 8]), networks = networks,
+    position = KEYS[key], owner = KEYS[key + 1], session = KEYS[key + 2],
   })
-  key = key + 4
+  key = key + 3 + #networks
 end
 put_in_line()
 if total > before then
