@@ -1,10 +1,10 @@
 // The HTTP API: JSON in and out, problems as errors, streams of events.
 
 export class Problem extends Error {
-  constructor(status, told) {
-    super(told.detail || `the server answered ${status}`);
+  constructor(status, reply) {
+    super(reply.detail || `the server answered ${status}`);
     this.status = status;
-    this.code = told.code || '';
+    this.code = reply.code || '';
   }
 }
 
@@ -18,10 +18,10 @@ async function ask(method, place, body) {
     throw new Problem(0, { detail: 'the console does not answer', code: 'AWAY' });
   }
   const text = await answer.text();
-  let told = {};
-  try { told = text ? JSON.parse(text) : {}; } catch { told = {}; }
-  if (!answer.ok) throw new Problem(answer.status, told);
-  return told;
+  let reply = {};
+  try { reply = text ? JSON.parse(text) : {}; } catch { reply = {}; }
+  if (!answer.ok) throw new Problem(answer.status, reply);
+  return reply;
 }
 
 export const get = (place) => ask('GET', place);

@@ -33,9 +33,9 @@ export async function failures(root, { signal }) {
   }
 
   async function draw() {
-    const [told, running] = await Promise.all([get('failures'), get('redrives')]);
-    replace(list, told.groups.length ? told.groups.map((group) => card(group, redrive)) : empty('Nothing has failed', 'Jobs that fail for good appear here.'),
-      !told.complete && h('p', { class: 'muted' }, `The newest ${count(told.looked_at)} failures were looked at; there are more.`));
+    const [reply, running] = await Promise.all([get('failures'), get('redrives')]);
+    replace(list, reply.groups.length ? reply.groups.map((group) => card(group, redrive)) : empty('Nothing has failed', 'Jobs that fail for good appear here.'),
+      !reply.complete && h('p', { class: 'muted' }, `The newest ${count(reply.looked_at)} failures were looked at; there are more.`));
     replace(drives, running.redrives.length > 0 && h('section', { class: 'panel', 'aria-label': 'Redrives' }, h('h2', {}, 'Redrives'), running.redrives.slice(0, 5).map((each) => progress(each, draw))));
   }
   await draw();

@@ -20,10 +20,10 @@ export function ranges(chosen) {
 
 // Three charts of the past: jobs by the hour, how many were open, and how long they took.
 export async function past(element, days, product = '', queue = '') {
-  const told = await get(`history/hours?days=${days}&product=${encodeURIComponent(product)}&queue=${encodeURIComponent(queue)}`);
-  if (!told.available) { replace(element, panel('', empty('No history', KEPT))); return; }
+  const reply = await get(`history/hours?days=${days}&product=${encodeURIComponent(product)}&queue=${encodeURIComponent(queue)}`);
+  if (!reply.available) { replace(element, panel('', empty('No history', KEPT))); return; }
   const name = queue || 'all queues';
-  const { hours } = told;
+  const { hours } = reply;
   const times = hours.map((each) => new Date(each.at) / 1000);
   const of = (key) => hours.map((each) => each[key] || 0);
   const seconds = (key) => hours.map((each) => (each[key] || 0) / 1000);
@@ -41,14 +41,14 @@ export async function ledger(root, { signal }) {
   const body = h('div', {});
   replace(root, h('h1', {}, 'Ledger'), h('p', { class: 'muted' }, 'What became of every job that the history has seen.'), body);
   async function draw() {
-    const told = await get('history/ledger');
-    if (!told.available || !told.rows.length) { replace(body, empty('No ledger yet', KEPT)); return; }
-    const sum = (key) => told.rows.reduce((total, each) => total + (each[key] || 0), 0);
+    const reply = await get('history/ledger');
+    if (!reply.available || !reply.rows.length) { replace(body, empty('No ledger yet', KEPT)); return; }
+    const sum = (key) => reply.rows.reduce((total, each) => total + (each[key] || 0), 0);
     const wrong = (value) => h('span', { class: value ? 'bad-text strong' : '' }, value === null ? '–' : count(value));
     replace(body, h('div', { class: 'tiles' }, tile('Added', count(sum('added')), 'jobs in all'), tile('Ended', count(sum('ended')), `${count(sum('removed'))} removed`),
       tile('Lost', count(sum('lost')), sum('lost') ? 'see below' : 'none'), tile('Completed twice', count(sum('twice')), sum('twice') ? 'see below' : 'none')),
     table('Ledger', [{ name: 'Queue' }, { name: 'Added', kind: 'number' }, { name: 'Ended', kind: 'number' }, { name: 'Removed', kind: 'number' }, { name: 'Open', kind: 'number' }, { name: 'Lost', kind: 'number' }, { name: 'Twice', kind: 'number' }, { name: 'Events missed', kind: 'number' }, { name: 'Verdict' }],
-      told.rows.map((each) => ({ kind: each.lost || each.twice ? 'alarm' : '', cells: [
+      reply.rows.map((each) => ({ kind: each.lost || each.twice ? 'alarm' : '', cells: [
         [link(path('queues', each.product, each.queue), { class: 'strong' }, each.queue), h('span', { class: 'product' }, each.product)], count(each.added), count(each.ended), count(each.removed), count(each.open),
         wrong(each.lost), wrong(each.twice), count(each.missed), verdict(each)] }))));
   }
@@ -67,19 +67,19 @@ export async function pipeline(root, { signal }) {
   const body = h('div', {});
   replace(root, h('h1', {}, 'Pipeline'), h('p', { class: 'muted' }, 'What keeps the history: how far it is behind, and whether its tables agree.'), body);
   async function draw() {
-    const told = await get('history/pipeline');
-    if (!told.available) { replace(body, empty('No history', KEPT)); return; }
-    const behind = told.lags.reduce((total, each) => total + (each.events || 0), 0);
-    const failed = told.checks.filter((each) => each.wanted !== each.found);
-    replace(body, h('div', { class: 'tiles' }, tile('Events stored', count(told.events), 'in all'), tile('Behind', count(behind), 'events to be read'),
-      tile('Last event', told.last_at ? span(Math.max(0, (Date.now() - new Date(told.last_at)) / 1000)) : '–', told.last_at ? 'ago' : 'none yet'),
-      tile('Checks', failed.length ? `${failed.length} failed` : told.checks.length ? 'all agree' : '–', told.checked_at ? ['last round ', time(told.checked_at)] : 'no round yet')),
+    const reply = await get('history/pipeline');
+    if (!reply.available) { replace(body, empty('No history', KEPT)); return; }
+    const behind = reply.lags.reduce((total, each) => total + (each.events || 0), 0);
+    const failed = reply.checks.filter((each) => each.wanted !== each.found);
+    replace(body, h('div', { class: 'tiles' }, tile('Events stored', count(reply.events), 'in all'), tile('Behind', count(behind), 'events to be read'),
+      tile('Last event', reply.last_at ? span(Math.max(0, (Date.now() - new Date(reply.last_at)) / 1000)) : '–', reply.last_at ? 'ago' : 'none yet'),
+      tile('Checks', failed.length ? `${failed.length} failed` : reply.checks.length ? 'all agree' : '–', reply.checked_at ? ['last round ', time(reply.checked_at)] : 'no round yet')),
     failed.length > 0 && h('p', { class: 'why bad' }, 'Tables disagree. No event is lost: `waystation pipeline rebuild` builds them again from the events.'),
-    panel('Behind, by queue', told.lags.length ? table('Lag', [{ name: 'Queue' }, { name: 'Events to be read', kind: 'number' }], told.lags.map((each) => ({ cells: [
+    panel('Behind, by queue', reply.lags.length ? table('Lag', [{ name: 'Queue' }, { name: 'Events to be read', kind: 'number' }], reply.lags.map((each) => ({ cells: [
       [link(path('queues', each.product, each.queue), { class: 'strong' }, each.queue), h('span', { class: 'product' }, each.product)], each.events === null ? 'not counted' : count(each.events)] }))) : empty('No streams', 'No queue has written an event yet.')),
-    panel('Gaps', told.gaps.length ? table('Gaps', [{ name: 'Queue' }, { name: 'Events', kind: 'number' }, { name: 'Why' }, { name: 'Between' }], told.gaps.map((each) => ({ cells: [
+    panel('Gaps', reply.gaps.length ? table('Gaps', [{ name: 'Queue' }, { name: 'Events', kind: 'number' }, { name: 'Why' }, { name: 'Between' }], reply.gaps.map((each) => ({ cells: [
       [h('span', { class: 'strong' }, each.queue), h('span', { class: 'product' }, each.product)], count(each.lost), each.reason, `${inUtc(each.after_at)} and ${inUtc(each.before_at)}`] }))) : empty('No gaps', 'Every event was read before it was trimmed.')),
-    panel('Checks of the last round', told.checks.length ? table('Checks', [{ name: 'Table' }, { name: 'Count of' }, { name: 'Expected', kind: 'number' }, { name: 'Found', kind: 'number' }, { name: 'Result' }], told.checks.map((each) => ({ cells: [
+    panel('Checks of the last round', reply.checks.length ? table('Checks', [{ name: 'Table' }, { name: 'Count of' }, { name: 'Expected', kind: 'number' }, { name: 'Found', kind: 'number' }, { name: 'Result' }], reply.checks.map((each) => ({ cells: [
       h('code', {}, each.table), each.what, count(each.wanted), count(each.found), each.wanted === each.found ? chip('ok', 'good') : chip('differs', 'bad')] }))) : empty('No round yet', 'Checks are made after each round of the pipeline.')));
   }
   await draw();

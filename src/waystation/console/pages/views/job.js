@@ -12,12 +12,12 @@ export async function job(root, { parts, signal }) {
   let known = '';
 
   async function draw() {
-    let told;
-    try { told = await get(place()); } catch (error) {
+    let reply;
+    try { reply = await get(place()); } catch (error) {
       if (error.status === 404 && await remembered(root, product, name, id)) return;
       throw error;
     }
-    const text = JSON.stringify(told);
+    const text = JSON.stringify(reply);
     if (text === known) return;
     known = text;
     const [why, flow] = [h('div', {}), h('div', {})];
@@ -26,26 +26,26 @@ export async function job(root, { parts, signal }) {
     };
     replace(root,
       h('p', { class: 'crumbs' }, link('/overview', {}, 'Overview'), ' / ', product, ' / ', link(path('queues', product, name), {}, name)),
-      h('h1', {}, told.job.name || told.job.id, ' ', chip(told.job.state)), h('p', { class: 'muted id' }, told.job.id), why,
-      told.actions.length ? h('div', { class: 'row wrap' }, told.actions.map((each) => button(each[0].toUpperCase() + each.slice(1), doing(each), ['remove', 'cancel'].includes(each) ? 'danger quiet' : 'primary'))) : null,
+      h('h1', {}, reply.job.name || reply.job.id, ' ', chip(reply.job.state)), h('p', { class: 'muted id' }, reply.job.id), why,
+      reply.actions.length ? h('div', { class: 'row wrap' }, reply.actions.map((each) => button(each[0].toUpperCase() + each.slice(1), doing(each), ['remove', 'cancel'].includes(each) ? 'danger quiet' : 'primary'))) : null,
       h('div', { class: 'halves' },
         h('div', {},
-          panel('Data', tree(told.data)),
-          told.result !== null && panel('Result', tree(told.result)),
-          told.traces.length > 0 && panel(told.traces.length > 1 ? 'Tracebacks' : 'Traceback', told.traces.map((trace, index) =>
-            h('details', { open: index === told.traces.length - 1 }, h('summary', { class: 'small' }, `Attempt ${index + 1}`), h('pre', { tabindex: '0' }, trace))).reverse()),
-          told.logs.length > 0 && panel(`Log${told.logs_total > told.logs.length ? `, ${told.logs.length} of ${told.logs_total} lines` : ''}`, h('pre', { tabindex: '0' }, told.logs.join('\n')))),
+          panel('Data', tree(reply.data)),
+          reply.result !== null && panel('Result', tree(reply.result)),
+          reply.traces.length > 0 && panel(reply.traces.length > 1 ? 'Tracebacks' : 'Traceback', reply.traces.map((trace, index) =>
+            h('details', { open: index === reply.traces.length - 1 }, h('summary', { class: 'small' }, `Attempt ${index + 1}`), h('pre', { tabindex: '0' }, trace))).reverse()),
+          reply.logs.length > 0 && panel(`Log${reply.logs_total > reply.logs.length ? `, ${reply.logs.length} of ${reply.logs_total} lines` : ''}`, h('pre', { tabindex: '0' }, reply.logs.join('\n')))),
         h('div', {},
-          panel('Timeline', timeline(told)), flow,
+          panel('Timeline', timeline(reply)), flow,
           panel('Facts', facts([
-            ['Attempts', `${told.job.attempts} of ${told.job.max_attempts}`], ['Worker', told.job.worker], ['Priority', told.job.priority || null],
-            ['Added', time(told.job.created_at)], ['Due', told.job.due_at && time(told.job.due_at)], ['Ran for', ran(told.job)],
-            ['Parent', told.parent && link(path('queues', told.parent.product, told.parent.queue, told.parent.id), {}, `${told.parent.queue} ${told.parent.id}`)],
-            ...Object.entries(told.children).map(([kind, number]) => [`Children ${kind}`, number]),
-            ...Object.entries(told.facts).map(([key, value]) => [key[0].toUpperCase() + key.slice(1), typeof value === 'string' ? value : JSON.stringify(value)]),
-          ]), told.options && h('details', {}, h('summary', { class: 'small' }, 'Options'), tree(told.options))))));
-    get(place('/why')).then((found) => replace(why, h('p', { class: `why ${told.job.state === 'failed' || told.job.state === 'dead' ? 'bad' : ''}` }, found.sentence))).catch(() => {});
-    if (Object.keys(told.children).length) get(place('/flow')).then((found) => replace(flow, panel('Flow', graph(found, product)))).catch(() => {});
+            ['Attempts', `${reply.job.attempts} of ${reply.job.max_attempts}`], ['Worker', reply.job.worker], ['Priority', reply.job.priority || null],
+            ['Added', time(reply.job.created_at)], ['Due', reply.job.due_at && time(reply.job.due_at)], ['Ran for', ran(reply.job)],
+            ['Parent', reply.parent && link(path('queues', reply.parent.product, reply.parent.queue, reply.parent.id), {}, `${reply.parent.queue} ${reply.parent.id}`)],
+            ...Object.entries(reply.children).map(([kind, number]) => [`Children ${kind}`, number]),
+            ...Object.entries(reply.facts).map(([key, value]) => [key[0].toUpperCase() + key.slice(1), typeof value === 'string' ? value : JSON.stringify(value)]),
+          ]), reply.options && h('details', {}, h('summary', { class: 'small' }, 'Options'), tree(reply.options))))));
+    get(place('/why')).then((found) => replace(why, h('p', { class: `why ${reply.job.state === 'failed' || reply.job.state === 'dead' ? 'bad' : ''}` }, found.sentence))).catch(() => {});
+    if (Object.keys(reply.children).length) get(place('/flow')).then((found) => replace(flow, panel('Flow', graph(found, product)))).catch(() => {});
   }
   await draw();
   every(3, draw, signal);
@@ -54,8 +54,8 @@ export async function job(root, { parts, signal }) {
 // A job that is no longer in the store, as the history remembers it.
 async function remembered(root, product, name, id) {
   const asked = `id:"${id}" queue:"${name}" product:${product}`;
-  const told = await get(`history/search?limit=1&q=${encodeURIComponent(asked)}`).catch(() => ({ jobs: [] }));
-  const [past] = told.jobs;
+  const reply = await get(`history/search?limit=1&q=${encodeURIComponent(asked)}`).catch(() => ({ jobs: [] }));
+  const [past] = reply.jobs;
   if (!past) return false;
   let data = past.data;
   try { data = JSON.parse(past.data); } catch { /* only its beginning is kept, or it is no JSON */ }
@@ -69,12 +69,12 @@ async function remembered(root, product, name, id) {
   return true;
 }
 
-const ran = (told) => (told.started_at && told.finished_at ? span((new Date(told.finished_at) - new Date(told.started_at)) / 1000) : null);
+const ran = (reply) => (reply.started_at && reply.finished_at ? span((new Date(reply.finished_at) - new Date(reply.started_at)) / 1000) : null);
 
-function timeline(told) {
-  if (!told.timeline.length) return h('p', { class: 'muted' }, 'Its events are no longer kept.');
+function timeline(reply) {
+  if (!reply.timeline.length) return h('p', { class: 'muted' }, 'Its events are no longer kept.');
   let before = null;
-  return h('ol', { class: 'timeline' }, told.timeline.map((each) => {
+  return h('ol', { class: 'timeline' }, reply.timeline.map((each) => {
     const passed = before ? (new Date(each.at) - before) / 1000 : null;
     before = new Date(each.at);
     return h('li', { class: { failed: 'bad', dead: 'bad', completed: 'good', active: 'busy' }[each.what] || '' },

@@ -33,8 +33,8 @@ export async function schedulers(root, { signal }) {
     await draw().catch(trouble);
   };
   async function draw() {
-    const told = await get('schedulers');
-    const rows = told.schedulers.map((each) => ({ cells: [
+    const reply = await get('schedulers');
+    const rows = reply.schedulers.map((each) => ({ cells: [
       [h('span', { class: 'strong' }, each.id), h('span', { class: 'product' }, each.name)], link(path('queues', each.product, each.queue), {}, each.queue),
       each.pattern ? [h('code', {}, each.pattern), each.tz && h('span', { class: 'product' }, each.tz)] : `every ${span(each.every_s)}`,
       [time(each.next_at), h('div', { class: 'note' }, local(each.next_at)), h('div', { class: 'note' }, inUtc(each.next_at))],
@@ -49,8 +49,8 @@ export async function workers(root, { signal }) {
   const list = h('div', {});
   replace(root, h('h1', {}, 'Workers'), h('p', { class: 'muted' }, 'Who works on what.'), list);
   async function draw() {
-    const told = await get('workers');
-    const rows = told.workers.map((each) => ({ cells: [
+    const reply = await get('workers');
+    const rows = reply.workers.map((each) => ({ cells: [
       [h('span', { class: 'strong' }, each.name), h('span', { class: 'product' }, each.product)], each.alive ? chip('alive', 'good') : chip('silent', 'bad'),
       each.queues.length ? each.queues.map((name, index) => [index ? ', ' : '', each.product === 'bullmq' ? link(path('queues', each.product, name), {}, name) : name]) : 'all types', each.active === null ? '–' : count(each.active), each.seen_at ? time(each.seen_at) : each.facts.connected_s !== undefined ? `connected for ${span(each.facts.connected_s)}` : '–',
       offers(each.facts)] }));
@@ -66,8 +66,8 @@ export async function routing(root, { signal }) {
   const list = h('div', {});
   replace(root, h('h1', {}, 'Routing'), h('p', { class: 'muted' }, 'Waiting jobs by what they ask for, and who could do them.'), list);
   async function draw() {
-    const told = await get('coverage');
-    const rows = told.covered.map((each) => ({ kind: each.workers ? '' : 'alarm', cells: [
+    const reply = await get('coverage');
+    const rows = reply.covered.map((each) => ({ kind: each.workers ? '' : 'alarm', cells: [
       [h('span', { class: 'strong' }, each.type), h('span', { class: 'product' }, each.first)], count(each.waiting), each.workers ? count(each.workers) : chip('nobody', 'bad'),
       (each.reasons || []).map((reason) => h('p', { class: 'note' }, reason.text)), each.nearest ? `${each.nearest}: ${(each.missing || []).join('; ')}` : '–'] }));
     replace(list, rows.length ? table('Coverage', [{ name: 'Type' }, { name: 'Waiting', kind: 'number' }, { name: 'Workers that fit', kind: 'number' }, { name: 'What holds them back', kind: 'data' }, { name: 'Nearest worker, and what it lacks', kind: 'data' }], rows) : empty('Nothing waits', 'Jobs of routing that wait for a worker appear here, with what they ask for.'));

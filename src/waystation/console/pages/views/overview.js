@@ -18,7 +18,7 @@ const failed = (q) => q.points[q.points.length - 1][P.failed];
 let sort = 'name';
 
 export async function overview(root, { signal }) {
-  const told = await get('overview');
+  const reply = await get('overview');
   const filter = h('input', { type: 'search', id: 'filter', placeholder: 'Filter queues', 'aria-label': 'Filter queues', oninput: () => draw() });
   const choose = h('select', { id: 'sort', 'aria-label': 'Sort by', onchange: () => { sort = choose.value; draw(); } },
     Object.entries({ name: 'Name', ready: 'Most ready', active: 'Most active', failed: 'Most failed', rate: 'Fastest', oldest: 'Longest wait' })
@@ -37,16 +37,16 @@ export async function overview(root, { signal }) {
 
   function draw() {
     const text = filter.value.toLowerCase();
-    const shown = told.queues.filter((q) => `${q.product}/${q.name}`.toLowerCase().includes(text))
+    const shown = reply.queues.filter((q) => `${q.product}/${q.name}`.toLowerCase().includes(text))
       .sort((a, b) => { const [x, y] = [SORTS[sort](a), SORTS[sort](b)]; return x < y ? -1 : x > y ? 1 : 0; });
-    drawTotals(told.queues, tiles, days ? null : charts);
-    replace(list, shown.length ? rows(shown) : empty(told.queues.length ? 'No queue has this name' : 'No queues yet', told.queues.length ? '' : ['A queue appears here as soon as a job is added to it, by your program or in a shell:', h('br', {}), h('code', {}, 'waystation bullmq add mail send \'{"to": "ada"}\'')]));
+    drawTotals(reply.queues, tiles, days ? null : charts);
+    replace(list, shown.length ? rows(shown) : empty(reply.queues.length ? 'No queue has this name' : 'No queues yet', reply.queues.length ? '' : ['A queue appears here as soon as a job is added to it, by your program or in a shell:', h('br', {}), h('code', {}, 'waystation bullmq add mail send \'{"to": "ada"}\'')]));
   }
   draw();
   follow('live', {
     sample: (samples) => {
-      const known = new Map(told.queues.map((q) => [`${q.product}/${q.name}`, q]));
-      told.queues = samples.map(([product, name, point, counts, paused, workers]) => {
+      const known = new Map(reply.queues.map((q) => [`${q.product}/${q.name}`, q]));
+      reply.queues = samples.map(([product, name, point, counts, paused, workers]) => {
         const points = [...(known.get(`${product}/${name}`)?.points || []), point].slice(-SHOWN);
         return { product, name, points, counts, paused, workers, ready: point[P.ready], oldest_s: point[P.oldest], completed_per_s: point[P.done], failed_per_s: point[P.wrong] };
       });

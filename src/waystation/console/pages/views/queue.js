@@ -33,8 +33,8 @@ export async function act(product, name, action, asked = {}) {
 export async function queue(root, { parts, query, signal }) {
   const [product, name] = parts;
   const place = (rest = '') => queuePlace(product, name, rest);
-  let told = await get(place());
-  let state = told.states.includes(query.get('state')) ? query.get('state') : firstState(told);
+  let reply = await get(place());
+  let state = reply.states.includes(query.get('state')) ? query.get('state') : firstState(reply);
   let offset = Math.max(0, Number(query.get('offset')) || 0);
   const picked = new Set();
   let days = 0;
@@ -46,7 +46,7 @@ export async function queue(root, { parts, query, signal }) {
   const feed = h('ol', { class: 'feed', 'aria-label': 'What happens now' });
 
   async function refresh() {
-    told = await get(place());
+    reply = await get(place());
     drawHead();
     drawTabs();
     // Whoever picks jobs, reads on or stands in the list keeps it as it is.
@@ -73,12 +73,12 @@ export async function queue(root, { parts, query, signal }) {
 
   function drawHead() {
     const offered = ['pause', 'resume', 'retry-all', 'promote-all', 'drain', 'clean', 'obliterate'].filter((each) =>
-      told.actions.includes(each) && each !== (told.paused ? 'pause' : 'resume'));
-    const useful = { 'retry-all': told.counts[told.failed], 'promote-all': told.counts.delayed };
-    replace(actions, told.actions.length ? h('div', { class: 'row wrap' }, may('operator') && ['bullmq', 'routing'].includes(product) && button('Add a job', add, 'primary'), offered.filter((each) => useful[each] !== 0).map((each) =>
+      reply.actions.includes(each) && each !== (reply.paused ? 'pause' : 'resume'));
+    const useful = { 'retry-all': reply.counts[reply.failed], 'promote-all': reply.counts.delayed };
+    replace(actions, reply.actions.length ? h('div', { class: 'row wrap' }, may('operator') && ['bullmq', 'routing'].includes(product) && button('Add a job', add, 'primary'), offered.filter((each) => useful[each] !== 0).map((each) =>
       button(LABELS[each], doing(each, each === 'clean' ? () => ({ state: 'completed' }) : each === 'retry-all' ? () => ({ until: new Date().toISOString() }) : undefined), DANGER.includes(each) ? 'danger quiet' : ''))) : null);
     if (days) return;
-    const points = told.points.slice(-150);
+    const points = reply.points.slice(-150);
     const times = points.map((point) => point[P.at]);
     const of = (at) => points.map((point) => point[at]);
     replace(charts,
@@ -88,19 +88,19 @@ export async function queue(root, { parts, query, signal }) {
   }
 
   function drawTabs() {
-    replace(tabs, h('div', { class: 'tabs', role: 'group', 'aria-label': 'States' }, told.states.map((each) =>
+    replace(tabs, h('div', { class: 'tabs', role: 'group', 'aria-label': 'States' }, reply.states.map((each) =>
       h('button', { type: 'button', 'aria-pressed': String(each === state), onclick: () => { state = each; offset = 0; picked.clear(); drawTabs(); drawJobs().catch(trouble); } },
-        each, ' ', h('span', { class: 'count' }, count(told.counts[each] || 0))))));
+        each, ' ', h('span', { class: 'count' }, count(reply.counts[each] || 0))))));
   }
 
   async function drawJobs() {
     const page = await get(place(`/jobs?state=${encodeURIComponent(state)}&offset=${offset}&limit=${PAGE}`));
     const can = { failed: ['retry', 'remove'], dead: ['retry', 'remove'], delayed: ['promote', 'cancel', 'remove'], completed: ['remove'], active: ['cancel'] }[state] || ['cancel', 'remove'];
-    const offered = can.filter((each) => told.actions.includes(each));
+    const offered = can.filter((each) => reply.actions.includes(each));
     const drawBulk = () => replace(bulk, picked.size > 0 && h('div', { class: 'row wrap bulk', role: 'group', 'aria-label': 'Picked jobs' }, h('span', { class: 'strong' }, `${picked.size} picked`),
       offered.map((each) => button(LABELS[each], doing(each, () => ({ ids: [...picked] })), each === 'remove' ? 'danger quiet' : ''))));
     const pick = (id) => h('input', { type: 'checkbox', 'aria-label': `Pick job ${id}`, checked: picked.has(id), onchange: (event) => { if (event.target.checked) picked.add(id); else picked.delete(id); drawBulk(); } });
-    const columns = [...(offered.length ? [{ name: 'Pick', kind: 'pick' }] : []), { name: 'Job' }, { name: state === told.failed ? 'Error' : 'Data', kind: 'data' }, { name: 'Tries', kind: 'number' }, { name: whenName(state) }];
+    const columns = [...(offered.length ? [{ name: 'Pick', kind: 'pick' }] : []), { name: 'Job' }, { name: state === reply.failed ? 'Error' : 'Data', kind: 'data' }, { name: 'Tries', kind: 'number' }, { name: whenName(state) }];
     const rows = page.jobs.map((job) => ({ cells: [...(offered.length ? [pick(job.id)] : []),
       [link(path('queues', product, name, job.id), { class: 'strong' }, job.name || job.id), h('span', { class: 'product' }, job.id)],
       job.error ? h('span', { class: 'bad-text' }, job.error) : h('code', {}, job.data), `${job.attempts}/${job.max_attempts}`, time(job.due_at || job.finished_at || job.started_at || job.created_at)] }));
@@ -112,7 +112,7 @@ export async function queue(root, { parts, query, signal }) {
   }
 
   replace(root, h('p', { class: 'crumbs' }, link('/overview', {}, 'Overview'), ' / ', product),
-    h('h1', {}, name, told.paused && [' ', chip('paused')]), why, actions, range, h('div', { class: 'charts three' }, charts), about(told.about), tabs, bulk, h('div', { class: 'jobs-and-events' }, list, live));
+    h('h1', {}, name, reply.paused && [' ', chip('paused')]), why, actions, range, h('div', { class: 'charts three' }, charts), about(reply.about), tabs, bulk, h('div', { class: 'jobs-and-events' }, list, live));
   charts.className = 'contents';
   drawHead();
   drawTabs();
@@ -134,9 +134,9 @@ export async function queue(root, { parts, query, signal }) {
 const legend = (...keys) => h('p', { class: 'legend' }, keys.map(([kind, text]) => h('span', { class: `key ${kind}` }, text)));
 const whenName = (state) => ({ completed: 'Ended', failed: 'Failed', dead: 'Added', delayed: 'Due', active: 'Started' }[state] || 'Added');
 
-function firstState(told) {
-  const asked = [told.failed, 'active', ...told.states];
-  return told.states.find((each) => each === 'waiting' && told.counts[each]) || asked.find((each) => told.counts[each]) || told.states[0];
+function firstState(reply) {
+  const asked = [reply.failed, 'active', ...reply.states];
+  return reply.states.find((each) => each === 'waiting' && reply.counts[each]) || asked.find((each) => reply.counts[each]) || reply.states[0];
 }
 
 function about(known) {

@@ -28,8 +28,8 @@ export async function rooms(root, { signal }) {
         h('label', { for: `rate-${room.name}` }, 'Per minute'), field, button('Change the rate', doing(room, 'rate', 'Change the rate', () => ({ rate_per_min: Number(field.value) })))));
   }
   async function draw() {
-    const told = await get('rooms');
-    replace(list, told.rooms.length ? told.rooms.map(card) : empty('No waiting rooms', ['A room appears here once it is opened:', h('br', {}), h('code', {}, 'waystation room open tickets --rate 10 --seats 1000')]));
+    const reply = await get('rooms');
+    replace(list, reply.rooms.length ? reply.rooms.map(card) : empty('No waiting rooms', ['A room appears here once it is opened:', h('br', {}), h('code', {}, 'waystation room open tickets --rate 10 --seats 1000')]));
   }
   await draw();
   every(2, () => (list.contains(document.activeElement) ? null : draw()), signal);

@@ -18,11 +18,11 @@ export async function search(root, { query }) {
   if (!asked.trim()) return;
   const past = h('div', { 'aria-live': 'polite' });
   root.append(past);
-  const told = await get(`search?q=${encodeURIComponent(asked)}`);
-  const rows = told.hits.map(({ product, queue, job }) => ({ cells: [
+  const reply = await get(`search?q=${encodeURIComponent(asked)}`);
+  const rows = reply.hits.map(({ product, queue, job }) => ({ cells: [
     [link(path('queues', product, queue, job.id), { class: 'strong' }, job.name || job.id), h('span', { class: 'product' }, job.id)], link(path('queues', product, queue), {}, queue), chip(job.state),
     job.error ? h('span', { class: 'bad-text' }, job.error) : h('code', {}, job.data), time(job.finished_at || job.started_at || job.created_at)] }));
-  replace(found, h('p', { class: 'muted' }, `${count(told.hits.length)} found among ${count(told.looked_at)} jobs in ${Math.round(told.took_ms)} ms${told.complete ? '' : '; there are more that were not looked at'}.`),
+  replace(found, h('p', { class: 'muted' }, `${count(reply.hits.length)} found among ${count(reply.looked_at)} jobs in ${Math.round(reply.took_ms)} ms${reply.complete ? '' : '; there are more that were not looked at'}.`),
     rows.length ? table('Found jobs', [{ name: 'Job' }, { name: 'Queue' }, { name: 'State' }, { name: 'Data', kind: 'data' }, { name: 'When' }], rows) : empty('Nothing found'));
   get(`history/search?q=${encodeURIComponent(asked)}`).then((known) => {
     if (!known.available) return;
