@@ -60,6 +60,11 @@ class Block:
         await visitor.enter()
         return f"__Host-wr_s_{QUEUE}={visitor.cookie(f's_{QUEUE}')}"
 
+    async def facts(self, link: str) -> Got:
+        """What the page behind a link asks for when it is opened."""
+        where, _, query = link.partition("?")
+        return await self.send(f"GET {where}/facts?{query}")
+
     async def send(
         self, line: str, *headers: str, body: str = "", port: int = 0, host: str = "shop.test"
     ) -> Got:
