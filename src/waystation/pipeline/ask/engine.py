@@ -7,7 +7,9 @@ of the tables, settings, extensions and Python's variables are out of its reach.
 import re
 import shutil
 import tempfile
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from threading import Event, Thread
 from typing import Any, Self
 
 import duckdb
@@ -31,6 +33,9 @@ MACROS = (
     "create macro collect_list(value) as list(value)",
     "create macro get_json_object(text, path) as text ->> path",
 )
+
+AGAIN_S = 0.1
+"""How long after an interruption that ended nothing another one follows."""
 
 
 class Engine:
@@ -140,8 +145,8 @@ class Engine:
         self._run("set lock_configuration = true")
         self._is_locked = True
 
-    def ask(self, query: str, most: int | None = None) -> Answer:
-        """Answer one SELECT of a caller."""
+    def ask(self, query: str, most: int | None = None, *, seconds: float | None = None) -> Answer:
+        """Answer one SELECT of a caller, with so many rows at most and in so many seconds."""
         self.lock()
         try:
             statements = self._db.extract_statements(query)
@@ -149,7 +154,8 @@ class Engine:
             raise InvalidInput(_first_line(error)) from None
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise InvalidInput("wanted one SELECT; the history is only read")
-        return self.select(query, most)
+        with self._ended_after(seconds):
+            return self.select(query, most)
 
     def select(self, query: str, most: int | None = None) -> Answer:
         """Answer a question of our own."""
@@ -165,6 +171,10 @@ class Engine:
             raise InvalidInput(message) from None
         except duckdb.OutOfMemoryException as error:
             raise InvalidInput(f"{_first_line(error)}; --engine spark can answer it") from None
+        except duckdb.InterruptException:
+            raise InvalidInput(
+                "the answer took too long; ask about fewer days or one queue"
+            ) from None
         except duckdb.Error as error:
             raise InvalidInput(_first_line(error) + _hint(error)) from None
         columns = [rows.column(number).to_pylist() for number in range(rows.num_columns)]
@@ -187,6 +197,28 @@ class Engine:
             )
             self._views.append(table.name)
             self._views.remove(ended)
+
+    @contextmanager
+    def _ended_after(self, seconds: float | None) -> Generator[None]:
+        if seconds is None:
+            yield
+            return
+        ended = Event()
+
+        def interrupt() -> None:
+            pause = seconds
+            while not ended.wait(pause):
+                self._db.interrupt()
+                # One that comes before the query has begun counts for nothing.
+                pause = AGAIN_S
+
+        watching = Thread(target=interrupt, daemon=True)
+        watching.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watching.join()
 
     def _run(self, statement: str) -> None:
         self._db.execute(statement)
