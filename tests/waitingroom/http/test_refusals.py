@@ -78,7 +78,9 @@ async def test_a_crowded_network_is_told_so_without_scripts(redis_url: str) -> N
         assert _status(shown) == "crowded"
         said = re.search(r'<p id="text">(.+)</p>', shown.text)
         assert said is not None
-        assert re.fullmatch(languages()["en"]["text_crowded_form"].replace("{n}", r"\d+"), said[1])
+        assert re.fullmatch(
+            languages()["en"]["text_crowded_form"].replace("{n}", r"\d+ seconds?"), said[1]
+        )
         assert re.search(r'<form id="join"[^>]*action="/wait/shop/join" >', shown.text)
         assert 0 < int(sent.headers["location"].rpartition("after=")[2]) <= 60
 
