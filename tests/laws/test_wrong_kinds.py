@@ -19,6 +19,12 @@ def work(job: Any) -> None:
     pass
 
 
+def nested() -> Callable[[Any], None]:
+    def inner(job: Any) -> None: ...
+
+    return inner
+
+
 def bull_worker(handler: Any = work, **options: Any) -> bullmq.Worker:
     return bullmq.Worker("mail", handler, URL, **options)
 
@@ -46,7 +52,8 @@ MISTAKES: list[tuple[Callable[[], Any], str]] = [
     (lambda: bullmq.Schedule(every=9, start_date=TEXT), "must be a datetime, got 'gpu'"),
     (lambda: bullmq.Worker("mail", OTHER["id"], URL), "a handler must be a function, got 'a'"),
     (lambda: bull_worker({}), "a handler for at least one name"),
-    (lambda: bull_worker(lambda: None, process=True), "must be a function of a module"),
+    (lambda: bull_worker(nested(), process=True), "must be a function of a module"),
+    (lambda: bull_worker(lambda: None), "the handler <lambda> must take one argument, the job"),
     (lambda: bull_worker(concurrency="5"), "concurrency must be a whole number"),
     (lambda: bull_worker(concurrency=1.5), "concurrency must be a whole number, got 1.5"),
     (lambda: bull_worker(poll=0), "poll must be more than 0 seconds, got 0"),

@@ -64,7 +64,7 @@ def handler_of(
 
 def _check_shape(function: Callable[[Any], Any]) -> None:
     """Refuse what could only ever fail, before it has been given a job."""
-    name = getattr(function, "__qualname__", repr(function))
+    name = getattr(function, "__name__", repr(function))
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidOption(f"the handler {name} must return its result, not yield it")
     try:
