@@ -24,7 +24,7 @@ from waystation.core.runtime.worker import Worker, WorkerOptions
 from waystation.testing.memory import MemorySource
 
 TITLE: str = "The box office"
-PART: str = "the worker alone, on a line in memory"
+PART: str = "the worker alone, on a queue in memory"
 
 PURCHASES = 8_000
 BANK_S = 0.05
@@ -78,10 +78,10 @@ class Tally:
             self.handed_back += isinstance(each.outcome, Returned)
 
     def refused(self, refused: Sequence[Any]) -> None:
-        """Nothing to count: the line keeps what it believes in, and the account checks that."""
+        """Nothing to count: the queue keeps what it believes in, and the account checks that."""
 
     def lost(self, claims: Sequence[Any]) -> None:
-        """Nothing to count: the line gives lost work to somebody else."""
+        """Nothing to count: the queue gives lost work to somebody else."""
 
     def troubled(self, error: Exception) -> None:
         """Nothing to count: a line in memory is never away."""
@@ -138,7 +138,7 @@ def _account(line: MemorySource, office: BoxOffice, tally: Tally) -> Account:
         title=TITLE,
         what="purchases",
         came_in=PURCHASES,
-        # What the office did, not what the line believes: the two must add up.
+        # What the office did, not what the queue believes: the two must add up.
         ends={
             "ended with a ticket": len(office.sold),
             "ended because the bank refuses the card": refused,

@@ -135,7 +135,7 @@ def _account(facts: Report, recount: Recount) -> Account:
         came_in=PURCHASES,
         ends={
             "ended, by the ledger": queue.terminal,
-            "can still be seen in the line": queue.visible or 0,
+            "are still in the queue": queue.visible or 0,
         },
         twice=max(queue.duplicated, recount.ended_twice),
         remarks=(

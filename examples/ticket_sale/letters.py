@@ -15,11 +15,11 @@ from waystation.core.store import embedded
 from waystation.core.store.connection import Store, connect
 
 TITLE: str = "The letters"
-PART: str = "queues.files: a directory turned into work"
+PART: str = "waystation.files: a directory turned into work"
 
 LETTERS = 3_000
 LOST_IN_THE_POST = 12
-"""Letters that are thrown away after they were put in line."""
+"""Letters that are deleted after they were added."""
 
 
 async def run(stage: Stage) -> Account:
@@ -32,7 +32,7 @@ async def run(stage: Stage) -> Account:
             first = await files.Producer(queue, files.ProducerOptions(scan=scan)).scan()
             again = await files.Producer(queue, files.ProducerOptions(scan=scan)).scan()
             stage.say(
-                f"{first.enqueued:,} letters lie in a folder and are put in line; "
+                f"{first.enqueued:,} letters are in a folder and are added; "
                 f"a second scan finds {again.known:,} of them known and adds {again.enqueued}."
             )
             for number in range(LOST_IN_THE_POST):

@@ -15,7 +15,7 @@ from waystation.waitingroom.operating.control import Control
 from waystation.waitingroom.operating.lottery import Lottery
 
 TITLE: str = "The line outside"
-PART: str = "queues.waitingroom: people in a fair line"
+PART: str = "waystation.waitingroom: people in a fair line"
 
 VISITORS = 2_500
 EARLY_BIRDS = 200

@@ -23,7 +23,7 @@ from waystation.routing import (
 )
 
 TITLE: str = "The printing rooms"
-PART: str = "queues.routing: jobs that ask for a kind of worker"
+PART: str = "waystation.routing: jobs that ask for a kind of worker"
 
 TICKETS = 6_000
 NEEDS = ("paper", "foil", "braille")
@@ -84,7 +84,7 @@ async def run(stage: Stage) -> Account:
         came_in=TICKETS,
         ends={
             "were printed in the room that could": len(rooms.printed),
-            "are still in the line": counts["waiting"],
+            "are still in the queue": counts["waiting"],
         },
         twice=sum(count > 1 for count in rooms.printed.values()),
         remarks=(

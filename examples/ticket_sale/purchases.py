@@ -13,7 +13,7 @@ from waystation.bullmq import Backoff, JobOptions, Queue, QueueEvents
 from waystation.core.store import embedded
 
 TITLE: str = "The purchases"
-PART: str = "queues.bullmq: jobs on the wire of Node's BullMQ"
+PART: str = "waystation.bullmq: jobs on the wire of Node's BullMQ"
 
 PURCHASES = 10_000
 OPTIONS = JobOptions(attempts=10, backoff=Backoff.exponential(0.05, jitter=0.5))
@@ -100,7 +100,7 @@ def _account(ledger: Ledger, *, still_there: int) -> Account:
         ends={
             "ended with a ticket": len(ledger.completed),
             "were given up because the bank never answered": len(ledger.failed),
-            "are still in the line": still_there,
+            "are still in the queue": still_there,
         },
         twice=sum(count > 1 for count in twice),
         remarks=(

@@ -147,6 +147,14 @@ def test_the_console_shows_the_same_verdict() -> None:
     assert "card <n> refused" in text
 
 
+def test_the_tables_fit_a_terminal_of_eighty_columns() -> None:
+    # Other programs put a margin around it, as the demo does.
+    console = Console(width=76, record=True, file=StringIO())
+    console.print(console_report(FACTS))
+    (heads,) = (line for line in console.export_text().splitlines() if "started" in line)
+    assert heads.split() == ["queue", "started", "retried", "failed", *("p50", "p95") * 2]
+
+
 def test_plots_take_holes_and_nothing_at_all() -> None:
     times = [NOW + dt.timedelta(hours=n) for n in range(3)]
     assert bars([], []).startswith("<figure>")

@@ -43,7 +43,7 @@ def _ledger(report: Report) -> Table:
 
 def _times(report: Report) -> Table:
     table = _table("Attempts and times", "queue")
-    heads = ("started", "retried", "failed", "wait p50", "wait p95", "run p50", "run p95")
+    heads = ("started", "retried", "failed", "wait\np50", "wait\np95", "run\np50", "run\np95")
     for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
     for each in report.queues:
