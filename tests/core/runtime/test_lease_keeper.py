@@ -74,7 +74,7 @@ child = os.fork()
 if child == 0:
     asyncio.run(keep())
     os._exit(7)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 os._exit(0)
 """
 
