@@ -82,7 +82,7 @@ async def desk(redis_url: str, no_strays: None) -> AsyncGenerator[Desk]:
 
 def _dispatcher(desk: Desk, clock: HandClock, owner: str = "console") -> JobDispatcher:
     """What a console has after a restart: everything it knows is in the store."""
-    sender = Sender(networks(INSIDE), clock=clock)
+    sender = Sender(networks(INSIDE, "webhook_networks"), clock=clock)
     return JobDispatcher(desk.store, desk.app.console.directory, sender, owner=owner)
 
 

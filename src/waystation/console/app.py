@@ -39,7 +39,7 @@ class App:
     ) -> None:
         self.console = Console(store, options or ConsoleOptions())
         console = self.console
-        self._trusted = networks(console.options.trusted_proxies)
+        self._trusted = networks(console.options.trusted_proxies, "trusted_proxies")
         host = provider.host if provider else ""
         self.table = Table(
             [

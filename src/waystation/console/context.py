@@ -59,7 +59,7 @@ class Console:
         self.dispatcher = JobDispatcher(
             store,
             self.directory,
-            Sender(networks(options.webhook_networks), clock=self.clock),
+            Sender(networks(options.webhook_networks, "webhook_networks"), clock=self.clock),
             owner=worker_name(),
         )
         self._changes = Pace(every_s=options.change_floor_s, burst=60, clock=self.clock)

@@ -41,7 +41,7 @@ class ConsoleOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Live streams of one process, at most."""
 
     def __post_init__(self) -> None:
-        networks(self.trusted_proxies)
-        networks(self.webhook_networks)
+        networks(self.trusted_proxies, "trusted_proxies")
+        networks(self.webhook_networks, "webhook_networks")
         if not self.every_s > 0:
             raise InvalidOption(f"every_s must be above 0, got {self.every_s}")

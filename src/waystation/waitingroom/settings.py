@@ -6,7 +6,6 @@ from typing import Annotated
 import msgspec
 
 from waystation.core.durations import Seconds
-from waystation.core.errors import InvalidOption
 from waystation.core.http.addresses import networks
 from waystation.core.operators.oidc.settings import OidcSettings
 from waystation.core.settings.secrets import Secret
@@ -41,10 +40,5 @@ class RoomSettings(Section, frozen=True, kw_only=True):
     oidc: OidcSettings = OidcSettings()
 
     def __post_init__(self) -> None:
-        for name in ("trusted_proxies", "webhook_networks"):
-            try:
-                networks(getattr(self, name))
-            except InvalidOption:
-                raise InvalidOption(
-                    f"{name} must be networks such as 10.0.0.0/8, got {getattr(self, name)}"
-                ) from None
+        networks(self.trusted_proxies, "trusted_proxies")
+        networks(self.webhook_networks, "webhook_networks")

@@ -118,7 +118,11 @@ async def test_of_several_processes_one_carries(house: House, listener: Listener
     await _hooked(house, listener, "waiting")
     dispatchers = [
         WebhookDispatcher(
-            house.store, house.rooms, owner=name, private=networks(INSIDE), clock=house.clock
+            house.store,
+            house.rooms,
+            owner=name,
+            private=networks(INSIDE, "webhook_networks"),
+            clock=house.clock,
         )
         for name in ("one", "two")
     ]
@@ -233,7 +237,7 @@ async def test_an_address_inside_is_refused_when_the_webhook_is_made(
 
 def test_an_address_inside_that_was_named_is_allowed() -> None:
     for url in ("http://127.0.0.1:9/x", "https://127.0.0.1/", "https://[64:ff9b::7f00:1]/"):
-        assert outside.checked(url, networks(INSIDE)) == url
+        assert outside.checked(url, networks(INSIDE, "webhook_networks")) == url
     for url in ("https://8.8.8.8/", "https://[64:ff9b::808:808]/", "https://shop.example/"):
         assert outside.checked(url, ()) == url
 

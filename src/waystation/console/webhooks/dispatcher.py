@@ -15,18 +15,14 @@ from waystation.console.finding.directory import Directory
 from waystation.console.products.queue import ConsoleQueue, short
 from waystation.console.webhooks.hooks import GAP, Hook, Hooks, State
 from waystation.core import codec
-from waystation.core.backoff import Backoff, Growth
 from waystation.core.events import Event, from_bullmq, from_entry
 from waystation.core.store.connection import Store
 from waystation.core.store.leader import Election, OfficeKeys
 from waystation.core.telemetry.logs import get_logger
-from waystation.core.webhooks.sending import Sender
+from waystation.core.webhooks.sending import BATCH, RETRY, Sender
 
-BATCH = 100
-"""Events of one request."""
 PASS_S = 10.0
 """How long one webhook is served before all others have had their turn; well below a term."""
-RETRY = Backoff(Growth.EXPONENTIAL, 2000, jitter=0.25, cap_ms=600_000)
 DEAD_AFTER = 30
 """Failures in a row, over about four hours, until a webhook is given up."""
 _REASONS = ("failedReason", "reason", "error")

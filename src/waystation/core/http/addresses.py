@@ -9,14 +9,12 @@ from waystation.core.errors import InvalidOption
 Network: TypeAlias = IPv4Network | IPv6Network
 
 
-def networks(texts: Sequence[str]) -> tuple[Network, ...]:
-    """Read the networks of the proxies that are believed."""
+def networks(texts: Sequence[str], name: str) -> tuple[Network, ...]:
+    """Read the networks that an option of this name gives."""
     try:
         return tuple(ip_network(text) for text in texts)
-    except ValueError as error:
-        raise InvalidOption(
-            f"trusted_proxies must be networks such as 10.0.0.0/8: {error}"
-        ) from None
+    except ValueError:
+        raise InvalidOption(f"{name} must be networks such as 10.0.0.0/8, got {texts}") from None
 
 
 def visitor_address(peer: str, forwarded: str, trusted: Sequence[Network]) -> str:

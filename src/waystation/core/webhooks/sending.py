@@ -5,10 +5,16 @@ import hashlib
 import hmac
 from collections.abc import Sequence
 
+from waystation.core.backoff import Backoff, Growth
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import InvalidOption
 from waystation.core.http.addresses import Network
 from waystation.core.webhooks import delivery as outside
+
+BATCH = 100
+"""Events of one request."""
+RETRY = Backoff(Growth.EXPONENTIAL, 2000, jitter=0.25, cap_ms=600_000)
+"""How long to wait after a request that failed."""
 
 
 class Sender:

@@ -31,7 +31,7 @@ def add(
     ] = None,
 ) -> None:
     """Add a webhook; the secret that deliveries are signed with is shown this once."""
-    inside = networks(loaded(context)[RoomSettings].webhook_networks)
+    inside = networks(loaded(context)[RoomSettings].webhook_networks, "webhook_networks")
     address = outside.checked(url, inside)
 
     async def put(room: Room) -> Noted[Webhook]:

@@ -81,7 +81,7 @@ class App:
         self._maintenance = maintenance
         self._metrics_page = metrics_page
         self._snapshots = self.visitors.snapshots
-        self._trusted = networks(options.trusted_proxies)
+        self._trusted = networks(options.trusted_proxies, "trusted_proxies")
         themes = ThemeStore()
         admin = AdminContext(rooms, self.operators, context.clock)
         host = provider.host if provider else ""

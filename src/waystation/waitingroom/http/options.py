@@ -39,8 +39,8 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Live streams of one visitor, at most."""
 
     def __post_init__(self) -> None:
-        networks(self.trusted_proxies)
-        networks(self.webhook_networks)
+        networks(self.trusted_proxies, "trusted_proxies")
+        networks(self.webhook_networks, "webhook_networks")
         if self.public_url and not re.fullmatch(r"https?://[^/?#@\s]+/?", self.public_url):
             raise InvalidOption(
                 f"public_url must be such as https://wait.example, got {self.public_url!r}"

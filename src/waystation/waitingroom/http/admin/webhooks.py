@@ -39,7 +39,7 @@ class WebhookAdmin:
         """Add a webhook; its secret is shown once."""
         room, who = await self._context.allowed(request, "admin")
         asked = await request.read(bodies.NewWebhook)
-        url = delivery.checked(asked.url, self._dispatcher.private)
+        url = delivery.checked(asked.url, self._dispatcher.sender.private)
         hook = await Webhooks(room).add(url, asked.events)
         after = {"id": hook.id, "url": hook.url, "events": hook.events}
         await self._context.note(who, "add-webhook", room, before=None, after=after)

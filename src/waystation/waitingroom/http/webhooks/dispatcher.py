@@ -6,22 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from waystation.core import codec
-from waystation.core.backoff import Backoff, Growth
-from waystation.core.clock import Clock, SystemClock
+from waystation.core.clock import Clock
 from waystation.core.http.addresses import Network, networks
 from waystation.core.identity import worker_name
 from waystation.core.store.connection import Store
 from waystation.core.store.leader import Election, OfficeKeys
 from waystation.core.telemetry.logs import get_logger
-from waystation.core.webhooks.sending import Sender
+from waystation.core.webhooks.sending import BATCH, RETRY, Sender
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.webhooks.hooks import State, Webhook, Webhooks
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import Rooms
 
-BATCH = 100
-RETRY = Backoff(Growth.EXPONENTIAL, 2000, jitter=0.25, cap_ms=600_000)
 _OWN = ("lane", "seq", "waited", "delay", "ahead", "waiting", "active", "reason", "held", "views")
 """What an event may say besides: nothing that tells visitors apart by where they come from."""
 _log = get_logger(__name__)
@@ -47,11 +44,8 @@ class WebhookDispatcher:
         clock: Clock | None = None,
     ) -> None:
         self._rooms = rooms
-        self._clock = clock or SystemClock()
         self._election = Election(store.redis, DispatcherKeys(), owner=owner)
-        self.private = private
-        """Private networks that webhooks may go to."""
-        self._sender = Sender(private, headers="Wr", clock=clock)
+        self.sender = Sender(private, headers="Wr", clock=clock)
 
     async def carry(self) -> None:
         """Tell everybody who is due; one bounded pass."""
@@ -64,13 +58,13 @@ class WebhookDispatcher:
 
     async def try_out(self, room: Room, hook: Webhook) -> str:
         """Send one event that means nothing; an empty text when it was taken."""
-        now_ms = self._clock.now_ms()
+        now_ms = self.sender.now_ms()
         ping = [{"id": "0-0", "event": "ping", "at": rfc3339(now_ms)}]
         return await self._send(room, hook, ping)
 
     async def _tell(self, room: Room, hooks: Webhooks, hook: Webhook) -> None:
         state = await hooks.state(hook.id)
-        now_ms = self._clock.now_ms()
+        now_ms = self.sender.now_ms()
         if state.next_ms > now_ms:
             return
         entries = await self._entries(room, state.cursor)
@@ -96,7 +90,7 @@ class WebhookDispatcher:
 
     async def _send(self, room: Room, hook: Webhook, news: list[dict[str, Any]]) -> str:
         body = codec.encode({"queue": room.name, "events": news})
-        return await self._sender.send(hook.url, hook.secret, body, delivery=news[-1]["id"])
+        return await self.sender.send(hook.url, hook.secret, body, delivery=news[-1]["id"])
 
     async def _entries(self, room: Room, cursor: str) -> list[tuple[str, dict[str, Any]]]:
         raw = await room.store.ask(
@@ -121,7 +115,7 @@ def dispatcher_of(context: ServerContext) -> WebhookDispatcher:
         context.rooms.store,
         context.rooms,
         owner=worker_name(),
-        private=networks(context.options.webhook_networks),
+        private=networks(context.options.webhook_networks, "webhook_networks"),
         clock=context.clock,
     )
 
