@@ -20,15 +20,17 @@ a_century_in_micros = 100 * 366 * 24 * 3600 * 10**6
         ("10us", 0.00001),
         ("10µs", 0.00001),
         ("0s", 0),
+        ("7d", 604_800),
+        ("1w2d12h", 820_800),
     ],
 )
-def test_durations_are_read_as_go_reads_them(text: str, seconds: float) -> None:
+def test_durations_are_read_as_go_reads_them_and_by_days_and_weeks(text: str, seconds: float) -> None:
     assert parse_duration(text) == pytest.approx(seconds, abs=1e-9)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", " ", "5", "0", "1.5", "s", "5x", "1h!!2m", "1h 2m", "1e3s", "٣s", "1..5s", "5d", "3mm"],
+    ["", " ", "5", "0", "1.5", "s", "5x", "1h!!2m", "1h 2m", "1e3s", "٣s", "1..5s", "5y", "3mm"],
 )
 def test_anything_else_is_refused_with_what_was_wanted(text: str) -> None:
     with pytest.raises(InvalidOption, match=r"a number with a unit .* got '"):

@@ -1,4 +1,4 @@
-"""Durations as people write them, `1h30m` or `250ms`, in the grammar of Go."""
+"""Durations as people write them, `1h30m` or `250ms`: the grammar of Go, and days and weeks."""
 
 import re
 from datetime import timedelta
@@ -16,7 +16,7 @@ Seconds: TypeAlias = Annotated[float, SECONDS]
 
 # Checked before durationpy reads it, which skips over what it does not know ("1h, 2m") and
 # takes "mm" for a month.
-_GRAMMAR = re.compile(r"(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+")
+_GRAMMAR = re.compile(r"(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h|d|w))+")
 
 
 def seconds(duration: Duration, name: str = "a duration", *, above: float | None = None) -> float:
@@ -43,8 +43,8 @@ def whole_seconds(duration: Duration, name: str = "a duration") -> int:
 
 
 def parse_duration(text: str) -> float:
-    """Seconds, to the microsecond, from a duration such as `1h30m`, `1.5s` or `250ms`."""
-    wanted = "a duration is a number with a unit (ns, us, ms, s, m, h), such as 250ms or 1h30m"
+    """Seconds, to the microsecond, from a duration such as `7d`, `1h30m` or `250ms`."""
+    wanted = "a duration is a number with a unit (ms, s, m, h, d, w), such as 250ms, 1h30m or 7d"
     if text.startswith("-"):
         raise InvalidOption(f"a duration cannot be negative, got {text!r}")
     if not _GRAMMAR.fullmatch(text):

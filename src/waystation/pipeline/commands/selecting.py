@@ -85,20 +85,13 @@ def instant(text: str, now: dt.datetime) -> dt.datetime | None:
         found = dt.datetime.fromisoformat(text)
     except ValueError:
         try:
-            return now - _duration(text)
+            return now - dt.timedelta(seconds=parse_duration(text))
         except InvalidOption:
             raise InvalidInput(
                 f"wanted an instant such as 2026-03-01T14:00 or a duration such as 24h or 7d, "
                 f"got {text!r}"
             ) from None
     return found.replace(tzinfo=dt.UTC) if found.tzinfo is None else found.astimezone(dt.UTC)
-
-
-def _duration(text: str) -> dt.timedelta:
-    days = text.removesuffix("d")
-    if days != text and days.isdigit():
-        return dt.timedelta(days=int(days))
-    return dt.timedelta(seconds=parse_duration(text))
 
 
 def _pair(text: str, example: str) -> tuple[str, str]:
