@@ -107,6 +107,17 @@ def test_a_queue_is_paused_resumed_and_emptied(bullmq: Bullmq) -> None:
     assert bullmq("clean", "mail", "delayed", "--yes").out == "1 removed\n"
 
 
+def test_a_queue_without_jobs_is_paused_in_advance_only(bullmq: Bullmq) -> None:
+    for command in ("pause", "resume"):
+        refused = bullmq(command, "mial")
+        assert (refused.code, refused.out) == (1, "")
+        assert "there is no queue bull:mial" in refused.err
+
+    assert bullmq("pause", "mial", "--in-advance").out == "paused\n"
+    assert "the queue is paused" in bullmq("counts", "mial").out
+    assert bullmq("resume", "mial").out == "resumed\n"
+
+
 def test_a_job_is_cancelled_with_a_reason(bullmq: Bullmq) -> None:
     id = bullmq("add", "mail", "send").out.strip()
     assert bullmq("cancel", "mail", id, "--reason", "not needed").out == "1 cancelled\n"

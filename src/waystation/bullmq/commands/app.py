@@ -296,13 +296,19 @@ def drain(
 
 
 @app.command()
-def pause(context: typer.Context, queue: OfQueue) -> None:
+def pause(
+    context: typer.Context,
+    queue: OfQueue,
+    in_advance: Annotated[
+        bool, typer.Option("--in-advance", help="Even if the queue has never had a job.")
+    ] = False,
+) -> None:
     """Pause the queue: workers get no jobs until it is resumed."""
 
     async def stop(queue: Queue) -> None:
         await queue.pause(by=person())
 
-    on(context, queue, stop)
+    (on if in_advance else on_known)(context, queue, stop)
     typer.echo("paused")
 
 
@@ -313,7 +319,7 @@ def resume(context: typer.Context, queue: OfQueue) -> None:
     async def go_on(queue: Queue) -> None:
         await queue.resume()
 
-    on(context, queue, go_on)
+    on_known(context, queue, go_on)
     typer.echo("resumed")
 
 

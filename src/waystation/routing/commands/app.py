@@ -230,7 +230,7 @@ def pause(
     async def stop(queue: Queue) -> bool:
         if not (in_advance or await queue.knows(type)):
             raise NotFound(
-                f"no worker or job of type {type} is known in {queue.prefix!r}, "
+                f"{_unknown(queue, type)}, "
                 "so nothing was paused; --in-advance pauses it all the same"
             )
         return await queue.pause(type)
@@ -243,7 +243,10 @@ def resume(context: typer.Context, type: OfType) -> None:
     """Resume a type."""
 
     async def go_on(queue: Queue) -> bool:
-        return await queue.resume(type)
+        resumed = await queue.resume(type)
+        if not (resumed or await queue.knows(type)):
+            raise NotFound(f"{_unknown(queue, type)}, and it was not paused; is the name right?")
+        return resumed
 
     typer.echo("resumed" if on_the_queue(context, go_on) else "was not paused")
 
@@ -357,3 +360,7 @@ def script(
         typer.echo(scripts[name].source)
     else:
         raise InvalidOption(f"wanted one of {', '.join(scripts)}, got {name!r}")
+
+
+def _unknown(queue: Queue, type: str) -> str:
+    return f"no worker or job of type {type} is known in {queue.prefix!r}"
