@@ -14,11 +14,11 @@ from waystation.core.runtime.worker import Worker, WorkerOptions
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, connect
 from waystation.routing import Job, JobOptions, NewJob, Queue, Target
-from waystation.routing.claims import ClaimOptions, RoutingSource
 from waystation.routing.redis.keys import RoutingKeys
 from waystation.routing.redis.scripts import settle
 from waystation.routing.registry import Profile
 from waystation.routing.results import KEPT_S, success
+from waystation.routing.source.claims import ClaimOptions, RoutingSource
 
 JOBS = 10_000
 CLAIMS = 200

@@ -17,8 +17,8 @@ from waystation.core.store.connection import Store, connect
 from waystation.files.claims import FileSource
 from waystation.files.directory.intake import entry
 from waystation.files.directory.scan import Found
-from waystation.routing.claims import RoutingSource
 from waystation.routing.registry import Profile
+from waystation.routing.source.claims import RoutingSource
 
 DELAY = 300
 HOUR = 3_600

@@ -8,7 +8,7 @@ import pytest
 from tests.routing.bridge import Bridge
 from tests.routing.hands import Hands, hands_on
 from tests.routing.mesh import WATCHED, Seen
-from waystation.routing import hub
+from waystation.routing.source import hub
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from waystation.core.outcome import Done, Failed, Outcome
 from waystation.core.runtime.claim import Claim, Refused, Settled
 from waystation.core.store.connection import Store, connect
 from waystation.core.store.leader import Election
-from waystation.routing.claims import ClaimOptions, RoutingSource
 from waystation.routing.job import Job
 from waystation.routing.queue import Queue
 from waystation.routing.redis.keys import RoutingKeys, SchedulerKeys
 from waystation.routing.registry import Profile
+from waystation.routing.source.claims import ClaimOptions, RoutingSource
 from waystation.routing.upkeep import SchedulerOptions, Upkeep
 
 LEASE_MS = 30_000

@@ -7,7 +7,8 @@ import pytest
 from tests.routing.hands import Hands
 from waystation.core.errors import InvalidOption
 from waystation.routing import registry
-from waystation.routing.registry import BEAT_S, HEARTBEAT_MS, Profile
+from waystation.routing.registry import HEARTBEAT_MS, Profile
+from waystation.routing.source.heartbeats import BEAT_S
 from waystation.routing.upkeep import SchedulerOptions
 
 GPU = Profile(server_id="worker-1", stack="node", region="us-east", capabilities=("email", "gpu"))

@@ -21,10 +21,10 @@ from waystation.core.runtime.worklog import WorkLog
 from waystation.core.store.client import place_of, stores
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.traces import Traces
-from waystation.routing.claims import ClaimOptions, RoutingSource
 from waystation.routing.job import Job
 from waystation.routing.redis.keys import NAMESPACE, RoutingKeys, checked_type
 from waystation.routing.registry import Profile
+from waystation.routing.source.claims import ClaimOptions, RoutingSource
 from waystation.routing.upkeep import SchedulerOptions, share_scheduler
 
 JobHandler: TypeAlias = Callable[[Any], Any]

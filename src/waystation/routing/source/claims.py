@@ -25,14 +25,15 @@ from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 from waystation.routing import registry
 from waystation.routing.job import HeldJob, Job
-from waystation.routing.records import Record, Records, Sent
 from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import RoutingKeys
 from waystation.routing.redis.scripts import Settlement
 from waystation.routing.redis.wire import text_of
-from waystation.routing.registry import Profile, heartbeats
+from waystation.routing.registry import Profile
 from waystation.routing.results import KEPT_S
-from waystation.routing.wakes import Wakes
+from waystation.routing.source.heartbeats import heartbeats
+from waystation.routing.source.records import Record, Records, Sent
+from waystation.routing.source.wakes import Wakes
 
 PER_CALL = 1_000
 """Jobs in one step; a script can take only so many values in hand at once."""

@@ -3,9 +3,9 @@
 import asyncio
 import time
 
-from waystation.routing.hub import Hub, Instant, Place, WakeUp, hubs, instant
 from waystation.routing.redis.scripts import Settlement
 from waystation.routing.registry import Profile
+from waystation.routing.source.hub import Hub, Instant, Place, WakeUp, hubs, instant
 
 LEAST_PAUSE_S = 0.01
 """Between two looks of a worker that wakes for jobs that others are quicker to take."""

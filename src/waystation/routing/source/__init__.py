@@ -1,0 +1,1 @@
+"""A queue as a source of work for the runtime: claims, outcomes, wake-up. Internal."""
