@@ -29,8 +29,8 @@ def main(names: list[str]) -> int:
     console.print(f"[dim]{machine()}[/]\n", highlight=False)
     for name in dict.fromkeys(chain(*chosen.values())) if names else known:
         with console.status(f"measuring {name}"):
-            told = known[name]()
-        for report in told if isinstance(told, list) else [told]:
+            reports = known[name]()
+        for report in reports if isinstance(reports, list) else [reports]:
             console.print(report.table())
             console.print()
     return 0

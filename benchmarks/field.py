@@ -57,19 +57,19 @@ def run() -> Report:
         rows=[
             Row(f"beside {each.name}", ours.per_cpu_second, each.per_cpu_second) for each in others
         ],
-        remark="each from its first job to its last, keeping no results where it can be told so. "
+        remark="each from its first job to its last, keeping no results where it can be set so. "
         "Ours settles every job under a lease and keeps its result.",
     )
 
 
 async def _rounds(url: str) -> list[Figures]:
     names = ["waystation", "node", *PEERS]
-    told: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    runs_of: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for _ in range(TIMES):
         for name in names:
             async with asyncio.timeout(LONGEST_S):
-                told[name].append(await _one(url, name))
-    return [_median(name, runs) for name, runs in told.items()]
+                runs_of[name].append(await _one(url, name))
+    return [_median(name, runs) for name, runs in runs_of.items()]
 
 
 async def _one(url: str, name: str) -> dict[str, Any]:

@@ -114,5 +114,5 @@ async def _scripts_a_second(store: Store) -> float:
 
 
 async def _scripts(store: Store) -> int:
-    told = await store.redis.info("commandstats")
-    return sum(told.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("eval", "evalsha"))
+    stats = await store.redis.info("commandstats")
+    return sum(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("eval", "evalsha"))

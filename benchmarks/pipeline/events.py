@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from redis import Redis
 
 from benchmarks.pipeline.memory import PeakMemory
-from benchmarks.pipeline.told import QUEUES, fill
+from benchmarks.pipeline.streams import QUEUES, fill
 from benchmarks.report import Report, Row
 from benchmarks.turns import TIMES, medians
 from waystation.pipeline.bronze import ingest
@@ -102,8 +102,8 @@ def _naive(client: Redis, many: int) -> float:
                 list[Any], client.xrange(f"bull:q{queue}:events", after, count=1000)
             ):
                 for entry_id, fields in page:
-                    told = {name.decode(): value.decode() for name, value in fields.items()}
-                    rows.append({"queue": f"q{queue}", "entry_id": entry_id.decode(), **told})
+                    record = {name.decode(): value.decode() for name, value in fields.items()}
+                    rows.append({"queue": f"q{queue}", "entry_id": entry_id.decode(), **record})
                 after = f"({page[-1][0].decode()}"
             names = {name: None for row in rows for name in row}
             table = pa.table({name: [row.get(name) for row in rows] for name in names})

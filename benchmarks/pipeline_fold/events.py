@@ -29,7 +29,7 @@ def _told(spark: SparkSession, jobs: int) -> DataFrame:
         .when(fate < 97, _words(*_AGAIN, "completed"))
         .otherwise(_words(*_AGAIN, "failed"))
     )
-    told = spark.range(jobs).select("id", F.posexplode(story).alias("nth", "event"))
+    history = spark.range(jobs).select("id", F.posexplode(story).alias("nth", "event"))
     millis = F.col("id") * 20 + F.col("nth") * (1 + F.pmod(F.hash("id"), F.lit(900))) + START_MS
     at = F.timestamp_millis(millis)
     number = F.pmod("id", F.lit(8))
@@ -52,7 +52,7 @@ def _told(spark: SparkSession, jobs: int) -> DataFrame:
         "_corrupt": F.lit(None).cast("string"),
         "date": F.to_date(at),
     }
-    return told.select(*(columns[name].alias(name) for name in EVENTS.names))
+    return history.select(*(columns[name].alias(name) for name in EVENTS.names))
 
 
 def _words(*words: str) -> Column:

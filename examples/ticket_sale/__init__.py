@@ -1,1 +1,1 @@
-"""A small ticket sale, told in scenes: one for each part of waystation."""
+"""A small ticket sale, in scenes: one for each part of waystation."""

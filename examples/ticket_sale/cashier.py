@@ -39,7 +39,7 @@ async def main(url: str, name: str) -> None:
 
 
 if __name__ == "__main__":
-    # What goes wrong in the show is told by the show.
+    # The show itself says what goes wrong in it.
     logs.configure(level="error")
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(main(*sys.argv[1:]))

@@ -8,9 +8,9 @@ from collections.abc import AsyncGenerator
 
 
 @contextlib.asynccontextmanager
-async def at_work(role: str, *told: str) -> AsyncGenerator[Process]:
+async def at_work(role: str, *arguments: str) -> AsyncGenerator[Process]:
     """Somebody who plays a role, such as `cashier`, until the scene is over."""
-    program = (sys.executable, "-m", f"{__package__}.{role}", *told)
+    program = (sys.executable, "-m", f"{__package__}.{role}", *arguments)
     process = await asyncio.create_subprocess_exec(*program)
     try:
         yield process

@@ -34,7 +34,7 @@ async def main(url: str) -> None:
 
 
 if __name__ == "__main__":
-    # What goes wrong in the show is told by the show.
+    # The show itself says what goes wrong in it.
     logs.configure(level="critical")
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(main(*sys.argv[1:]))

@@ -106,12 +106,12 @@ class Stage:
         self._console.print()
 
     def _steps(self, what: str, total: int) -> Show:
-        told = 0
+        shown = 0
 
         def show(done: int) -> None:
-            nonlocal told
-            if (fifths := done * 5 // total) > told:
-                told = fifths
+            nonlocal shown
+            if (fifths := done * 5 // total) > shown:
+                shown = fifths
                 self.say(f"{done:>7,} of {total:,} {what}")
 
         return show

@@ -149,7 +149,9 @@ def test_a_type_that_nobody_knows_is_paused_in_advance_only(routing: Routing) ->
     assert routing("resume", "emial").out == "resumed\n"
     refused = routing("resume", "emial")
     assert refused.code == 1
-    assert "no worker or job of type emial is known in 'bridge', and it was not paused" in refused.err
+    assert (
+        "no worker or job of type emial is known in 'bridge', and it was not paused" in refused.err
+    )
 
 
 def test_what_is_where_can_be_seen_and_changed(routing: Routing) -> None:

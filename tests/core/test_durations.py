@@ -24,7 +24,9 @@ a_century_in_micros = 100 * 366 * 24 * 3600 * 10**6
         ("1w2d12h", 820_800),
     ],
 )
-def test_durations_are_read_as_go_reads_them_and_by_days_and_weeks(text: str, seconds: float) -> None:
+def test_durations_are_read_as_go_reads_them_and_by_days_and_weeks(
+    text: str, seconds: float
+) -> None:
     assert parse_duration(text) == pytest.approx(seconds, abs=1e-9)
 
 

@@ -34,7 +34,7 @@ class Countdown:
 
     The clock starts with the first job, so nobody pays for a slow start, and stops when the last
     one runs, so nobody pays for what is written after it. Jobs are numbered from 0: one that is
-    lost keeps the program from ending, and one that runs twice is told.
+    lost keeps the program from ending, and one that runs twice is reported.
     """
 
     def __init__(self, package: str, asked: Given) -> None:

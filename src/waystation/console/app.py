@@ -71,7 +71,7 @@ class App:
             found, slots = self.table.find(request.method, _raw_path(scope)[:LONGEST_PATH])
             request.slots = {name: unquote(value) for name, value in slots.items()}
             given = await found.handler(request)
-        except Exception as error:  # the last place where a mistake can be told
+        except Exception as error:  # the last place where a mistake can be logged
             return problem_answer(*reported(error))
         if request.method == "HEAD" and type(given) is Answer:
             return Answer(given.status, b"", given.kind, given.headers)

@@ -45,8 +45,8 @@ def page() -> str:
         f"| `{name}` | {each.scope} | {each.summary}{_CONFIRMED if each.confirmed else ''} |"
         for name, each in ACTIONS.items()
     ]
-    told = ["## Actions", "", "| action | needs | what it does |", "|---|---|---|", *rows]
-    return reference.page("HTTP of the console", _INTRO, PARTS) + "\n" + "\n".join(told) + "\n"
+    actions = ["## Actions", "", "| action | needs | what it does |", "|---|---|---|", *rows]
+    return reference.page("HTTP of the console", _INTRO, PARTS) + "\n" + "\n".join(actions) + "\n"
 
 
 _CONFIRMED = " `confirm` must be the name of the queue."

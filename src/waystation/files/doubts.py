@@ -2,7 +2,7 @@
 
 When such an outcome is sent again and refused, the first call may have been the one that filed it.
 A completed file is remembered by its bytes, which every failure changes; how other attempts ended
-is told by the line's events.
+is recorded in the queue's events.
 """
 
 from collections.abc import Container, Sequence

@@ -288,8 +288,8 @@ def _reason(raw: bytes) -> str:
     error = cast(dict[str, Any], found).get("error") if isinstance(found, dict) else None
     if not isinstance(error, dict):
         return ""
-    told = cast(dict[str, Any], error)
-    return f"{told.get('name', '')}: {told.get('message', '')}"
+    fields = cast(dict[str, Any], error)
+    return f"{fields.get('name', '')}: {fields.get('message', '')}"
 
 
 def _actions_for(state: str) -> list[str]:

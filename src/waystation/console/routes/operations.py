@@ -105,5 +105,5 @@ class Operations:
         except StoreError:
             return answer({"ready": False}, 503)
         took_ms = round((time.perf_counter() - began) * 1000, 3)
-        told: dict[str, Any] = {"ready": True, "took_ms": took_ms}
-        return answer(told)
+        health: dict[str, Any] = {"ready": True, "took_ms": took_ms}
+        return answer(health)

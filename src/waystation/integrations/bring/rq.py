@@ -77,11 +77,11 @@ class RqQueue:
         """What RQ's workers run, and what waits for other jobs."""
         running = int(ask(client, "ZCARD", f"rq:wip:{self.name}") or 0)
         deferred = int(ask(client, "ZCARD", f"rq:deferred:{self.name}") or 0)
-        told = [
+        losses = [
             f"{running:,} run by RQ's workers" if running else "",
             f"{deferred:,} that wait for other jobs" if deferred else "",
         ]
-        return ", ".join(filter(None, told))
+        return ", ".join(filter(None, losses))
 
 
 def _call(data: bytes) -> tuple[str, list[Any], dict[str, Any]]:

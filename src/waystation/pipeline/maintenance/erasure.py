@@ -112,8 +112,8 @@ def _delete_mentioned(history: History, key: str) -> dict[str, int]:
     tables = _existing(history)
     gone = dict.fromkeys((table.name for table in tables), 0)
     with_key = history.read(PAYLOADS).where(_holds(key)).select(*SUBJECT)
-    told = found.where(F.col("subject").isNotNull()).select(*SUBJECT)
-    subjects = told.union(with_key).distinct().collect()
+    named = found.where(F.col("subject").isNotNull()).select(*SUBJECT)
+    subjects = named.union(with_key).distinct().collect()
     # Events of a queue as a whole have no subject.
     entries = found.where(F.col("subject").isNull()).select(*_ENTRY).collect()
     for predicate in _predicates(SUBJECT, subjects):

@@ -225,13 +225,13 @@ def _power(value: str, base: int) -> str:
 
 
 _ABANDONMENT = f"""
-with told as (
+with estimates as (
     select *, (ahead + 1) / rate as estimate
     from {{visits}} where rate > 0 and waited_s is not null
 ), grouped as (
     select queue, waited_s, called_at,
            {_power("ahead", 4)} as ahead_from, {_power("estimate", 2)} as told_from_s
-    from told
+    from estimates
 ), counted as (
     select queue, ahead_from, told_from_s,
            count(*) as people,

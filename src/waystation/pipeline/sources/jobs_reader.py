@@ -116,7 +116,7 @@ class JobsReader(DataSourceReader):
     def _batch(self, part: JobSlice, ids: list[bytes], found: list[list[bytes | None]]) -> Batch:
         columns = dict(zip(self._facts.item_fields, zip(*found, strict=True), strict=False))
         many = len(ids)
-        told: dict[str, Array] = {
+        columns: dict[str, Array] = {
             "line": _repeat(self._facts.line.value, many),
             "queue": _repeat(part.queue, many),
             "state": _repeat(part.state.name, many),
@@ -126,7 +126,7 @@ class JobsReader(DataSourceReader):
             "_corrupt": pa.array([_complaint(fields) for fields in found], pa.string()),
         }
         return pa.RecordBatch.from_arrays(
-            [told[name] for name in SCHEMA.names], schema=schema_of(SCHEMA)
+            [columns[name] for name in SCHEMA.names], schema=schema_of(SCHEMA)
         )
 
     def _size(self, queue: str, state: State) -> int:

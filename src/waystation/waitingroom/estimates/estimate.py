@@ -159,7 +159,7 @@ def _any_place(people: int, rate: float, theta: float) -> Wait:
 
 
 def promise(state: RoomState, status: VisitorStatus) -> str | None:
-    """What somebody is told and what the formula says, as it is kept until they are called."""
+    """The estimate that somebody sees and what the formula says, as kept until they are called."""
     if not isinstance(status, Waiting) or state.options.queueing_method is Method.RANDOM:
         return None
     given, seen = wait(state, status), forecast(state, status.lane)

@@ -141,7 +141,7 @@ class App:
             endpoint, slots = self.table.find(request.method, request.path)
             request.slots = slots
             given = await endpoint.handler(request)
-        except Exception as error:  # the last place where a mistake can be told
+        except Exception as error:  # the last place where a mistake can be logged
             return self._problem(error, request)
         if request.method == "HEAD" and type(given) is Answer:
             return Answer(given.status, b"", given.kind, given.headers)

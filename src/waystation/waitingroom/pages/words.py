@@ -15,7 +15,7 @@ FALLBACK = "en"
 EXACT_BELOW = 100
 """People who are counted; more are rounded, and then one's own place says nothing more."""
 HOURS_FROM = 120
-"""Minutes from which a wait is told in hours, to the half."""
+"""Minutes from which a wait is shown in hours, to the half."""
 _File: TypeAlias = dict[str, str | dict[str, str]]
 _TRADITIONAL = ("zh-hant", "zh-tw", "zh-hk", "zh-mo")
 

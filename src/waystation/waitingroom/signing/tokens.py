@@ -22,7 +22,7 @@ from waystation.waitingroom.visitor import Lane
 LONGEST_TOKEN = 4096
 LEEWAY_S = 30
 CONFIG = "wr-config+jwt"
-"""The `typ` of what connectors are told; nobody takes it for a token."""
+"""The `typ` of the answers that connectors get; no check of a token accepts it."""
 _COMPACT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 
 

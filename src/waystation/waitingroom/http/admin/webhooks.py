@@ -12,7 +12,7 @@ from waystation.waitingroom.http.webhooks.hooks import Webhook, Webhooks
 
 
 class WebhookAdmin:
-    """Who is told what happens in a room."""
+    """The webhooks of a room."""
 
     def __init__(self, context: AdminContext, dispatcher: WebhookDispatcher) -> None:
         self._context = context

@@ -51,7 +51,7 @@ _TROUBLE: dict[str, str] = {
     RoomCode.VISITOR_KEY_REQUIRED: "cookies",
     RoomCode.CHALLENGE_REQUIRED: "scripts",
 }
-"""How the page is told, in its address, why nobody joined."""
+"""The reason why joining failed, as the address of the page gives it."""
 _SAID = {"code": "code_wrong", "scripts": "scripts"}
 """The words for those of them that are shown beside all else."""
 
@@ -131,10 +131,10 @@ class Pages:
             newcomer = await self._visitors.newcomer(request, room, state, asked)
             given = await self._visitors.join(request, room, state, newcomer)
         except Problem as problem:
-            told = f"&trouble={_TROUBLE[problem.code]}" if problem.code in _TROUBLE else ""
-            if told and "retry-after" in problem.headers:
-                told += f"&after={problem.headers['retry-after']}"
-            return self._back(room, form, more=told)
+            query = f"&trouble={_TROUBLE[problem.code]}" if problem.code in _TROUBLE else ""
+            if query and "retry-after" in problem.headers:
+                query += f"&after={problem.headers['retry-after']}"
+            return self._back(room, form, more=query)
         cookies = [header for header in given.headers if header[0] == b"set-cookie"]
         if b'"status":"pass"' in given.body:
             place = Place(codec.decode(given.body, bodies.PlaceBody).position_id, "")

@@ -128,7 +128,7 @@ class Entries:
 
 
 def begun_body(entered: Entered) -> bodies.SessionBegun:
-    """What a site is told about a session that has just begun."""
+    """The answer to a site about a session that has just begun."""
     return bodies.SessionBegun(
         status="active",
         session_id=entered.place.id,

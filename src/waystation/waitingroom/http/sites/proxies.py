@@ -137,7 +137,7 @@ class ProxyRoutes:
         return self._counted(name, "queued", self._wait(request, room, back, navigates))
 
     async def _pass(self, request: Request, name: str, token: str) -> Headers | None:
-        """What is told about somebody whose session counts; None when it does not."""
+        """The answer for somebody whose session is valid; None when it is not."""
         try:
             seat = await self._sessions.read(token)
         except InvalidToken:
@@ -158,7 +158,7 @@ class ProxyRoutes:
         return headers
 
     async def _straight(self, request: Request, room: Room, state: RoomState) -> Headers:
-        """What is told about somebody who passes without waiting; nothing for those who wait."""
+        """The answer for somebody who passes without waiting; None for those who wait."""
         entered = await self._entries.straight(
             request,
             room,
@@ -170,7 +170,7 @@ class ProxyRoutes:
         return self._entered(entered) if entered else []
 
     async def _redeemed(self, request: Request, room: Room, token: str) -> Headers:
-        """What is told about somebody whose session the waiting page has handed over."""
+        """The answer for somebody whose session the waiting page has handed over."""
         entered = await self._entries.redeem(token, request.site_host)
         return self._entered(entered) if entered and entered.room.name == room.name else []
 
@@ -288,7 +288,7 @@ def rules_of(text: str) -> list[Rule]:
 
 
 def _passing(request: Request, name: str, *headers: tuple[bytes, bytes]) -> Answer:
-    """Let a request pass; a proxy may hand on the cookies that it is told instead of all."""
+    """Let a request pass; a proxy may hand on only the cookies named in this answer."""
     given = [(b"wr-queue", name.encode()), *headers]
     if others := request.cookies_of_others:
         given.append((b"cookie", others.encode("latin-1")))

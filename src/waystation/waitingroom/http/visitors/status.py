@@ -31,7 +31,7 @@ DIVISOR = 10
 
 
 def status_body(room: Room, place: Place, status: VisitorStatus, state: RoomState) -> PlaceBody:
-    """What a visitor is told."""
+    """The status of one visitor."""
     name = room.name
     body = copy(_same_for_all(name, state))
     body.position_id = place.id
@@ -64,7 +64,7 @@ def status_body(room: Room, place: Place, status: VisitorStatus, state: RoomStat
 
 @lru_cache(maxsize=64)
 def _same_for_all(name: str, state: RoomState) -> PlaceBody:
-    """What everybody is told who asks at that moment; the rest is filled in."""
+    """What is the same for everybody who asks at that moment; the rest is filled in."""
     return PlaceBody(
         queue_id=name,
         position_id="",

@@ -99,7 +99,7 @@ class WebhookDispatcher:
         return [(id.decode(), _payload(id.decode(), fields)) for id, fields in raw]
 
     async def _with_handles(self, room: Room, news: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Add the handle of whoever asked to be told that it is their turn."""
+        """Add the handle of whoever asked for a message when it is their turn."""
         for each in news:
             if each["event"] == "admitted":
                 at = room.store.keys.of(each["subject"]).position

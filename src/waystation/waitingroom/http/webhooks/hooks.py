@@ -20,7 +20,7 @@ HOOK_EVENTS = (
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who wants to be told."""
+    """A webhook: where events of a room are sent."""
 
     id: str
     url: str
@@ -30,7 +30,7 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class State(msgspec.Struct, kw_only=True):
-    """How far a hook has been told, and how that goes."""
+    """How far the deliveries of a hook have come, and how they go."""
 
     cursor: str
     """The last entry of the room's stream that it knows, or that was not for it."""
@@ -80,10 +80,10 @@ class Webhooks:
             raise NotFound("there is no such webhook")
 
     async def state(self, id: str) -> State:
-        """How far a hook has been told."""
+        """How far the deliveries of a hook have come."""
         raw = await self._store.ask("HGET", self._keys.hook_states, id)
         return codec.decode(raw, State) if raw else State(cursor="0-0")
 
     async def write(self, id: str, state: State) -> None:
-        """Remember how far a hook has been told."""
+        """Remember how far the deliveries of a hook have come."""
         await self._store.ask("HSET", self._keys.hook_states, id, codec.encode(state))

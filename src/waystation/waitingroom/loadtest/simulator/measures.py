@@ -93,7 +93,7 @@ class Honesty(NamedTuple):
 
 
 def honesty(called: Iterable[Person]) -> Honesty:
-    """Hold what people were told on joining against how long they waited."""
+    """Compare the estimates that people got on joining with how long they waited."""
     estimated = [each for each in called if each.p50 >= 0 and each.called_s - each.joined_s > 30]
     if not estimated:
         return Honesty(0, 0.0, 1.0, 0.0)

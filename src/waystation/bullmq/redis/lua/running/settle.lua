@@ -131,7 +131,7 @@ if #related > 2 and not has_children then
     redis.call('RPUSH', active, unpack(back))
   end
 end
-local unlocked, released, scores, told = {}, {}, {}, {}
+local unlocked, released, scores, completed_now = {}, {}, {}, {}
 local codes, completions, failures, held_ms, any = {}, 0, 0, 0, false
 at = outcomes
 while at <= #ARGV do
@@ -174,7 +174,7 @@ while at <= #ARGV do
       end
       if code == 0 then
         completions = completions + 1
-        told[#told + 1] = { id, result, made }
+        completed_now[#completed_now + 1] = { id, result, made }
       end
     end
   elseif kind == 'failed' then
@@ -205,8 +205,8 @@ end
 local cap = tonumber(rules[5])
 -- Another client may have written anything there, and jobs must go on.
 cap = cap and cap >= 0 and cap <= 2 ^ 31 and math.floor(cap) or 10000
-for nth, each in ipairs(told) do
-  if nth < #told then
+for nth, each in ipairs(completed_now) do
+  if nth < #completed_now then
     redis.call('XADD', events, '*', 'event', 'completed', 'jobId', each[1], 'returnvalue', each[2],
       'prev', 'active', 'attemptsMade', each[3])
   else
@@ -219,7 +219,7 @@ if metrics ~= '' then
   if completions > 0 then lazy().record_metrics(metrics_completed, completions, now, size) end
   if failures > 0 then lazy().record_metrics(metrics_failed, failures, now, size) end
 end
-if #codes > #told then redis.call('XTRIM', events, 'MAXLEN', '~', cap) end
+if #codes > #completed_now then redis.call('XTRIM', events, 'MAXLEN', '~', cap) end
 
 local claims, limited_ms, due_in = {}, held_ms, 0
 if want > 0 and held_ms == 0 then
