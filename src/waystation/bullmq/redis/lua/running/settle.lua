@@ -71,10 +71,14 @@ while at <= #ARGV do
 end
 -- One question for the whole batch: nearly always nobody has children, and everybody holds a lock.
 local holders, has_children = {}, false
-for first = 1, #locks, 1000 do
-  local last = math.min(first + 999, #locks)
-  for nth, holder in ipairs(redis.call('MGET', unpack(locks, first, last))) do
-    holders[first + nth - 1] = holder
+if #locks == 1 then
+  holders[1] = redis.call('GET', locks[1])
+else
+  for first = 1, #locks, 1000 do
+    local last = math.min(first + 999, #locks)
+    for nth, holder in ipairs(redis.call('MGET', unpack(locks, first, last))) do
+      holders[first + nth - 1] = holder
+    end
   end
 end
 for first = 1, #related, 1000 do
@@ -95,8 +99,9 @@ end
 if rules[1] then redis.call('LLEN', paused) end
 
 -- What most completed jobs need is gathered over the batch and done in one command each.
--- As text, because the server writes out a number more slowly than it copies a text.
-local stamp = string.format('%.0f', now)
+-- As text, because the server writes out a number more slowly than it copies a text; for a single
+-- job making the text costs more than it saves.
+local stamp = #known > 1 and string.format('%.0f', now) or now
 local taken = {}
 if #related > 2 and not has_children then
   -- Most jobs end about in the order in which they began, so most of a batch are among the oldest
@@ -202,9 +207,13 @@ end
 for first = 1, #scores, 2000 do
   redis.call('ZADD', completed, unpack(scores, first, math.min(first + 1999, #scores)))
 end
-local cap = tonumber(rules[5])
--- Another client may have written anything there, and jobs must go on.
-cap = cap and cap >= 0 and cap <= 2 ^ 31 and math.floor(cap) or 10000
+local cap = rules[5]
+if cap and cap ~= '10000' then
+  -- Another client may have written anything there, and jobs must go on.
+  cap = tonumber(cap)
+  cap = cap and cap >= 0 and cap <= 2 ^ 31 and math.floor(cap)
+end
+cap = cap or '10000'
 for nth, each in ipairs(completed_now) do
   if nth < #completed_now then
     redis.call('XADD', events, '*', 'event', 'completed', 'jobId', each[1], 'returnvalue', each[2],
