@@ -17,6 +17,8 @@ from waystation.pipeline import runner
 from waystation.pipeline.history import History
 from waystation.pipeline.runner import RunOptions
 from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.storage import delta
+from waystation.pipeline.tables import FAILURES
 
 NAMES = ("send", "bill", "index", "resize", "notify")
 
@@ -119,6 +121,9 @@ async def test_an_incident_from_the_first_failure_to_a_clean_ledger(
         history = History(_no_spark, str(tmp_path))
         await asyncio.to_thread(runner.run, history, RunOptions(events=EventOptions(url=redis_url)))
         [account] = (await desk.get("history/ledger"))["rows"]
+    # The history groups as the console does.
+    past = delta.read_arrow(history.root, FAILURES, ("fingerprint", "signature")).to_pylist()
+    assert past == [{name: group[name] for name in ("fingerprint", "signature")}]
     assert counts["failed"] == 0
     assert counts["completed"] == 32 * len(NAMES)
     assert (account["added"], account["ended"]) == (32 * len(NAMES), 32 * len(NAMES))

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from tests.pipeline.failure_corpora import CORPORA
 from waystation.core import fingerprints as plain
 from waystation.pipeline.silver import fingerprints
 
@@ -112,6 +113,14 @@ def test_messages_that_differ_in_their_values_have_one_signature(spark: SparkSes
         if signature != kind
     }
     assert wrong == {}
+
+
+def test_messages_of_every_corpus_have_the_signatures_that_python_gives_them(
+    spark: SparkSession,
+) -> None:
+    dice = random.Random(29)
+    messages = [each.text for make in CORPORA.values() for each in make(dice)[:200]]
+    assert len(signatures(spark, messages)) == len(messages)
 
 
 def test_messages_that_differ_in_their_words_have_signatures_of_their_own(

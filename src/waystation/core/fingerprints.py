@@ -25,6 +25,9 @@ class Mask(NamedTuple):
 _B, _E = "(?<![A-Za-z0-9])", "(?![A-Za-z0-9])"
 """Start and end of a run of letters and digits; an underscore is neither."""
 _HEX = "[0-9a-fA-F]"
+_IPV4 = r"\d{1,3}(?:\.\d{1,3}){3}"
+_PART = r"(?:[\w.@%+~=-]|<(?:id|time|address|email)>)++"
+"""A part of a path, in which a value may be masked already."""
 _CONSONANT = "[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ]"
 _WORD = "(?:[A-Z]?[a-z]{3,}+|[A-Z]{2,}+)"
 """A word, alone or part of a compound: `Http`, `request`, `XML`."""
@@ -42,26 +45,39 @@ MASKS = (
     Mask(r"\beyJ[\w-]+(?:\.[\w-]*)+", "<id>"),
     Mask(rf"{_B}{_HEX}{{8}}-(?:{_HEX}{{4}}-){{3}}{_HEX}{{12}}{_E}", "<id>"),
     Mask(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?", "<time>"),
-    Mask(rf"{_B}\d{{1,3}}(?:\.\d{{1,3}}){{3}}(?:[:/]\d+)?{_E}", "<address>"),
-    # IPv6, with brackets and a port or without.
+    # IPv6, with brackets, a port, a zone or a length of its prefix, or without; before IPv4, which
+    # it may end with.
     Mask(
         r"\[(?=[0-9a-fA-F:.]*:[0-9a-fA-F:.]*:)[0-9a-fA-F:.]+(?:%\w+)?\](?::\d+)?",
         "<address>",
     ),
     Mask(
         rf"(?<![\w:])(?=[0-9a-fA-F:]*::|(?:{_HEX}{{1,4}}:){{7}})(?=:*{_HEX})"
-        rf"(?:{_HEX}{{0,4}}:){{2,7}}{_HEX}{{0,4}}(?![\w:])",
+        rf"(?:{_HEX}{{0,4}}:){{2,8}}(?:{_IPV4}(?::\d{{1,5}})?|\d{{5}}|{_HEX}{{0,4}})"
+        r"(?:%\w+)?(?:/\d{1,3})?(?![\w:])",
         "<address>",
     ),
-    # Base64, unless all between its signs are names: then it is a path.
+    Mask(rf"{_B}{_IPV4}(?:[:/]\d+)?{_E}", "<address>"),
+    Mask(rf"{_B}(?:{_HEX}{{2}}[:-]){{5}}{_HEX}{{2}}{_E}", "<address>"),
+    # An access key of AWS, which may have no digit.
+    Mask(rf"{_B}A[KS]IA[A-Z0-9]{{16}}{_E}", "<id>"),
+    # Base64, unless all between its signs are names, or it is a path of short ones.
     Mask(
         r"(?<![\w+/.-])(?=[\w+/]*[+/])(?=[\w+/]*\d)(?=[\w+/]*[a-z])(?=[\w+/]*[A-Z])"
-        rf"(?!/?{_NAME_PART}(?:[+/_]{_NAME_PART})*+(?![\w+/]))"
+        rf"(?!/?{_NAME_PART}(?:[+/_]{_NAME_PART})*+(?![\w+/]))(?!(?:/\w{{1,14}})+(?![\w+/]))"
         r"[A-Za-z0-9+/]{20,}={0,2}(?![\w+/=.])",
         "<id>",
     ),
-    Mask(r"(?<![\w.])(?:/[\w.@%+~-]+){2,}/?", "<path>"),
-    Mask(r"(?<![\w.])[A-Za-z]:(?:\\[\w.@%+~-]+)+", "<path>"),
+    # Paths: absolute, from here or from home, and below a folder: the last kind has three parts, or
+    # ends as a file does.
+    Mask(rf"(?<![\w.])(?:(?:\.{{1,2}}|~)(?:/{_PART})+|(?:/{_PART}){{2,}})/?", "<path>"),
+    Mask(rf"(?<![\w.])[A-Za-z]:(?:\\{_PART})+", "<path>"),
+    Mask(rf"(?<![\w\\])\\\\{_PART}(?:\\{_PART})+", "<path>"),
+    Mask(
+        rf"(?<![\w.<>/@%+~-])[A-Za-z][\w.-]*+/(?:{_PART}/{_PART}(?:/{_PART})*+"
+        r"|[\w-]*+[.][A-Za-z]{2,4}(?![\w.-]))/?",
+        "<path>",
+    ),
     Mask(rf"{_B}0x{_HEX}+{_E}", "<id>"),
     Mask(r"'[^']{0,200}'", "<text>"),
     Mask(r'"[^"]{0,200}"', "<text>"),
@@ -104,7 +120,12 @@ MASKS = (
         rf"(?![A-Za-z]{{3,}}\d+{_E})[A-Za-z0-9]+{_E}",
         "<id>",
     ),
-    Mask(r"\d+(?:[.,]\d+)*", "<n>"),
+    # A number, unless it is the status of an answer over HTTP.
+    Mask(
+        r"(?<!\d)(?!(?:(?<=[Ss]tatus )|(?<=[Ss]tatus code )|(?<=HTTP ))[1-5]\d\d(?![\d.,]\d|\d))"
+        r"\d+(?:[.,]\d+)*",
+        "<n>",
+    ),
     # What is joined to a masked value and is no word of its own belongs to it.
     Mask(rf"{_HOLE}-(?:[A-Za-z]+<n>|{_CONSONANT}{{4,6}}){_E}", "<id>"),
     Mask(rf"({_HOLE})(?:[-_][A-Za-z]{_E})+", "$1"),
@@ -118,6 +139,10 @@ MASKS = (
 """In this order: special patterns before general ones."""
 
 TRACEBACK = "Traceback (most recent call last):"
+HANDLED = r"(?s)\A.*\nDuring handling of the above exception, another exception occurred:\n"
+"""Errors of Python's that others followed."""
+WRAPPED = r"(?s)\n+The above exception was the direct cause of the following exception:\n.*"
+"""Errors of Python's that were raised from another one."""
 BARS = r"(?m)^[ \t]*\|[ ]?"
 """The bars that Python draws in front of the errors in an exception group."""
 PYTHON = (
@@ -134,8 +159,7 @@ RAISED = r"^([A-Za-z_][\w.]*)(?=:|$)"
 
 
 def error_line(reason: str) -> str:
-    """The line with the error: the last of a traceback, else the last named cause, else the first
-    line."""
+    """The line with the error: that of a traceback, else the last named cause, else the first."""
     end = reason[-LOOKED_AT:].replace("\r", "")
     first = re.match(r"\s*([^\r\n]*)", reason[:LOOKED_AT])
     return _raised(reason) or _found(CAUSE, end) or (first[1] if first else "")
@@ -160,10 +184,16 @@ def fingerprint(reason: str) -> str:
 
 
 def _raised(reason: str) -> str | None:
-    """The error that a traceback of Python's ends with; None where there is none."""
+    """The error of a traceback of Python's, innermost of those raised from one another.
+
+    None where there is none.
+    """
     if TRACEBACK not in reason:
         return None
-    return _found(PYTHON, re.sub(BARS, "", reason[-LOOKED_AT:].replace("\r", "")))
+    text = reason[-LOOKED_AT:].replace("\r", "")
+    for layer in (BARS, HANDLED, WRAPPED):
+        text = re.sub(layer, "", text)
+    return _found(PYTHON, text)
 
 
 def _found(pattern: str, text: str) -> str | None:

@@ -36,6 +36,8 @@ class Group(msgspec.Struct, kw_only=True):
     """The class of the error, where it is known."""
     signature: str
     """What it says, with ids, numbers and paths masked."""
+    fingerprint: str
+    """What the history calls such failures, whatever the name of the job."""
     message: str
     """What it said the last time."""
     count: int
@@ -123,6 +125,7 @@ def _group(product: str, queue: str, id: str, members: Sequence[Failure]) -> Gro
         name=latest.name,
         error=_error(latest),
         signature=fingerprints.signature(latest.reason),
+        fingerprint=fingerprints.fingerprint(latest.reason),
         message=short(latest.reason, 500),
         count=len(members),
         first_at=instants[0] if instants else None,

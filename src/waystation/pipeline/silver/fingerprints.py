@@ -10,6 +10,7 @@ from waystation.core import fingerprints as core
 from waystation.core.fingerprints import (
     BARS,
     CAUSE,
+    HANDLED,
     LONGEST,
     LOOKED_AT,
     MASKS,
@@ -17,6 +18,7 @@ from waystation.core.fingerprints import (
     PYTHON,
     RAISED,
     TRACEBACK,
+    WRAPPED,
 )
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.sql import Frame
@@ -50,8 +52,7 @@ def _with(rows: Any, **columns: Callable[[str], str | None]) -> Any:
 
 
 def error_line(reason: Column) -> Column:
-    """The line with the error: the last of a traceback, else the last named cause, else the first
-    line."""
+    """The line with the error: that of a traceback, else the last named cause, else the first."""
     end = F.regexp_replace(F.substring(reason, -LOOKED_AT, LOOKED_AT), "\r", "")
     first = F.regexp_extract(F.substring(reason, 1, LOOKED_AT), r"^\s*([^\r\n]*)", 1)
     return F.coalesce(_raised(reason), _found(end, CAUSE), first)
@@ -76,10 +77,11 @@ def fingerprint(reason: Column) -> Column:
 
 
 def _raised(reason: Column) -> Column:
-    """The error that a traceback of Python's ends with; null where there is none."""
-    end = F.regexp_replace(F.substring(reason, -LOOKED_AT, LOOKED_AT), "\r", "")
-    plain = F.regexp_replace(end, BARS, "")
-    return F.when(F.contains(reason, F.lit(TRACEBACK)), _found(plain, PYTHON))
+    """The error of a traceback of Python's; null where there is none."""
+    text = F.regexp_replace(F.substring(reason, -LOOKED_AT, LOOKED_AT), "\r", "")
+    for layer in (BARS, HANDLED, WRAPPED):
+        text = F.regexp_replace(text, layer, "")
+    return F.when(F.contains(reason, F.lit(TRACEBACK)), _found(text, PYTHON))
 
 
 def _found(text: Column, pattern: str) -> Column:
