@@ -59,12 +59,30 @@ def test_fresh_advice_is_told_in_sentences(
     assert capsys.readouterr().out.splitlines() == [
         "in 24 h: half waited 3 ms, 19 of 20 waited 40 ms and ran 1.5 min; 2.1% failed",
         "the 1,200 that wait will be done in 40 s to 3 min; 90% of such forecasts held",
-        "with 12 in hand at a time, 19 of 20 wait less than 1 s when work comes as it did in the "
-        "last hour",
+        "with 12 in hand at a time, 19 of 20 wait less than 1 s when work comes as it did lately",
         "7 failed with TimeoutError: no answer; trying again helped 80%",
     ]
     assert called("mail", "--json") == 0
     assert json.loads(capsys.readouterr().out)["workers"]["workers"] == 12
+
+
+def test_the_evidence_for_a_number_of_workers_is_told(
+    store: Redis, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = DesiredWorkers(
+        workers=132,
+        target_wait_ms=1000,
+        busiest_minute=3_000,
+        run_mean_ms=50.0,
+        wait_p95_ms=18_000.0,
+        **life(60),
+    )
+    put(store, wanted)
+    assert called("mail") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "with 132 in hand at a time, 19 of 20 wait less than 1 s when work comes as it did lately: "
+        "3,000 in one minute, 50 ms each; really they waited 18 s",
+    ]
 
 
 def test_stale_advice_and_that_of_another_line_is_not_told(

@@ -48,7 +48,16 @@ MAIL = QueueReport(
     lost_ids=(),
     clean=True,
     hours=HOURS,
-    needed=({"hour": NOW, "busy_workers": 1.5, "workers_needed": 4, "target_wait_ms": 1000},),
+    needed=(
+        {
+            "hour": NOW,
+            "busy_workers": 1.5,
+            "workers_needed": 4,
+            "target_wait_ms": 1000,
+            "busiest_per_s": 2.5,
+            "service_mean_ms": 600.0,
+        },
+    ),
     forecast=Forecast(3, 10.0, 20.0, 90.0, Band(0.5, 4.5, 0.91, 300)),
 )
 FACTS = Report(
@@ -112,6 +121,15 @@ def test_the_page_says_what_the_ledger_says() -> None:
     text = html_report(msgspec.structs.replace(FACTS, queues=(lost,)))
     assert "The ledger is not clean: 1 lost, none completed twice, no events missing." in text
     assert "<code>4711</code>" in text
+
+
+def test_the_page_says_why_so_many_workers_are_needed_and_how_long_jobs_really_waited() -> None:
+    text = html_report(FACTS)
+    assert "Busiest hour: 1 Mar 12:00, up to 150 jobs in a minute, 600 ms each on average." in text
+    assert (
+        "4 at a time keep 95 % of such waits below 1 s. Really, 95 % waited less than 95 ms."
+        in (text)
+    )
 
 
 def test_names_cannot_break_out_of_the_page() -> None:

@@ -13,7 +13,7 @@ from waystation.core.app.settings import StoreSettings
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
 from waystation.core.line import forecasts
-from waystation.core.line.forecasts import Forecast
+from waystation.core.line.forecasts import DesiredWorkers, Forecast
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -63,12 +63,23 @@ def sentences_of(forecast: Forecast) -> Iterator[str]:
     if workers := forecast.workers:
         yield (
             f"with {workers.workers:,} in hand at a time, 19 of 20 wait less than "
-            f"{_ms(workers.target_wait_ms)} when work comes as it did in the last hour"
+            f"{_ms(workers.target_wait_ms)} when work comes as it did lately{_evidence(workers)}"
         )
     for label in forecast.failures.labels[:5] if forecast.failures else ():
         helps = label.retry_helps
         again = "" if helps is None else f"; trying again helped {helps:.0%}"
         yield f"{label.attempts:,} failed with {label.label}{again}"
+
+
+def _evidence(workers: DesiredWorkers) -> str:
+    """The figures behind the number; a pipeline of an older version has written none."""
+    if workers.busiest_minute is None or workers.run_mean_ms is None:
+        return ""
+    came = f": {workers.busiest_minute:,} in one minute, {_ms(workers.run_mean_ms)} each"
+    really = (
+        "" if workers.wait_p95_ms is None else f"; really they waited {_ms(workers.wait_p95_ms)}"
+    )
+    return came + really
 
 
 def _ms(millis: float | None) -> str:

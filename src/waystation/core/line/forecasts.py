@@ -112,6 +112,12 @@ class DesiredWorkers(Recommendation, frozen=True, kw_only=True):
     """How many jobs should run at a time."""
     target_wait_ms: int
     """The wait that this many workers keep to."""
+    busiest_minute: int | None = None
+    """Jobs that became ready in the busiest minute that they are meant for."""
+    run_mean_ms: float | None = None
+    """How long these jobs ran, on average."""
+    wait_p95_ms: float | None = None
+    """95 of 100 jobs of that hour really waited no longer than that."""
 
 
 A = TypeVar("A", bound=Recommendation)

@@ -49,6 +49,16 @@ _LABELLED = (
     "last_at",
 )
 
+_NEEDED = (
+    "line",
+    "queue",
+    "hour",
+    "workers_needed",
+    "target_wait_ms",
+    "busiest_per_s",
+    "service_mean_ms",
+)
+
 QueueKey = tuple[str, str]
 """Product and queue."""
 
@@ -148,22 +158,35 @@ def _labels(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Reco
 
 
 def _workers(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Recommendation]]:
+    """Workers for the busier of the present hour and the one before it.
+
+    The present hour alone would ask for one worker at each of its beginnings.
+    """
     since = now - dt.timedelta(hours=2)
-    columns = ("line", "queue", "hour", "workers_needed", "target_wait_ms")
-    rows = delta.read_arrow(history.root, CAPACITY, columns)
-    newest: dict[QueueKey, Any] = {}
+    rows = delta.read_arrow(history.root, CAPACITY, _NEEDED)
+    busiest: dict[QueueKey, dict[str, Any]] = {}
     for row in _since(rows, "hour", since, by="hour"):
-        newest.setdefault((row["line"], row["queue"]), row)
-    for place, row in newest.items():
-        if row["workers_needed"] is not None:
-            yield (
-                place,
-                DesiredWorkers(
-                    workers=row["workers_needed"],
-                    target_wait_ms=row["target_wait_ms"],
-                    **_lifetime(now),
-                ),
-            )
+        place = (row["line"], row["queue"])
+        most = busiest.get(place, row)["workers_needed"] or 0
+        if row["workers_needed"] is not None and row["workers_needed"] >= most:
+            busiest[place] = row
+    hours = delta.read_arrow(history.root, HOURLY, ("line", "queue", "hour", "wait_p95_ms"))
+    waited = {
+        (row["line"], row["queue"], row["hour"]): row["wait_p95_ms"]
+        for row in _since(hours, "hour", since, by="hour")
+    }
+    for place, row in busiest.items():
+        yield (
+            place,
+            DesiredWorkers(
+                workers=row["workers_needed"],
+                target_wait_ms=row["target_wait_ms"],
+                busiest_minute=round(row["busiest_per_s"] * 60),
+                run_mean_ms=row["service_mean_ms"],
+                wait_p95_ms=waited.get((*place, row["hour"])),
+                **_lifetime(now),
+            ),
+        )
 
 
 def _since(rows: Any, column: str, since: dt.datetime, *, by: str) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from waystation.pipeline.reports.facts import QueueReport
 from waystation.pipeline.reports.plots import Level, Series, bars, levels, lines
-from waystation.pipeline.reports.words import duration, number, part
+from waystation.pipeline.reports.words import duration, moment, number, part
 
 FEW = 3
 """Hours below which totals are shown instead of plots over time."""
@@ -26,7 +26,7 @@ def section(queue: QueueReport, n: int) -> str:
     plots = _in_all(queue) if len(queue.hours) < FEW else _over_time(queue)
     return (
         f'<h2 id="{anchor(n)}"><small>{escape(queue.line)} /</small> {escape(queue.queue)}</h2>'
-        f"<p>{_times(queue)} {_forecast(queue)}</p>"
+        f"<p>{_times(queue)} {_forecast(queue)}</p><p>{_staff(queue)}</p>"
         f'<div class="pair">{"".join(_card(title, plot) for title, plot in plots)}</div>'
     )
 
@@ -116,6 +116,24 @@ def _forecast(queue: QueueReport) -> str:
         f"The {number(found.waiting)} open jobs will be done in {duration(1000 * found.low_s)} to "
         f"{duration(1000 * found.high_s)}; {part(found.band.coverage)} of {found.band.checks} past "
         "forecasts were right."
+    )
+
+
+def _staff(queue: QueueReport) -> str:
+    """The workers that the busiest hour needs, the reason, and the waits that were."""
+    known = [row for row in queue.needed if row["workers_needed"] is not None]
+    if not known:
+        return ""
+    row = max(known, key=lambda each: each["workers_needed"])
+    came, ran = number(row["busiest_per_s"] * 60), duration(row["service_mean_ms"])
+    waited = next(
+        (each["wait_p95_ms"] for each in queue.hours if each["hour"] == row["hour"]), None
+    )
+    really = "" if waited is None else f" Really, 95 % waited less than {duration(waited)}."
+    return (
+        f"Busiest hour: {moment(row['hour'])}, up to {came} jobs in a minute, {ran} each on "
+        f"average. {number(row['workers_needed'])} at a time keep 95 % of such waits below "
+        f"{duration(row['target_wait_ms'])}.{really}"
     )
 
 

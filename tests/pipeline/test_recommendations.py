@@ -1,0 +1,68 @@
+"""Recommendations that a run writes back to the queues."""
+
+import datetime as dt
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from tests.pipeline.ask import lakes
+from waystation.core.line.forecasts import DesiredWorkers, key_of, read
+from waystation.pipeline.feedback.recommendations import write_recommendations
+from waystation.pipeline.history import History
+from waystation.pipeline.sources.store import Store
+from waystation.pipeline.tables import CAPACITY, HOURLY
+
+HOUR = dt.datetime.now(dt.UTC).replace(minute=0, second=0, microsecond=0)
+"""In the future with what follows on it, because recommendations of the past expire at once."""
+
+
+def _no_spark() -> Any:
+    raise AssertionError("so few rows need no Spark")
+
+
+def needed(hour: dt.datetime, workers: int | None, minute: int) -> dict[str, Any]:
+    return {
+        "line": "bullmq",
+        "queue": "mail",
+        "hour": hour,
+        "arrivals_per_s": 1.0,
+        "busiest_per_s": minute / 60,
+        "service_mean_ms": None if workers is None else 50.0,
+        "busy_workers": 1.0,
+        "seen_workers": 4,
+        "target_wait_ms": 1_000,
+        "workers_needed": workers,
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "present", "wanted"),
+    [(132, 1, (132, 3_000, 18_000.0)), (7, 9, (9, 60, 40.0)), (132, None, (132, 3_000, 18_000.0))],
+)
+def test_a_new_hour_does_not_forget_the_one_before(
+    root: str,
+    store: Redis,
+    redis_url: str,
+    before: int,
+    present: int | None,
+    wanted: tuple[int, int, float],
+) -> None:
+    an_hour = dt.timedelta(hours=1)
+    rows = [
+        needed(HOUR - an_hour, 500, 9_000),
+        needed(HOUR, before, 3_000),
+        needed(HOUR + an_hour, present, 60),
+    ]
+    lakes.store(root, CAPACITY, rows, 0)
+    waits = {HOUR: 18_000.0, HOUR + an_hour: 40.0}
+    shared = {"line": "bullmq", "queue": "mail", "completed": 1, "failed": 0}
+    hours = [{**shared, "hour": hour, "wait_p95_ms": wait} for hour, wait in waits.items()]
+    lakes.store(root, HOURLY, hours, 0)
+
+    now = HOUR + an_hour + dt.timedelta(minutes=1)
+    write_recommendations(History(_no_spark, root), Store(redis_url), now)
+    text: Any = store.hget(key_of(DesiredWorkers, "mail"), "bullmq")
+    found = read(text, DesiredWorkers, now_ms=int(now.timestamp() * 1000))
+    assert found is not None
+    assert (found.workers, found.busiest_minute, found.wait_p95_ms) == wanted
