@@ -6,6 +6,8 @@ import pytest
 
 from waystation.pipeline.gold.forecast import (
     BAND,
+    LEAST_CHECKS,
+    LEAST_SLOTS,
     Band,
     Slot,
     backlog,
@@ -54,6 +56,42 @@ def test_the_band_holds_what_it_says_on_runs_that_were_kept_aside(
         print(f"\n  drain forecast: {BAND:.0%} promised, {covered:.1%} of {len(aside):,} held")
     assert covered == pytest.approx(BAND, abs=0.05)
     assert band.coverage == pytest.approx(BAND, abs=0.1)
+
+
+def a_batch(dice: random.Random) -> list[Slot]:
+    """The first backlog that a queue has: jobs that all come at once."""
+    workers, waiting = dice.randint(3, 10), dice.randint(500, 4_000)
+    series = [Slot(0, 0)] * 5 + [Slot(waiting, 0)]
+    while waiting:
+        ended = min(waiting, sum(dice.randint(1, 5) for _ in range(workers)))
+        waiting -= ended
+        series.append(Slot(0, ended))
+    return series
+
+
+def test_the_first_backlog_is_forecast_by_the_part_of_it_that_is_done(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    dice = random.Random(23)
+    told = held = 0
+    for _ in range(10 * RUNS):
+        series = a_batch(dice)
+        at = len(series) // 2
+        if at < LEAST_CHECKS + LEAST_SLOTS + 6:
+            continue
+        assert len(misses(series[: at + 1])) < LEAST_CHECKS
+        found = forecast(series[: at + 1], seconds=1)
+        assert found is not None
+        told += 1
+        held += found.low_s <= len(series) - 1 - at <= found.high_s
+    with capsys.disabled():
+        print(f"\n  first backlogs: {BAND:.0%} promised, {held / told:.1%} of {told:,} held")
+    assert told > RUNS
+    assert held / told == pytest.approx(BAND, abs=0.07)
+
+
+def test_a_backlog_that_has_only_begun_is_not_forecast() -> None:
+    assert forecast(a_batch(random.Random(1))[:20], seconds=1) is None
 
 
 def test_too_little_history_makes_no_forecast() -> None:

@@ -1,7 +1,8 @@
 """Forecast of when a backlog is done, as a band calibrated on past forecasts.
 
 The backlog is divided by the recent rate of ends. Past guesses are compared with what really
-happened, and the band covers the errors of most of them.
+happened, and the band covers the errors of most of them. In the first backlog of a queue no guess
+has come to its end; then guesses are compared for the part that is done by now.
 """
 
 import math
@@ -18,6 +19,8 @@ LATELY = 5
 """Slots over which the rate of ends is measured."""
 LEAST_CHECKS = 20
 """Past guesses that a band needs."""
+LEAST_SLOTS = 10
+"""Slots after which a guess can be compared with the part that is done."""
 
 
 class Slot(NamedTuple):
@@ -68,8 +71,7 @@ def backlog(series: Sequence[Slot]) -> list[int]:
 
 def guess(series: Sequence[Slot], at: int) -> float | None:
     """Slots until the backlog after one slot is done; None when nothing ended recently."""
-    lately = series[max(0, at + 1 - LATELY) : at + 1]
-    rate = sum(slot.ended for slot in lately) / len(lately)
+    rate = _rate(series, at)
     waiting = backlog(series[: at + 1])[-1]
     return waiting / rate if rate > 0 and waiting > 0 else None
 
@@ -81,8 +83,7 @@ def misses(series: Sequence[Slot]) -> list[float]:
     found: list[float] = []
     reached = 0
     for at in range(len(series)):
-        lately = series[max(0, at + 1 - LATELY) : at + 1]
-        rate = sum(slot.ended for slot in lately) / len(lately)
+        rate = _rate(series, at)
         if rate <= 0 or waiting[at] <= 0:
             continue
         goal = done[at] + waiting[at]
@@ -94,6 +95,19 @@ def misses(series: Sequence[Slot]) -> list[float]:
         # Within the slot that reaches the goal, ends are assumed to be even.
         over = (done[reached] - goal) / max(1, series[reached].ended)
         found.append((reached - at - over) / (waiting[at] / rate))
+    return found
+
+
+def misses_so_far(series: Sequence[Slot]) -> list[float]:
+    """The same for every slot with a backlog, for as much of it as is done by now."""
+    waiting = backlog(series)
+    done = list(accumulate(slot.ended for slot in series))
+    found: list[float] = []
+    for at in range(len(series) - LEAST_SLOTS):
+        rate = _rate(series, at)
+        part = min(waiting[at], done[-1] - done[at])
+        if rate > 0 and part > 0:
+            found.append((len(series) - 1 - at) / (part / rate))
     return found
 
 
@@ -112,12 +126,18 @@ def calibrated(misses: Sequence[float]) -> Band | None:
 
 def forecast(series: Sequence[Slot], *, seconds: int, band: Band | None = None) -> Forecast | None:
     """The forecast for the present backlog; None when too little is known."""
-    band = band or calibrated(misses(series))
+    band = band or calibrated(misses(series)) or calibrated(misses_so_far(series))
     likely = guess(series, len(series) - 1) if series else None
     if band is None or likely is None:
         return None
     likely_s = likely * seconds
     return Forecast(backlog(series)[-1], likely_s * band.low, likely_s, likely_s * band.high, band)
+
+
+def _rate(series: Sequence[Slot], at: int) -> float:
+    """Ends per slot, lately."""
+    lately = series[max(0, at + 1 - LATELY) : at + 1]
+    return sum(slot.ended for slot in lately) / len(lately)
 
 
 def _quantile(ordered: Sequence[float], part: float) -> float:
