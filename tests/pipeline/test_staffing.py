@@ -10,6 +10,8 @@ import pytest
 
 from tests.pipeline import oracle
 from waystation.pipeline.gold.staffing import LATE, Service, Slot, slot_seconds, workers
+from waystation.pipeline.simulation.replay import Setup, fewest_workers
+from waystation.pipeline.simulation.work import Attempt, recorded
 
 JOBS = 3_600
 HOUR_S = 3_600.0
@@ -93,6 +95,25 @@ def test_no_many_more_workers_are_asked_for_than_are_needed(coming: str, most: i
     ready = sorted(COMING[coming](dice))
     runs = [at_random(dice, 1.0) for _ in ready]
     assert advised(ready, runs, 1.0) <= most
+
+
+@pytest.mark.parametrize("lasting", LASTING, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("coming", COMING)
+def test_the_advice_is_close_to_the_best_in_hindsight(
+    coming: str, lasting: Callable[[random.Random, float], float]
+) -> None:
+    """Best is the fewest with which a replay of the same jobs keeps to the target."""
+    dice = random.Random(7)
+    ready = sorted(COMING[coming](dice))
+    runs = [lasting(dice, 1.0) for _ in ready]
+    jobs = (
+        Attempt(str(n), 1, at, 0.0, run)
+        for n, (at, run) in enumerate(zip(ready, runs, strict=True))
+    )
+    best = fewest_workers(recorded(jobs), 1.0, Setup(workers=1))
+    assert best is not None
+    # It counts on chance, which jobs that come evenly leave nothing to.
+    assert best <= advised(ready, runs, 1.0) <= 1.5 * best + 2
 
 
 @pytest.mark.parametrize(("load", "mean_s"), [(0.3, 0.2), (4.7, 0.9), (25.0, 0.05)])

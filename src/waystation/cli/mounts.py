@@ -130,6 +130,13 @@ MOUNTS = (
         extra="spark",
     ),
     Mount(
+        "simulate",
+        "waystation.pipeline.commands.simulate",
+        "Simulate recorded work with other workers, limits and orders.",
+        "History",
+        extra="ask",
+    ),
+    Mount(
         "pipeline",
         "waystation.pipeline.commands.group",
         "Keep the history of all jobs, and query it.",

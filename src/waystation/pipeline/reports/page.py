@@ -1,17 +1,15 @@
 """The report as one self-contained HTML page with plots and tables."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
-from importlib import resources
 from typing import Any
 
 from waystation.pipeline.gold.failures import label
 from waystation.pipeline.reports.facts import QueueReport, Report
 from waystation.pipeline.reports.plots import Level, share, strip
 from waystation.pipeline.reports.queue import anchor, section
+from waystation.pipeline.reports.whole_page import table, whole_page
 from waystation.pipeline.reports.words import consistency, duration, instant, moment, number, part
-
-STYLE = resources.files("waystation.pipeline.reports").joinpath("page.css").read_text()
 
 
 def html_report(report: Report) -> str:
@@ -33,12 +31,7 @@ def html_report(report: Report) -> str:
     ]
     if report.gaps:
         body += ["<h2>Gaps</h2>", _gaps(report)]
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Queue report</title><style>{STYLE}</style></head>"
-        f"<body>{''.join(body)}</body></html>\n"
-    )
+    return whole_page("Queue report", body)
 
 
 def _span(report: Report) -> str:
@@ -96,7 +89,7 @@ def _ledger(queues: Sequence[QueueReport]) -> str:
         for n, each in enumerate(queues)
     ]
     heads = ["queue", "", "added", "ended", "open", "removed", "lost", "completed twice"]
-    return _table([*heads, "events missed"], rows, numbers=range(2, 9))
+    return table([*heads, "events missed"], rows, numbers=range(2, 9))
 
 
 def _name(queue: QueueReport, n: int) -> str:
@@ -132,7 +125,7 @@ def _failures(report: Report) -> str:
         for row in report.failures
     ]
     heads = ["message", "queue", "", "attempts", "jobs", "retry helped", "first"]
-    return _table([*heads, "last"], rows, numbers=range(3, 8))
+    return table([*heads, "last"], rows, numbers=range(3, 8))
 
 
 def _signature(row: dict[str, Any]) -> str:
@@ -158,7 +151,7 @@ def _workers(report: Report) -> str:
         for row in report.workers
     ]
     heads = ["worker", "queue", "", "busy", "attempts", "completed", "failed", "stalled"]
-    return _table([*heads, "last seen"], rows, numbers=range(3, 9))
+    return table([*heads, "last seen"], rows, numbers=range(3, 9))
 
 
 def _gaps(report: Report) -> str:
@@ -173,27 +166,9 @@ def _gaps(report: Report) -> str:
         ]
         for row in report.gaps
     ]
-    return _table(["stream", "entries", "reason", "after", "before", "until"], rows, numbers=[1])
+    return table(["stream", "entries", "reason", "after", "before", "until"], rows, numbers=[1])
 
 
 def _bad_unless_zero(value: int | None) -> str:
     kind = "" if value is None else "good" if value == 0 else "bad"
     return f'<span class="{kind}">{number(value)}</span>'
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Iterable[int]) -> str:
-    right = set(numbers)
-
-    def cells(kind: str, values: Sequence[str]) -> str:
-        return "".join(
-            f"<{kind}{' class=n' if i in right else ''}>{value}</{kind}>"
-            for i, value in enumerate(values)
-        )
-
-    listed = [f"<tr>{cells('td', row)}</tr>" for row in rows]
-    if not listed:
-        return '<p class="soft">None.</p>'
-    return (
-        f'<div class="card"><table><thead><tr>{cells("th", list(heads))}</tr></thead>'
-        f"<tbody>{''.join(listed)}</tbody></table></div>"
-    )
