@@ -133,6 +133,20 @@ async def test_an_assistant_looks_at_queues_jobs_and_failures_and_cannot_act(
             assert await queue.state(later.id) == "delayed"
 
 
+async def test_what_happens_between_two_calls_is_seen(
+    redis_url: str, no_strays: None, tmp_path: Path
+) -> None:
+    async with Queue("mail", redis_url) as queue, assistant(tmp_path, redis_url) as asks:
+        assert (await asks.ask("failures"))["groups"] == []
+        assert (await asks.ask("search", query="printer"))["live"]["hits"] == []
+        failed = await _broken(queue, redis_url)
+        assert {each["job"]["id"] for each in await _hits(asks, "printer")} == set(failed)
+        async with asyncio.timeout(LIMIT_S):
+            while not (groups := (await asks.ask("failures"))["groups"]):
+                pass
+        assert [each["count"] for each in groups] == [3]
+
+
 async def test_an_operator_counts_first_then_acts_and_it_is_audited(
     redis_url: str, no_strays: None, tmp_path: Path
 ) -> None:
@@ -163,6 +177,8 @@ async def test_an_operator_counts_first_then_acts_and_it_is_audited(
             await asks.ask("remove", **MAIL, ids=later[1:], dry_run=False)
             assert await queue.state(later[1]) == "unknown"
             assert await asks.refused("remove", **MAIL) == "remove needs the ids of jobs"
+            text = await asks.refused("retry", **MAIL, group="nonsense", dry_run=False)
+            assert text.startswith("there is no failed job of this group")
 
 
 async def test_sql_over_the_history_only_reads_and_only_the_history(
@@ -212,6 +228,7 @@ async def test_sql_that_takes_too_long_is_ended(tmp_path: Path) -> None:
 async def test_what_is_wrong_is_said_in_a_sentence(redis_url: str, tmp_path: Path) -> None:
     async with assistant(tmp_path, redis_url) as asks:
         assert "there is no history at" in await asks.refused("sql", query="select 1")
+        assert "there is no history at" in await asks.refused("tables")
         assert await asks.refused("queue", **MAIL) == "there is no such queue"
         text = await asks.refused("jobs", product="routing", queue="bridge", state="lost")
         assert text.startswith("state must be one of ")

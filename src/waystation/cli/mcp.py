@@ -27,7 +27,7 @@ def mcp(
     from waystation.cli.places import places_of
     from waystation.console.assistants.access import Access
     from waystation.console.options import ConsoleOptions
-    from waystation.console.settings import ConsoleSettings
+    from waystation.console.serving import prefixes_of
     from waystation.core.app import compose, extras
     from waystation.core.app.loading import loaded
     from waystation.core.app.settings import StoreSettings, TelemetrySettings
@@ -40,7 +40,7 @@ def mcp(
     settings = loaded(context)
     places = places_of(settings)
     options = ConsoleOptions(
-        prefixes=settings[ConsoleSettings].prefixes,
+        prefixes=prefixes_of(settings),
         namespaces=(places.routing,),
         layouts=(places.files,),
         history=str(settings[PipelineSettings].history),

@@ -1,12 +1,12 @@
 """`waystation console`: the web console and its HTTP API."""
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from waystation.console.serving import require_safe, running
+from waystation.console.serving import prefixes_of, require_safe, running
 from waystation.console.settings import ConsoleSettings
 from waystation.core.app import compose
 from waystation.core.app.loading import loaded
@@ -19,6 +19,8 @@ from waystation.core.operators.roles import Role
 from waystation.core.runtime.service import until_asked_to_stop
 from waystation.core.settings.load import Settings
 from waystation.core.telemetry.logs import get_logger
+from waystation.files.commands.wiring import layout
+from waystation.files.settings import FilesSettings
 from waystation.pipeline.settings import PipelineSettings
 from waystation.routing.settings import RoutingSettings
 
@@ -49,9 +51,10 @@ def console(
         return
     settings = loaded(context)
     chosen = settings[ConsoleSettings]
-    given = {**_place(listen), **({"local_role": role.value} if role else {})}
+    given: dict[str, Any] = {**_place(listen), **({"local_role": role.value} if role else {})}
     if sign_in:
         given["sign_in"] = True
+    given["prefixes"] = prefixes_of(settings)
     chosen = msgspec.structs.replace(chosen, **given)
     require_safe(chosen)
     compose.log_to_stderr(settings[TelemetrySettings])
@@ -82,8 +85,9 @@ def key(
 async def _serve(settings: Settings, chosen: ConsoleSettings) -> None:
     async with compose.store(settings[StoreSettings], wait_s=settings[StoreSettings].wait) as store:
         namespaces = (settings[RoutingSettings].namespace,)
+        layouts = (layout(settings[FilesSettings]),)
         history = str(settings[PipelineSettings].history)
-        async with running(chosen, store, namespaces=namespaces, history=history):
+        async with running(chosen, store, namespaces=namespaces, layouts=layouts, history=history):
             typer.echo(f"console at http://{chosen.host}:{chosen.port}/", err=True)
             _log.info("server_started", port=chosen.port)
             await until_asked_to_stop()

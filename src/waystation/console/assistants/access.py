@@ -46,6 +46,12 @@ class Access:
                 self._console = Console(store, self._options)
             return self._console
 
+    async def measured(self) -> Console:
+        """The console with all queues as they are now; nothing measures them between two calls."""
+        console = await self.console()
+        await console.sampler.take()
+        return console
+
     async def live(self) -> Live:
         """What measures all queues and rooms."""
         console = await self.console()

@@ -211,14 +211,13 @@ async def failures(access: Access, asked: Failing) -> Any:
     were spread over the last hour, and the ids of some."""
     if asked.queue and not asked.product:
         raise InvalidOption("a queue needs its product: bullmq, routing or files")
-    return await (await access.console()).failing(asked.product, asked.queue)
+    return await (await access.measured()).failing(asked.product, asked.queue)
 
 
 async def search(access: Access, asked: Wanted) -> Any:
     """Find jobs in the store, and in the history those that are gone, by words or fields."""
-    console = await access.console()
     query = parse(asked.query)
-    await console.sampler.overview()
+    console = await access.measured()
     live = await console.search.run(console.directory.every(), query, limit=asked.limit)
     found = await console.history.search(query, asked.limit) if asked.past else None
     return {"live": live, "past": found[0] if found else None}
@@ -226,7 +225,10 @@ async def search(access: Access, asked: Wanted) -> Any:
 
 async def tables(access: Access, asked: Arguments) -> Any:
     """List the tables of the history with their columns, for `sql`."""
-    found = await (await access.console()).history.about("sql")
+    history = (await access.console()).history
+    found = await history.about("sql")
+    if found is None:
+        raise NotFound(history.missing)
     return {"tables": found}
 
 
@@ -247,6 +249,8 @@ async def retry(access: Access, asked: Failed) -> Any:
         console = await access.console()
         found = await console.directory.find(asked.product, asked.queue)
         ids = (await console.redrives.ids_of(found, asked.group, Mode.ALL))[:MOST_IDS]
+        if not ids:
+            raise NotFound("there is no failed job of this group; `failures` lists the groups")
     return await _act(access, "retry", asked, ids)
 
 

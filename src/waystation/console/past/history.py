@@ -31,6 +31,12 @@ class History:
         """Whether anything has been kept."""
         return bool(self._root) and Path(self._root).is_dir()
 
+    @property
+    def missing(self) -> str:
+        """What to say to somebody who asks for it while there is none."""
+        place = self._root or "pipeline.history"
+        return f"there is no history at {place}; `waystation pipeline run` keeps one"
+
     async def search(self, query: Query, limit: int) -> tuple[list[PastJob], float] | None:
         """The jobs that fit and the milliseconds it took; None without a history."""
         began = time.monotonic()
@@ -47,10 +53,7 @@ class History:
         """Answer one SELECT over the tables, with so many rows at most and in so many seconds."""
         found = await self._ask("sql", "answer", query, most, seconds)
         if found is None:
-            raise InvalidInput(
-                f"there is no history at {self._root or 'pipeline.history'}; "
-                "`waystation pipeline run` keeps one"
-            )
+            raise InvalidInput(self.missing)
         return found
 
     async def about(self, module: str, *asked: Any) -> Any:
