@@ -127,6 +127,40 @@ async def test_a_scheduler_is_changed(stocked: Shop) -> None:
     assert (changed.pattern, changed.tz, changed.data) == ("30 4 * * *", "Europe/Vienna", {"n": 1})
 
 
+async def test_all_that_match_are_counted_and_run_again(stocked: Shop) -> None:
+    page = await stocked.page("search?q=error:gateway")
+    bulk = page.get_by_role("group", name="All that match")
+    assert await bulk.get_by_role("button").all_inner_texts() == ["Retry\u2026", "Remove\u2026"]
+    await bulk.get_by_role("button", name="Retry").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_text("matches 8 jobs for this: orders 8").wait_for()
+    await dialog.get_by_text("and 3 more").wait_for()
+    assert await complaints(page) == []
+    await picture(page, "console-all-that-match")
+    stocked.broken = False
+    await dialog.get_by_label("Reason").fill("the gateway is back")
+    await dialog.get_by_role("button", name="Retry 8 jobs").click()
+    await page.get_by_text("8 jobs retried.").wait_for()
+    await page.get_by_text("Nothing found").first.wait_for()
+    assert await complaints(page) == []
+    await stocked.go(page, "audit")
+    assert "the gateway is back" in await page.inner_text("main")
+
+
+async def test_removing_all_that_match_asks_for_their_number(stocked: Shop) -> None:
+    page = await stocked.page("search?q=name:send")
+    await page.get_by_role("group", name="All that match").get_by_text("Remove").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("to confirm").fill("4")
+    await dialog.get_by_role("button", name="Remove 40 jobs").click()
+    async with Queue("mail", stocked.store) as mail:
+        assert (await mail.counts())["waiting"] == 40
+        await dialog.get_by_label("to confirm").fill("40")
+        await dialog.get_by_role("button", name="Remove 40 jobs").click()
+        await page.get_by_text("40 jobs removed.").wait_for()
+        assert (await mail.counts())["waiting"] == 0
+
+
 async def test_a_queue_is_resumed_after_a_question_and_the_answer_is_written_down(
     stocked: Shop,
 ) -> None:
@@ -203,6 +237,9 @@ async def test_a_viewer_is_offered_no_action(
             await built.go(page, view)
             names = await page.locator("main button:not([aria-pressed])").all_inner_texts()
             assert names == [], view
+        await built.go(page, "search?q=send")
+        await page.get_by_role("table", name="Found jobs").wait_for()
+        assert await page.get_by_role("group", name="All that match").count() == 0
         assert built.complaints == []
 
 

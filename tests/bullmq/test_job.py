@@ -11,6 +11,7 @@ from waystation.bullmq.fields import instant
 from waystation.bullmq.job import Job
 from waystation.bullmq.options import Deduplication
 from waystation.bullmq.queue import Queue
+from waystation.bullmq.states import STATES
 from waystation.core.errors import (
     InvalidInput,
     InvalidOption,
@@ -220,6 +221,28 @@ async def test_a_job_that_a_worker_holds_is_not_removed(queue: Queue, hands: Han
     assert await hands.complete(claim) is None
     assert await queue.remove(job.id)
     assert await queue.remove("never there")
+
+
+async def test_a_job_is_removed_only_while_it_is_in_the_state_that_was_asked_for(
+    queue: Queue, hands: Hands
+) -> None:
+    job = await queue.add("work")
+    for state in STATES:
+        assert await queue.remove(job.id, state=state) is (state == "waiting")
+    assert await queue.get_job(job.id) is None
+
+    job = await queue.add("work", delay=60)
+    assert not await queue.remove(job.id, state="waiting")
+    await job.promote()
+    assert not await queue.remove(job.id, state="delayed")
+    claim = await hands.claim_one()
+    assert not await queue.remove(job.id, state="active")
+    assert await hands.complete(claim) is None
+    assert not await queue.remove(job.id, state="failed")
+    assert await queue.remove(job.id, state="completed")
+    assert not await queue.remove("never there", state="completed")
+    with pytest.raises(InvalidOption, match="a state is one of"):
+        await queue.remove(job.id, state="odd")  # pyright: ignore[reportArgumentType]
 
 
 async def test_the_holder_can_move_a_job_to_a_later_time(queue: Queue, hands: Hands) -> None:

@@ -125,6 +125,43 @@ def test_a_job_is_cancelled_with_a_reason(bullmq: Bullmq) -> None:
     assert json.loads(bullmq("job", "mail", id, "--json").out)["failed_reason"] == "not needed"
 
 
+def test_all_failed_jobs_that_are_as_asked_for_run_again(bullmq: Bullmq, redis_url: str) -> None:
+    id = fail_one_job(redis_url)
+    like = ("--error", "ADDRESS", "--name", "send", "--data", "to=ada", "--since", "1h")
+
+    shown = bullmq("retry", "mail", *like, "--dry-run").out
+    assert (id in shown, "no such address" in shown) == (True, True)
+    assert shown.endswith("1 would be retried\n")
+    assert bullmq("retry", "mail", "--error", "timeout").out == "0 retried\n"
+    assert bullmq("retry", "mail", "--data", "to=eve").out == "0 retried\n"
+    assert counted(bullmq, "mail", "failed") == 1
+    assert bullmq("jobs", "mail", "failed", "--error", "address").out.split()[0] == id
+    assert bullmq("retry", "mail", *like).out.endswith("1 retried\n")
+    assert counted(bullmq, "mail", "waiting") == 1
+
+
+def test_all_jobs_that_are_as_asked_for_are_promoted_cancelled_and_removed(bullmq: Bullmq) -> None:
+    for name in ("send", "send", "print"):
+        bullmq("add", "mail", name, "--delay", "1h")
+    for _ in range(7):
+        bullmq("add", "mail", "print")
+
+    assert bullmq("promote", "mail", "--name", "send").out.endswith("2 promoted\n")
+    assert bullmq("cancel", "mail", "--name", "send", "--yes").out.endswith("2 cancelled\n")
+    shown = bullmq("remove", "mail", "--state", "waiting", "--dry-run").out
+    assert "\u2026 and 2 more" in shown
+    assert shown.endswith("7 would be removed\n")
+    assert bullmq("remove", "mail", "--state", "waiting", "--yes").out.endswith("7 removed\n")
+    left = [counted(bullmq, "mail", state) for state in ("failed", "delayed", "waiting")]
+    assert left == [2, 1, 0]
+
+
+def test_jobs_that_are_as_asked_for_are_not_removed_without_a_yes(bullmq: Bullmq) -> None:
+    bullmq("add", "mail", "send")
+    assert bullmq("remove", "mail", "--name", "send").code == 1
+    assert counted(bullmq, "mail", "waiting") == 1
+
+
 def test_queues_of_another_prefix_are_reached(bullmq: Bullmq) -> None:
     bullmq("--prefix", "shop", "add", "mail", "send")
 
@@ -138,6 +175,13 @@ def test_queues_of_another_prefix_are_reached(bullmq: Bullmq) -> None:
         (("add", "mail", "send", "{"), "the data must be JSON"),
         (("add", "mail", "send", "--attempts", "0"), "attempts must be at least 1, got 0"),
         (("add", "mail", "send", "--job-id", "17"), "a job id must not be a whole number"),
+        (("retry", "mail", "1", "--name", "send"), "name either ids or what the jobs must be"),
+        (("remove", "mail"), "name the ids of jobs, or what they must be"),
+        (("cancel", "mail"), "name the ids of jobs, or what they must be"),
+        (
+            ("remove", "mail", "--state", "active", "--yes"),
+            "jobs that are active cannot be removed",
+        ),
         (("jobs", "mail", "lost"), "a state is one of waiting, active"),
         (("clean", "mail", "lost", "--yes"), "a state is one of waiting, active"),
         (("work", "nowhere", "mail"), "a handler is given as module:name, got 'nowhere'"),

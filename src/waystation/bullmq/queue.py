@@ -376,10 +376,23 @@ class Queue(QueueClient):
         if more < 0:
             raise WrongState(f"the queue {self.name} has active jobs: `force` deletes them, too")
 
-    async def remove(self, job_id: str, *, remove_children: bool = True, by: str = "") -> bool:
-        """Remove a job and, by default, its children; False when a worker holds it."""
+    async def remove(
+        self,
+        job_id: str,
+        *,
+        remove_children: bool = True,
+        by: str = "",
+        state: State | None = None,
+    ) -> bool:
+        """Remove a job and, by default, its children; False when a worker holds it.
+
+        With `state` it is removed only while it is in that state, and False is returned otherwise.
+        """
+        only = None if state is None else known_states(state)[0]
         client, keys = await self._connect_queue()
-        return await remove_job(client, keys, job_id, remove_children=remove_children, by=by)
+        return await remove_job(
+            client, keys, job_id, remove_children=remove_children, by=by, state=only
+        )
 
     async def remove_orphans(self, *, count: int = 1000, limit: int = 0) -> int:
         """Delete jobs that are in no state, at most `limit`, or all with 0; returns how many.

@@ -260,9 +260,21 @@ class Queue(BlockingClient):
         """Delete the queue with everything in it; `force` deletes active jobs, too."""
         self._run(lambda queue: queue.obliterate(force=force))
 
-    def remove(self, job_id: str, *, remove_children: bool = True, by: str = "") -> bool:
-        """Remove a job and, by default, its children; False when a worker holds it."""
-        return self._run(lambda queue: queue.remove(job_id, remove_children=remove_children, by=by))
+    def remove(
+        self,
+        job_id: str,
+        *,
+        remove_children: bool = True,
+        by: str = "",
+        state: State | None = None,
+    ) -> bool:
+        """Remove a job and, by default, its children; False when a worker holds it.
+
+        With `state` it is removed only while it is in that state, and False is returned otherwise.
+        """
+        return self._run(
+            lambda queue: queue.remove(job_id, remove_children=remove_children, by=by, state=state)
+        )
 
     def remove_orphans(self, *, count: int = 1000, limit: int = 0) -> int:
         """Delete jobs that are in no state, at most `limit`, or all with 0; returns how many.

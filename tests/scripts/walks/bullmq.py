@@ -24,6 +24,7 @@ from waystation.bullmq.options import wire_options
 from waystation.bullmq.redis import queue_scripts, scripts
 from waystation.bullmq.redis.packing import wire_add_options
 from waystation.bullmq.scheduling import schedulers
+from waystation.bullmq.states import STATES
 from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Claim, Settled
 
@@ -251,6 +252,8 @@ async def remove_families(hands: Hands, queue: Queue) -> None:
         assert await lonely.remove_child_dependency()
         for id in ("mail-b", "other-a"):
             await queue.remove(id)
+        for state in STATES:
+            assert not await queue.remove("nobody", state=state)
         top = await flows.get_flow("other", "grand")
         assert top is not None
         await top.job.remove_unprocessed_children()

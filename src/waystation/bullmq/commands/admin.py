@@ -7,16 +7,35 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from waystation.bullmq.commands import picking
+from waystation.bullmq.commands.matching import (
+    Asked,
+    Data,
+    DryRun,
+    Errors,
+    Look,
+    Names,
+    Since,
+    Until,
+    change_matching,
+)
 from waystation.bullmq.commands.reach import AsJson, OfQueue, Yes, agreed, on, on_known
+from waystation.bullmq.states import STATES, known_states
 from waystation.core import codec
 from waystation.core.app.listing import list_rows
-from waystation.core.errors import NotFound
+from waystation.core.errors import InvalidOption, NotFound
 from waystation.core.identity import person
 
 if TYPE_CHECKING:
     from waystation.bullmq import Queue, QueueEvent, Scheduler
 
-Ids = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of jobs; after -- any text.")]
+Ids = Annotated[
+    list[str] | None, typer.Argument(metavar="ID", help="Ids of jobs; after -- any text.")
+]
+OfScheduler = Annotated[str, typer.Argument(metavar="SCHEDULER", help="Its id.")]
+InState = Annotated[
+    list[str] | None, typer.Option("--state", help=f"Only in this state: {', '.join(STATES)}.")
+]
 
 
 def schedulers(context: typer.Context, queue: OfQueue, as_json: AsJson = False) -> None:
@@ -67,19 +86,37 @@ def remove_scheduler(
 def remove(
     context: typer.Context,
     queue: OfQueue,
-    job_ids: Ids,
+    job_ids: Ids = None,
     keep_children: Annotated[
         bool, typer.Option("--keep-children", help="Leave the jobs that they wait for.")
     ] = False,
+    state: InState = None,
+    name: Names = None,
+    data: Data = None,
+    error: Errors = None,
+    since: Since = None,
+    until: Until = None,
+    look: Look = picking.LOOK,
+    dry_run: DryRun = False,
+    yes: Yes = False,
 ) -> None:
-    """Remove jobs for good, and by default their children.
+    """Remove jobs for good, and by default their children: those named, or as asked for.
 
     Ends with 1 when one of them is held by a worker or not there; `cancel` stops running jobs.
     """
+    wanted = picking.wanted(name, data, since, until, error)
+    states = known_states(state or ())
+    asked = Asked(wanted=wanted, states=states, look=look, dry_run=dry_run, yes=yes)
+    if asked.instead_of(job_ids):
+        if keep_children:
+            raise InvalidOption("--keep-children goes with ids")
+        change_matching(context, queue, "remove", "removed", asked)
+        return
+    ids = named(job_ids)
 
     async def take(queue: Queue) -> list[str]:
         left: list[str] = []
-        for job_id in job_ids:
+        for job_id in ids:
             if await queue.state(job_id) == "unknown":
                 left.append(f"there is no job {job_id}")
             elif not await queue.remove(job_id, remove_children=not keep_children, by=person()):
@@ -87,7 +124,7 @@ def remove(
         return left
 
     left = on_known(context, queue, take)
-    typer.echo(f"{len(job_ids) - len(left):,} removed")
+    typer.echo(f"{len(ids) - len(left):,} removed")
     if left:
         raise NotFound("; ".join(left))
 
@@ -98,8 +135,19 @@ def promote(
     job_ids: Annotated[
         list[str] | None, typer.Argument(metavar="ID", help="Ids of delayed jobs; else all.")
     ] = None,
+    name: Names = None,
+    data: Data = None,
+    since: Since = None,
+    until: Until = None,
+    look: Look = picking.LOOK,
+    dry_run: DryRun = False,
 ) -> None:
-    """Make delayed jobs ready to run now: those named, or all."""
+    """Make delayed jobs ready to run now: those named, those that are as asked for, or all."""
+    wanted = picking.wanted(name, data, since, until)
+    asked = Asked(wanted=wanted, look=look, dry_run=dry_run)
+    if asked.instead_of(job_ids):
+        change_matching(context, queue, "promote", "promoted", asked)
+        return
 
     async def now(queue: Queue) -> int:
         if not job_ids:
@@ -165,6 +213,13 @@ def _as_line(event: QueueEvent) -> str:
     more = event.failed_reason or ("" if event.data is None else codec.encode(event.data).decode())
     at = event.at.isoformat(timespec="milliseconds")
     return f"{at}  {event.name:<16}  {event.job_id or '':<16}  {more}".rstrip()
+
+
+def named(ids: list[str] | None) -> list[str]:
+    """The ids of jobs; InvalidOption when there are none, for nothing is changed by accident."""
+    if not ids:
+        raise InvalidOption("name the ids of jobs, or what they must be: --name, --data, --since …")
+    return ids
 
 
 def register(app: typer.Typer) -> None:

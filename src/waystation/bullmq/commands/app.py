@@ -12,6 +12,17 @@ import typer
 
 from waystation.bullmq.commands import admin, picking
 from waystation.bullmq.commands.job_sheet import sheet
+from waystation.bullmq.commands.matching import (
+    Asked,
+    Data,
+    DryRun,
+    Errors,
+    Look,
+    Names,
+    Since,
+    Until,
+    change_matching,
+)
 from waystation.bullmq.commands.reach import AsJson, Given, OfQueue, Yes, agreed, on, on_known
 from waystation.bullmq.states import STATES, known_states
 from waystation.core import codec
@@ -35,6 +46,7 @@ Examples:
   waystation bullmq job mail 17
   waystation bullmq add mail send '{"to": "ada"}' --priority 1
   waystation bullmq retry mail
+  waystation bullmq retry mail --error timeout --data tenant=acme --dry-run
   waystation bullmq work shop.mail:send mail --reload
   waystation bullmq work shop:handlers mail sms -o timeout=30s -o concurrency=20
   waystation bullmq work shop:handlers mail --processes 4
@@ -86,21 +98,17 @@ def jobs(
     state: OfState = "waiting",
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="The most to print.")] = 20,
     oldest: Annotated[bool, typer.Option("--oldest", help="The oldest instead.")] = False,
-    name: Annotated[list[str] | None, typer.Option(help="Only jobs of this name.")] = None,
-    data: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATH=VALUE", help="Only where the data has this, as user.id=7."),
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option(help="Only those made since: a time, or how long ago as 90m.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(help="Only those made until then.")] = None,
-    look: Annotated[int, typer.Option(min=1, help="Jobs of a state to look at.")] = 10_000,
+    name: Names = None,
+    data: Data = None,
+    error: Errors = None,
+    since: Since = None,
+    until: Until = None,
+    look: Look = picking.LOOK,
     as_json: AsJson = False,
 ) -> None:
     """Print the newest jobs of a state, or of all, with why they failed if they did."""
     wanted = STATES if state == "all" else known_states(state)
-    which = picking.wanted(name, data, since, until)
+    which = picking.wanted(name, data, since, until, error)
 
     async def ask(queue: Queue) -> tuple[list[tuple[State, Job]], bool]:
         return await picking.pick(queue, wanted, which, count=count, look=look, oldest=oldest)
@@ -222,8 +230,20 @@ def retry(
     job_ids: Annotated[
         list[str] | None, typer.Argument(metavar="ID", help="Ids of failed jobs.")
     ] = None,
+    name: Names = None,
+    data: Data = None,
+    error: Errors = None,
+    since: Since = None,
+    until: Until = None,
+    look: Look = picking.LOOK,
+    dry_run: DryRun = False,
 ) -> None:
-    """Retry failed jobs: those named, or all."""
+    """Retry failed jobs: those named, those that are as asked for, or all."""
+    wanted = picking.wanted(name, data, since, until, error)
+    asked = Asked(wanted=wanted, look=look, dry_run=dry_run)
+    if asked.instead_of(job_ids):
+        change_matching(context, queue, "retry", "retried", asked)
+        return
 
     async def again(queue: Queue) -> int:
         if not job_ids:
@@ -242,13 +262,29 @@ def retry(
 def cancel(
     context: typer.Context,
     queue: OfQueue,
-    job_ids: Annotated[list[str], typer.Argument(metavar="ID", help="Ids of jobs.")],
+    job_ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids of jobs.")] = None,
     reason: Annotated[str, typer.Option(help="Why; it is shown with the failed job.")] = "",
+    state: admin.InState = None,
+    name: Names = None,
+    data: Data = None,
+    since: Since = None,
+    until: Until = None,
+    look: Look = picking.LOOK,
+    dry_run: DryRun = False,
+    yes: Yes = False,
 ) -> None:
-    """Make jobs fail that have not ended, running ones too."""
+    """Make jobs fail that have not ended, running ones too: those named, or as asked for."""
+    reason = reason or f"cancelled by {person()}"
+    wanted = picking.wanted(name, data, since, until)
+    states = known_states(state or ())
+    asked = Asked(wanted=wanted, states=states, look=look, dry_run=dry_run, yes=yes)
+    if asked.instead_of(job_ids):
+        change_matching(context, queue, "cancel", "cancelled", asked, reason=reason)
+        return
+    ids = admin.named(job_ids)
 
     async def stop(queue: Queue) -> int:
-        return await queue.cancel(*job_ids, reason=reason or f"cancelled by {person()}")
+        return await queue.cancel(*ids, reason=reason)
 
     typer.echo(f"{on_known(context, queue, stop):,} cancelled")
 

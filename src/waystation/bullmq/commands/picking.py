@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from waystation.bullmq import Job, Queue, State
 
 _PAGE = 200
+LOOK = 10_000
+"""Jobs of a state that are looked at, unless more are asked for."""
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,13 +26,15 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     names: Sequence[str] = ()
     data: Sequence[tuple[str, str]] = ()
     """Paths into the data and the texts that must stand there."""
+    errors: Sequence[str] = ()
+    """Texts that must stand in the error, in capitals or not."""
     since: datetime | None = None
     until: datetime | None = None
 
     @property
     def is_any(self) -> bool:
         """True when every job fits."""
-        return not (self.names or self.data or self.since or self.until)
+        return not (self.names or self.data or self.errors or self.since or self.until)
 
     def fits(self, job: Job) -> bool:
         """Whether a job is wanted."""
@@ -40,6 +44,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if self.until and job.created_at > self.until:
             return False
+        said = (job.failed_reason or "").lower()
+        if not all(each.lower() in said for each in self.errors):
+            return False
         return all(codec.text_at(job.data_text, path) == text for path, text in self.data)
 
 
@@ -48,6 +55,7 @@ def wanted(
     data: Sequence[str] | None,
     since: str | None,
     until: str | None,
+    errors: Sequence[str] | None = None,
 ) -> Wanted:
     """Read the options of a command."""
     pairs: list[tuple[str, str]] = []
@@ -57,7 +65,7 @@ def wanted(
             raise InvalidOption(f"--data wants PATH=VALUE such as user.id=7, got {each!r}")
         pairs.append((path, text))
     first, last = moment("--since", since), moment("--until", until)
-    return Wanted(names=names or (), data=pairs, since=first, until=last)
+    return Wanted(names=names or (), data=pairs, errors=errors or (), since=first, until=last)
 
 
 def moment(option: str, text: str | None) -> datetime | None:

@@ -5,14 +5,30 @@ from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core.errors import InvalidOption, WrongState
 from waystation.core.store.script import Client
 
+_ANOTHER_STATE = -3
+
 
 async def remove_job(
-    client: Client, keys: QueueKeys, id: str, *, remove_children: bool, by: str = ""
+    client: Client,
+    keys: QueueKeys,
+    id: str,
+    *,
+    remove_children: bool,
+    by: str = "",
+    state: str | None = None,
 ) -> bool:
-    """Remove a job; False when a worker holds it or one of its children."""
+    """Remove a job; False when a worker holds it or one of its children, or in another state."""
     code = await job_scripts.remove_job(
-        client, keys, base=keys.base, id=id, with_children=int(remove_children), by=by
+        client,
+        keys,
+        base=keys.base,
+        id=id,
+        with_children=int(remove_children),
+        by=by,
+        state=state or "",
     )
+    if code == _ANOTHER_STATE:
+        return False
     if code < 0:
         raise WrongState(f"job {id} is the next of its scheduler: remove the scheduler instead")
     return code == 1

@@ -77,9 +77,10 @@ async def remove_job(
     id: str,
     with_children: int,
     by: str,
+    state: str,
 ) -> int:
-    """Remove a job with all that is kept about it: 1, or 0 when it is held, or -8 when it keeps its
-    scheduler going.
+    """Remove a job with all that is kept about it: 1, or 0 when it is held, -3 when it is not in
+    `state`, or -8 when it keeps its scheduler going.
     """
     ...
 

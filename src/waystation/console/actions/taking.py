@@ -15,7 +15,7 @@ async def take(
     if name not in ACTIONS or name not in queue.actions:
         raise Problem(404, Code.NOT_FOUND, f"{queue.product} has no such action")
     _check(asked, name, queue)
-    plan = await queue.plan(name, asked)
+    plan = await queue.plan(name, asked, by=who.name)
     if asked.dry_run:
         return Acted(action=name, affected=plan.affected, done=False)
     if asked.expected is not None and plan.affected > asked.expected:
@@ -24,10 +24,11 @@ async def take(
             Code.CHANGED_MEANWHILE,
             f"{plan.affected} are concerned by now, not {asked.expected}; look again",
         )
-    await plan.take()
-    after = {"affected": plan.affected, "reason": asked.reason, "ids": asked.ids[:20]}
+    taken = await plan.take()
+    affected = taken if type(taken) is int else plan.affected
+    after = {"affected": affected, "reason": asked.reason, "ids": asked.ids[:20]}
     await console.note(who, name, f"{queue.product}/{queue.name}", after=after)
-    return Acted(action=name, affected=plan.affected, done=True)
+    return Acted(action=name, affected=affected, done=True)
 
 
 def _check(asked: Act, name: str, queue: ConsoleQueue) -> None:

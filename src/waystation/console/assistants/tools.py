@@ -11,8 +11,8 @@ from waystation.console.actions.redrives import Mode
 from waystation.console.actions.taking import take
 from waystation.console.assistants.access import Access
 from waystation.console.routes.queries import MOST_PAGE
-from waystation.console.routes.searching import LONGEST
-from waystation.console.search.query import parse
+from waystation.console.search.live_jobs import Reach
+from waystation.console.search.query import LONGEST, parse
 from waystation.console.why import why as explain
 from waystation.core.errors import InvalidInput, InvalidOption, NotFound
 from waystation.core.operators.operators import Role
@@ -218,7 +218,7 @@ async def search(access: Access, asked: Wanted) -> Any:
     """Find jobs in the store, and in the history those that are gone, by words or fields."""
     query = parse(asked.query)
     console = await access.measured()
-    live = await console.search.run(console.directory.every(), query, limit=asked.limit)
+    live = await console.search.run(console.directory.every(), query, Reach(limit=asked.limit))
     found = await console.history.search(query, asked.limit) if asked.past else None
     return {"live": live, "past": found[0] if found else None}
 

@@ -63,13 +63,13 @@ export const trouble = (error) => toast(said(error), 'bad');
 export const button = (text, act, kind = '') => h('button', { type: 'button', class: kind, onclick: act }, text);
 
 // Ask before something is done: says what it concerns, takes a reason, and where nothing brings it back the name.
-export function confirmed({ title, text, action, confirm, danger }) {
+export function confirmed({ title, text, more, action, confirm, danger, plain }) {
   return new Promise((resolve) => {
     const reason = h('input', { id: 'reason', maxlength: 300, autocomplete: 'off' });
     const typed = confirm && h('input', { id: 'typed', autocomplete: 'off', required: true });
     const box = h('dialog', { 'aria-labelledby': 'dialog-title' }, h('form', { method: 'dialog' },
-      h('h2', { id: 'dialog-title' }, title), h('p', {}, text),
-      h('label', { for: 'reason' }, 'Reason, for the audit log'), reason,
+      h('h2', { id: 'dialog-title' }, title), h('p', {}, text), more,
+      !plain && [h('label', { for: 'reason' }, 'Reason, for the audit log'), reason],
       confirm && [h('label', { for: 'typed' }, 'Type ', h('code', {}, confirm), ' to confirm'), typed],
       h('div', { class: 'row end' }, h('button', { type: 'button', onclick: () => box.close() }, 'Cancel'),
         h('button', { type: 'submit', class: danger ? 'danger' : 'primary' }, action))));

@@ -1,16 +1,17 @@
 """Queues of bullmq in the console."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, cast
 
 from waystation.bullmq import FlowJob, FlowProducer, Job, JobOptions, Part, Queue, Scheduler
+from waystation.bullmq.changing import STATES_OF, Change, change
 from waystation.bullmq.redis.keys import QueueKeys
-from waystation.bullmq.states import STATES
+from waystation.bullmq.states import STATES, State
 from waystation.console.actions.kinds import LONGEST_ID, Act
 from waystation.console.products import scheduling
 from waystation.console.products.memory import measured
-from waystation.console.products.queue import SHORT, Plan, short
+from waystation.console.products.queue import SHORT, Plan, actions_for, short
 from waystation.console.products.timeline import moments_of
 from waystation.console.products.views import (
     Failure,
@@ -24,12 +25,13 @@ from waystation.console.products.views import (
     WorkerView,
 )
 from waystation.console.why import Answer, of_bullmq
-from waystation.core.errors import InvalidInput, InvalidOption, Malformed, NotFound
+from waystation.core.errors import InvalidInput, InvalidOption, Malformed, NotFound, WrongState
 from waystation.core.store.connection import Store
 
 LOG_LINES = 500
 SAMPLED = 5
 """Jobs whose memory is measured; the others are taken to be like them."""
+REFUSED = "nothing was changed: they moved on, a worker holds them, or they keep a scheduler going"
 _DEEPEST = 6
 _WIDEST = 20
 
@@ -47,6 +49,7 @@ class BullmqQueue:
         "run-scheduler", "set-scheduler", "remove-scheduler",
         "drain", "clean", "obliterate",
     )  # fmt: skip
+    states_of: ClassVar[Mapping[str, tuple[str, ...]]] = cast(Any, STATES_OF)
 
     def __init__(self, store: Store, name: str, *, prefix: str) -> None:
         self.name = name
@@ -117,7 +120,7 @@ class BullmqQueue:
             parent=_parent(job),
             children={k: v for k, v in children._asdict().items() if v},
             facts=_facts(job),
-            actions=_actions_for(state),
+            actions=actions_for(self, state),
         )
 
     async def flow(self, id: str) -> FlowNode | None:
@@ -193,6 +196,17 @@ class BullmqQueue:
         """Run failed jobs again; returns how many."""
         return await self._queue.retry(*ids)
 
+    async def change(
+        self, action: str, jobs: Sequence[JobView], *, reason: str = "", by: str = ""
+    ) -> int:
+        """Change jobs that are still in the states that they were found in; returns how many."""
+        what = cast(Change, action)
+        done = 0
+        for job in jobs:
+            state = cast(State, job.state)
+            done += await change(self._queue, what, job.id, state, reason=reason, by=by)
+        return done
+
     async def add(self, name: str, data: Any, options: Mapping[str, Any]) -> JobView:
         """Add a job."""
         job = await self._queue.add(name, data, _options(options))
@@ -214,22 +228,16 @@ class BullmqQueue:
         jobs = [keys.of(job.id).job for job in some[:SAMPLED]]
         return await measured(self._store, places, jobs, count), count
 
-    async def plan(self, action: str, asked: Act) -> Plan:
+    async def plan(self, action: str, asked: Act, *, by: str = "") -> Plan:
         """What an action would concern, and the step that takes it."""
         queue, count = self._queue, self._count
         match action:
             case "pause":
-                return Plan(await count(*self.waiting), queue.pause)
+                return Plan(await count(*self.waiting), lambda: queue.pause(by=by))
             case "resume":
                 return Plan(await count(*self.waiting), queue.resume)
-            case "retry":
-                return await self._for_jobs(asked.ids, "failed", queue.retry)
-            case "promote":
-                return await self._for_jobs(asked.ids, "delayed", self._promote)
-            case "remove":
-                return Plan(len(asked.ids), lambda: self._remove(asked.ids))
-            case "cancel":
-                return Plan(len(asked.ids), lambda: queue.cancel(*asked.ids, reason=asked.reason))
+            case "retry" | "promote" | "remove" | "cancel":
+                return await self._for_jobs(action, asked, by)
             case "retry-all":
                 until = asked.until
                 return Plan(await self._failed_until(until), lambda: queue.retry_all(until=until))
@@ -240,7 +248,7 @@ class BullmqQueue:
             case "clean":
                 state: Any = asked.state or "completed"
                 grace = timedelta(seconds=asked.older_than_s)
-                return Plan(await count(state), lambda: queue.clean(grace, 0, state))
+                return Plan(await count(state), lambda: self._clean(grace, state))
             case "obliterate":
                 return Plan(await count(*STATES), queue.obliterate)
             case "set-concurrency":
@@ -278,18 +286,21 @@ class BullmqQueue:
         last = "+inf" if until is None else int(until.timestamp() * 1000)
         return int(await self._store.ask("ZCOUNT", self._keys.failed, "-inf", last))
 
-    async def _for_jobs(self, ids: Sequence[str], state: str, step: Callable[..., Any]) -> Plan:
-        fit = [id for id in ids if await self._queue.state(id) == state]
-        return Plan(len(fit), lambda: step(*fit))
+    async def _for_jobs(self, action: Change, asked: Act, by: str) -> Plan:
+        states = {id: await self._queue.state(id) for id in asked.ids}
+        fit = [(id, state) for id, state in states.items() if state in STATES_OF[action]]
 
-    async def _promote(self, *ids: str) -> None:
-        for id in ids:
-            if job := await self._queue.get_job(id):
-                await job.promote()
+        async def take() -> int:
+            found = [JobView(id=id, name="", state=state) for id, state in fit]
+            done = await self.change(action, found, reason=asked.reason, by=by)
+            if fit and not done:
+                raise WrongState(REFUSED)
+            return done
 
-    async def _remove(self, ids: Sequence[str]) -> None:
-        for id in ids:
-            await self._queue.remove(id)
+        return Plan(len(fit), take)
+
+    async def _clean(self, grace: timedelta, state: Any) -> int:
+        return len(await self._queue.clean(grace, 0, state))
 
     async def _known_scheduler(self, id: str) -> Scheduler:
         found = await self._queue.schedulers.get(id)

@@ -33,6 +33,7 @@ class FilesQueue:
     waiting: ClassVar[tuple[str, ...]] = ("waiting",)
     failed: ClassVar[str] = "failed"
     actions: ClassVar[tuple[str, ...]] = ("retry", "retry-all")
+    states_of: ClassVar[Mapping[str, tuple[str, ...]]] = {"retry": ("failed",)}
 
     def __init__(self, store: Store, layout: Layout) -> None:
         self.name = layout.prefix
@@ -144,6 +145,12 @@ class FilesQueue:
         """Run failed files again; returns how many."""
         return await self._queue.retry(*ids)
 
+    async def change(
+        self, action: str, jobs: Sequence[JobView], *, reason: str = "", by: str = ""
+    ) -> int:
+        """Run failed files again; returns how many."""
+        return await self._queue.retry(*(job.id for job in jobs))
+
     async def why(self, id: str | None = None) -> Answer | None:
         """Why a job, or the queue itself, is where it is; None when nothing is known of it."""
         layout = self._keys.layout
@@ -156,12 +163,12 @@ class FilesQueue:
         count = sum((await self._queue.counts()).values())
         return await measured(self._store, places, [], 0), count
 
-    async def plan(self, action: str, asked: Act) -> Plan:
+    async def plan(self, action: str, asked: Act, *, by: str = "") -> Plan:
         """What an action would concern, and the step that takes it."""
         letters = self._queue.dead_letters
         match action:
             case "retry":
-                return Plan(len(asked.ids), lambda: letters.retry(*asked.ids))
+                return Plan(len(set(asked.ids)), lambda: letters.retry(*asked.ids))
             case "retry-all":
                 return Plan(await letters.count(), letters.retry_all)
             case _:

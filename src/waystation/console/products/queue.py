@@ -25,6 +25,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     affected: int
     take: Callable[[], Awaitable[Any]]
+    """Returns how many there were in the end, where that can differ."""
 
 
 class ConsoleQueue(Protocol):
@@ -40,6 +41,8 @@ class ConsoleQueue(Protocol):
     failed: ClassVar[str]
     """The state of jobs that failed for good."""
     actions: ClassVar[tuple[str, ...]]
+    states_of: ClassVar[Mapping[str, tuple[str, ...]]]
+    """The states of the jobs that an action on jobs may concern."""
     name: str
     stream: str
     """The key of its events."""
@@ -82,6 +85,15 @@ class ConsoleQueue(Protocol):
         """Run failed jobs again; returns how many."""
         ...
 
+    async def change(
+        self, action: str, jobs: Sequence[JobView], *, reason: str = "", by: str = ""
+    ) -> int:
+        """Retry, promote, cancel or remove jobs that were found in these states; returns how many.
+
+        What has left its state meanwhile is left alone.
+        """
+        ...
+
     async def why(self, id: str | None = None) -> Answer | None:
         """Why a job, or the queue itself, is where it is; None when nothing is known of it."""
         ...
@@ -90,9 +102,14 @@ class ConsoleQueue(Protocol):
         """About how many bytes the queue takes, and how many jobs it has."""
         ...
 
-    async def plan(self, action: str, asked: Act) -> Plan:
+    async def plan(self, action: str, asked: Act, *, by: str = "") -> Plan:
         """What an action would concern, and the step that takes it."""
         ...
+
+
+def actions_for(queue: ConsoleQueue, state: str) -> list[str]:
+    """What can be done to a job in this state."""
+    return [action for action, states in queue.states_of.items() if state in states]
 
 
 def short(text: str, most: int = SHORT) -> str:

@@ -1,6 +1,6 @@
 """The queue of routing in the console."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, cast
 
@@ -8,7 +8,7 @@ import msgspec
 
 from waystation.console.actions.kinds import Act
 from waystation.console.products.memory import measured
-from waystation.console.products.queue import SHORT, Plan, short
+from waystation.console.products.queue import SHORT, Plan, actions_for, short
 from waystation.console.products.timeline import moments_of
 from waystation.console.products.views import (
     Failure,
@@ -39,6 +39,9 @@ class RoutingQueue:
     actions: ClassVar[tuple[str, ...]] = (
         "retry", "retry-all", "remove", "cancel", "remove-scheduler",
     )  # fmt: skip
+    states_of: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "retry": ("dead",), "remove": ("dead",), "cancel": ("waiting", "active", "delayed", "held"),
+    }  # fmt: skip
 
     def __init__(self, store: Store, namespace: str) -> None:
         self.name = namespace
@@ -114,7 +117,7 @@ class RoutingQueue:
             result=result.data if result and result.success else None,
             traces=[error.stack] if error and error.stack else [],
             timeline=moments,
-            actions=_actions_for(state),
+            actions=actions_for(self, state),
         )
 
     async def workers(self) -> list[WorkerView]:
@@ -184,6 +187,19 @@ class RoutingQueue:
         """Run failed jobs again; returns how many."""
         return await self._queue.retry(*ids)
 
+    async def change(
+        self, action: str, jobs: Sequence[JobView], *, reason: str = "", by: str = ""
+    ) -> int:
+        """Change jobs, whose states the scripts look at again; returns how many."""
+        queue, ids = self._queue, [job.id for job in jobs]
+        match action:
+            case "retry":
+                return await queue.retry(*ids)
+            case "remove":
+                return await queue.dead_letters.remove(*ids)
+            case _:
+                return await queue.cancel(*ids, by=by)
+
     async def add(self, name: str, data: Any, options: Mapping[str, Any]) -> JobView:
         """Add a job."""
         try:
@@ -206,19 +222,14 @@ class RoutingQueue:
         places = (keys.waiting, keys.delayed, keys.deadletter, keys.routes, keys.events)
         return await measured(self._store, places, jobs, count), count
 
-    async def plan(self, action: str, asked: Act) -> Plan:
+    async def plan(self, action: str, asked: Act, *, by: str = "") -> Plan:
         """What an action would concern, and the step that takes it."""
         queue = self._queue
         match action:
-            case "retry":
-                return await self._for_jobs(asked.ids, ("dead",), queue.retry)
+            case "retry" | "remove" | "cancel":
+                return await self._for_jobs(action, asked, by)
             case "retry-all":
                 return Plan(await queue.dead_letters.count(), queue.dead_letters.retry_all)
-            case "remove":
-                return await self._for_jobs(asked.ids, ("dead",), queue.dead_letters.remove)
-            case "cancel":
-                open_states = ("waiting", "active", "delayed", "held")
-                return await self._for_jobs(asked.ids, open_states, queue.cancel)
             case "remove-scheduler":
                 if await queue.schedules.get(asked.scheduler) is None:
                     raise NotFound(f"there is no schedule {asked.scheduler}")
@@ -226,11 +237,11 @@ class RoutingQueue:
             case _:
                 raise InvalidOption(f"routing has no action {action!r}")
 
-    async def _for_jobs(
-        self, ids: Sequence[str], states: Sequence[str], step: Callable[..., Any]
-    ) -> Plan:
-        fit = [id for id in ids if await self._queue.state(id) in states]
-        return Plan(len(fit), lambda: step(*fit))
+    async def _for_jobs(self, action: str, asked: Act, by: str) -> Plan:
+        states = {id: await self._queue.state(id) for id in asked.ids}
+        fit = [id for id, state in states.items() if state in self.states_of[action]]
+        found = [JobView(id=id, name="", state="") for id in fit]
+        return Plan(len(fit), lambda: self.change(action, found, by=by))
 
     async def close(self) -> None:
         """Let go of the queue."""
@@ -290,9 +301,3 @@ def _reason(raw: bytes) -> str:
         return ""
     fields = cast(dict[str, Any], error)
     return f"{fields.get('name', '')}: {fields.get('message', '')}"
-
-
-def _actions_for(state: str) -> list[str]:
-    if state == "dead":
-        return ["retry", "remove"]
-    return ["cancel"] if state in ("waiting", "active", "delayed", "held") else []

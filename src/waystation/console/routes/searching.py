@@ -2,15 +2,15 @@
 
 import msgspec
 
+from waystation.console.actions.matching import ActOnMatches, Matched, act_on_matches
 from waystation.console.context import FAILS, Console
 from waystation.console.routes import queries
 from waystation.console.routes.queues import ROOT
-from waystation.console.search.live_jobs import Found
-from waystation.console.search.query import PastJob, Query, parse
+from waystation.console.search.live_jobs import Found, Reach
+from waystation.console.search.query import LONGEST, PastJob, Query, parse
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request, answer
 
-LONGEST = 400
 ASKED = {
     "q": {"type": "string", "minLength": 1, "maxLength": LONGEST},
     "limit": queries.PAGE["limit"],
@@ -46,7 +46,20 @@ class Searching:
         query, limit = await self._asked(request)
         await self._console.sampler.overview()
         queues = self._console.directory.every()
-        return answer(await self._console.search.run(queues, query, limit=limit))
+        return answer(await self._console.search.run(queues, query, Reach(limit=limit)))
+
+    @endpoint(
+        f"POST {ROOT}/search/actions/{{action}}",
+        takes=ActOnMatches,
+        gives={200: Matched},
+        fails=FAILS,
+        scope="operator",
+    )
+    async def act(self, request: Request) -> Answer:
+        """Retry, promote, cancel or remove all jobs that a search finds, or count them."""
+        who = await self._console.require(request, "operator")
+        asked = await request.read(ActOnMatches)
+        return answer(await act_on_matches(self._console, who, request.slots["action"], asked))
 
     @endpoint(
         f"GET {ROOT}/history/search",

@@ -5,7 +5,8 @@ up; the answer says how many were looked at and whether those were all.
 """
 
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -15,12 +16,23 @@ from waystation.console.search.query import Query, fits
 from waystation.core import codec
 
 PAGE = 200
-PER_STATE = 2000
-"""Jobs of one state of one queue that are looked at."""
-BUDGET_S = 1.5
-"""How long one search may read."""
 LONGEST_DATA = 20_000
 """Characters of a job's data that are looked through."""
+
+
+class Reach(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a search goes."""
+
+    limit: int
+    """Jobs that it finds, at most."""
+    per_state: int = 2000
+    """Jobs of one state of one queue that are looked at."""
+    budget_s: float = 1.5
+    """How long it may read."""
+    states: Callable[[ConsoleQueue], Sequence[str]] | None = None
+    """The states of a queue that it looks into; all by default."""
+    until: datetime | None = None
+    """Jobs that were added or ended later are left out."""
 
 
 class Hit(msgspec.Struct, kw_only=True):
@@ -44,61 +56,76 @@ class Found(msgspec.Struct, kw_only=True):
 class Search:
     """Looks through the jobs of some queues."""
 
-    async def run(self, queues: Sequence[ConsoleQueue], query: Query, *, limit: int) -> Found:
+    async def run(self, queues: Sequence[ConsoleQueue], query: Query, reach: Reach) -> Found:
         """The jobs that fit, as far as they can be found in time."""
         began = time.monotonic()
         chosen = [queue for queue in queues if _is_asked(queue, query)]
-        hits: list[Hit] = []
+        hits: dict[tuple[str, str, str], Hit] = {}
         looked_at, complete = 0, True
-        async for queue, job in self._candidates(chosen, query):
-            if time.monotonic() - began > BUDGET_S or len(hits) >= limit:
+        async for queue, job in self._candidates(chosen, query, reach):
+            if time.monotonic() - began > reach.budget_s or len(hits) >= reach.limit:
                 complete = False
                 break
             if job is None:
                 complete = False
                 continue
             looked_at += 1
-            if fits(query, job):
+            if fits(query, job) and _is_in_time(job, reach.until):
                 job.data = short(job.data)
-                hits.append(Hit(product=queue.product, queue=queue.name, job=job))
+                # One that moved while its queue was read has been seen twice.
+                hits[queue.product, queue.name, job.id] = Hit(
+                    product=queue.product, queue=queue.name, job=job
+                )
         took_ms = round((time.monotonic() - began) * 1000, 1)
-        return Found(hits=hits, looked_at=looked_at, complete=complete, took_ms=took_ms)
+        found = list(hits.values())
+        return Found(hits=found, looked_at=looked_at, complete=complete, took_ms=took_ms)
 
     async def _candidates(
-        self, queues: Sequence[ConsoleQueue], query: Query
+        self, queues: Sequence[ConsoleQueue], query: Query, reach: Reach
     ) -> AsyncGenerator[tuple[ConsoleQueue, JobView | None]]:
         """Jobs that may fit; None for those that are beyond the limit."""
         if id := query.get("id") or _only_word(query):
             for queue in queues:
-                if detail := await queue.job(id):
+                detail = await queue.job(id)
+                if detail and (not reach.states or detail.job.state in reach.states(queue)):
                     detail.job.data = codec.encode(detail.data).decode()
                     yield queue, detail.job
             if query.get("id"):
                 return
         for queue in queues:
             counts = (await queue.levels()).counts
-            for state in queue.states:
+            for state in reach.states(queue) if reach.states else queue.states:
                 if query.get("state") and query.get("state").lower() != state:
                     continue
-                async for job in _some(queue, state, counts.get(state, 0)):
+                async for job in _some(queue, state, counts.get(state, 0), reach.per_state):
                     if job is None or not id or job.id != id:
                         yield queue, job
 
 
-async def _some(queue: ConsoleQueue, state: str, count: int) -> AsyncGenerator[JobView | None]:
-    for offset in range(0, min(count, PER_STATE), PAGE):
+async def _some(
+    queue: ConsoleQueue, state: str, count: int, most: int
+) -> AsyncGenerator[JobView | None]:
+    for offset in range(0, min(count, most), PAGE):
         page = await queue.jobs(
             state, offset=offset, limit=PAGE, newest_first=True, most=LONGEST_DATA
         )
         for job in page:
             yield job
-    if count > PER_STATE:
+    if count > most:
         yield None
 
 
 def _is_asked(queue: ConsoleQueue, query: Query) -> bool:
     name, product = query.get("queue"), query.get("product")
     return name in ("", queue.name) and product in ("", queue.product)
+
+
+def _is_in_time(job: JobView, until: datetime | None) -> bool:
+    if until is None:
+        return True
+    instants = (at for at in (job.created_at, job.finished_at) if at)
+    # Jobs of other programs may have instants without a zone, which are UTC then.
+    return all((at if at.tzinfo else at.replace(tzinfo=UTC)) <= until for at in instants)
 
 
 def _only_word(query: Query) -> str:

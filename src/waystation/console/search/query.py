@@ -8,6 +8,8 @@ from waystation.console.products.views import JobView
 from waystation.core import codec
 from waystation.core.errors import InvalidInput
 
+LONGEST = 400
+"""Characters of a search."""
 FIELDS = ("id", "name", "state", "error", "queue", "product")
 
 
@@ -42,6 +44,8 @@ class PastJob(msgspec.Struct, kw_only=True):
 
 def parse(text: str) -> Query:
     """Read `state:failed error:timeout data.tenant:acme`, and free words; quotes hold together."""
+    if len(text) > LONGEST:
+        raise InvalidInput(f"a search may have {LONGEST} characters, got {len(text)}")
     words: list[str] = []
     fields: list[tuple[str, str]] = []
     for part in _split(text):

@@ -26,7 +26,8 @@ export async function act(product, name, action, asked = {}) {
   });
   if (!chosen) return false;
   const done = await post(place, { ...asked, reason: chosen.reason, confirm: chosen.confirm, expected: counted.affected });
-  toast(`${LABELS[action]?.replace('…', '') || action}: done, ${plural(done.affected, 'job')}.`, 'good');
+  const left = counted.affected - done.affected;
+  toast(`${LABELS[action]?.replace('…', '') || action}: done, ${plural(done.affected, 'job')}${left > 0 ? `; ${count(left)} had changed meanwhile` : ''}.`, 'good');
   return true;
 }
 

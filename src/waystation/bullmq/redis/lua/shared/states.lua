@@ -14,6 +14,15 @@ local function waiting_list(queue)
   return queue.wait
 end
 
+--- True when a job is in a state, by the names that the outside gives them.
+local function is_in_state(queue, id, state)
+  if state == 'waiting' then
+    return redis.call('LPOS', queue.wait, id) or redis.call('LPOS', queue.paused, id)
+  end
+  if state == 'active' then return redis.call('LPOS', queue.active, id) end
+  return redis.call('ZSCORE', queue[state], id)
+end
+
 --- True when no job may start now: paused, or at the global concurrency.
 local function is_held_back(queue)
   local state = redis.call('HMGET', queue.meta, 'paused', 'concurrency')

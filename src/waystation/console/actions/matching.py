@@ -1,0 +1,156 @@
+"""Actions on all jobs that a search finds: counted first, then taken in bounded batches."""
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Annotated
+
+import msgspec
+
+from waystation.console.context import Console
+from waystation.console.products.queue import ConsoleQueue
+from waystation.console.products.views import JobView
+from waystation.console.search.live_jobs import Found, Hit, Reach
+from waystation.console.search.query import LONGEST, parse
+from waystation.core.errors import InvalidOption
+from waystation.core.http.endpoints import stated
+from waystation.core.http.problems import Code, Problem
+from waystation.core.operators.operators import Operator
+
+CHANGES = ("retry", "promote", "cancel", "remove")
+MOST_AT_ONCE = 1000
+"""Jobs that one request changes."""
+MOST_COUNTED = 20_000
+"""Jobs that one request counts."""
+PER_STATE = 100_000
+COUNTING_S = 5.0
+"""How long one request may look for jobs."""
+BATCH = 100
+EXAMPLES = 5
+
+
+class ActOnMatches(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What to do to all jobs that a search finds."""
+
+    q: Annotated[str, stated(minLength=1, maxLength=LONGEST)]
+    """The search, such as `state:failed error:timeout queue:mail`."""
+    dry_run: bool = False
+    """Count and show the first few, and do nothing."""
+    expected: Annotated[int | None, stated(minimum=0)] = None
+    """What a dry run counted; needed to act, and when there are more now nothing is done."""
+    until: datetime | None = None
+    """As the dry run answered it: jobs that were added or ended later are left alone."""
+    reason: Annotated[str, stated(maxLength=500)] = ""
+    """Goes into the audit log."""
+
+
+class OfQueue(msgspec.Struct, kw_only=True):
+    """How many jobs of one queue match."""
+
+    product: str
+    queue: str
+    matched: int
+
+
+class Matched(msgspec.Struct, kw_only=True):
+    """What an action on all that match found and did."""
+
+    action: str
+    matched: int
+    """Jobs that match, in a state in which this can be done to them; at most 1000 when it acts."""
+    done: int = 0
+    left_alone: int = 0
+    """Jobs that had changed before their turn came, or that cannot be changed now."""
+    more: bool
+    """True when there may be others that were not looked at; ask again to go on."""
+    looked_at: int
+    until: datetime
+    queues: list[OfQueue]
+    examples: list[Hit]
+    """The first few."""
+
+
+async def act_on_matches(
+    console: Console, who: Operator, action: str, asked: ActOnMatches
+) -> Matched:
+    """Retry, promote, cancel or remove all jobs that a search finds, or count them."""
+    if action not in CHANGES:
+        raise Problem(404, Code.NOT_FOUND, f"there are only {', '.join(CHANGES)}")
+    if not asked.dry_run and asked.expected is None:
+        raise InvalidOption("count first: expected must be what a dry run counted")
+    until = asked.until or await _now(console)
+    if until.tzinfo is None:
+        raise InvalidOption("until needs a time zone, as 2026-11-16T12:00:00Z has it")
+    found = await _find(console, action, asked, until)
+    told = _told(action, found, until)
+    if asked.dry_run:
+        return told
+    if told.matched > (asked.expected or 0):
+        raise Problem(
+            412,
+            Code.CHANGED_MEANWHILE,
+            f"{told.matched} match by now, not {asked.expected}; look again",
+        )
+    try:
+        await _change(console, who, told, found, asked.reason)
+    finally:
+        # Also when the store went away in the middle: what was done has been done.
+        after = {
+            "q": asked.q, "matched": told.matched, "done": told.done, "reason": asked.reason,
+            "ids": [hit.job.id for hit in found.hits[:20]],
+        }  # fmt: skip
+        await console.note(who, action, "search", after=after)
+    told.left_alone = told.matched - told.done
+    return told
+
+
+async def _find(console: Console, action: str, asked: ActOnMatches, until: datetime) -> Found:
+    def states(queue: ConsoleQueue) -> tuple[str, ...]:
+        return queue.states_of.get(action, ()) if action in queue.actions else ()
+
+    await console.sampler.overview()
+    reach = Reach(
+        limit=MOST_COUNTED if asked.dry_run else MOST_AT_ONCE,
+        per_state=PER_STATE,
+        budget_s=COUNTING_S,
+        states=states,
+        until=until,
+    )
+    return await console.search.run(console.directory.every(), parse(asked.q), reach)
+
+
+async def _change(
+    console: Console, who: Operator, told: Matched, found: Found, reason: str
+) -> None:
+    for each in told.queues:
+        queue = await console.directory.find(each.product, each.queue)
+        jobs = [hit.job for hit in found.hits if (hit.product, hit.queue) == _place(each)]
+        for first in range(0, len(jobs), BATCH):
+            some: list[JobView] = jobs[first : first + BATCH]
+            told.done += await queue.change(told.action, some, reason=reason, by=who.name)
+    console.failures.forget()
+
+
+def _told(action: str, found: Found, until: datetime) -> Matched:
+    counts = Counter((hit.product, hit.queue) for hit in found.hits)
+    return Matched(
+        action=action,
+        matched=len(found.hits),
+        more=not found.complete,
+        looked_at=found.looked_at,
+        until=until,
+        queues=[
+            OfQueue(product=product, queue=queue, matched=many)
+            for (product, queue), many in counts.most_common()
+        ],
+        examples=found.hits[:EXAMPLES],
+    )
+
+
+def _place(each: OfQueue) -> tuple[str, str]:
+    return each.product, each.queue
+
+
+async def _now(console: Console) -> datetime:
+    """The store's clock, by which jobs are added and end."""
+    seconds, micros = await console.store.ask("TIME")
+    return datetime.fromtimestamp(int(seconds) + int(micros) / 1_000_000, UTC)
