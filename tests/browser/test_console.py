@@ -127,6 +127,23 @@ async def test_a_scheduler_is_changed(stocked: Shop) -> None:
     assert (changed.pattern, changed.tz, changed.data) == ("30 4 * * *", "Europe/Vienna", {"n": 1})
 
 
+async def test_a_scheduler_is_paused_and_resumed(stocked: Shop) -> None:
+    page = await stocked.page("schedulers")
+    row = page.get_by_role("row").filter(has_text="nightly")
+    await row.get_by_role("button", name="Pause").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+    await row.get_by_text("paused").wait_for()
+    assert await complaints(page) == []
+    await picture(page, "console-scheduler-paused")
+    async with Queue("reports", stocked.store) as reports:
+        known = await reports.schedulers.get("nightly")
+        assert known is not None
+        assert known.paused_by == "this machine"
+    await row.get_by_role("button", name="Resume").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Resume").click()
+    await row.get_by_role("button", name="Pause").wait_for()
+
+
 async def test_all_that_match_are_counted_and_run_again(stocked: Shop) -> None:
     page = await stocked.page("search?q=error:gateway")
     bulk = page.get_by_role("group", name="All that match")

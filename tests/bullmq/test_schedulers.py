@@ -9,7 +9,7 @@ from tests.bullmq.hands import Hands
 from waystation.bullmq import Deduplication, Job, JobOptions, Parent, Queue, Schedule
 from waystation.bullmq.fields import instant
 from waystation.bullmq.scheduling import cron, schedulers
-from waystation.core.errors import InvalidInput, InvalidOption
+from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WrongState
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -348,3 +348,123 @@ async def test_a_scheduler_that_makes_no_sense_is_refused(hands: Hands, upsert: 
     with pytest.raises(InvalidOption, match="needs an id"):
         await schedulers.upsert(hands.store.hot, hands.keys, "", EVERY_HOUR)
     assert await hands.everything() == {}
+
+
+async def test_a_paused_scheduler_makes_no_jobs_until_it_is_resumed(
+    hands: Hands, queue: Queue, upsert: Upsert
+) -> None:
+    await upsert(EVERY_HOUR, name="beat", data={"n": 1}, options=JobOptions(attempts=7))
+    second = await run(hands)
+    assert await queue.schedulers.pause("tick", by="anna")
+    assert not await queue.schedulers.pause("tick")
+    assert await pending(hands) == []
+    [known] = await queue.schedulers.list()
+    assert (known.id, known.next_at, known.paused_by) == ("tick", None, "anna")
+    assert known.paused_at is not None
+    assert (known.every, known.data) == (AN_HOUR, {"n": 1})
+    assert await queue.schedulers.count() == 1
+
+    await hands.clock.advance(10 * 3600 + 60)
+    now = hands.clock.now_ms()
+    id = await schedulers.resume(hands.store.hot, hands.keys, "tick", now=now)
+    # What was missed is left out, and the rhythm is kept.
+    assert 0 < slot(id) - now < HOUR
+    assert (slot(id) - slot(second)) % HOUR == 0
+    assert await pending(hands) == [id]
+    job = await queue.get_job(id)
+    assert job is not None
+    assert (job.name, job.data, job.max_attempts) == ("beat", {"n": 1}, 7)
+    found = await queue.schedulers.get("tick")
+    assert found is not None
+    assert (found.paused_at, found.next_ms, found.iteration_count) == (None, slot(id), 2)
+    with pytest.raises(WrongState, match="is not paused"):
+        await queue.schedulers.resume("tick")
+
+
+async def test_a_calendar_goes_on_with_its_next_day(hands: Hands, queue: Queue) -> None:
+    id = await queue.schedulers.upsert("nightly", AT_THREE)
+    await queue.schedulers.pause("nightly")
+    assert await pending(hands) == []
+    assert await queue.schedulers.resume("nightly") == id
+    assert await pending(hands) == [id]
+
+
+async def test_a_job_that_is_due_when_its_scheduler_is_paused_runs_and_makes_no_other(
+    hands: Hands, queue: Queue, upsert: Upsert
+) -> None:
+    first = await upsert(EVERY_HOUR)
+    await queue.schedulers.pause("tick")
+    assert await pending(hands) == [first]
+    assert await run(hands) is None
+    assert await pending(hands) == []
+    await hands.clock.advance(60)
+    second = await schedulers.resume(hands.store.hot, hands.keys, "tick", now=hands.clock.now_ms())
+    found = await queue.schedulers.get("tick")
+    assert found is not None
+    assert (slot(second) - slot(first), found.iteration_count) == (HOUR, 2)
+
+
+async def test_a_pause_counts_no_job_against_the_limit(hands: Hands, queue: Queue) -> None:
+    twice = Schedule(every=AN_HOUR, limit=2, start_date=datetime.now(UTC) + AN_HOUR)
+    await queue.schedulers.upsert("tick", twice)
+    for _ in range(3):
+        await queue.schedulers.pause("tick")
+        id = await queue.schedulers.resume("tick")
+    job = await queue.get_job(id)
+    assert job is not None
+    assert job.options.raw["repeat"]["count"] == 1
+
+    await job.promote()
+    await queue.schedulers.pause("tick")
+    await hands.complete(await hands.claim_one())
+    id = await queue.schedulers.resume("tick")
+    last = await queue.get_job(id)
+    assert last is not None
+    assert last.options.raw["repeat"]["count"] == 2
+    await last.promote()
+    await queue.schedulers.pause("tick")
+    with pytest.raises(WrongState, match="has made all its jobs"):
+        await queue.schedulers.resume("tick")
+
+
+async def test_a_paused_scheduler_that_is_changed_stays_paused(hands: Hands, queue: Queue) -> None:
+    await queue.schedulers.upsert("tick", AT_THREE, data={"n": 1})
+    await queue.schedulers.pause("tick", by="anna")
+    assert await queue.schedulers.upsert("tick", EVERY_HOUR, data={"n": 2}) == ""
+    assert await pending(hands) == []
+    found = await queue.schedulers.get("tick")
+    assert found is not None
+    assert (found.paused_by, found.every, found.data) == ("anna", AN_HOUR, {"n": 2})
+    job = await queue.get_job(await queue.schedulers.resume("tick"))
+    assert job is not None
+    assert job.data == {"n": 2}
+
+
+async def test_a_paused_scheduler_is_removed_and_leaves_nothing(hands: Hands, queue: Queue) -> None:
+    await queue.schedulers.upsert("tick", AT_THREE)
+    await queue.schedulers.pause("tick")
+    assert await queue.schedulers.remove("tick")
+    assert not await queue.schedulers.remove("tick")
+    assert await queue.schedulers.list() == []
+    assert await queue.schedulers.upsert("tick", AT_THREE) != ""
+    await queue.schedulers.pause("tick")
+    await queue.obliterate()
+    assert [key for key in await hands.call("KEYS", "*") if b"repeat" in key] == []
+    assert not await hands.call("EXISTS", hands.keys.paused_schedulers)
+
+
+async def test_paused_schedulers_are_listed_behind_the_others(queue: Queue) -> None:
+    for id in "abcd":
+        await queue.schedulers.upsert(id, AT_THREE)
+    for id in "cab":
+        await queue.schedulers.pause(id)
+    pages = [await queue.schedulers.list(offset, 2) for offset in (0, 2, 4)]
+    assert [[each.id for each in page] for page in pages] == [["d", "a"], ["b", "c"], []]
+    assert [each.id for each in await queue.schedulers.list(1, None)] == ["a", "b", "c"]
+
+
+async def test_a_scheduler_that_is_not_there_is_not_paused(queue: Queue) -> None:
+    with pytest.raises(NotFound, match="there is no scheduler nobody"):
+        await queue.schedulers.pause("nobody")
+    with pytest.raises(WrongState, match="is not paused"):
+        await queue.schedulers.resume("nobody")

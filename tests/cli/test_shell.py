@@ -120,6 +120,23 @@ def test_schedulers_are_listed_and_removed(shell: Shell, redis_url: str) -> None
     assert shell("bullmq", "remove-scheduler", "mail", "nightly").code == 1
 
 
+def test_a_scheduler_is_paused_and_resumed(shell: Shell, redis_url: str) -> None:
+    on_mail(
+        redis_url, lambda queue: queue.schedulers.upsert("nightly", Schedule(pattern="0 3 * * *"))
+    )
+
+    assert shell("bullmq", "pause-scheduler", "mail", "nightly").out == "paused\n"
+    assert shell("bullmq", "pause-scheduler", "mail", "nightly").out == "it was paused already\n"
+    assert "UTC  paused since 20" in shell("bullmq", "schedulers", "mail").out
+    [listed] = json.loads(shell("bullmq", "schedulers", "mail", "--json").out)
+    assert (listed["next_at"], listed["paused_at"] is None) == (None, False)
+    assert on_mail(redis_url, lambda queue: queue.counts("delayed")) == {"delayed": 0}
+    assert "resumed, next at 20" in shell("bullmq", "resume-scheduler", "mail", "nightly").out
+    assert shell("bullmq", "resume-scheduler", "mail", "nightly").code == 1
+    assert shell("bullmq", "pause-scheduler", "mail", "nobody").code == 1
+    assert on_mail(redis_url, lambda queue: queue.counts("delayed")) == {"delayed": 1}
+
+
 def test_jobs_are_promoted_and_removed_by_name(shell: Shell, redis_url: str) -> None:
     on_mail(redis_url, lambda queue: queue.add_many([NewJob("send")] * 2))
     on_mail(redis_url, lambda queue: queue.add("send", delay=86_400))

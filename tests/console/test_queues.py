@@ -230,6 +230,27 @@ async def test_a_scheduler_with_options_that_cannot_be_kept_is_left_alone(desk: 
         assert known.every_ms == 60_000
 
 
+async def test_a_scheduler_is_paused_and_resumed(desk: Desk) -> None:
+    async with Queue("mail", desk.store) as mail:
+        await mail.schedulers.upsert("nightly", Schedule(pattern="0 3 * * *"), name="report")
+        await desk.act("mail", "pause-scheduler", scheduler="nightly", reason="not tonight")
+        [seen] = (await desk.get("schedulers"))["schedulers"]
+        assert (seen["next_at"], seen["paused_by"]) == (None, "this machine")
+        assert datetime.fromisoformat(seen["paused_at"]) <= datetime.now(UTC)
+        assert await mail.get_jobs("delayed") == []
+        await desk.act("mail", "resume-scheduler", scheduler="nightly")
+        [seen] = (await desk.get("schedulers"))["schedulers"]
+        assert seen["paused_at"] is None
+        assert datetime.fromisoformat(seen["next_at"]) > datetime.now(UTC)
+        place = "queues/bullmq/mail/actions"
+        body = {"scheduler": "nightly"}
+        assert (
+            "not paused"
+            in (await desk.post(f"{place}/resume-scheduler", body, status=409))["detail"]
+        )
+        await desk.post(f"{place}/pause-scheduler", {"scheduler": "nobody"}, status=404)
+
+
 async def test_other_languages_add_jobs(desk: Desk) -> None:
     async with Queue("mail", desk.store) as mail:
         await mail.add("first", {})

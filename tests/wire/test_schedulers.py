@@ -194,5 +194,51 @@ async def test_each_side_changes_and_removes_the_schedules_of_the_other(
         assert await ours.get_jobs("delayed") == []
 
 
+async def test_a_scheduler_that_we_pause_is_gone_for_node_until_somebody_resumes_it(
+    any_node: NodePeer, redis_url: str
+) -> None:
+    theirs = any_node.queue("q")
+    yearly = {"pattern": "0 0 1 1 *", "tz": "UTC"}
+    await theirs.call("upsertJobScheduler", "tick", yearly, {"name": "beat", "data": {"n": 1}})
+    async with Queue("q", redis_url) as ours:
+        assert await ours.schedulers.pause("tick")
+        assert await theirs.call("getJobSchedulers") == []
+        assert await theirs.call("getJobScheduler", "tick") is None
+        await theirs.poll("getJobCounts", gives={"delayed": 0, "waiting": 0})
+
+        await ours.schedulers.resume("tick")
+        told = await theirs.call("getJobScheduler", "tick")
+        assert (told["name"], told["pattern"], told["tz"]) == ("beat", "0 0 1 1 *", "UTC")
+        assert told["template"]["data"] == {"n": 1}
+        (job,) = await ours.get_jobs("delayed")
+        assert told["next"] == int(job.id.rpartition(":")[2])
+
+        # A program that makes its schedulers when it starts has the last word.
+        assert await ours.schedulers.pause("tick")
+        await theirs.call("upsertJobScheduler", "tick", yearly, {"name": "again"})
+        [found] = await ours.schedulers.list()
+        assert (found.name, found.paused_at) == ("again", None)
+        assert len(await ours.get_jobs("delayed")) == 1
+        assert await theirs.call("removeJobScheduler", "tick")
+        assert await ours.schedulers.list() == []
+        assert await ours.schedulers.upsert("tick", Schedule(pattern="0 0 1 1 *", tz="UTC")) != ""
+
+
+async def test_workers_of_node_run_what_is_due_of_a_paused_scheduler_and_make_no_other(
+    any_node: NodePeer, redis_url: str
+) -> None:
+    async with Queue("q", redis_url) as ours:
+        await ours.schedulers.upsert("tick", Schedule(every=0.05), name="beat")
+        await ours.schedulers.pause("tick")
+        worker = any_node.worker("q", {"*": [["echo"]]})
+        await worker.until("completed", count=1)
+        await any_node.queue("q").poll(
+            "getJobCounts", gives={"completed": 1, "delayed": 0, "waiting": 0, "active": 0}
+        )
+        await ours.schedulers.resume("tick")
+        await worker.until("completed", count=3)
+        await ours.schedulers.remove("tick")
+
+
 def _millis(at: str, tz: str) -> int:
     return int(datetime.fromisoformat(at).replace(tzinfo=ZoneInfo(tz)).timestamp()) * 1000

@@ -34,7 +34,8 @@ class Schedulers:
     ) -> str:
         """Make a scheduler, or change the one of this id; returns the id of its next job.
 
-        Its jobs get this name (by default the scheduler's id), this data and these options.
+        Its jobs get this name (by default the scheduler's id), this data and these options. One
+        that is paused stays so and makes no job; the returned id is empty then.
         """
         client, keys = await self._connect()
         return await schedulers.upsert(
@@ -53,12 +54,25 @@ class Schedulers:
         return await schedulers.get(*await self._connect(), scheduler_id)
 
     async def list(self, offset: int = 0, limit: int | None = 100) -> _Schedulers:
-        """Schedulers, by when their next jobs are due; `limit` None means all."""
+        """Schedulers, by when their next jobs are due, paused ones last; `limit` None means all."""
         return await schedulers.get_many(*await self._connect(), offset, limit)
 
     async def count(self) -> int:
         """How many schedulers there are."""
         return await schedulers.count(*await self._connect())
+
+    async def pause(self, scheduler_id: str, *, by: str = "") -> bool:
+        """Make no jobs until it is resumed; False when it is paused already.
+
+        Its next job goes; one that is due already stays. `by` names whoever pauses it.
+        """
+        return await schedulers.pause(*await self._connect(), scheduler_id, by=by)
+
+    async def resume(self, scheduler_id: str) -> str:
+        """Make jobs again, without those that were missed; returns the id of the next one."""
+        return await schedulers.resume(
+            *await self._connect(), scheduler_id, strategy=self._strategy
+        )
 
     async def remove(self, scheduler_id: str) -> bool:
         """Remove a scheduler; False when there is none. A job of it that is due already stays."""

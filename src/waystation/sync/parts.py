@@ -39,7 +39,8 @@ class Schedulers:
     ) -> str:
         """Make a scheduler, or change the one of this id; returns the id of its next job.
 
-        Its jobs get this name (by default the scheduler's id), this data and these options.
+        Its jobs get this name (by default the scheduler's id), this data and these options. One
+        that is paused stays so and makes no job; the returned id is empty then.
         """
         return self._run(
             lambda all: all.upsert(
@@ -52,12 +53,23 @@ class Schedulers:
         return self._run(lambda all: all.get(scheduler_id))
 
     def list(self, offset: int = 0, limit: int | None = 100) -> _Schedulers:
-        """Schedulers, by when their next jobs are due; `limit` None means all."""
+        """Schedulers, by when their next jobs are due, paused ones last; `limit` None means all."""
         return self._run(lambda all: all.list(offset, limit))
 
     def count(self) -> int:
         """How many schedulers there are."""
         return self._run(lambda all: all.count())
+
+    def pause(self, scheduler_id: str, *, by: str = "") -> bool:
+        """Make no jobs until it is resumed; False when it is paused already.
+
+        Its next job goes; one that is due already stays. `by` names whoever pauses it.
+        """
+        return self._run(lambda all: all.pause(scheduler_id, by=by))
+
+    def resume(self, scheduler_id: str) -> str:
+        """Make jobs again, without those that were missed; returns the id of the next one."""
+        return self._run(lambda all: all.resume(scheduler_id))
 
     def remove(self, scheduler_id: str) -> bool:
         """Remove a scheduler; False when there is none. A job of it that is due already stays."""

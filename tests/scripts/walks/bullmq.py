@@ -360,6 +360,17 @@ async def schedule(hands: Hands, queue: Queue) -> None:
     await queue.schedulers.upsert("often", Schedule(every=1000))
     await queue.schedulers.upsert("often", Schedule(every=2000))
     await queue.schedulers.upsert("daily", Schedule(pattern="0 0 * * *"))
+    for id in ("often", "daily"):
+        await queue.schedulers.pause(id, by="anna")
+        await queue.schedulers.pause(id)
+        await queue.schedulers.upsert(id, Schedule(every=2000))
+        await queue.schedulers.resume(id)
+    await queue.schedulers.upsert("paused", Schedule(pattern="0 0 * * *"))
+    await queue.schedulers.pause("paused")
+    await queue.schedulers.remove("paused")
+    await queue.schedulers.upsert("paused", Schedule(pattern="0 0 * * *"))
+    await queue.schedulers.pause("paused")
+    await queue.schedulers.upsert("daily", Schedule(pattern="0 0 * * *"))
     await hands.redis.delete(hands.keys.delayed)
     for id in await hands.ids("repeat"):
         slot = await hands.redis.zscore(hands.keys.repeat, id)

@@ -54,25 +54,49 @@ def schedulers(context: typer.Context, queue: OfQueue, as_json: AsJson = False) 
             each.name,
             each.pattern or f"every {(each.every_ms or 0) / 1000:g} s",
             each.tz or "UTC",
-            each.next_at.isoformat(timespec="seconds") if each.next_at else "never",
+            _next(each),
         )
         for each in found
     ]
     list_rows(rows, none=f"{queue} has no schedulers")
 
 
+def _next(each: Scheduler) -> str:
+    if each.paused_at:
+        by = f" by {each.paused_by}" if each.paused_by else ""
+        return f"paused since {each.paused_at.isoformat(timespec='seconds')}{by}"
+    return each.next_at.isoformat(timespec="seconds") if each.next_at else "never"
+
+
 def _scheduler(each: Scheduler) -> dict[str, Any]:
     return {
         **msgspec.structs.asdict(each),
         "next_at": each.next_at.isoformat() if each.next_at else None,
+        "paused_at": each.paused_at.isoformat() if each.paused_at else None,
     }
 
 
-def remove_scheduler(
-    context: typer.Context,
-    queue: OfQueue,
-    scheduler_id: Annotated[str, typer.Argument(metavar="SCHEDULER", help="Its id.")],
-) -> None:
+def pause_scheduler(context: typer.Context, queue: OfQueue, scheduler_id: OfScheduler) -> None:
+    """Make no jobs of a scheduler until it is resumed; a job of it that is due already stays."""
+
+    async def pause(queue: Queue) -> bool:
+        return await queue.schedulers.pause(scheduler_id, by=person())
+
+    typer.echo("paused" if on_known(context, queue, pause) else "it was paused already")
+
+
+def resume_scheduler(context: typer.Context, queue: OfQueue, scheduler_id: OfScheduler) -> None:
+    """Make jobs of a paused scheduler again, without those that were missed."""
+
+    async def resume(queue: Queue) -> Scheduler | None:
+        await queue.schedulers.resume(scheduler_id)
+        return await queue.schedulers.get(scheduler_id)
+
+    found = on_known(context, queue, resume)
+    typer.echo(f"resumed, next at {_next(found)}" if found else "resumed")
+
+
+def remove_scheduler(context: typer.Context, queue: OfQueue, scheduler_id: OfScheduler) -> None:
     """Remove a scheduler; a job of it that is due already stays."""
 
     async def remove(queue: Queue) -> bool:
@@ -224,5 +248,14 @@ def named(ids: list[str] | None) -> list[str]:
 
 def register(app: typer.Typer) -> None:
     """Add these commands to those of `waystation bullmq`."""
-    for command in (schedulers, remove_scheduler, remove, promote, obliterate, follow):
+    for command in (
+        schedulers,
+        pause_scheduler,
+        resume_scheduler,
+        remove_scheduler,
+        remove,
+        promote,
+        obliterate,
+        follow,
+    ):
         app.command()(command)

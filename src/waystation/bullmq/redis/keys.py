@@ -29,6 +29,7 @@ class QueueKeys(Keyspace, root="<prefix>:<name>"):
     limiter = String("limiter", "jobs started in this window", ttl="the limit's duration")
     repeat = SortedSet("repeat", "schedulers by the millisecond of their next run")
     scheduler = Hash("repeat:<scheduler>", "how a scheduler makes its jobs")
+    paused_schedulers = Hash("paused-schedulers", "schedulers that are paused, and since when")
     deduplication = String("de:<deduplication>", "the id of the job that stands for others like it")
     deduplication_next = Hash("dn:<deduplication>", "the job to make when that one has finished")
     metrics_completed = Hash("metrics:completed", "completed jobs: count, and the last minute")

@@ -321,6 +321,41 @@ async def advance_repeatable(
     ...
 
 
+@script(reply=raw)
+async def pause_scheduler(
+    redis: Client,
+    keys: QueueKeys,
+    *,
+    base: str,
+    now: str | int = SERVER_TIME,
+    scheduler: str,
+    by: str,
+) -> int:
+    """Stop a scheduler from making jobs: 1, 0 when it is paused already, -1 when there is none, -3
+    for a repeatable job.
+    """
+    ...
+
+
+@script(reply=_id_or_code)
+async def resume_scheduler(
+    redis: Client,
+    keys: QueueKeys,
+    *,
+    base: str,
+    now: str | int = SERVER_TIME,
+    scheduler: str,
+    slot: str | int,
+    opts: str | bytes,
+    id: str | bytes,
+    priority: int,
+    lifo: int,
+    deduplication: str,
+) -> str | int:
+    """Let a paused scheduler make jobs again."""
+    ...
+
+
 @script(reply=bool)
 async def remove_scheduler(redis: Client, keys: QueueKeys, *, base: str, scheduler: str) -> bool:
     """Remove a scheduler, with its next job as long as that waits for its time."""

@@ -89,6 +89,15 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
     """The data of its jobs."""
     options: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     """The options of its jobs, under the wire's names."""
+    paused_ms: int | None = None
+    """Since when it makes no jobs; None while it does."""
+    paused_by: str = ""
+    """Who paused it, where that was said."""
+
+    @property
+    def paused_at(self) -> datetime | None:
+        """Since when it makes no jobs; None while it does."""
+        return None if self.paused_ms is None else instant(self.paused_ms)
 
     @property
     def next_at(self) -> datetime | None:

@@ -7,7 +7,9 @@ never add two. Internal.
 
 import asyncio
 from collections.abc import Awaitable, Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
+
+import msgspec
 
 from waystation.bullmq.fields import instant
 from waystation.bullmq.job import Job
@@ -30,6 +32,7 @@ from waystation.core import codec
 from waystation.core.errors import (
     InvalidInput,
     InvalidOption,
+    NotFound,
     StoreBusy,
     StoreUnreachable,
     WrongState,
@@ -41,7 +44,7 @@ from waystation.core.telemetry.logs import get_logger
 _log = get_logger(__name__)
 
 _SLOTS_TRIED = 32
-_TAKEN = -10
+_REPEATABLE, _ENDED, _TAKEN = -3, -4, -10
 _PAUSES_S = (0.05, 0.2, 1.0, None)
 """Pauses between tries; a schedule must not end because Redis was away for a moment."""
 
@@ -58,7 +61,10 @@ async def upsert(
     now: int | None = None,
     strategy: RepeatStrategy | None = None,
 ) -> str:
-    """Make a scheduler, or change the one of this id; returns the id of its next job."""
+    """Make a scheduler, or change the one of this id; returns the id of its next job.
+
+    One that is paused stays so and makes no job; the id is empty then.
+    """
     _check_id(scheduler_id)
     of_kind("a schedule", schedule, Schedule)
     template = options_as_stored(options) if options else {}
@@ -97,21 +103,89 @@ async def get(client: Client, keys: QueueKeys, scheduler_id: str) -> Scheduler |
     """The scheduler of this id."""
     score: bytes | None = await ask(client, "ZSCORE", keys.repeat, scheduler_id)
     fields = await _record(client, keys, scheduler_id)
-    return read_scheduler(scheduler_id, fields, score) if score is not None and fields else None
+    if not fields:
+        return None
+    if score is not None:
+        return read_scheduler(scheduler_id, fields, score)
+    mark = await _mark(client, keys, scheduler_id)
+    if mark is None:
+        return None
+    found = read_scheduler(scheduler_id, fields, None)
+    return msgspec.structs.replace(found, paused_ms=mark.at_ms, paused_by=mark.by)
 
 
 async def get_many(
     client: Client, keys: QueueKeys, offset: int = 0, limit: int | None = None
 ) -> list[Scheduler]:
-    """Schedulers, by when their next jobs are due."""
+    """Schedulers, by when their next jobs are due; those that are paused last."""
     found: list[bytes] = await ask(client, "ZRANGE", keys.repeat, *page_of(offset, limit))
-    each = [await get(client, keys, id.decode()) for id in found]
+    ids = [id.decode() for id in found]
+    if limit is None or len(ids) < limit:
+        skipped = max(0, offset - await ask(client, "ZCARD", keys.repeat))
+        last = None if limit is None else skipped + limit - len(ids)
+        ids += (await _paused(client, keys))[skipped:last]
+    each = [await get(client, keys, id) for id in ids]
     return [scheduler for scheduler in each if scheduler]
 
 
 async def count(client: Client, keys: QueueKeys) -> int:
-    """How many schedulers there are."""
-    return await ask(client, "ZCARD", keys.repeat)
+    """How many schedulers there are, those that are paused included."""
+    return await ask(client, "ZCARD", keys.repeat) + len(await _paused(client, keys))
+
+
+async def pause(client: Client, keys: QueueKeys, scheduler_id: str, *, by: str = "") -> bool:
+    """Make no jobs until it is resumed; False when it is paused already."""
+    code = await queue_scripts.pause_scheduler(
+        client, keys, base=keys.base, scheduler=scheduler_id, by=by
+    )
+    if code == _REPEATABLE:
+        raise WrongState(f"{scheduler_id} is a repeatable job of BullMQ 5, which cannot be paused")
+    if code < 0:
+        raise NotFound(f"there is no scheduler {scheduler_id}")
+    return code == 1
+
+
+async def resume(
+    client: Client,
+    keys: QueueKeys,
+    scheduler_id: str,
+    *,
+    now: int | None = None,
+    strategy: RepeatStrategy | None = None,
+) -> str:
+    """Make jobs again, the first when the next is due from now on; returns its id."""
+    fields = await _record(client, keys, scheduler_id)
+    mark = await _mark(client, keys, scheduler_id)
+    if mark is None or not fields:
+        raise WrongState(f"scheduler {scheduler_id} is not paused")
+    scheduler = read_scheduler(scheduler_id, fields, None)
+    if scheduler.limit is not None and mark.made >= scheduler.limit:
+        raise WrongState(f"scheduler {scheduler_id} has made all its jobs")
+    repeat = {**_repeat_in(fields), "count": mark.made + 1}
+    iteration = _iteration(scheduler_id, scheduler.options, repeat)
+    now = await _time(client) if now is None else now
+    slot: int | None = None
+    for _ in range(_SLOTS_TRIED):
+        if scheduler.pattern is not None:
+            slot = await _next_slot(scheduler, max(now, slot or 0), strategy)
+            if slot is None:
+                raise WrongState(f"scheduler {scheduler_id} is not due before its end")
+        made = await queue_scripts.resume_scheduler(
+            client,
+            keys,
+            base=keys.base,
+            scheduler=scheduler_id,
+            now=now,
+            slot=_or_empty(slot),
+            **iteration,
+        )
+        if made == _ENDED:
+            raise WrongState(f"scheduler {scheduler_id} is not due before its end")
+        if made == "":
+            raise WrongState(f"scheduler {scheduler_id} is not paused")
+        if made != _TAKEN:
+            return str(made)
+    raise WrongState(f"the next slots of scheduler {scheduler_id} already have jobs")
 
 
 async def remove(client: Client, keys: QueueKeys, scheduler_id: str) -> bool:
@@ -267,6 +341,44 @@ def _deduplication_id(rule: Any) -> str:
 
 async def _record(client: Client, keys: QueueKeys, scheduler_id: str) -> dict[bytes, bytes]:
     return await hash_at(client, f"{keys.repeat}:{scheduler_id}")
+
+
+class _Mark(NamedTuple):
+    """What is kept about a scheduler that is paused."""
+
+    made: int
+    """Jobs that it has made, as its limit counts them."""
+    at_ms: int
+    by: str
+
+
+async def _mark(client: Client, keys: QueueKeys, scheduler_id: str) -> _Mark | None:
+    raw: bytes | None = await ask(client, "HGET", keys.paused_schedulers, scheduler_id)
+    if raw is None:
+        return None
+    made, _, rest = raw.decode("utf-8", "replace").partition(" ")
+    at_ms, _, by = rest.partition(" ")
+    return _Mark(whole(made) or 0, whole(at_ms) or 0, by)
+
+
+async def _paused(client: Client, keys: QueueKeys) -> list[str]:
+    """Ids of schedulers that are paused; one that Node has made again is not."""
+    found: list[bytes] = await ask(client, "HKEYS", keys.paused_schedulers)
+    ids = sorted(id.decode() for id in found)
+    return [id for id in ids if await ask(client, "ZSCORE", keys.repeat, id) is None]
+
+
+def _repeat_in(fields: Mapping[bytes, bytes]) -> dict[str, Any]:
+    """The schedule in a job's options, from the record."""
+    known = {name.decode("utf-8", "replace"): value for name, value in fields.items()}
+    numbers = ("limit", "startDate", "endDate", "every", "offset")
+    found: dict[str, Any] = {
+        name: known[name].decode() for name in ("tz", "pattern") if name in known
+    }
+    found |= {name: whole(known[name]) for name in numbers if name in known}
+    if "every" not in found:
+        found.pop("offset", None)
+    return found
 
 
 async def _time(client: Client) -> int:

@@ -39,6 +39,12 @@ ACTIONS: dict[str, Action] = {
         "operator",
         "Make a scheduler, or change this one: `pattern` with `tz`, or `every_s`; `name`, `data`.",
     ),
+    "pause-scheduler": Action(
+        "operator", "Make no jobs of this scheduler until it is resumed; bullmq only."
+    ),
+    "resume-scheduler": Action(
+        "operator", "Make jobs of this scheduler again, without those that were missed."
+    ),
     "remove-scheduler": Action("operator", "Remove this scheduler."),
     "drain": Action("admin", "Remove all jobs that wait.", confirmed=True),
     "clean": Action(

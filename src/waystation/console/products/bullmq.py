@@ -46,7 +46,8 @@ class BullmqQueue:
     actions: ClassVar[tuple[str, ...]] = (
         "pause", "resume", "retry", "retry-all", "promote", "promote-all", "remove",
         "cancel", "set-concurrency", "set-rate",
-        "run-scheduler", "set-scheduler", "remove-scheduler",
+        "run-scheduler", "set-scheduler", "pause-scheduler", "resume-scheduler",
+        "remove-scheduler",
         "drain", "clean", "obliterate",
     )  # fmt: skip
     states_of: ClassVar[Mapping[str, tuple[str, ...]]] = cast(Any, STATES_OF)
@@ -166,6 +167,8 @@ class BullmqQueue:
             tz=each.tz,
             next_at=each.next_at,
             runs=each.iteration_count,
+            paused_at=each.paused_at,
+            paused_by=each.paused_by,
             data=each.data,
         )
 
@@ -269,6 +272,12 @@ class BullmqQueue:
                 if known:
                     scheduling.options_of(known.options)
                 return Plan(1, lambda: scheduling.save(queue, asked, known))
+            case "pause-scheduler":
+                await self._known_scheduler(asked.scheduler)
+                return Plan(1, lambda: queue.schedulers.pause(asked.scheduler, by=by))
+            case "resume-scheduler":
+                await self._known_scheduler(asked.scheduler)
+                return Plan(1, lambda: queue.schedulers.resume(asked.scheduler))
             case "remove-scheduler":
                 await self._known_scheduler(asked.scheduler)
                 return Plan(1, lambda: queue.schedulers.remove(asked.scheduler))

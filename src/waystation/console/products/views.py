@@ -105,6 +105,9 @@ class SchedulerView(msgspec.Struct, kw_only=True):
     next_at: datetime | None = None
     runs: int | None = None
     """Jobs that it has made."""
+    paused_at: datetime | None = None
+    """Since when it makes no jobs; None while it does."""
+    paused_by: str = ""
     data: Any = None
 
 

@@ -5,11 +5,18 @@ import { every, get, post, queuePlace } from '../api.js';
 import { count, inUtc, local, span } from '../format.js';
 import { asked, button, chip, confirmed, empty, may, table, time, toast, trouble } from '../parts.js';
 
+const EFFECTS = {
+  'pause-scheduler': 'It makes no jobs until it is resumed; a job of it that is due already runs. A Node program that upserts it starts it again.',
+  'resume-scheduler': 'It goes on with its next time; what was missed is left out.',
+  'run-scheduler': 'A job of it is added now; its schedule stays as it is.',
+  'remove-scheduler': 'It makes no more jobs; nothing brings it back.',
+};
+
 export async function schedulers(root, { signal }) {
   const list = h('div', {});
   replace(root, h('h1', {}, 'Schedulers'), h('p', { class: 'muted' }, 'What adds jobs again and again, and when it does so next.'), list);
   const doing = (each, action, title) => async () => {
-    const chosen = await confirmed({ title: `${title} · ${each.id}`, text: `Scheduler of ${each.queue}.`, action: title, danger: action === 'remove-scheduler' });
+    const chosen = await confirmed({ title: `${title} · ${each.id}`, text: `Scheduler of ${each.queue}. ${EFFECTS[action] || ''}`, action: title, danger: action === 'remove-scheduler' });
     if (!chosen) return;
     try {
       await post(queuePlace(each.product, each.queue, `/actions/${action}`), { scheduler: each.id, reason: chosen.reason });
@@ -37,8 +44,10 @@ export async function schedulers(root, { signal }) {
     const rows = reply.schedulers.map((each) => ({ cells: [
       [h('span', { class: 'strong' }, each.id), h('span', { class: 'product' }, each.name)], link(path('queues', each.product, each.queue), {}, each.queue),
       each.pattern ? [h('code', {}, each.pattern), each.tz && h('span', { class: 'product' }, each.tz)] : `every ${span(each.every_s)}`,
-      [time(each.next_at), h('div', { class: 'note' }, local(each.next_at)), h('div', { class: 'note' }, inUtc(each.next_at))],
-      may('operator') ? h('div', { class: 'row' }, each.product === 'bullmq' && [button('Run now', doing(each, 'run-scheduler', 'Run now')), button('Edit', edit(each))], button('Remove', doing(each, 'remove-scheduler', 'Remove'), 'danger quiet')) : ''] }));
+      each.paused_at ? [chip('paused'), h('div', { class: 'note' }, 'since ', time(each.paused_at), each.paused_by && ` by ${each.paused_by}`)]
+        : [time(each.next_at), h('div', { class: 'note' }, local(each.next_at)), h('div', { class: 'note' }, inUtc(each.next_at))],
+      may('operator') ? h('div', { class: 'row' }, each.product === 'bullmq' && [each.paused_at ? button('Resume', doing(each, 'resume-scheduler', 'Resume')) : button('Pause', doing(each, 'pause-scheduler', 'Pause')),
+        button('Run now', doing(each, 'run-scheduler', 'Run now')), button('Edit', edit(each))], button('Remove', doing(each, 'remove-scheduler', 'Remove'), 'danger quiet')) : ''] }));
     replace(list, rows.length ? table('Schedulers', [{ name: 'Scheduler' }, { name: 'Queue' }, { name: 'Schedule' }, { name: 'Next, here and in UTC' }, { name: 'Actions', kind: 'do' }], rows) : empty('No schedulers', 'Schedulers of BullMQ and cron jobs of routing appear here.'));
   }
   await draw();

@@ -1,7 +1,7 @@
 --- Delete a whole queue, so many jobs in one call: 1 when there is more, 0 when nothing is left,
 --- -2 when jobs are active and may not be taken from their workers.
 --- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker
---- keys  id pc stalled stalled_check limiter
+--- keys  id pc stalled stalled_check limiter paused_schedulers
 --- keys  metrics_completed metrics_completed_data metrics_failed metrics_failed_data
 --- args  base now most force
 --- unchecked  events marker id pc stalled_check limiter
@@ -46,6 +46,9 @@ if left < 1 then return 1 end
 local found = redis.call('ZPOPMIN', schedulers, left)
 for place = 1, #found, 2 do redis.call('DEL', schedulers .. ':' .. found[place]) end
 if #found / 2 == left then return 1 end
-redis.call('DEL', meta, events, marker, id, pc, stalled, stalled_check, limiter,
+for _, each in ipairs(redis.call('HKEYS', paused_schedulers)) do
+  redis.call('DEL', schedulers .. ':' .. each)
+end
+redis.call('DEL', paused_schedulers, meta, events, marker, id, pc, stalled, stalled_check, limiter,
   metrics_completed, metrics_completed_data, metrics_failed, metrics_failed_data)
 return 0

@@ -1,5 +1,5 @@
 --- Remove a scheduler, with its next job as long as that waits for its time; 1, or 0 if there is none.
---- keys  delayed events
+--- keys  delayed events paused_schedulers
 --- args  base scheduler
 --- uses  forget_job
 local schedulers = base .. 'repeat'
@@ -11,5 +11,6 @@ if slot then
     redis.call('XADD', events, '*', 'event', 'removed', 'jobId', id, 'prev', 'delayed')
   end
 end
-redis.call('DEL', schedulers .. ':' .. scheduler)
-return redis.call('ZREM', schedulers, scheduler)
+local had = redis.call('DEL', schedulers .. ':' .. scheduler)
+local was_paused = redis.call('HDEL', paused_schedulers, scheduler)
+return math.max(redis.call('ZREM', schedulers, scheduler), math.min(had, was_paused))

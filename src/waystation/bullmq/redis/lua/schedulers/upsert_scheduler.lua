@@ -1,7 +1,9 @@
 --- Make a scheduler, or change one, and its next job; one that waits for its time is replaced.
+--- One that is paused stays so, and makes no job.
 --- `fields` are those of the record; `slot` is when a calendar says, '' for one that counts.
---- The reply is the job's id, or below zero why not: -10 the slot is taken, -11 all slots are.
---- keys  meta wait paused active prioritized delayed marker events pc
+--- The reply is the job's id, '' while it is paused, or below zero why not: -10 the slot is taken, -11
+--- all slots are.
+--- keys  meta wait paused active prioritized delayed marker events pc paused_schedulers
 --- args  base now scheduler slot every offset start_date name data opts id priority lifo
 --- args  deduplication fields...
 --- uses  now_ms events_cap next_slot free_slot insert_iteration forget_job
@@ -37,6 +39,15 @@ else
     phase = offset > 0 and offset or tonumber(known[2]) or phase
   end
 end
+local mark = known[3] and not previous and redis.call('HGET', paused_schedulers, scheduler)
+if mark then
+  redis.call('DEL', record)
+  redis.call('HSET', record, 'name', name, 'offset', string.format('%.0f', phase),
+    'ic', known[3], unpack(ARGV, fields))
+  -- Its limit counts anew, as for one that is changed while it runs.
+  redis.call('HSET', paused_schedulers, scheduler, '0' .. (string.match(mark, ' .*$') or ''))
+  return ''
+end
 if not (place and slot == previous) then
   local free = free_slot(base, scheduler, slot, every or 0)
   if not free then return is_cron and -10 or -11 end
@@ -53,6 +64,7 @@ if place then
   forget_job(base .. pending)
 end
 redis.call('ZADD', schedulers, slot, scheduler)
+redis.call('HDEL', paused_schedulers, scheduler)
 redis.call('DEL', record)
 redis.call('HSET', record, 'name', name, 'offset', string.format('%.0f', phase),
   'ic', known[3] or 1, unpack(ARGV, fields))
