@@ -1,5 +1,6 @@
 """Queues and jobs of all products over the HTTP API."""
 
+import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -277,6 +278,48 @@ async def test_workers_are_listed_with_their_queues(desk: Desk) -> None:
         assert {each["name"] for each in found} == {"anna"}
         everybody = (await desk.get("workers"))["workers"]
         assert {(each["name"], *each["queues"]) for each in everybody} == {("anna", "mail")}
+
+
+async def test_a_worker_is_shown_with_the_jobs_that_it_holds(desk: Desk) -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def handler(job: Job) -> None:
+        begun.set()
+        await may_end.wait()
+
+    async with (
+        Queue("mail", desk.store) as mail,
+        bullmq.Worker("mail", handler, desk.store, name="anna"),
+    ):
+        job = await mail.add("send", {})
+        await asyncio.wait_for(begun.wait(), limit(60))
+        async with asyncio.timeout(limit(60)):
+            # It is connected when it waits for the next job.
+            while not (seen := await _only_worker(desk))["alive"]:
+                await asyncio.sleep(0.05)
+        assert (seen["name"], seen["active"]) == ("anna", 1)
+        [held] = seen["holds"]
+        assert (held["id"], held["name"], held["queue"]) == (job.id, "send", "mail")
+        assert held["started_at"]
+        may_end.set()
+        await mail.wait(job.id, limit(60))
+        [seen] = (await desk.get("workers"))["workers"]
+        assert (seen["active"], seen["holds"]) == (0, [])
+
+
+async def _only_worker(desk: Desk) -> dict[str, Any]:
+    [seen] = (await desk.get("queues/bullmq/mail/workers"))["workers"]
+    return seen
+
+
+async def test_a_worker_that_is_gone_is_shown_as_long_as_it_holds_jobs(desk: Desk) -> None:
+    async with Queue("mail", desk.store) as mail:
+        job = await mail.add("send", {})
+        await desk.store.ask("LREM", "bull:mail:wait", 0, job.id)
+        await desk.store.ask("LPUSH", "bull:mail:active", job.id)
+        await desk.store.ask("HSET", f"bull:mail:{job.id}", "pb", "gone")
+        seen = await _only_worker(desk)
+    assert (seen["name"], seen["alive"], seen["active"]) == ("gone", False, 1)
 
 
 async def _noop(job: Job) -> None:

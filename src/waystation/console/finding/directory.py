@@ -7,6 +7,7 @@ from waystation.bullmq.redis.keys import QueueKeys
 from waystation.console.finding.names import bullmq_queues
 from waystation.console.options import ConsoleOptions
 from waystation.console.products.bullmq import BullmqQueue
+from waystation.console.products.bullmq_workers import Connections
 from waystation.console.products.files import FilesQueue
 from waystation.console.products.queue import ConsoleQueue
 from waystation.console.products.routing import RoutingQueue
@@ -39,6 +40,7 @@ class Directory:
             *(RoutingQueue(store, name) for name in options.namespaces),
             *(FilesQueue(store, layout) for layout in options.layouts),
         ]
+        self._connections = Connections(store)
         self._next_look = 0.0
         self._looking = asyncio.Lock()
 
@@ -85,7 +87,9 @@ class Directory:
     def _opened(self, name: str, prefix: str) -> ConsoleQueue:
         key = (BullmqQueue.product, name)
         if key not in self._found:
-            self._found[key] = BullmqQueue(self._store, name, prefix=prefix)
+            self._found[key] = BullmqQueue(
+                self._store, name, prefix=prefix, connections=self._connections
+            )
         return self._found[key]
 
 

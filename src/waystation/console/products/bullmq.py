@@ -10,6 +10,7 @@ from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.states import STATES, State
 from waystation.console.actions.kinds import LONGEST_ID, Act
 from waystation.console.products import scheduling
+from waystation.console.products.bullmq_workers import Connections, workers_of
 from waystation.console.products.memory import measured
 from waystation.console.products.queue import SHORT, Plan, actions_for, short
 from waystation.console.products.timeline import moments_of
@@ -52,12 +53,15 @@ class BullmqQueue:
     )  # fmt: skip
     states_of: ClassVar[Mapping[str, tuple[str, ...]]] = cast(Any, STATES_OF)
 
-    def __init__(self, store: Store, name: str, *, prefix: str) -> None:
+    def __init__(
+        self, store: Store, name: str, *, prefix: str, connections: Connections | None = None
+    ) -> None:
         self.name = name
         self._store = store
         self._keys = QueueKeys(name, prefix=prefix)
         self._queue = Queue(name, store, prefix=prefix)
         self._prefix = prefix
+        self._connections = connections or Connections(store)
         self.stream = self._keys.events
 
     def output(self, id: str, after: str) -> AsyncGenerator[Part]:
@@ -141,16 +145,8 @@ class BullmqQueue:
         )
 
     async def workers(self) -> list[WorkerView]:
-        """The workers of the queue."""
-        return [
-            WorkerView(
-                name=_worker_name(each),
-                product=self.product,
-                queues=[self.name],
-                facts={"address": each.get("addr", ""), "connected_s": _number(each.get("age"))},
-            )
-            for each in await self._queue.workers()
-        ]
+        """The workers of the queue, and what each holds."""
+        return await workers_of(self._store, self._keys, self._connections)
 
     async def schedulers(self) -> list[SchedulerView]:
         """What adds jobs to it again and again."""
@@ -370,21 +366,6 @@ def _facts(job: Job) -> dict[str, Any]:
         "times started": job.attempts_started or None,
     }
     return {name: value for name, value in facts.items() if value is not None}
-
-
-def _actions_for(state: str) -> list[str]:
-    own = {"failed": ["retry"], "delayed": ["promote"]}
-    last = {"active": ["cancel"], "completed": ["remove"], "failed": ["remove"]}
-    return [*own.get(state, []), *last.get(state, ["cancel", "remove"])]
-
-
-def _worker_name(client: Mapping[str, str]) -> str:
-    _, _, name = client.get("rawname", "").partition(":w:")
-    return name or client.get("addr", "?")
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() else None
 
 
 def _id_of_scheduler(asked: Act) -> str:

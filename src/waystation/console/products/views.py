@@ -79,6 +79,15 @@ class FlowNode(msgspec.Struct, kw_only=True):
     children: list["FlowNode"] = []
 
 
+class HeldJob(msgspec.Struct, kw_only=True):
+    """A job that a worker holds."""
+
+    id: str
+    name: str
+    queue: str
+    started_at: datetime | None = None
+
+
 class WorkerView(msgspec.Struct, kw_only=True):
     """A worker."""
 
@@ -89,6 +98,8 @@ class WorkerView(msgspec.Struct, kw_only=True):
     seen_at: datetime | None = None
     active: int | None = None
     """Jobs that it holds, where that is known."""
+    holds: list[HeldJob] = []
+    """The latest of them, where they are known."""
     facts: dict[str, Any] = {}
 
 

@@ -61,12 +61,22 @@ export async function workers(root, { signal }) {
     const reply = await get('workers');
     const rows = reply.workers.map((each) => ({ cells: [
       [h('span', { class: 'strong' }, each.name), h('span', { class: 'product' }, each.product)], each.alive ? chip('alive', 'good') : chip('silent', 'bad'),
-      each.queues.length ? each.queues.map((name, index) => [index ? ', ' : '', each.product === 'bullmq' ? link(path('queues', each.product, name), {}, name) : name]) : 'all types', each.active === null ? '–' : count(each.active), each.seen_at ? time(each.seen_at) : each.facts.connected_s !== undefined ? `connected for ${span(each.facts.connected_s)}` : '–',
+      each.queues.length ? each.queues.map((name, index) => [index ? ', ' : '', each.product === 'bullmq' ? link(path('queues', each.product, name), {}, name) : name]) : 'all types', holding(each), each.seen_at ? time(each.seen_at) : each.facts.connected_s !== undefined ? `connected for ${span(each.facts.connected_s)}` : '–',
       offers(each.facts)] }));
-    replace(list, rows.length ? table('Workers', [{ name: 'Worker' }, { name: 'State' }, { name: 'Works on' }, { name: 'Holds', kind: 'number' }, { name: 'Last heard' }, { name: 'What and where it is', kind: 'data' }], rows) : empty('No workers', 'Nobody is connected; jobs wait until a worker starts.'));
+    replace(list, rows.length ? table('Workers', [{ name: 'Worker' }, { name: 'State' }, { name: 'Works on' }, { name: 'Holds', kind: 'holds' }, { name: 'Last heard' }, { name: 'What and where it is', kind: 'data' }], rows) : empty('No workers', 'Nobody is connected; jobs wait until a worker starts.'));
   }
   await draw();
   every(4, draw, signal);
+}
+
+// The jobs by name, so that whoever looks for a slow one sees it; the rest as a number.
+function holding(each) {
+  if (each.active === null) return '–';
+  if (!each.active) return h('span', { class: 'muted' }, 'nothing');
+  const shown = each.holds.slice(0, 3).map((job) => h('li', {}, link(path('queues', each.product, job.queue, job.id), {}, job.name || job.id), h('span', { class: 'product' }, job.id, ' · ', time(job.started_at))));
+  const more = each.active - shown.length;
+  return [shown.length ? h('ul', { class: 'held' }, shown, more > 0 && h('li', { class: 'muted' }, `and ${count(more)} more`)) : count(each.active),
+    each.facts.alike && h('div', { class: 'note' }, `held by ${each.facts.alike} workers of this name together`)];
 }
 
 const offers = (known) => [known.stack, known.region, ...(known.capabilities || []), ...(known.patterns || []), known.host, known.address].filter(Boolean).join(' · ') || '–';
