@@ -10,14 +10,16 @@ from playwright.async_api import Browser, Page
 from tests.browser.console_scene import HOSTILE, Shop, shop
 from tests.browser.street import complaints, picture
 from tests.support.patience import limit
+from tests.support.ports import free_port
 from waystation.bullmq import Queue, Schedule
+from waystation.console.webhooks.hooks import FailedDelivery, Hooks, State
 from waystation.core.operators.roles import Role
 
 WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 VIEWS = (
     "overview", "failures", "search?q=data.tenant:acme", "schedulers", "workers", "routing",
-    "rooms", "ledger", "pipeline", "store", "audit", "queues/bullmq/mail", "queues/bullmq/orders",
-    "queues/routing/bridge", "queues/files/jobqueue", "job", "flow",
+    "rooms", "ledger", "pipeline", "store", "webhooks", "audit", "queues/bullmq/mail",
+    "queues/bullmq/orders", "queues/routing/bridge", "queues/files/jobqueue", "job", "flow",
 )  # fmt: skip
 
 
@@ -176,6 +178,56 @@ async def test_removing_all_that_match_asks_for_their_number(stocked: Shop) -> N
         await dialog.get_by_role("button", name="Remove 40 jobs").click()
         await page.get_by_text("40 jobs removed.").wait_for()
         assert (await mail.counts())["waiting"] == 0
+
+
+async def test_a_webhook_is_made_tried_revived_and_removed(
+    redis_url: str, browser: Browser, tmp_path: Path
+) -> None:
+    async with shop(redis_url, browser, tmp_path, webhook_networks=("127.0.0.0/8",)) as built:
+        await _try_webhooks(built, f"http://127.0.0.1:{free_port()}/jobs")
+
+
+async def _try_webhooks(stocked: Shop, url: str) -> None:
+    page = await stocked.page("webhooks")
+    await page.get_by_text("No webhooks").wait_for()
+    await page.get_by_role("button", name="Add a webhook").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("URL").fill("https://10.0.0.1/jobs")
+    await dialog.get_by_label("added", exact=True).check()
+    assert await complaints(page) == []
+    await picture(page, "console-webhook-new")
+    await dialog.get_by_role("button", name="Add").click()
+    await dialog.get_by_text("leads inside").wait_for()
+    await dialog.get_by_label("URL").fill(url)
+    # Of a queue that is not there, so that nothing is sent while the test looks.
+    await dialog.get_by_label("Only these queues").fill("bullmq/nowhere")
+    await dialog.get_by_role("button", name="Add").click()
+    await page.get_by_text("Keep this secret").wait_for()
+    assert (await page.locator("#secret").input_value()).startswith("whs_")
+    assert await complaints(page) == []
+    await page.get_by_role("button", name="I have kept it").click()
+    card = page.get_by_role("article").filter(has_text=url)
+    await card.get_by_text("added, cancelled, completed, dead, failed").wait_for()
+    await card.get_by_role("button", name="Send a test event").click()
+    await page.get_by_text("The test event was not taken").wait_for()
+
+    hooks = Hooks(stocked.store)
+    [(hook, _)] = await hooks.every()
+    wrong = [FailedDelivery(at_ms=1_790_000_000_000, error="the answer was 503")]
+    await hooks.write(
+        hook.id, State(failures=30, dead=True, last_error="the answer was 503", recent=wrong)
+    )
+    await stocked.go(page, "overview")
+    await stocked.go(page, "webhooks")
+    await card.get_by_text("given up").wait_for()
+    await card.get_by_text("the answer was 503").wait_for()
+    assert await complaints(page) == []
+    await picture(page, "console-webhook-dead")
+    await card.get_by_role("button", name="Revive").click()
+    await page.get_by_text("It is tried again at once").wait_for()
+    await card.get_by_role("button", name="Remove").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    await page.get_by_text("No webhooks").wait_for()
 
 
 async def test_a_queue_is_resumed_after_a_question_and_the_answer_is_written_down(

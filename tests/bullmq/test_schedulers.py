@@ -407,6 +407,7 @@ async def test_a_job_that_is_due_when_its_scheduler_is_paused_runs_and_makes_no_
 async def test_a_pause_counts_no_job_against_the_limit(hands: Hands, queue: Queue) -> None:
     twice = Schedule(every=AN_HOUR, limit=2, start_date=datetime.now(UTC) + AN_HOUR)
     await queue.schedulers.upsert("tick", twice)
+    id = ""
     for _ in range(3):
         await queue.schedulers.pause("tick")
         id = await queue.schedulers.resume("tick")

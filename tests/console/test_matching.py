@@ -169,12 +169,13 @@ async def test_who_did_it_is_written_down_with_the_search(desk: Desk) -> None:
     await _failed(desk, "timeout", {}, {})
     counted = await _act(desk, "retry", "error:timeout", dry_run=True)
     assert (await desk.get("audit"))["entries"] == []
-    asked = {"expected": 2, "until": counted["until"], "reason": "the gateway is back"}
+    reason = "the gateway is back"
+    asked: dict[str, Any] = {"expected": 2, "until": counted["until"], "reason": reason}
     await _act(desk, "retry", "error:timeout", **asked)
     [entry] = (await desk.get("audit"))["entries"]
     after = msgspec.json.decode(entry["after"])
     assert (entry["action"], after["q"], after["done"]) == ("retry", "error:timeout", 2)
-    assert after["reason"] == "the gateway is back"
+    assert after["reason"] == reason
 
 
 async def test_a_viewer_and_a_key_for_one_queue_may_not_act_on_a_search(guarded: Desk) -> None:

@@ -1,6 +1,6 @@
 """Webhooks for job events: signed, in order, again until they are taken, and over restarts."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,11 @@ from tests.console import hands
 from tests.console.hands import Desk
 from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
-from waystation.bullmq import JobFailed, Queue, Worker
+from tests.support.processes import running
+from waystation.bullmq import JobFailed, NewJob, Queue, Worker
 from waystation.console.webhooks import dispatcher
-from waystation.console.webhooks.dispatcher import DEAD_AFTER, JobDispatcher
+from waystation.console.webhooks.dispatcher import DEAD_AFTER, DispatcherKeys, JobDispatcher
+from waystation.console.webhooks.hooks import KEPT_FAILURES
 from waystation.core.clock import HandClock
 from waystation.core.http.addresses import networks
 from waystation.core.http.server import serving
@@ -32,6 +34,8 @@ class Receiver:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}/hook?shop=1"
         self.answer = 204
+        self.kill_at: tuple[int, Callable[[], None]] | None = None
+        """Whom to kill at which request, before it is answered."""
         self.requests: list[tuple[dict[str, str], bytes]] = []
         self._running = AsyncExitStack()
 
@@ -46,6 +50,8 @@ class Receiver:
             return
         body = (await receive())["body"]
         self.requests.append(({n.decode(): v.decode() for n, v in scope["headers"]}, body))
+        if self.kill_at and len(self.requests) == self.kill_at[0]:
+            self.kill_at[1]()
         await send({"type": "http.response.start", "status": self.answer, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
@@ -206,12 +212,18 @@ async def test_a_receiver_that_stays_away_is_given_up_until_it_is_resumed(
         told = await _only(desk)
         assert (told["dead"], told["next_try_at"]) == (True, None)
         assert told["last_error"] == "the answer was 503"
+        assert [each["error"] for each in told["recent_failures"]] == (
+            ["the answer was 503"] * KEPT_FAILURES
+        )
 
         receiver.answer = 200
         assert (await desk.post(f"webhooks/{hook['id']}/resume"))["dead"] is False
         receiver.requests.clear()
         await console.carry()
         assert receiver.heard() == [("added", job.id)]
+        told = await _only(desk)
+        assert (told["failures"], len(told["recent_failures"])) == (0, KEPT_FAILURES)
+        assert told["delivered_at"]
 
 
 async def test_events_that_were_trimmed_are_reported_as_a_gap(
@@ -231,6 +243,67 @@ async def test_events_that_were_trimmed_are_reported_as_a_gap(
         await console.carry()
     assert [each["event"] for each in receiver.events] == ["gap", "added"]
     assert receiver.events[1]["job"] == last.id
+
+
+async def test_events_that_were_trimmed_before_the_first_delivery_are_a_gap_too(
+    desk: Desk, receiver: Receiver
+) -> None:
+    async with Queue("mail", desk.store) as queue, Queue("pay", desk.store) as pay:
+        await queue.add("before")
+        await pay.add("before")
+        await _hooked(desk, receiver, events=["added"])
+        await queue.add_many([NewJob("send")] * 2)
+        job = await queue.add("send")
+        other = await pay.add("send")
+        await desk.store.ask("XTRIM", "bull:mail:events", "MAXLEN", 2)
+        await _dispatcher(desk, HandClock()).carry()
+    assert [(e["event"], e.get("job")) for e in receiver.events if e["queue"] == "mail"] == [
+        ("gap", None), ("added", job.id),
+    ]  # fmt: skip
+    assert receiver.heard("pay") == [("added", other.id)]
+
+
+async def test_a_console_that_stops_lets_another_send_at_once(
+    desk: Desk, receiver: Receiver
+) -> None:
+    async with Queue("mail", desk.store) as queue:
+        await _hooked(desk, receiver, events=["added"])
+        await queue.add("send")
+        first, second = (_dispatcher(desk, HandClock(), owner) for owner in ("one", "two"))
+        await first.carry()
+        await queue.add("send")
+        await second.carry()
+        assert len(receiver.requests) == 1
+        await first.close()
+        await second.carry()
+        assert len(receiver.requests) == 2
+
+
+async def test_no_event_is_lost_when_the_console_is_killed_while_it_sends(
+    desk: Desk, receiver: Receiver, redis_url: str, tmp_path: Path
+) -> None:
+    kills = [2, 5]  # the requests that it is killed at, before they are answered
+    (tmp_path / "waystation.yaml").write_text(
+        f"store: {{url: '{redis_url}'}}\nconsole: {{webhook_networks: [127.0.0.0/8]}}\n"
+    )
+    async with Queue("mail", desk.store) as queue:
+        await _hooked(desk, receiver, events=["added"])
+        jobs = [job.id for job in await queue.add_many([NewJob("send")] * 450)]
+        while True:
+            listen = f"127.0.0.1:{free_port()}"
+            with running(tmp_path, "-m", "waystation", "console", "--listen", listen) as process:
+                receiver.kill_at = (kills.pop(0), process.popen.kill) if kills else None
+                if receiver.kill_at is None:
+                    await process.until(lambda _: {id for _, id in receiver.heard()} == {*jobs})
+                    break
+                await process.ended()
+            # Its term runs out, as it would by itself after half a minute.
+            await desk.store.ask("DEL", DispatcherKeys().leader)
+    assert kills == []
+    heard = [id for _, id in receiver.heard()]
+    # Whatever came twice came again from where it was; nothing is missing and nothing overtook.
+    assert list(dict.fromkeys(heard)) == jobs
+    assert len(heard) > len(jobs)
 
 
 async def test_queues_are_chosen_and_those_that_come_later_are_found(

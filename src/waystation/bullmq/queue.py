@@ -377,17 +377,9 @@ class Queue(QueueClient):
             raise WrongState(f"the queue {self.name} has active jobs: `force` deletes them, too")
 
     async def remove(
-        self,
-        job_id: str,
-        *,
-        remove_children: bool = True,
-        by: str = "",
-        state: State | None = None,
+        self, job_id: str, *, remove_children: bool = True, by: str = "", state: State | None = None
     ) -> bool:
-        """Remove a job and, by default, its children; False when a worker holds it.
-
-        With `state` it is removed only while it is in that state, and False is returned otherwise.
-        """
+        """Remove a job and, by default, its children; False when held, or not in that `state`."""
         only = None if state is None else known_states(state)[0]
         client, keys = await self._connect_queue()
         return await remove_job(

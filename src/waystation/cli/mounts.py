@@ -111,6 +111,13 @@ MOUNTS = (
         extra="mcp",
     ),
     Mount(
+        "webhooks",
+        "waystation.cli.webhooks",
+        "Send what happens to jobs to URLs of yours.",
+        "Monitoring",
+        extra="api",
+    ),
+    Mount(
         "exporter",
         "waystation.cli.exporter",
         "Serve queue metrics for Prometheus.",

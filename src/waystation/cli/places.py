@@ -3,8 +3,8 @@
 from waystation.bullmq.settings import BullmqSettings
 from waystation.console.finding.places import Places
 from waystation.core.settings.load import Settings
-from waystation.files.commands.wiring import layout
 from waystation.files.settings import FilesSettings
+from waystation.files.settings_layout import layout
 from waystation.routing.settings import RoutingSettings
 
 

@@ -85,6 +85,7 @@ class App:
     async def close(self) -> None:
         """Stop what was started here."""
         await self.console.redrives.close()
+        await self.console.dispatcher.close()
 
 
 def _raw_path(scope: Scope) -> str:

@@ -261,17 +261,9 @@ class Queue(BlockingClient):
         self._run(lambda queue: queue.obliterate(force=force))
 
     def remove(
-        self,
-        job_id: str,
-        *,
-        remove_children: bool = True,
-        by: str = "",
-        state: State | None = None,
+        self, job_id: str, *, remove_children: bool = True, by: str = "", state: State | None = None
     ) -> bool:
-        """Remove a job and, by default, its children; False when a worker holds it.
-
-        With `state` it is removed only while it is in that state, and False is returned otherwise.
-        """
+        """Remove a job and, by default, its children; False when held, or not in that `state`."""
         return self._run(
             lambda queue: queue.remove(job_id, remove_children=remove_children, by=by, state=state)
         )

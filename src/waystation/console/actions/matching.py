@@ -81,26 +81,26 @@ async def act_on_matches(
     if until.tzinfo is None:
         raise InvalidOption("until needs a time zone, as 2026-11-16T12:00:00Z has it")
     found = await _find(console, action, asked, until)
-    told = _told(action, found, until)
+    result = _result_of(action, found, until)
     if asked.dry_run:
-        return told
-    if told.matched > (asked.expected or 0):
+        return result
+    if result.matched > (asked.expected or 0):
         raise Problem(
             412,
             Code.CHANGED_MEANWHILE,
-            f"{told.matched} match by now, not {asked.expected}; look again",
+            f"{result.matched} match by now, not {asked.expected}; look again",
         )
     try:
-        await _change(console, who, told, found, asked.reason)
+        await _change(console, who, result, found, asked.reason)
     finally:
         # Also when the store went away in the middle: what was done has been done.
         after = {
-            "q": asked.q, "matched": told.matched, "done": told.done, "reason": asked.reason,
+            "q": asked.q, "matched": result.matched, "done": result.done, "reason": asked.reason,
             "ids": [hit.job.id for hit in found.hits[:20]],
         }  # fmt: skip
         await console.note(who, action, "search", after=after)
-    told.left_alone = told.matched - told.done
-    return told
+    result.left_alone = result.matched - result.done
+    return result
 
 
 async def _find(console: Console, action: str, asked: ActOnMatches, until: datetime) -> Found:
@@ -119,18 +119,18 @@ async def _find(console: Console, action: str, asked: ActOnMatches, until: datet
 
 
 async def _change(
-    console: Console, who: Operator, told: Matched, found: Found, reason: str
+    console: Console, who: Operator, result: Matched, found: Found, reason: str
 ) -> None:
-    for each in told.queues:
+    for each in result.queues:
         queue = await console.directory.find(each.product, each.queue)
         jobs = [hit.job for hit in found.hits if (hit.product, hit.queue) == _place(each)]
         for first in range(0, len(jobs), BATCH):
             some: list[JobView] = jobs[first : first + BATCH]
-            told.done += await queue.change(told.action, some, reason=reason, by=who.name)
+            result.done += await queue.change(result.action, some, reason=reason, by=who.name)
     console.failures.forget()
 
 
-def _told(action: str, found: Found, until: datetime) -> Matched:
+def _result_of(action: str, found: Found, until: datetime) -> Matched:
     counts = Counter((hit.product, hit.queue) for hit in found.hits)
     return Matched(
         action=action,

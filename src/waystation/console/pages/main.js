@@ -11,13 +11,14 @@ import { search } from './views/search.js';
 import { schedulers, workers, routing } from './views/lists.js';
 import { rooms } from './views/rooms.js';
 import { store, audit } from './views/store.js';
+import { webhooks } from './views/webhooks.js';
 import { ledger, pipeline } from './views/history.js';
 import { signIn } from './views/sign-in.js';
 
 const VIEWS = [
   ['overview', 'Overview', overview], ['failures', 'Failures', failures], ['search', 'Search', search],
   ['schedulers', 'Schedulers', schedulers], ['workers', 'Workers', workers], ['routing', 'Routing', routing],
-  ['rooms', 'Rooms', rooms], ['ledger', 'Ledger', ledger], ['pipeline', 'Pipeline', pipeline], ['store', 'Store', store], ['audit', 'Audit', audit],
+  ['rooms', 'Rooms', rooms], ['ledger', 'Ledger', ledger], ['pipeline', 'Pipeline', pipeline], ['store', 'Store', store], ['webhooks', 'Webhooks', webhooks], ['audit', 'Audit', audit],
 ];
 let leaving = new AbortController();
 
@@ -32,7 +33,7 @@ function theme(next) {
 }
 
 function shell() {
-  const items = VIEWS.filter(([name]) => name !== 'audit' || session.role !== 'viewer');
+  const items = VIEWS.filter(([name]) => !['audit', 'webhooks'].includes(name) || session.role !== 'viewer');
   const field = h('input', { id: 'find', type: 'search', name: 'q', placeholder: 'Find jobs: id, state:failed, data.tenant:acme', autocomplete: 'off', 'aria-label': 'Find jobs' });
   const navigation = h('nav', { id: 'navigation', 'aria-label': 'Views' }, h('ul', {}, items.map(([name, title]) =>
     h('li', {}, link(`/${name}`, { 'data-view': name }, title)))));

@@ -84,23 +84,27 @@ export function confirmed({ title, text, more, action, confirm, danger, plain })
   });
 }
 
+const choices = ({ label, options, value }) => h('fieldset', { class: 'choices' }, h('legend', {}, label), options.map((each) =>
+  h('label', {}, h('input', { type: 'checkbox', value: each, checked: value.includes(each) }), each)));
+
 // Ask for values: `fields` are { id, label, value, kind, hint, required }; a field of the kind json is read before it is sent.
 export function asked({ title, text, action, fields, save }) {
   return new Promise((resolve) => {
-    const made = fields.map((each) => ({ ...each, input: h(each.kind === 'json' ? 'textarea' : 'input', {
+    const made = fields.map((each) => ({ ...each, input: each.kind === 'choices' ? choices(each) : h(each.kind === 'json' ? 'textarea' : 'input', {
       id: `field-${each.id}`, name: each.id, required: each.required, autocomplete: 'off', spellcheck: 'false', rows: 6,
       ...(each.kind === 'number' ? { type: 'number', min: 0, step: 'any' } : {}), ...(each.hint ? { placeholder: each.hint } : {}),
       ...(each.kind === 'json' ? {} : { value: each.value ?? '' }) }, each.kind === 'json' ? each.value ?? '' : null) }));
     const wrong = h('p', { class: 'bad-text', role: 'alert' });
     const box = h('dialog', { 'aria-labelledby': 'dialog-title' }, h('form', {},
       h('h2', { id: 'dialog-title' }, title), text && h('p', { class: 'muted' }, text),
-      made.map((each) => [h('label', { for: `field-${each.id}` }, each.label), each.input]), wrong,
+      made.map((each) => (each.kind === 'choices' ? each.input : [h('label', { for: `field-${each.id}` }, each.label), each.input])), wrong,
       h('div', { class: 'row end' }, h('button', { type: 'button', onclick: () => box.close() }, 'Cancel'), h('button', { type: 'submit', class: 'primary' }, action))));
     let saved = null;
     box.querySelector('form').addEventListener('submit', async (event) => {
       event.preventDefault();
       const values = {};
       for (const each of made) {
+        if (each.kind === 'choices') { values[each.id] = [...each.input.querySelectorAll(':checked')].map((box) => box.value); continue; }
         const given = each.input.value.trim();
         if (each.kind === 'number') values[each.id] = Number(given) || 0;
         else if (each.kind !== 'json') values[each.id] = given;
@@ -111,6 +115,19 @@ export function asked({ title, text, action, fields, save }) {
       try { saved = await save(values); box.close(); } catch (error) { replace(wrong, said(error)); }
     });
     box.addEventListener('close', () => { box.remove(); resolve(saved); });
+    document.body.append(box);
+    box.showModal();
+  });
+}
+
+// Show something once: a secret that somebody has to keep.
+export function shown({ title, text, secret }) {
+  return new Promise((resolve) => {
+    const field = h('input', { id: 'secret', readonly: true, value: secret, class: 'secret' });
+    const copy = async () => { field.select(); try { await navigator.clipboard.writeText(secret); toast('Copied.', 'good'); } catch { toast('Copy it with the keyboard: it is selected.'); } };
+    const box = h('dialog', { 'aria-labelledby': 'dialog-title' }, h('form', { method: 'dialog' }, h('h2', { id: 'dialog-title' }, title), h('p', {}, text), h('label', { for: 'secret' }, 'Secret'), field,
+      h('div', { class: 'row end' }, button('Copy', copy), h('button', { type: 'submit', class: 'primary' }, 'I have kept it'))));
+    box.addEventListener('close', () => { box.remove(); resolve(); });
     document.body.append(box);
     box.showModal();
   });

@@ -1,13 +1,14 @@
 """Endpoints of webhooks for job events."""
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 import msgspec
 
 from waystation.console.context import FAILS, Console
 from waystation.console.routes.queues import ROOT
-from waystation.console.webhooks.hooks import MOST_QUEUES, SENT, Hook, Hooks, State
+from waystation.console.webhooks.dispatcher import try_out
+from waystation.console.webhooks.hooks import ENDED, MOST_QUEUES, SENT, Hooks
+from waystation.console.webhooks.views import HookView, view_of
 from waystation.core.http.endpoints import endpoint, stated
 from waystation.core.http.exchange import Answer, Request, answer
 from waystation.core.webhooks import delivery
@@ -33,26 +34,14 @@ class MadeHook(msgspec.Struct, kw_only=True):
     secret: str
 
 
-class HookView(msgspec.Struct, kw_only=True):
-    """A webhook, and how it goes."""
-
-    id: str
-    url: str
-    events: list[str]
-    queues: list[str]
-    delivered: int
-    failures: int
-    """In a row."""
-    last_error: str
-    next_try_at: datetime | None
-    dead: bool
-    """Given up after too many failures, until it is resumed."""
-
-
 class HookList(msgspec.Struct, kw_only=True):
     """All webhooks."""
 
     webhooks: list[HookView]
+    known_events: list[str]
+    """The events that a webhook may name."""
+    usual_events: list[str]
+    """Those that are sent when it names none."""
 
 
 class Tried(msgspec.Struct, kw_only=True):
@@ -73,8 +62,8 @@ class HookRoutes:
     async def every(self, request: Request) -> Answer:
         """List webhooks and how their deliveries go."""
         await self._console.require(request, "operator")
-        found = [_view(hook, state) for hook, state in await self._hooks.every()]
-        return answer(HookList(webhooks=found))
+        found = [view_of(hook, state) for hook, state in await self._hooks.every()]
+        return answer(HookList(webhooks=found, known_events=list(SENT), usual_events=list(ENDED)))
 
     @endpoint(
         f"POST {ROOT}/webhooks",
@@ -117,7 +106,7 @@ class HookRoutes:
         """Send a test event to a webhook."""
         await self._console.require(request, "admin")
         hook, _ = await self._hooks.get(request.slots["id"])
-        wrong = await self._console.dispatcher.try_out(hook)
+        wrong = await try_out(self._console.dispatcher.sender, hook)
         return answer(Tried(taken=not wrong, error=wrong))
 
     @endpoint(
@@ -129,19 +118,4 @@ class HookRoutes:
         hook, _ = await self._hooks.get(request.slots["id"])
         state = await self._hooks.resume(hook.id)
         await self._console.note(who, "resume-webhook", "webhooks", after={"id": hook.id})
-        return answer(_view(hook, state))
-
-
-def _view(hook: Hook, state: State) -> HookView:
-    waits = state.failures and not state.dead
-    return HookView(
-        id=hook.id,
-        url=hook.url,
-        events=hook.events,
-        queues=hook.queues,
-        delivered=state.delivered,
-        failures=state.failures,
-        last_error=state.last_error,
-        next_try_at=datetime.fromtimestamp(state.next_ms / 1000, UTC) if waits else None,
-        dead=state.dead,
-    )
+        return answer(view_of(hook, state))

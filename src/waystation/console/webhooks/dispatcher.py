@@ -8,16 +8,26 @@ import asyncio
 import random
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 from waystation.console.finding.directory import Directory
 from waystation.console.products.queue import ConsoleQueue, short
-from waystation.console.webhooks.hooks import GAP, Hook, Hooks, State
+from waystation.console.webhooks.hooks import (
+    GAP,
+    KEPT_FAILURES,
+    FailedDelivery,
+    Hook,
+    Hooks,
+    State,
+)
 from waystation.core import codec
+from waystation.core.errors import StoreError
 from waystation.core.events import Event, from_bullmq, from_entry
+from waystation.core.store import faults
 from waystation.core.store.connection import Store
-from waystation.core.store.leader import Election, OfficeKeys
+from waystation.core.store.leader import Election, OfficeKeys, Term
 from waystation.core.telemetry.logs import get_logger
 from waystation.core.webhooks.sending import BATCH, RETRY, Sender
 
@@ -46,21 +56,25 @@ class JobDispatcher:
         self._directory = directory
         self._hooks = Hooks(store)
         self._election = Election(store.redis, DispatcherKeys(), owner=owner)
+        self._term: Term | None = None
 
     async def carry(self) -> None:
         """Send what is due; one bounded pass."""
         hooks = await self._hooks.every()
-        if not hooks or await self._election.acquire() is None:
+        if not hooks:
+            return
+        self._term = await self._election.acquire()
+        if self._term is None:
             return
         await self._directory.look_if_due()
         queues = self._directory.every()
         await asyncio.gather(*(self._serve(hook, state, queues) for hook, state in hooks))
 
-    async def try_out(self, hook: Hook) -> str:
-        """Send one event that means nothing; an empty text when it was taken."""
-        at = _instant(self.sender.now_ms())
-        ping = {"id": "0-0", "event": "ping", "at": at, "product": "", "queue": ""}
-        return await self._send(hook, [ping])
+    async def close(self) -> None:
+        """Let another process send at once, instead of when the term of this one runs out."""
+        if self._term is not None:
+            with suppress(StoreError):
+                await self._election.resign(self._term)
 
     async def _serve(self, hook: Hook, state: State, queues: Sequence[ConsoleQueue]) -> None:
         if state.dead or state.next_ms > self.sender.now_ms():
@@ -88,13 +102,15 @@ class JobDispatcher:
                 if event.name in hook.events
             ]
             if gap:
-                news.insert(0, _gap(queue, state.positions[queue.stream], entries[0][0]))
-            if news and (wrong := await self._send(hook, news)):
+                after = state.positions.get(queue.stream, f"{hook.added_ms}-0")
+                news.insert(0, _gap(queue, after, entries[0][0]))
+            if news and (wrong := await send(self.sender, hook, news)):
                 await self._note_failure(hook, state, wrong)
                 return False
             state.positions[queue.stream] = entries[-1][0]
             if news:
                 state.delivered += len(news)
+                state.delivered_ms = self.sender.now_ms()
                 state.failures, state.next_ms, state.last_error = 0, 0, ""
             await self._hooks.write(hook.id, state)
             if len(entries) < BATCH:
@@ -112,20 +128,42 @@ class JobDispatcher:
         entries = [(id.decode(), fields) for id, fields in raw]
         if known and entries and entries[0][0] == known:
             return entries[1:], False
-        return entries[:BATCH], bool(known and entries)
+        if known:
+            return entries[:BATCH], bool(entries)
+        return entries[:BATCH], bool(entries) and await self._is_trimmed(queue, since)
 
-    async def _send(self, hook: Hook, news: list[dict[str, Any]]) -> str:
-        body = codec.encode({"webhook": hook.id, "events": news})
-        return await self.sender.send(hook.url, hook.secret, body, delivery=news[-1]["id"])
+    async def _is_trimmed(self, queue: ConsoleQueue, since: str) -> bool:
+        """Whether entries after this one may be gone: none before it are left, and some are."""
+        if await self._store.ask("XREVRANGE", queue.stream, f"({since}", "-", "COUNT", 1):
+            return False
+        with faults.translated():
+            info: Any = await self._store.redis.xinfo_stream(queue.stream)
+        # Servers before Redis 7 do not count.
+        return int(info.get("entries-added") or 0) > int(info["length"])
 
     async def _note_failure(self, hook: Hook, state: State, wrong: str) -> None:
         state.failures += 1
         pause = RETRY.pause_ms(state.failures, random)
-        state.next_ms, state.last_error = self.sender.now_ms() + pause, wrong
+        now_ms = self.sender.now_ms()
+        state.next_ms, state.last_error = now_ms + pause, wrong
+        state.recent = [FailedDelivery(at_ms=now_ms, error=wrong), *state.recent][:KEPT_FAILURES]
         state.dead = state.failures >= DEAD_AFTER
         name = "webhook_given_up" if state.dead else "webhook_failed"
         _log.warning(name, webhook=hook.id, attempt=state.failures, delay_ms=pause, error=wrong)
         await self._hooks.write(hook.id, state)
+
+
+async def try_out(sender: Sender, hook: Hook) -> str:
+    """Send one event that means nothing; an empty text when it was taken."""
+    at = _instant(sender.now_ms())
+    ping = {"id": "0-0", "event": "ping", "at": at, "product": "", "queue": ""}
+    return await send(sender, hook, [ping])
+
+
+async def send(sender: Sender, hook: Hook, news: list[dict[str, Any]]) -> str:
+    """Send events to a webhook; an empty text when they were taken."""
+    body = codec.encode({"webhook": hook.id, "events": news})
+    return await sender.send(hook.url, hook.secret, body, delivery=news[-1]["id"])
 
 
 def _read(queue: ConsoleQueue, id: str, flat: list[bytes]) -> Event:

@@ -13,6 +13,7 @@ from waystation.core.store.keyspace import Hash, Keyspace
 
 MOST_HOOKS = 20
 MOST_QUEUES = 100
+KEPT_FAILURES = 10
 ENDED = ("completed", "failed", "dead", "cancelled")
 """What is sent when a webhook names no events."""
 GAP = "gap"
@@ -52,17 +53,28 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     """By the store's clock; nothing older is sent."""
 
 
+class FailedDelivery(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that was not taken."""
+
+    at_ms: int
+    error: str
+
+
 class State(msgspec.Struct, kw_only=True):
     """How far a webhook has been delivered, and how that goes."""
 
     positions: dict[str, str] = {}
     """The last entry of each stream that was delivered, or that was not for it."""
     delivered: int = 0
+    delivered_ms: int = 0
+    """When something was delivered last."""
     failures: int = 0
     """In a row; none after one that went well."""
     next_ms: int = 0
     """Not to be tried again before."""
     last_error: str = ""
+    recent: list[FailedDelivery] = []
+    """The latest failures, the newest first; kept after one that went well."""
     dead: bool = False
     """It failed too often, and is not tried again until somebody resumes it."""
 

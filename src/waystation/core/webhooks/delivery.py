@@ -48,7 +48,10 @@ def checked(url: str, inside: Sequence[Network]) -> str:
 def _plain(url: str, inside: Sequence[Network]) -> SplitResult:
     parts = _split(url)
     if parts.scheme != "https" and not (parts.scheme == "http" and inside):
-        raise InvalidOption("a webhook's url must start with https://")
+        raise InvalidOption(
+            "a webhook's url must start with https://; http is for networks of your own, "
+            "which webhook_networks names"
+        )
     return parts
 
 
@@ -94,7 +97,7 @@ def _allowed(host: str, port: int, inside: Sequence[Network], *, secure: bool) -
 
 
 def _leads_inside(host: str) -> str:
-    return f"{host} leads inside, where no webhook may go"
+    return f"{host} leads inside, where no webhook may go, unless webhook_networks names it"
 
 
 def _may_go(address: Address, inside: Sequence[Network], *, secure: bool) -> bool:

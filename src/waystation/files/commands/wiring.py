@@ -17,10 +17,11 @@ from waystation.core.store.connection import Store, StoreOptions, connect
 from waystation.core.store.reconnect import Reconnect
 from waystation.files.directory.scan import ScanOptions
 from waystation.files.handlers import registered
-from waystation.files.options import Layout, QueueOptions, ReaperOptions, WorkerOptions
+from waystation.files.options import QueueOptions, ReaperOptions, WorkerOptions
 from waystation.files.producer import ProducerOptions
 from waystation.files.settings import FilesSettings, RedisSettings
 from waystation.files.settings_file import FilesFile
+from waystation.files.settings_layout import layout as layout
 
 
 @asynccontextmanager
@@ -61,21 +62,6 @@ def _store_options(settings: RedisSettings) -> StoreOptions:
         connect_timeout=settings.dial_timeout,
         call_timeout=max(settings.read_timeout, settings.write_timeout),
         max_connections=max(settings.pool_size_multiplier * (os.cpu_count() or 1), 4),
-    )
-
-
-def layout(settings: FilesSettings) -> Layout:
-    """The names of the keys."""
-    worker = settings.worker
-    return Layout(
-        prefix=settings.namespace,
-        priorities=worker.priorities,
-        queues={name: worker.queues[name] for name in worker.priorities},
-        processing_list_pattern=worker.processing_list_pattern,
-        heartbeat_key_pattern=worker.heartbeat_key_pattern,
-        completed_list=worker.completed_list,
-        dead_letter_list=worker.dead_letter_list,
-        rate_limit_key=settings.producer.rate_limit_key,
     )
 
 
