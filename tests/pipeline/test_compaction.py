@@ -12,9 +12,10 @@ from deltalake import (
 from waystation.pipeline.maintenance import compaction
 from waystation.pipeline.maintenance.compaction import compact_where_needed
 from waystation.pipeline.storage import delta
-from waystation.pipeline.storage.arrow import pa, schema_of
+from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import PartWriter
+from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import EVENTS, FAILURES
 
 MONDAY, TUESDAY = dt.date(2026, 3, 2), dt.date(2026, 3, 3)

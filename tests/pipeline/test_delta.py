@@ -18,11 +18,12 @@ from waystation.pipeline import tables
 from waystation.pipeline.bronze.archive import ArchiveOptions, ArchiveStream
 from waystation.pipeline.bronze.sink import BronzeOptions, BronzeStream, TaskResult
 from waystation.pipeline.payloads.options import PayloadSettings
-from waystation.pipeline.storage import delta, parts
-from waystation.pipeline.storage.arrow import pa, pq, schema_of
+from waystation.pipeline.storage import delta, notes, parts
+from waystation.pipeline.storage.arrow import pa, pq
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.delta_sink import DeltaWriter, SinkOptions, WrittenParts
 from waystation.pipeline.storage.parts import Part, PartWriter
+from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import DAY, EVENTS, FIELDS, INSTANT, INT, TEXT, Column, Layer, Table
 
 DATE = Column("date", DAY, "on which day")
@@ -214,7 +215,7 @@ def test_a_batch_without_rows_is_noted_all_the_same(root: str) -> None:
     assert committed(root, [], 3)
 
     assert delta.last_batch(SIGHTINGS.path(root), "counting") == 3
-    assert delta.last_note(SIGHTINGS.path(root), "upto") == 3
+    assert notes.last_note(SIGHTINGS.path(root), "upto") == 3
     assert birds(root) == []
 
 
@@ -226,7 +227,7 @@ def test_the_last_note_is_found_behind_commits_without_one(root: str) -> None:
         SIGHTINGS.path(root), SIGHTINGS.schema, [], BatchId("another", 0), partitions=("date",)
     )
 
-    assert delta.last_note(SIGHTINGS.path(root), "upto") == 7
+    assert notes.last_note(SIGHTINGS.path(root), "upto") == 7
 
 
 WIDER = msgspec.structs.replace(
@@ -318,7 +319,7 @@ def test_a_column_of_another_type_is_refused(root: str) -> None:
 
 def test_a_place_without_a_table_has_no_batch_and_no_note(root: str) -> None:
     assert delta.last_batch(SIGHTINGS.path(root), "counting") is None
-    assert delta.last_note(SIGHTINGS.path(root), "upto") is None
+    assert notes.last_note(SIGHTINGS.path(root), "upto") is None
 
 
 def test_a_row_without_a_partition_value_is_kept(root: str) -> None:

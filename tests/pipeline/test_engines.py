@@ -12,12 +12,13 @@ from tests.pipeline import stories
 from tests.pipeline.events_of_all import told_by_all
 from waystation.pipeline.history import History
 from waystation.pipeline.products import product_tables
-from waystation.pipeline.refresh import checks, gold_tables
+from waystation.pipeline.refresh import gold_tables, quality
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.storage import delta
-from waystation.pipeline.storage.arrow import pa, schema_of
+from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import EVENTS, Layer, Table, every
 
 WITHOUT, WITH = 10**9, 0
@@ -63,7 +64,7 @@ def assert_same_tables(
         assert wanted or table.layer is Layer.BRONZE, table.name
         for other in others:
             assert rows_of(other, table) == wanted, table.name
-    failed = [check for check in checks.last_checks(with_spark) if not check.passed]
+    failed = [check for check in quality.last_checks(with_spark) if not check.passed]
     assert failed == []
 
 

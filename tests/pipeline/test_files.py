@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from redis import Redis
 
 from waystation.core.errors import InvalidInput
+from waystation.files.options import PREFIX
 from waystation.files.redis.keys import FileKeys
 from waystation.pipeline.products import product_named
 from waystation.pipeline.products.files import FACTS, FILES, FilesEncoder, by_kind
@@ -49,7 +50,8 @@ def test_a_row_that_is_no_file_is_refused(row: dict[str, Any]) -> None:
 
 def test_the_line_is_known_to_the_pipeline() -> None:
     assert product_named("files") is FACTS
-    assert FACTS.stream("jobqueue", "files") == "jobqueue:events"
+    assert FACTS.streams.key("jobqueue", "files") == "jobqueue:events"
+    assert FACTS.prefix == PREFIX
 
 
 def test_files_are_told_by_directory_type_and_size(spark: SparkSession) -> None:

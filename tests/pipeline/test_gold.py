@@ -16,7 +16,7 @@ from waystation.pipeline.gold.failures import failures
 from waystation.pipeline.gold.histograms import added, percentile
 from waystation.pipeline.history import History, utc
 from waystation.pipeline.maintenance.rebuild import backfill
-from waystation.pipeline.refresh import checks, gold_tables
+from waystation.pipeline.refresh import checks, gold_tables, quality
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.delta import BatchId
@@ -123,7 +123,7 @@ def test_a_ledger_without_a_look_does_not_pretend_to_know(history: History) -> N
 
 
 def test_every_table_passes_its_count(history: History) -> None:
-    found = checks.last_checks(history.root)
+    found = quality.last_checks(history.root)
     assert {check.table for check in found} >= {"attempts", "items", "workers", "hourly"}
     assert [check for check in found if not check.passed] == []
 
@@ -137,13 +137,13 @@ def test_a_count_that_is_off_is_named(
     folded = fold(History(spark, root))
     assert folded is not None
     rows = checks.quality(History(spark, root), root, folded.hours).to_pylist()
-    names = checks.Check._fields
-    found = {row["table"]: checks.Check(*(row[name] for name in names)) for row in rows}
+    names = quality.Check._fields
+    found = {row["table"]: quality.Check(*(row[name] for name in names)) for row in rows}
     assert found["attempts"].passed
     assert (found["hourly"].wanted, found["hourly"].found) == (1, 0)
     assert not found["hourly"].passed
     with pytest.raises(TablesDisagree, match=r"hourly: attempts started.*rebuild"):
-        checks.require_consistent([str(check) for check in found.values() if not check.passed])
+        quality.require_consistent([str(check) for check in found.values() if not check.passed])
 
 
 def test_workers_and_capacity_have_a_row_for_each_hour_worked(history: History) -> None:

@@ -102,7 +102,7 @@ def test_slots_are_expected_by_the_clock_of_their_zone(zone: str) -> None:
 def test_the_line_says_where_its_stream_is() -> None:
     facts = product_named("routing")
 
-    assert facts.stream("bridge", "anything") == "bridge:events:stream"
+    assert facts.streams.key("bridge", "anything") == "bridge:events:stream"
     assert [each.table.name for each in facts.tables] == ["routes", "cron_slots"]
 
 

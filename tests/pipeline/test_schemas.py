@@ -20,8 +20,9 @@ from waystation.pipeline.refresh import gold_tables
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.storage import delta
-from waystation.pipeline.storage.arrow import pa, schema_of
+from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import EVENTS, HOURLY, Column, every
 
 RECORDED = Path(__file__).parent / "schemas.json"

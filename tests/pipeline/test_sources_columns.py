@@ -9,6 +9,7 @@ from waystation.core.events import VERSION, EventName, Line, from_bullmq
 from waystation.pipeline.products.facts import ProductFacts
 from waystation.pipeline.sources.columns import MOST_SKEW_MS, batch_of
 from waystation.pipeline.sources.offsets import EventStream
+from waystation.pipeline.stream_names import StreamNames
 
 MAIL = EventStream("bullmq", "mail", "bull:mail:events")
 
@@ -105,7 +106,8 @@ class TestTheEnvelopeOfOurOwnLines:
 
     @pytest.fixture(autouse=True)
     def routing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        facts = ProductFacts(line=Line.ROUTING, prefix="r", stream=lambda _, queue: queue)
+        streams = StreamNames("r", lambda _, queue: queue)
+        facts = ProductFacts(line=Line.ROUTING, streams=streams)
         monkeypatch.setattr("waystation.pipeline.products.PRODUCTS", {"routing": facts})
 
     def row(self, **fields: str) -> dict[str, Any]:

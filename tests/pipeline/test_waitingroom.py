@@ -213,7 +213,7 @@ def test_too_few_visits_teach_nothing(spark: SparkSession) -> None:
 
 def test_the_line_says_where_its_stream_is() -> None:
     facts = product_named("waitingroom")
-    assert facts.stream("queue", "{tickets}") == "queue:{tickets}:events"
+    assert facts.streams.key("queue", "{tickets}") == "queue:{tickets}:events"
     assert [each.table.name for each in facts.tables] == [
         "visits",
         "sessions",

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule
     from waystation.pipeline.products.files import FilesSetup
     from waystation.pipeline.progress import Progress
-    from waystation.pipeline.refresh.checks import Check
+    from waystation.pipeline.refresh.quality import Check
     from waystation.pipeline.refresh.snapshot import current_jobs
     from waystation.pipeline.reports.console import console_report
     from waystation.pipeline.reports.facts import QueueReport, Report, report
@@ -131,7 +131,7 @@ _HOMES = {
     "payloads.options": "Action PayloadSettings Rule",
     "products.files": "FilesSetup",
     "progress": "Progress",
-    "refresh.checks": "Check",
+    "refresh.quality": "Check",
     "refresh.snapshot": "current_jobs",
     "reports.console": "console_report",
     "reports.facts": "QueueReport Report report",

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 import msgspec
 
 from waystation.core.store import faults
-from waystation.pipeline.ask.active_files import active_files
-from waystation.pipeline.bronze.commits import OFFSETS_NOTE
-from waystation.pipeline.refresh.checks import Check, last_checks
-from waystation.pipeline.sources import offsets, redis_streams
-from waystation.pipeline.sources.offsets import Offset
+from waystation.pipeline.ask.active_files import ActiveFile, active_files
+from waystation.pipeline.ask.rows import read_rows
+from waystation.pipeline.refresh.quality import Check, last_checks
+from waystation.pipeline.sources import offsets
+from waystation.pipeline.sources.offsets import OFFSETS_NOTE, Offset
+from waystation.pipeline.sources.stream_ends import end_of
 from waystation.pipeline.sources.streams import EventOptions, Streams
-from waystation.pipeline.storage import delta
-from waystation.pipeline.storage.arrow import pc
+from waystation.pipeline.storage.notes import last_note
 from waystation.pipeline.tables import EVENTS, LEDGER
 
 
@@ -72,14 +72,14 @@ def _lags(root: str, options: EventOptions) -> Iterator[StreamLag]:
     streams = Streams(options)
     with faults.translated():
         for stream in streams.now():
-            end = redis_streams.end_of(streams.store.at(stream.key), stream.key)
+            end = end_of(streams.store.at(stream.key), stream.key)
             if end is not None:
                 yield StreamLag(stream.key, behind(here.get(stream.key, Offset()), end))
 
 
 def read_to(root: str) -> dict[str, Offset]:
     """How far each stream was read, by its key."""
-    noted = delta.last_note(EVENTS.path(root), OFFSETS_NOTE)
+    noted = last_note(EVENTS.path(root), OFFSETS_NOTE)
     return offsets.from_json(noted) if noted else {}
 
 
@@ -93,8 +93,12 @@ def behind(here: Offset, end: Offset) -> int | None:
 
 def _lost(root: str) -> Iterator[str]:
     columns = ("line", "queue", "hour", "lost", "lost_ids")
-    rows = delta.read_arrow(root, LEDGER, columns, pc.field("lost") > 0).to_pylist()
+    rows = [row for row in read_rows(root, LEDGER, columns, _may_name_lost) if row["lost"]]
     for row in sorted(rows, key=lambda each: [each[name] for name in columns[:3]]):
         named = ", ".join(row["lost_ids"] or ())
         hour = f"{row['hour'].astimezone(dt.UTC):%Y-%m-%d %H:00} UTC"
         yield f"{row['line']}/{row['queue']}, {hour}: {row['lost']:,} ({named})"
+
+
+def _may_name_lost(file: ActiveFile) -> bool:
+    return file.most.get("lost") != 0

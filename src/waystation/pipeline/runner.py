@@ -26,8 +26,8 @@ from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.products import product_named
 from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh import gold_tables
-from waystation.pipeline.refresh.checks import last_checks
 from waystation.pipeline.refresh.fold import fold
+from waystation.pipeline.refresh.quality import last_checks
 from waystation.pipeline.refresh.snapshot import Snapshot, take_snapshot
 from waystation.pipeline.sources.store import Store, url_of, url_option
 from waystation.pipeline.sources.streams import EventOptions, Streams

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 
 from waystation.pipeline.storage import delta
-from waystation.pipeline.storage.arrow import pa, schema_of
+from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import PartWriter
+from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import FIELD_VALUES, ITEMS, PAYLOADS, Table
 
 START = dt.datetime(2026, 3, 1, 20, 0, tzinfo=dt.UTC)

@@ -36,6 +36,7 @@ STORE = {"redis", "opentelemetry", "cryptography"}
         pytest.param(["find", "3", "--no-live"], STORE, id="find without the store"),
         pytest.param(["sql", "select count(*) from items"], STORE, id="sql"),
         pytest.param(["sql", "select count(*) from jobs"], set[str](), id="sql with the store"),
+        pytest.param(["status"], {"duckdb"}, id="status"),
     ],
 )
 def test_a_question_imports_only_what_it_needs(

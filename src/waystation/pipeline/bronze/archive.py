@@ -20,9 +20,11 @@ from waystation.pipeline.options import parse
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.sources.columns import RANGE
 from waystation.pipeline.sources.events import EventsStream
-from waystation.pipeline.sources.streams import EventOptions, StreamPartition
-from waystation.pipeline.storage.arrow import Batch, pa, schema_of
+from waystation.pipeline.sources.partitions import StreamPartition
+from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.storage.arrow import Batch, pa
 from waystation.pipeline.storage.parts import PART
+from waystation.pipeline.storage.schemas import schema_of
 
 NAME = "waystation.archive"
 PAYLOADS_VARIABLE = "WAYSTATION_PIPELINE_PAYLOADS"

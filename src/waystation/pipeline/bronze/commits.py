@@ -12,15 +12,14 @@ from deltalake import DeltaTable
 
 from waystation.core.errors import CheckpointDamaged
 from waystation.pipeline.sources import offsets
-from waystation.pipeline.sources.offsets import BEGINNING, Offset, id_order
-from waystation.pipeline.storage import delta
-from waystation.pipeline.storage.arrow import pa, schema_of
+from waystation.pipeline.sources.offsets import BEGINNING, OFFSETS_NOTE, Offset, id_order
+from waystation.pipeline.storage import delta, notes
+from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import Part, PartWriter
+from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import EVENTS, FIELD_VALUES, GAPS, PAYLOADS, Table
 
-OFFSETS_NOTE = "places"
-"""The note in a commit with the offsets reached; its text is part of existing tables."""
 WRITER_NOTE = "writer"
 """The note with the application that has committed it."""
 BESIDE_NOTE = "beside"
@@ -77,13 +76,13 @@ def store(
 
 def complete(root: str) -> None:
     """Commit the files of other tables that the last commit of events names, if need be."""
-    if noted := delta.last_note(EVENTS.path(root), BESIDE_NOTE):
+    if noted := notes.last_note(EVENTS.path(root), BESIDE_NOTE):
         _commit_beside(root, noted)
 
 
 def discard(root: str, parts: Mapping[Table, Sequence[Part]]) -> None:
     """Delete files that are in no commit, and that the last commit of events does not name."""
-    noted: Any = delta.last_note(EVENTS.path(root), BESIDE_NOTE) or {"files": {}}
+    noted: Any = notes.last_note(EVENTS.path(root), BESIDE_NOTE) or {"files": {}}
     for table, files in parts.items():
         named: set[str] = {row["path"] for row in noted["files"].get(table.name, ())}
         delta.discard(table.path(root), [each for each in files if each.path not in named])
@@ -110,13 +109,13 @@ def number_of(table: DeltaTable) -> int:
 
 def offsets_in(root: str) -> dict[str, Offset]:
     """The offsets that the tables have reached."""
-    noted = delta.last_note(EVENTS.path(root), OFFSETS_NOTE)
+    noted = notes.last_note(EVENTS.path(root), OFFSETS_NOTE)
     return offsets.from_json(noted) if noted else {}
 
 
 def _require_unmoved(table: DeltaTable, reports: Sequence[Mapping[str, Any]]) -> None:
     """Refuse ranges that do not begin where the tables end."""
-    noted = delta.noted(table, OFFSETS_NOTE)
+    noted = notes.noted(table, OFFSETS_NOTE)
     reached = offsets.from_json(noted) if noted else {}
     for report in reports:
         stream, after = report["stream"], report["_range"]["after"]

@@ -18,11 +18,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from waystation.pipeline.bronze import archive, checkpoint
 from waystation.pipeline.bronze.archive import PAYLOADS_VARIABLE, Archive, to_text
-from waystation.pipeline.bronze.commits import INTAKE, OFFSETS_NOTE, WRITER_NOTE
+from waystation.pipeline.bronze.commits import INTAKE, WRITER_NOTE
 from waystation.pipeline.bronze.sink import NAME, BronzeSink
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.sources import offsets
-from waystation.pipeline.storage import delta
+from waystation.pipeline.sources.offsets import OFFSETS_NOTE
+from waystation.pipeline.storage import delta, notes
 from waystation.pipeline.storage.places import is_remote
 from waystation.pipeline.storage.sessions import prepared, register
 from waystation.pipeline.tables import EVENTS
@@ -116,8 +117,8 @@ def _query(
     spark: SparkSession, root: str, every: str | None, options: dict[str, str]
 ) -> StreamingQuery:
     folder = _folder(root)
-    noted = delta.last_note(EVENTS.path(root), OFFSETS_NOTE)
-    if delta.last_note(EVENTS.path(root), WRITER_NOTE) == INTAKE:
+    noted = notes.last_note(EVENTS.path(root), OFFSETS_NOTE)
+    if notes.last_note(EVENTS.path(root), WRITER_NOTE) == INTAKE:
         checkpoint.leave(folder)
     application = checkpoint.application(folder)
     checkpoint.check(

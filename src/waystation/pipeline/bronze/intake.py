@@ -20,8 +20,9 @@ from waystation.pipeline.bronze.reading import read_ranges
 from waystation.pipeline.payloads.followed import mark_followed
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.products import product_named
-from waystation.pipeline.sources import offsets, redis_streams
+from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.offsets import StreamRange
+from waystation.pipeline.sources.stream_ends import end_of
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.tables import EVENTS
@@ -92,8 +93,7 @@ class Intake:
         with faults.translated():
             streams = self._streams.now()
             ends = {
-                each.key: redis_streams.end_of(self._streams.store.at(each.key), each.key)
-                for each in streams
+                each.key: end_of(self._streams.store.at(each.key), each.key) for each in streams
             }
         there = {stream: end for stream, end in ends.items() if end is not None}
         here = commits.offsets_in(self._root)

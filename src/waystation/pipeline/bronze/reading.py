@@ -17,8 +17,9 @@ from waystation.pipeline.sources.columns import SCHEMA
 from waystation.pipeline.sources.offsets import EventStream, StreamRange
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.sources.streams import EventOptions
-from waystation.pipeline.storage.arrow import pa, schema_of
+from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.parts import Part, PartWriter
+from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import EVENTS, FIELD_VALUES, PAYLOADS, Table
 
 WRITTEN = (EVENTS, PAYLOADS, FIELD_VALUES)

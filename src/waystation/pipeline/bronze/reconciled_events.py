@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from waystation.core.events import VERSION, EventName
 from waystation.pipeline.silver.steps import Subject
 from waystation.pipeline.storage import delta
-from waystation.pipeline.storage.arrow import pa, schema_of
+from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import PartWriter
+from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import EVENTS
 
 STREAM = "waystation:looks"

@@ -23,7 +23,7 @@ from waystation.pipeline.commands.session import kept_history
 from waystation.pipeline.commands.store import store_url
 from waystation.pipeline.maintenance import compaction, erasure
 from waystation.pipeline.maintenance import rebuild as rebuilding
-from waystation.pipeline.refresh.checks import require_consistent
+from waystation.pipeline.refresh.quality import require_consistent
 from waystation.pipeline.reports import facts
 from waystation.pipeline.reports.console import console_report
 from waystation.pipeline.reports.page import html_report

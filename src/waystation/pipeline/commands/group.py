@@ -1,4 +1,4 @@
-"""`waystation pipeline`: commands that are imported when called, the questions without Spark."""
+"""`waystation pipeline`: commands that are imported when called, without Spark where it can be."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from typer.main import get_command, get_group
 
 from waystation.core.app import extras
 
-QUESTIONS = {"find": "ask", "sql": "ask", "status": "spark"}
-"""Commands that start no Java, each in a module of its name, and the extra that each needs."""
+QUESTIONS = ("find", "sql", "status")
+"""Commands without Spark, each in a module of its name."""
 EXAMPLES = """\b
 Examples:
   waystation pipeline run --once
@@ -33,7 +33,7 @@ class Pipeline(TyperGroup):
             return _spark_commands().get(cmd_name)
         module = extras.load(
             f"waystation.pipeline.commands.{cmd_name}",
-            extra=QUESTIONS[cmd_name],
+            extra="ask",
             purpose=f"waystation pipeline {cmd_name}",
         )
         command = get_command(module.app)

@@ -7,7 +7,7 @@ from waystation.pipeline.commands.options import AS_JSON, HISTORY
 from waystation.pipeline.commands.place import root_of
 from waystation.pipeline.commands.printing import json_line
 from waystation.pipeline.commands.store import store_url
-from waystation.pipeline.refresh.checks import require_consistent
+from waystation.pipeline.refresh.quality import require_consistent
 from waystation.pipeline.sources.streams import EventOptions
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

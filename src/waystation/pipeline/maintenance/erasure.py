@@ -18,16 +18,18 @@ from pyspark.sql import functions as F
 
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.ask.active_files import active_files
-from waystation.pipeline.bronze.commits import OFFSETS_NOTE, WRITER_NOTE
+from waystation.pipeline.bronze.commits import WRITER_NOTE
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import tables_of
 from waystation.pipeline.maintenance.rebuild import refresh_all
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.silver.steps import SUBJECT
+from waystation.pipeline.sources.offsets import OFFSETS_NOTE
 from waystation.pipeline.storage import delta, filesystems
 from waystation.pipeline.storage.arrow import fs, pa
 from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.storage.notes import last_note
 from waystation.pipeline.tables import (
     ATTEMPTS,
     EVENTS,
@@ -178,7 +180,7 @@ def _removed_files(path: str) -> set[str]:
 
 def _restate(path: str, table: Table) -> int:
     """Commit again what readers need from earlier entries of a log; returns the version."""
-    found = {name: delta.last_note(path, name) for name in (OFFSETS_NOTE, WRITER_NOTE)}
+    found = {name: last_note(path, name) for name in (OFFSETS_NOTE, WRITER_NOTE)}
     batch = BatchId("purge", DeltaTable(path).version())
     notes = {name: noted for name, noted in found.items() if noted is not None}
     delta.commit(path, table.schema, [], batch, partitions=table.partitions, notes=notes)

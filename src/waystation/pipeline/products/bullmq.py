@@ -6,13 +6,14 @@ from typing import Any
 
 from waystation.bullmq.options import JobOptions, wire_options
 from waystation.bullmq.redis import scripts
-from waystation.bullmq.redis.keys import PREFIX, QueueKeys
+from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.events import Line, from_bullmq
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.pipeline.bullmq_jobs import FIELDS, STATES
 from waystation.pipeline.products.facts import FieldNames, ProductFacts, State
+from waystation.pipeline.stream_names import streams_of
 
 
 class BullmqEncoder:
@@ -89,8 +90,7 @@ def _state_key(prefix: str, queue: str, state: str) -> str:
 
 FACTS = ProductFacts(
     line=Line.BULLMQ,
-    prefix=PREFIX,
-    stream=lambda prefix, queue: f"{prefix}:{queue}:events",
+    streams=streams_of(Line.BULLMQ),
     field_names=FieldNames(
         subject="jobId",
         attempt="attemptsMade",

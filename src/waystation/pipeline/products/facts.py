@@ -10,6 +10,7 @@ from waystation.core.events import Entry, Event, Line, from_entry
 from waystation.core.store.script import LuaScript
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.storage.sql import Frame
+from waystation.pipeline.stream_names import StreamNames
 from waystation.pipeline.tables import Table
 
 
@@ -117,10 +118,7 @@ class ProductFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts of one product."""
 
     line: Line
-    prefix: str
-    """Default prefix of its keys."""
-    stream: Callable[[str, str], str]
-    """The key of a queue's event stream, from its prefix and its name."""
+    streams: StreamNames
     field_names: FieldNames = FieldNames()
     states: tuple[State, ...] = ()
     state_key: Callable[[str, str, str], str] | None = None
@@ -147,13 +145,16 @@ class ProductFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Parse one stream entry of a queue, whatever it holds."""
 
     @property
+    def prefix(self) -> str:
+        """Default prefix of its keys."""
+        return self.streams.prefix
+
+    @property
     def has_one_stream(self) -> bool:
         """Whether all queues of the product share one stream."""
-        return "\0" not in self.stream(self.prefix, "\0")
+        return self.streams.has_one_stream
 
 
-ALL_QUEUES = "*"
-"""The queue of a stream that all queues of a product share."""
 PAGE = 1000
 
 

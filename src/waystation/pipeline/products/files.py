@@ -13,7 +13,7 @@ from waystation.core.line.server_time import SERVER_TIME
 from waystation.files import job as jobs
 from waystation.files.directory.intake import entry
 from waystation.files.directory.scan import Found
-from waystation.files.options import PREFIX, Layout, QueueOptions
+from waystation.files.options import Layout, QueueOptions
 from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
 from waystation.pipeline.products.facts import (
@@ -23,6 +23,7 @@ from waystation.pipeline.products.facts import (
     list_elements,
 )
 from waystation.pipeline.storage.sql import Frame, query
+from waystation.pipeline.stream_names import streams_of
 from waystation.pipeline.tables import INSTANT, LONG, REAL, TEXT, Column, Layer, Table
 
 SIZE_CLASSES = ((0, "empty"), (2**10, "up to 1 KB"), (2**20, "up to 1 MB"), (2**30, "up to 1 GB"))
@@ -195,8 +196,7 @@ def _id_of(raw: bytes) -> str:
 
 FACTS = ProductFacts(
     line=Line.FILES,
-    prefix=PREFIX,
-    stream=lambda prefix, queue: f"{prefix}:events",
+    streams=streams_of(Line.FILES),
     encoder=FilesEncoder(),
     open_ids=_open_ids,
     tables=(ProductTable(FILES, _rows),),

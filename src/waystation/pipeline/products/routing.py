@@ -12,11 +12,12 @@ from waystation.core.line.server_time import SERVER_TIME
 from waystation.pipeline.products.facts import ProductFacts, ProductTable, State, list_elements
 from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.sql import Frame, query, to_arrow
+from waystation.pipeline.stream_names import streams_of
 from waystation.pipeline.tables import FLAG, INSTANT, INT, LONG, TEXT, Column, Layer, Table
 from waystation.routing.options import JobOptions, Retry
 from waystation.routing.queue import NewJob, record
 from waystation.routing.redis import scripts
-from waystation.routing.redis.keys import NAMESPACE, RoutingKeys
+from waystation.routing.redis.keys import RoutingKeys
 from waystation.routing.schedules import Schedule, next_slot
 from waystation.routing.target import Target
 
@@ -259,8 +260,7 @@ def _open_ids(client: Any, prefix: str, _queue: str) -> Iterator[str]:
 
 FACTS = ProductFacts(
     line=Line.ROUTING,
-    prefix=NAMESPACE,
-    stream=lambda prefix, _: f"{prefix}:events:stream",
+    streams=streams_of(Line.ROUTING),
     states=(
         State("waiting", "list"),
         State("delayed", "zset"),

@@ -6,6 +6,7 @@ from waystation.core.events import Line
 from waystation.pipeline.products.facts import HistoryFrames, ProductFacts, ProductTable, State
 from waystation.pipeline.products.room_places import open_ids
 from waystation.pipeline.storage.sql import Frame, query
+from waystation.pipeline.stream_names import streams_of
 from waystation.pipeline.tables import INSTANT, INT, LONG, REAL, TEXT, Column, Layer, Table
 from waystation.waitingroom.estimates.model import STEP
 from waystation.waitingroom.redis.keys import RoomKeys
@@ -356,8 +357,7 @@ def _visits_of(history: HistoryFrames) -> Frame:
 
 FACTS = ProductFacts(
     line=Line.WAITINGROOM,
-    prefix="queue",
-    stream=lambda prefix, queue: f"{prefix}:{queue}:events",
+    streams=streams_of(Line.WAITINGROOM),
     states=(State("positions", "zset"), State("admitted", "zset")),
     state_key=lambda _, queue, state: getattr(RoomKeys(queue), state),
     ended_states=(),

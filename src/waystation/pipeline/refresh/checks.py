@@ -1,18 +1,19 @@
 """Consistency checks: counts in each table against counts computed from other tables."""
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from waystation.core.errors import TablesDisagree
 from waystation.core.events import Line
 from waystation.pipeline.gold.ledger import ARRIVAL
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.products.facts import HistoryFrames
+from waystation.pipeline.refresh.quality import Check
 from waystation.pipeline.silver.items import HAS_ENDED
 from waystation.pipeline.silver.steps import IS_CLAIM, steps
 from waystation.pipeline.storage import delta
-from waystation.pipeline.storage.arrow import pa, pc, schema_of
+from waystation.pipeline.storage.arrow import pa, pc
+from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sql import query, to_arrow
 from waystation.pipeline.tables import (
     ATTEMPTS,
@@ -28,45 +29,12 @@ from waystation.pipeline.tables import (
 )
 
 
-class Check(NamedTuple):
-    """One count in a table and its expected value."""
-
-    table: str
-    what: str
-    wanted: int
-    found: int
-
-    @property
-    def passed(self) -> bool:
-        """Whether both are equal."""
-        return self.wanted == self.found
-
-    def __str__(self) -> str:
-        """The check in one line."""
-        return f"{self.table}: {self.what}: wanted {self.wanted:,}, found {self.found:,}"
-
-
 def quality(frames: HistoryFrames, root: str, hours: Hours) -> Any:
     """One row for each check of what happened in some hours, as an Arrow table."""
     now = dt.datetime.now(dt.UTC)
     checks = _checks(_expected(frames, hours), _found(root, hours))
     rows = [{**check._asdict(), "well": check.passed, "checked_at": now} for check in checks]
     return pa.Table.from_pylist(rows, schema=schema_of(QUALITY.schema))
-
-
-def last_checks(root: str) -> list[Check]:
-    """The checks of the last refresh of the history at `root`."""
-    rows = delta.read_arrow(root, QUALITY, Check._fields)
-    return sorted(Check(**row) for row in rows.to_pylist())
-
-
-def require_consistent(failed: Sequence[str]) -> None:
-    """Raise `TablesDisagree` when checks failed."""
-    if failed:
-        raise TablesDisagree(
-            f"{'; '.join(failed)}. No event is lost: "
-            "`waystation pipeline rebuild` builds the tables again from the events"
-        )
 
 
 def _checks(counted: Mapping[str, int], answered: Mapping[str, int]) -> Iterator[Check]:

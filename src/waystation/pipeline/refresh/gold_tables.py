@@ -33,7 +33,8 @@ from waystation.pipeline.silver.attempts import workers
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.silver.steps import SUBJECT, steps
 from waystation.pipeline.storage import delta
-from waystation.pipeline.storage.arrow import pa, pc, schema_of
+from waystation.pipeline.storage.arrow import pa, pc
+from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sql import Frame, conform, query
 from waystation.pipeline.tables import (
     ATTEMPTS,

@@ -14,12 +14,13 @@ from typing import Any, cast
 from waystation.core.store import faults
 from waystation.pipeline.gold.ledger import LOST
 from waystation.pipeline.products import PRODUCTS, product_named
-from waystation.pipeline.products.facts import ALL_QUEUES, PAGE, ProductFacts
+from waystation.pipeline.products.facts import PAGE, ProductFacts
 from waystation.pipeline.refresh.snapshot import EVER, Snapshot
 from waystation.pipeline.silver.items import HAS_ENDED
 from waystation.pipeline.silver.steps import SUBJECT, Subject
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.sql import Frame, query, to_arrow
+from waystation.pipeline.stream_names import ALL_QUEUES
 
 REMOVED, SEEN = "removed", "seen"
 

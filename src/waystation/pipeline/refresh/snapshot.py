@@ -16,10 +16,11 @@ from waystation.pipeline.options import split_list
 from waystation.pipeline.products import product_named
 from waystation.pipeline.products.facts import PAGE, ProductFacts, State
 from waystation.pipeline.silver.steps import SUBJECT, Subject
-from waystation.pipeline.sources import jobs, redis_streams
+from waystation.pipeline.sources import jobs
 from waystation.pipeline.sources.jobs_reader import SCHEMA
 from waystation.pipeline.sources.offsets import EventStream, Offset
 from waystation.pipeline.sources.store import Store, url_option
+from waystation.pipeline.sources.stream_ends import end_of
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.storage.arrow import pa, pc
 
@@ -77,9 +78,7 @@ def take_snapshot(options: EventOptions, *, is_first: bool = False) -> Snapshot:
         at = now(streams.store)
         found = streams.now()
         seen = pa.Table.from_batches(_open_ids(options, streams.store, found), schema=_SEEN)
-        ends = {
-            each.key: redis_streams.end_of(streams.store.at(each.key), each.key) for each in found
-        }
+        ends = {each.key: end_of(streams.store.at(each.key), each.key) for each in found}
         since = _intact_since(streams.store, EVER if is_first else at)
     return Snapshot(
         at=at,

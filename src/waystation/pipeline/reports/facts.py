@@ -10,7 +10,7 @@ from waystation.pipeline.feedback.recommendations import SLOT_S, slot_series
 from waystation.pipeline.gold.forecast import Forecast, forecast
 from waystation.pipeline.gold.histograms import added, percentile
 from waystation.pipeline.history import History, utc
-from waystation.pipeline.refresh.checks import Check, last_checks
+from waystation.pipeline.refresh.quality import Check, last_checks
 from waystation.pipeline.reports.words import verdict
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pc

@@ -13,7 +13,8 @@ from pyspark.sql.types import BooleanType, LongType, StringType, StructField, St
 from waystation.core.events import VERSION, Event, EventName
 from waystation.pipeline.products import product_named
 from waystation.pipeline.sources.offsets import EventStream
-from waystation.pipeline.storage.arrow import Array, Batch, Invalid, Kind, pa, pc, schema_of
+from waystation.pipeline.storage.arrow import Array, Batch, Invalid, Kind, pa, pc
+from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import EVENTS
 
 RawEntry: TypeAlias = Sequence[Any]

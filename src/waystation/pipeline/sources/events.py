@@ -35,18 +35,14 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from waystation.pipeline.options import parse
-from waystation.pipeline.products.facts import ALL_QUEUES
 from waystation.pipeline.sources import offsets, redis_streams
 from waystation.pipeline.sources.columns import ROWS
 from waystation.pipeline.sources.offsets import EventStream, Offset, StreamRange
-from waystation.pipeline.sources.streams import (
-    LEAST_ROWS_A_TASK,
-    EventOptions,
-    StreamPartition,
-    Streams,
-    rows,
-)
+from waystation.pipeline.sources.partitions import LEAST_ROWS_A_TASK, StreamPartition, rows
+from waystation.pipeline.sources.stream_ends import end_of
+from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.storage.arrow import Batch
+from waystation.pipeline.stream_names import ALL_QUEUES
 
 NAME = "waystation.events"
 _LATEST_SEQ = 2**64 - 1
@@ -121,7 +117,7 @@ class EventsReader(DataSourceReader):
     def _ranges(self, stream: EventStream) -> Iterator[StreamRange]:
         if self._queues is not None and stream.queue not in {ALL_QUEUES, *self._queues}:
             return
-        end = redis_streams.end_of(self._streams.store.at(stream.key), stream.key)
+        end = end_of(self._streams.store.at(stream.key), stream.key)
         if end is None:
             return
         after = Offset(f"{self._from_ms - 1}-{_LATEST_SEQ}") if self._from_ms else Offset()
@@ -190,7 +186,7 @@ class EventsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _ends(self) -> dict[str, Offset]:
         ends = {
-            stream.key: redis_streams.end_of(self._streams.store.at(stream.key), stream.key)
+            stream.key: end_of(self._streams.store.at(stream.key), stream.key)
             for stream in self._streams.now()
         }
         return {stream: end for stream, end in ends.items() if end is not None}

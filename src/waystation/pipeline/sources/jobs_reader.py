@@ -13,7 +13,8 @@ from waystation.core.store import faults
 from waystation.pipeline.bullmq_jobs import FIELDS, NUMBERS
 from waystation.pipeline.products.facts import ProductFacts, State
 from waystation.pipeline.sources.store import Store
-from waystation.pipeline.storage.arrow import Array, Batch, pa, pc, schema_of
+from waystation.pipeline.storage.arrow import Array, Batch, pa, pc
+from waystation.pipeline.storage.schemas import schema_of
 
 ITEMS_A_TASK = 50_000
 

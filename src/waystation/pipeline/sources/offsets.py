@@ -13,6 +13,8 @@ import msgspec
 from waystation.core.errors import Malformed
 
 BEGINNING = "0-0"
+OFFSETS_NOTE = "places"
+"""The note in a commit with the offsets reached; its text is part of existing tables."""
 
 _VERSION = 1
 

@@ -1,11 +1,10 @@
-"""Reads of Redis streams: ends, offsets ahead, and the entries of a range page by page."""
+"""Reads of Redis streams: offsets ahead, and the entries of a range page by page."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from redis import Redis
 from redis.connection import AbstractConnection
-from redis.exceptions import ResponseError
 
 from waystation.core.store import faults
 from waystation.pipeline.sources.columns import RawEntry, batch_of, range_row
@@ -19,19 +18,6 @@ FIRST_PAGE = 100
 BATCH_ROWS = 8192
 PAGE_BYTES = 4 * 2**20
 """Pages shrink so that entries of a megabyte do not come by the thousand."""
-
-
-def end_of(client: Redis, stream: str) -> Offset | None:
-    """The end of a stream; None when there is no such stream."""
-    try:
-        info = client.xinfo_stream(stream)
-    except ResponseError as error:
-        if "no such key" in str(error).lower():
-            return None
-        raise faults.to_waystation_error(error) from error
-    added, last = info.get("entries-added"), info["last-generated-id"]
-    last = last.decode() if isinstance(last, bytes) else last
-    return Offset(last, None if added is None else int(added))
 
 
 def advance(client: Redis, stream: str, after: Offset, many: int) -> Offset:

@@ -1,23 +1,16 @@
-"""Event streams: the ones that options select, and the rows that tasks read from them."""
+"""Event streams that options select."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 import msgspec
-from pyspark.sql.datasource import InputPartition
 
 from waystation.core.errors import InvalidOption
 from waystation.pipeline.options import at_least, split_list
-from waystation.pipeline.products import PRODUCTS, product_named
-from waystation.pipeline.products.facts import ALL_QUEUES
-from waystation.pipeline.sources.offsets import EventStream, StreamRange
-from waystation.pipeline.sources.redis_streams import rows_of
+from waystation.pipeline.sources.offsets import EventStream
 from waystation.pipeline.sources.store import URL_VARIABLE, Store, url_of
-from waystation.pipeline.storage.arrow import Batch
-
-LEAST_ROWS_A_TASK = 20_000
-"""Starting a task costs as much as reading some thousand rows."""
+from waystation.pipeline.stream_names import ALL_QUEUES, STREAM_NAMES, streams_of
 
 
 class EventOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -27,7 +20,7 @@ class EventOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """URL of the store. `urlEnv` is safer: options appear in query plans and logs."""
     url_env: str = URL_VARIABLE
     """Environment variable that holds the URL when `url` is empty."""
-    lines: str = ",".join(PRODUCTS)
+    lines: str = ",".join(STREAM_NAMES)
     """Products, separated by commas."""
     queues: str = "*"
     """Names and patterns, separated by commas; names alone need no key scan.
@@ -57,7 +50,7 @@ class EventOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         at_least("tasks", self.tasks, 0)
         at_least("page", self.page, 1)
         for line in split_list(self.lines):
-            product_named(line)
+            streams_of(line)
         if self.starting not in ("earliest", "latest") and not self.starting.startswith("{"):
             raise InvalidOption(
                 f"starting must be earliest, latest or offsets as JSON, got {self.starting!r}"
@@ -87,19 +80,19 @@ class Streams:
     def _look(self) -> Iterator[EventStream]:
         wanted = split_list(self._options.queues)
         for line in split_list(self._options.lines):
-            facts = product_named(line)
-            prefix = self._options.prefix or facts.prefix
+            names = streams_of(line)
+            prefix = self._options.prefix or names.prefix
             patterns = [each for each in wanted if _is_pattern(each)]
-            if facts.has_one_stream:
-                yield EventStream(line, ALL_QUEUES, facts.stream(prefix, ALL_QUEUES))
+            if names.has_one_stream:
+                yield EventStream(line, ALL_QUEUES, names.key(prefix, ALL_QUEUES))
                 continue
             yield from (
-                EventStream(line, queue, facts.stream(prefix, queue))
+                EventStream(line, queue, names.key(prefix, queue))
                 for queue in wanted
                 if not _is_pattern(queue)
             )
             for pattern in patterns:
-                match = facts.stream(prefix, pattern)
+                match = names.key(prefix, pattern)
                 client = cast(Any, self.store.client)
                 for key in client.scan_iter(match=match, count=1000, _type="stream"):
                     if found := self._parsed(key.decode("utf-8", "backslashreplace")):
@@ -107,9 +100,9 @@ class Streams:
 
     def _parsed(self, stream: str) -> EventStream | None:
         for line in split_list(self._options.lines):
-            facts = product_named(line)
-            whole = facts.stream(self._options.prefix or facts.prefix, "\0")
-            if facts.has_one_stream:
+            names = streams_of(line)
+            whole = names.key(self._options.prefix or names.prefix, "\0")
+            if names.has_one_stream:
                 if stream == whole:
                     return EventStream(line, ALL_QUEUES, stream)
                 continue
@@ -120,23 +113,6 @@ class Streams:
                 if queue and ":" not in queue:
                     return EventStream(line, queue, stream)
         return None
-
-
-class StreamPartition(InputPartition):
-    """The ranges that one task reads."""
-
-    def __init__(self, ranges: Sequence[StreamRange]) -> None:
-        super().__init__(None)
-        self.ranges = ranges
-
-
-def rows(
-    store: Store, options: EventOptions, partition: InputPartition, accounts: bool
-) -> Iterator[Batch]:
-    """The rows of one task."""
-    for span in cast(StreamPartition, partition).ranges:
-        client = store.at(span.stream.key)
-        yield from rows_of(client, span, page=options.page, accounts=accounts)
 
 
 def _is_pattern(queue: str) -> bool:

@@ -20,14 +20,15 @@ from pyspark.sql.types import StructType
 
 from waystation.core.errors import WrongSchema
 from waystation.pipeline import tables
-from waystation.pipeline.storage.arrow import dataset, pa, pc, pq, schema_of
+from waystation.pipeline.storage.arrow import dataset, pa, pc, pq
 from waystation.pipeline.storage.filesystems import filesystem
+from waystation.pipeline.storage.notes import NOTES, noted
 from waystation.pipeline.storage.parts import Part, PartWriter
 from waystation.pipeline.storage.places import is_remote, missing_connector
+from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sql import Frame, conform, to_arrow
 from waystation.pipeline.tables import Layer, Table
 
-_NOTES = "waystation"
 VERSION_NOTE = "tables"
 """The note with the version of the tables that a commit was written by."""
 FEW = 100_000
@@ -143,9 +144,7 @@ def _add(
         commit_properties=CommitProperties(
             app_transactions=[Transaction(each.application, each.batch) for each in batches],
             custom_metadata={
-                _NOTES: msgspec.json.encode(
-                    {VERSION_NOTE: tables.VERSION, **(notes or {})}
-                ).decode()
+                NOTES: msgspec.json.encode({VERSION_NOTE: tables.VERSION, **(notes or {})}).decode()
             },
         ),
     )
@@ -198,22 +197,6 @@ def _name_and_remedy(table: DeltaTable) -> tuple[str, str]:
 def _shown(field: Field) -> str:
     kind = msgspec.json.decode(field.to_json())["type"]
     return kind if isinstance(kind, str) else msgspec.json.encode(kind).decode()
-
-
-def last_note(path: str, wanted: str) -> Any:
-    """The newest note of this name in the commits of a table; None when there is none."""
-    return noted(DeltaTable(path), wanted) if DeltaTable.is_deltatable(path) else None
-
-
-def noted(table: DeltaTable, wanted: str) -> Any:
-    """The newest note of this name up to the version of a table that was opened."""
-    # It is nearly always in one of the last commits; the whole log is read only if not.
-    for most in (10, None):
-        for each in table.history(limit=most):
-            notes = msgspec.json.decode(each.get(_NOTES) or "{}")
-            if wanted in notes:
-                return notes[wanted]
-    return None
 
 
 def last_batch(path: str, application: str) -> int | None:

@@ -6,8 +6,12 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from waystation.pipeline.storage.arrow import fs
+import pyarrow.fs  # pyright: ignore[reportMissingTypeStubs]
+
 from waystation.pipeline.storage.places import is_remote
+
+# Not from our module `arrow`, which loads all of PyArrow.
+fs: Any = pyarrow.fs
 
 
 def filesystem(path: str) -> tuple[Any, str]:

@@ -11,8 +11,9 @@ from pyspark.sql.types import LongType, MapType, StringType, StructField, Struct
 
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.storage import statistics
-from waystation.pipeline.storage.arrow import Batch, fs, pa, pc, pq, schema_of
+from waystation.pipeline.storage.arrow import Batch, fs, pa, pc, pq
 from waystation.pipeline.storage.filesystems import filesystem
+from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import Table
 
 GROUP_ROWS = 131_072

@@ -14,7 +14,8 @@ import duckdb
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from waystation.pipeline.storage.arrow import dataset, pa, schema_of
+from waystation.pipeline.storage.arrow import dataset, pa
+from waystation.pipeline.storage.schemas import schema_of
 
 Frame: TypeAlias = Any
 """A DataFrame of Spark, or an Arrow table or dataset in this process."""

@@ -1,0 +1,44 @@
+"""Keys of the products' event streams, known without anything else of a product."""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from waystation.bullmq.redis.keys import PREFIX as BULLMQ
+from waystation.core.errors import InvalidOption
+from waystation.core.events import Line
+from waystation.routing.redis.keys import NAMESPACE as ROUTING
+
+# Not imported: the options of files bring the runtime with them. A test compares both.
+FILES = "jobqueue"
+ALL_QUEUES = "*"
+"""The queue of a stream that all queues of a product share."""
+
+
+class StreamNames(msgspec.Struct, frozen=True):
+    """How a product names its event streams."""
+
+    prefix: str
+    """Default prefix of its keys."""
+    key: Callable[[str, str], str]
+    """The key of a queue's event stream, from its prefix and its name."""
+
+    @property
+    def has_one_stream(self) -> bool:
+        """Whether all queues of the product share one stream."""
+        return "\0" not in self.key(self.prefix, "\0")
+
+
+STREAM_NAMES: Mapping[str, StreamNames] = {
+    Line.BULLMQ.value: StreamNames(BULLMQ, lambda prefix, queue: f"{prefix}:{queue}:events"),
+    Line.ROUTING.value: StreamNames(ROUTING, lambda prefix, _: f"{prefix}:events:stream"),
+    Line.FILES.value: StreamNames(FILES, lambda prefix, _: f"{prefix}:events"),
+    Line.WAITINGROOM.value: StreamNames("queue", lambda prefix, room: f"{prefix}:{room}:events"),
+}
+
+
+def streams_of(line: str) -> StreamNames:
+    """The names of one product's streams."""
+    if line not in STREAM_NAMES:
+        raise InvalidOption(f"line must be one of {', '.join(STREAM_NAMES)}, got {line!r}")
+    return STREAM_NAMES[line]
