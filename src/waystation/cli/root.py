@@ -81,7 +81,7 @@ def quick_help(args: Sequence[str]) -> str | None:
         return None
     command = load(mount)
     context = typer.Context(command, info_name=f"waystation {mount.name}")
-    for word in words[1:]:
+    for word in (each for each in words[1:] if not each.startswith("-")):
         # A group may load its commands when it is asked for them.
         if isinstance(command, TyperGroup) and (inner := command.get_command(context, word)):
             command = inner

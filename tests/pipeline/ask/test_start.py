@@ -56,3 +56,32 @@ def test_a_question_imports_only_what_it_needs(
     assert ran.stdout
     assert "waystation.pipeline.tables" in loaded
     assert sorted(loaded & (ALWAYS | others)) == []
+
+
+def test_where_spark_is_not_installed_questions_are_listed_and_answered(
+    tmp_path: Path, redis_url: str
+) -> None:
+    root = str(tmp_path / "history")
+    lakes.keep(root, [lakes.job(random.Random(1), number) for number in range(4)])
+
+    def said(*words: str) -> str:
+        ran = subprocess.run(
+            [sys.executable, "-c", f"import sys; sys.modules['pyspark'] = None\n{RUN}", *words],
+            cwd=tmp_path,
+            env={
+                **os.environ,
+                "WAYSTATION_STORE__URL": redis_url,
+                "WAYSTATION_PIPELINE__HISTORY": root,
+            },
+            capture_output=True,
+            text=True,
+        )
+        return ran.stdout or ran.stderr
+
+    listed = said("pipeline", "--help")
+    assert all(f"\n  {name} " in listed for name in ("find", "sql", "status"))
+    assert "\n  run " not in listed
+    assert "waystation[spark]" in said("pipeline", "run")
+    assert said("pipeline", "sql", "select count(*) as n from items", "--json") == '{"n":4}\n'
+    assert "the history is empty" in said("pipeline", "status")
+    assert "subject        3" in said("pipeline", "find", "3")

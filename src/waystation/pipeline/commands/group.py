@@ -7,6 +7,7 @@ from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
 from waystation.core.app import extras
+from waystation.core.errors import InvalidInput
 
 QUESTIONS = ("find", "sql", "status")
 """Commands without Spark, each in a module of its name."""
@@ -24,8 +25,12 @@ class Pipeline(TyperGroup):
     """The commands; each is imported when it is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names of all commands."""
-        return sorted({*QUESTIONS, *_spark_commands()})
+        """The names of all commands, or of those that need no Spark where it is not installed."""
+        try:
+            others = _spark_commands()
+        except InvalidInput:
+            others = {}
+        return sorted({*QUESTIONS, *others})
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command with a name."""
