@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,9 +16,9 @@ import pytest
 from redis import Redis
 
 from tests.pipeline.drill import PROJECT
+from tests.pipeline.object_store import PLACE, object_store
 from tests.pipeline.raw_streams import tell
 from tests.support.patience import limit
-from tests.support.ports import free_port
 from waystation.pipeline.bronze.intake import Intake
 from waystation.pipeline.history import History
 from waystation.pipeline.reports.facts import report
@@ -34,37 +33,10 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 @pytest.fixture
 def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The URL of a place in an object store that runs on this machine."""
-    port = free_port()
-    endpoint = f"http://127.0.0.1:{port}"
-    for name, value in {
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ALLOW_HTTP": "true",
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_REGION": "us-east-1",
-    }.items():
-        monkeypatch.setenv(name, value)
-    words = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    with (tmp_path / "server.log").open("wb") as log:
-        server = subprocess.Popen(words, stdout=log, stderr=log)
-        try:
-            create_bucket(f"{endpoint}/lake")
-            yield "s3://lake/history"
-        finally:
-            server.kill()
-            server.wait()
-
-
-def create_bucket(url: str) -> None:
-    until = time.monotonic() + limit(120)
-    while True:
-        try:
-            with urllib.request.urlopen(urllib.request.Request(url, method="PUT")):
-                return
-        except OSError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.2)
+    with object_store(tmp_path) as variables:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        yield PLACE
 
 
 def no_spark() -> NoReturn:

@@ -24,7 +24,7 @@ class ConsoleOptions(msgspec.Struct, frozen=True, kw_only=True):
     layouts: Sequence[Layout] = (Layout(),)
     """The keys of queues of files."""
     history: str = ""
-    """The directory of the history; empty for none."""
+    """The directory or URL of the history; empty for none."""
     secure_cookies: bool = True
     """Off only to try a sign-in without TLS."""
     trusted_proxies: Sequence[str] = ()

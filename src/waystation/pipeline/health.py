@@ -1,19 +1,20 @@
 """Status of a history: lag behind the streams, consistency checks, lost jobs."""
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 
 from waystation.core.store import faults
-from waystation.pipeline.ask.active_files import ActiveFile, active_files
+from waystation.pipeline.ask.active_files import ActiveFile, contents
 from waystation.pipeline.ask.rows import read_rows
 from waystation.pipeline.refresh.quality import Check, last_checks
 from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.offsets import OFFSETS_NOTE, Offset
 from waystation.pipeline.sources.stream_ends import end_of
 from waystation.pipeline.sources.streams import EventOptions, Streams
-from waystation.pipeline.storage.notes import last_note
+from waystation.pipeline.storage.notes import noted
 from waystation.pipeline.tables import EVENTS, LEDGER
 
 
@@ -45,42 +46,52 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         return [str(check) for check in self.checks if not check.passed]
 
 
+class Stored(NamedTuple):
+    """What is stored of the streams."""
+
+    events: int = 0
+    last_at: dt.datetime | None = None
+    """When the last of them happened."""
+    read_to: Mapping[str, Offset] = {}
+    """How far each stream was read, by its key."""
+
+
 def status(root: str, options: EventOptions) -> Status:
     """Compare the history at `root` with the streams that it is read from."""
-    events, last_at = stored(root)
+    here = stored(root)
     return Status(
-        events=events,
-        last_at=last_at,
-        streams=tuple(_lags(root, options)),
+        events=here.events,
+        last_at=here.last_at,
+        streams=tuple(_lags(here.read_to, options)),
         checks=tuple(last_checks(root)),
         lost=tuple(_lost(root)),
     )
 
 
-def stored(root: str) -> tuple[int, dt.datetime | None]:
-    """How many events are stored, and when the last of them happened: from the table's log."""
-    files = active_files(EVENTS.path(root))
+def stored(root: str) -> Stored:
+    """How many events are stored, and how far the streams were read: from the table's log."""
+    found = contents(EVENTS.path(root))
+    if found is None:
+        return Stored()
     # Statistics are rounded up to milliseconds.
-    last = max((each.most["at"] for each in files if "at" in each.most), default=None)
+    last = max((each.most["at"] for each in found.files if "at" in each.most), default=None)
     if isinstance(last, str):
         last = dt.datetime.fromisoformat(last)
-    return sum(each.rows for each in files), last and last.astimezone(dt.UTC)
+    reached = noted(found.table, OFFSETS_NOTE)
+    return Stored(
+        events=sum(each.rows for each in found.files),
+        last_at=last and last.astimezone(dt.UTC),
+        read_to=offsets.from_json(reached) if reached else {},
+    )
 
 
-def _lags(root: str, options: EventOptions) -> Iterator[StreamLag]:
-    here = read_to(root)
+def _lags(here: Mapping[str, Offset], options: EventOptions) -> Iterator[StreamLag]:
     streams = Streams(options)
     with faults.translated():
         for stream in streams.now():
             end = end_of(streams.store.at(stream.key), stream.key)
             if end is not None:
                 yield StreamLag(stream.key, behind(here.get(stream.key, Offset()), end))
-
-
-def read_to(root: str) -> dict[str, Offset]:
-    """How far each stream was read, by its key."""
-    noted = last_note(EVENTS.path(root), OFFSETS_NOTE)
-    return offsets.from_json(noted) if noted else {}
 
 
 def behind(here: Offset, end: Offset) -> int | None:

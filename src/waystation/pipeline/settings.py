@@ -13,7 +13,7 @@ class PipelineSettings(Section, frozen=True, kw_only=True):
     """Where history is kept and who computes it."""
 
     history: Path = Path(".waystation/history")
-    """Directory of the history tables, which every machine of a cluster must see."""
+    """Directory or URL of the history tables, which every machine of a cluster must see."""
     master: str = "local[2]"
     """The Spark master to run on."""
     spark_from: int = 1_000_000

@@ -5,6 +5,10 @@ import random
 from typing import Any
 
 import msgspec
+from deltalake import (
+    WriterProperties,
+    write_deltalake,  # pyright: ignore[reportUnknownVariableType]
+)
 
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa
@@ -14,6 +18,7 @@ from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import FIELD_VALUES, ITEMS, PAYLOADS, Table
 
 START = dt.datetime(2026, 3, 1, 20, 0, tzinfo=dt.UTC)
+DAY = dt.timedelta(days=1)
 REASONS = ("TimeoutError: 30 s", "ValueError: bad order", None)
 
 
@@ -24,6 +29,12 @@ def store(root: str, table: Table, rows: list[dict[str, Any]], batch: int) -> No
         writer.write(pa.RecordBatch.from_pylist(rows, schema=schema_of(table.schema)))
     batch_id = BatchId("test", batch)
     delta.commit(path, table.schema, writer.parts, batch_id, partitions=table.partitions)
+
+
+def write_in_groups(path: str, rows: Any, size: int) -> None:
+    """A table of one file whose groups have so many rows."""
+    properties = WriterProperties(max_row_group_size=size)
+    write_deltalake(path, rows, writer_properties=properties)
 
 
 def job(dice: random.Random, number: int) -> dict[str, Any]:
@@ -53,11 +64,11 @@ def job(dice: random.Random, number: int) -> dict[str, Any]:
     }
 
 
-def keep(root: str, jobs: list[dict[str, Any]], batches: int = 3) -> None:
-    """Write jobs to the tables, in several commits."""
+def keep(root: str, jobs: list[dict[str, Any]], batches: int = 3, first: int = 0) -> None:
+    """Write jobs to the tables, in several commits that are numbered from the first."""
     size = -(-len(jobs) // batches)
-    for batch in range(batches):
-        some = jobs[batch * size : (batch + 1) * size]
+    for batch in range(first, first + batches):
+        some = jobs[(batch - first) * size : (batch - first + 1) * size]
         store(root, ITEMS, [_item(each) for each in some], batch)
         payloads = [row for each in some for row in _payloads(each)]
         store(root, PAYLOADS, payloads, batch)

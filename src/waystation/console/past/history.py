@@ -10,6 +10,7 @@ from typing import Any
 from waystation.console.past.views import Selected
 from waystation.console.search.query import PastJob, Query
 from waystation.core.errors import InvalidInput
+from waystation.pipeline.storage.places import checked_root, is_remote
 
 AT_ONCE = 2
 """Questions that are answered at a time; the others wait."""
@@ -22,14 +23,14 @@ class History:
     """The history at a place; asks it in threads, a few at a time."""
 
     def __init__(self, root: str) -> None:
-        self._root = root
+        self._root = checked_root(root) if root else ""
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._kept: dict[tuple[Any, ...], tuple[float, Any]] = {}
 
     @property
     def is_there(self) -> bool:
-        """Whether anything has been kept."""
-        return bool(self._root) and Path(self._root).is_dir()
+        """Whether anything can have been kept; an object store is asked only by a question."""
+        return is_remote(self._root) or (bool(self._root) and Path(self._root).is_dir())
 
     @property
     def missing(self) -> str:

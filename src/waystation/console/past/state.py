@@ -38,11 +38,11 @@ def read(root: str) -> State:
         checks = engine.ask(
             'select "table", what, wanted, found, checked_at from quality order by 1, 2'
         )
-    events, last_at = health.stored(root)
+    stored = health.stored(root)
     return State(
-        events=events,
-        last_at=last_at,
-        read_to=health.read_to(root),
+        events=stored.events,
+        last_at=stored.last_at,
+        read_to=dict(stored.read_to),
         checks=[
             CheckView(table=table, what=what, wanted=wanted, found=found)
             for table, what, wanted, found, _ in checks.rows

@@ -1,14 +1,17 @@
 """Active files of a Delta table, from its log."""
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from waystation.core.errors import InvalidInput
+from waystation.core.errors import HistoryError, InvalidInput
+from waystation.pipeline.storage.places import is_remote
 
 pa: Any = pyarrow
 
@@ -25,24 +28,63 @@ class ActiveFile(msgspec.Struct, frozen=True):
     most: Mapping[str, Any]
     """Minimum and maximum of columns, where they are known."""
 
-    def may_hold(self, column: str, value: str) -> bool:
-        """Whether a row with this text in a column can be in the file."""
-        low, high = self.least.get(column), self.most.get(column)
-        return (low is None or low <= value) and (high is None or value <= high)
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What a row must hold to be wanted: spares reading what cannot hold such a row."""
+
+    texts: Mapping[str, Sequence[str]] = {}
+    """Columns, and the texts of which each must have one."""
+    since: dt.date | None = None
+    """The first day."""
+
+    def may_be_in(self, file: ActiveFile) -> bool:
+        """Whether a wanted row can be in a file."""
+        if self.since and file.date is not None and file.date < self.since:
+            return False
+        return all(
+            self.may_be_between(column, file.least.get(column), file.most.get(column))
+            for column in self.texts
+        )
+
+    def may_be_between(self, column: str, least: str | None, most: str | None) -> bool:
+        """Whether a column can hold a wanted text between two others, where these are known."""
+        return any(
+            (least is None or least <= text) and (most is None or text <= most)
+            for text in self.texts[column]
+        )
 
 
-def exists(path: str) -> bool:
-    """Whether there is a table at a path."""
-    return DeltaTable.is_deltatable(path)
+EVERYTHING = Wanted()
 
 
-def active_files(path: str) -> list[ActiveFile]:
-    """The files of a table; none when it does not exist."""
-    if not exists(path):
-        return []
-    table = DeltaTable(path)
-    added: list[dict[str, Any]] = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    return [
+class Contents(msgspec.Struct, frozen=True):
+    """The newest version of a table."""
+
+    table: DeltaTable
+    files: Sequence[ActiveFile]
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Names and types of the columns, as DuckDB writes them."""
+        return {each.name: _kind(_json(each)) for each in self.table.schema().fields}
+
+
+def contents(path: str) -> Contents | None:
+    """The newest version of a table, whose log is read once; None when there is no table."""
+    # Opening a directory that does not exist would create it.
+    if not is_remote(path) and not Path(path, "_delta_log").is_dir():
+        return None
+    try:
+        table = DeltaTable(path)
+        added: list[dict[str, Any]] = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    except TableNotFoundError:
+        return None
+    except (DeltaError, OSError) as error:
+        if not is_remote(path):
+            raise
+        reason = str(error).strip().splitlines()[0]
+        raise HistoryError(f"the history at {path} cannot be read: {reason}") from error
+    files = [
         ActiveFile(
             path=f"{path}/{each['path']}",
             rows=each.get("num_records") or 0,
@@ -53,11 +95,13 @@ def active_files(path: str) -> list[ActiveFile]:
         )
         for each in added
     ]
+    return Contents(table, files)
 
 
-def columns_of(path: str) -> dict[str, str]:
-    """Names and types of a table's columns, as DuckDB writes them."""
-    return {field.name: _kind(_json(field)) for field in DeltaTable(path).schema().fields}
+def active_files(path: str) -> Sequence[ActiveFile]:
+    """The files of a table; none when it does not exist."""
+    found = contents(path)
+    return found.files if found else ()
 
 
 _KINDS = {

@@ -4,6 +4,7 @@ Every table is a view of its active files. SQL of a caller may be one SELECT; fi
 of the tables, settings, extensions and Python's variables are out of its reach.
 """
 
+import datetime as dt
 import re
 import shutil
 import tempfile
@@ -16,15 +17,10 @@ import duckdb
 
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.ask import open_work
-from waystation.pipeline.ask.active_files import (
-    ActiveFile,
-    active_files,
-    columns_of,
-    duckdb_type,
-    exists,
-)
+from waystation.pipeline.ask.active_files import EVERYTHING, Wanted, contents, duckdb_type
 from waystation.pipeline.ask.answers import Answer
 from waystation.pipeline.silver.moves import STEPS
+from waystation.pipeline.storage.places import is_remote
 from waystation.pipeline.tables import ATTEMPTS, ITEMS, Table, every
 
 MACROS = (
@@ -58,7 +54,7 @@ class Engine:
         self._run("set python_enable_replacements = false")
         for macro in MACROS:
             self._run(macro)
-        self._allowed: list[str] = []
+        self._files: list[str] = []
         self._views: list[str] = []
         self._is_locked = False
 
@@ -76,7 +72,7 @@ class Engine:
     @property
     def files(self) -> list[str]:
         """The files that the views read."""
-        return sorted(self._allowed)
+        return sorted(self._files)
 
     @property
     def views(self) -> list[str]:
@@ -99,32 +95,34 @@ class Engine:
         if folded:
             self.add_open_work()
 
-    def add_table(
-        self, table: Table, *, name: str = "", files: Sequence[ActiveFile] | None = None
-    ) -> None:
-        """Make a table a view, or only some of its files."""
-        path = table.path(self.root)
-        there = exists(path)
+    def add_table(self, table: Table, *, name: str = "", wanted: Wanted = EVERYTHING) -> None:
+        """Make a table a view, or only those of its files that can hold wanted rows."""
+        name = name or table.name
         columns = {each.name: duckdb_type(each.type) for each in table.columns}
-        if there:
-            columns |= columns_of(path)
-        found = active_files(path) if files is None and there else files or ()
-        self.add_view(name or table.name, columns, [each.path for each in found])
+        found = contents(table.path(self.root))
+        if found is None:
+            self._add_view(name, columns, "")
+            return
+        columns |= found.columns
+        files = [each for each in found.files if wanted.may_be_in(each)]
+        self._files += [each.path for each in files]
+        if is_remote(self.root) and files:
+            # Imported here because it takes as long as a short answer.
+            from waystation.pipeline.ask.remote_files import remote_files
 
-    def add_view(self, name: str, columns: Mapping[str, str], files: Sequence[str]) -> None:
-        """Make Parquet files a view with these columns; those that a file lacks are null."""
+            arriving = f"files_of_{name}"
+            self._db.register(arriving, remote_files(found.table, files, wanted))
+            self._add_view(name, columns, _name(arriving))
+        else:
+            self._add_view(name, columns, _read([each.path for each in files], columns))
+
+    def _add_view(self, name: str, columns: Mapping[str, str], source: str) -> None:
+        """Make a source a view with these columns, or nothing; those that it lacks are null."""
         nothing = ", ".join(f"null::{kind} as {_name(each)}" for each, kind in columns.items())
         query = f"select {nothing} limit 0"
-        if files:
-            self._allowed += files
-            days = ", hive_types = {'date': date}" if "date" in columns else ""
-            read = (
-                # Files of older versions lack columns that were added later.
-                f"read_parquet([{', '.join(map(quoted, files))}], union_by_name = true, "
-                f"hive_partitioning = {bool(days)}{days})"
-            )
+        if source:
             wanted = ", ".join(map(_name, columns))
-            query = f"select {wanted} from (from {read} union all by name ({query}))"
+            query = f"select {wanted} from (from {source} union all by name ({query}))"
         self._run(f"create or replace view {_name(name)} as {query}")
         self._views.append(name)
 
@@ -139,7 +137,7 @@ class Engine:
         """From now on nothing but the files of the views can be read, and no setting changed."""
         if self._is_locked:
             return
-        allowed = ", ".join(map(quoted, self._allowed))
+        allowed = ", ".join(quoted(each) for each in self._files if not is_remote(each))
         self._run(f"set allowed_paths = [{allowed}]")
         self._run("set enable_external_access = false")
         self._run("set lock_configuration = true")
@@ -227,6 +225,23 @@ class Engine:
 def quoted(text: str) -> str:
     """A text as a literal of SQL."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def literal(instant: dt.datetime) -> str:
+    """An instant as a literal of SQL."""
+    return f"timestamptz '{instant.astimezone(dt.UTC).isoformat()}'"
+
+
+def _read(files: Sequence[str], columns: Mapping[str, str]) -> str:
+    """The call that reads Parquet files; empty for none."""
+    if not files:
+        return ""
+    days = ", hive_types = {'date': date}" if "date" in columns else ""
+    return (
+        # Files of older versions lack columns that were added later.
+        f"read_parquet([{', '.join(map(quoted, files))}], union_by_name = true, "
+        f"hive_partitioning = {bool(days)}{days})"
+    )
 
 
 def _name(text: str) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from waystation.core.errors import InvalidInput
-from waystation.pipeline.ask.active_files import ActiveFile, active_files
-from waystation.pipeline.ask.engine import Engine, quoted
+from waystation.pipeline.ask.active_files import Wanted
+from waystation.pipeline.ask.engine import Engine, literal, quoted
 from waystation.pipeline.payloads.paths import JsonPath
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.tables import FIELD_VALUES, ITEMS, PAYLOADS, Table
@@ -91,10 +91,10 @@ _ITEMS = (
 
 def prepare(engine: Engine, selection: Selection) -> None:
     """Add the tables that the selection needs, without files that cannot hold its rows."""
-    root = engine.root
-    for table, name in ((ITEMS, "ended_items"), (PAYLOADS, ""), (FIELD_VALUES, "")):
-        files = _files(root, table, selection)
-        engine.add_table(table, name=name, files=files)
+    engine.add_table(ITEMS, name="ended_items", wanted=_wanted(ITEMS, selection))
+    engine.add_table(PAYLOADS, wanted=_wanted(PAYLOADS, selection))
+    if selection.fields or FIELD_VALUES.name in selection.where:
+        engine.add_table(FIELD_VALUES, wanted=_wanted(FIELD_VALUES, selection))
     engine.add_table(STEPS)
     engine.add_open_work()
 
@@ -140,9 +140,9 @@ def _item_conditions(wanted: Selection) -> list[str]:
         conditions.append(f"fingerprint = {quoted(wanted.failure)}")
     if wanted.since:
         day = (wanted.since - LATE).date()
-        conditions += [f"date >= date '{day}'", f"added_at >= {_instant(wanted.since)}"]
+        conditions += [f"date >= date '{day}'", f"added_at >= {literal(wanted.since)}"]
     if wanted.until:
-        conditions += [f"added_at < {_instant(wanted.until)}"]
+        conditions += [f"added_at < {literal(wanted.until)}"]
     for field, value in wanted.fields.items():
         conditions.append(
             "(line, queue, subject) in (select (line, queue, subject) from field_values "
@@ -172,25 +172,16 @@ def _shared_conditions(wanted: Selection) -> list[str]:
     return conditions
 
 
-def _files(root: str, table: Table, wanted: Selection) -> list[ActiveFile]:
-    files = active_files(table.path(root))
-    if wanted.since:
-        first = (wanted.since - LATE).date()
-        files = [each for each in files if each.date is None or each.date >= first]
-    if wanted.ids:
-        ids = wanted.ids
-        files = [each for each in files if any(each.may_hold("subject", id) for id in ids)]
-    if wanted.queue:
-        files = [each for each in files if each.may_hold("queue", wanted.queue)]
-    if table is FIELD_VALUES and wanted.fields:
-        values = wanted.fields.values()
-        files = [each for each in files if any(each.may_hold("value", one) for one in values)]
-    return files
+def _wanted(table: Table, chosen: Selection) -> Wanted:
+    texts: dict[str, Sequence[str]] = {}
+    if chosen.ids:
+        texts["subject"] = chosen.ids
+    if chosen.queue:
+        texts["queue"] = [chosen.queue]
+    if table is FIELD_VALUES and chosen.fields:
+        texts["value"] = list(chosen.fields.values())
+    return Wanted(texts, chosen.since and (chosen.since - LATE).date())
 
 
 def _all(conditions: Sequence[str]) -> str:
     return " and ".join(conditions) or "true"
-
-
-def _instant(instant: dt.datetime) -> str:
-    return f"timestamptz '{instant.astimezone(dt.UTC).isoformat()}'"

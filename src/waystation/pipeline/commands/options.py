@@ -9,7 +9,9 @@ MASTER = Annotated[
 ]
 HISTORY = Annotated[
     str | None,
-    typer.Option(help="Directory of the tables; default pipeline.history.", show_default=False),
+    typer.Option(
+        help="Directory or URL of the tables; default pipeline.history.", show_default=False
+    ),
 ]
 CONF = Annotated[
     list[str] | None,
