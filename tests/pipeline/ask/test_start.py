@@ -36,6 +36,7 @@ STORE = {"redis", "opentelemetry", "cryptography"}
         pytest.param(["find", "3", "--no-live"], STORE, id="find without the store"),
         pytest.param(["sql", "select count(*) from items"], STORE, id="sql"),
         pytest.param(["sql", "select count(*) from jobs"], set[str](), id="sql with the store"),
+        pytest.param(["queues"], STORE, id="queues"),
         pytest.param(["status"], {"duckdb"}, id="status"),
     ],
 )
@@ -53,7 +54,7 @@ def test_a_question_imports_only_what_it_needs(
         check=True,
     )
     loaded = set(ran.stderr.split())
-    assert ran.stdout
+    assert ran.stdout or "no job was in the queues then" in ran.stderr
     assert "waystation.pipeline.tables" in loaded
     assert sorted(loaded & (ALWAYS | others)) == []
 
@@ -79,7 +80,7 @@ def test_where_spark_is_not_installed_questions_are_listed_and_answered(
         return ran.stdout or ran.stderr
 
     listed = said("pipeline", "--help")
-    assert all(f"\n  {name} " in listed for name in ("find", "sql", "status"))
+    assert all(f"\n  {name} " in listed for name in ("find", "queues", "sql", "status"))
     assert "\n  run " not in listed
     assert "waystation[spark]" in said("pipeline", "run")
     assert said("pipeline", "sql", "select count(*) as n from items", "--json") == '{"n":4}\n'

@@ -36,11 +36,15 @@ class Wanted(msgspec.Struct, frozen=True):
     """Columns, and the texts of which each must have one."""
     since: dt.date | None = None
     """The first day."""
+    until: dt.date | None = None
+    """The last day."""
 
     def may_be_in(self, file: ActiveFile) -> bool:
         """Whether a wanted row can be in a file."""
-        if self.since and file.date is not None and file.date < self.since:
-            return False
+        if file.date is not None:
+            first, last = self.since or file.date, self.until or file.date
+            if not first <= file.date <= last:
+                return False
         return all(
             self.may_be_between(column, file.least.get(column), file.most.get(column))
             for column in self.texts

@@ -16,12 +16,12 @@ from typing import Any, Self
 import duckdb
 
 from waystation.core.errors import InvalidInput
-from waystation.pipeline.ask import open_work
+from waystation.pipeline.ask import as_of, open_work
 from waystation.pipeline.ask.active_files import EVERYTHING, Wanted, contents, duckdb_type
 from waystation.pipeline.ask.answers import Answer
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.storage.places import is_remote
-from waystation.pipeline.tables import ATTEMPTS, ITEMS, Table, every
+from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, Table, every
 
 MACROS = (
     # What people know from Spark.
@@ -87,6 +87,8 @@ class Engine:
         A table that does not exist yet is empty.
         """
         wanted = [each for each in (*every(), *more) if named is None or each.name in named]
+        if named is not None and as_of.NAME in named and EVENTS not in wanted:
+            wanted.append(EVENTS)
         folded = [each for each in wanted if each.name in (ATTEMPTS.name, ITEMS.name)]
         for table in wanted:
             self.add_table(table, name=f"ended_{table.name}" if table in folded else "")
@@ -94,6 +96,8 @@ class Engine:
             self.add_table(STEPS)
         if folded:
             self.add_open_work()
+        if EVENTS in wanted:
+            self.add_as_of()
 
     def add_table(self, table: Table, *, name: str = "", wanted: Wanted = EVERYTHING) -> None:
         """Make a table a view, or only those of its files that can hold wanted rows."""
@@ -195,6 +199,10 @@ class Engine:
             )
             self._views.append(table.name)
             self._views.remove(ended)
+
+    def add_as_of(self) -> None:
+        """Let questions ask for the state as of an instant, where the view of events is there."""
+        self._run(f"create or replace {as_of.macro()}")
 
     @contextmanager
     def _ended_after(self, seconds: float | None) -> Generator[None]:

@@ -107,20 +107,22 @@ from judged
 def running_attempts(steps: str) -> str:
     """The query for the attempts of open work, from a relation of steps."""
     return _ATTEMPTS.format(
-        steps=steps, ready=_tuple(READY), ends=_tuple(tuple(OUTCOMES)), outcomes=_map(OUTCOMES)
+        steps=steps, ready=texts(READY), ends=texts(tuple(OUTCOMES)), outcomes=mapping(OUTCOMES)
     )
 
 
 def unfinished_items(steps: str, attempts: str) -> str:
     """The query for jobs and files that have not ended, from their steps and attempts."""
-    return _ITEMS.format(steps=steps, attempts=attempts, states=_map(STATES), ended=_tuple(ENDED))
+    return _ITEMS.format(steps=steps, attempts=attempts, states=mapping(STATES), ended=texts(ENDED))
 
 
-def _tuple(values: Sequence[str]) -> str:
+def texts(values: Sequence[str]) -> str:
+    """Plain texts as a list of SQL."""
     inner = ", ".join(f"'{each}'" for each in values)
     return f"({inner})"
 
 
-def _map(values: Mapping[str, str]) -> str:
+def mapping(values: Mapping[str, str]) -> str:
+    """Plain texts by others as a map of SQL."""
     inner = ", ".join(f"'{key}': '{value}'" for key, value in values.items())
     return f"map {{{inner}}}"
