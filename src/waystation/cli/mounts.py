@@ -130,6 +130,13 @@ MOUNTS = (
         "History",
     ),
     Mount(
+        "deploy-mark",
+        "waystation.pipeline.commands.deploy_mark",
+        "Mark a deploy in the history.",
+        "History",
+        extra="ask",
+    ),
+    Mount(
         "redrive",
         "waystation.pipeline.commands.redrive",
         "Add failed jobs of the history again.",

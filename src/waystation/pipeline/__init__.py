@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         WrongSchema,
     )
     from waystation.core.settings.secrets import Secret
+    from waystation.pipeline.deploys import Deploy
     from waystation.pipeline.file_scan.listing import ScanRules
     from waystation.pipeline.file_scan.scan import ScanResult, scan_listing, scan_tree
     from waystation.pipeline.gold.forecast import Band, Forecast
@@ -63,6 +64,7 @@ __all__ = [
     "CheckpointDamaged",
     "Column",
     "Compacted",
+    "Deploy",
     "DiskFull",
     "EventOptions",
     "FilesSetup",
@@ -119,6 +121,7 @@ _HOMES = {
         "JavaDied JavaMissing SparkFailed SparkNotStarted TablesDisagree WrongSchema"
     ),
     "waystation.core.settings.secrets": "Secret",
+    "deploys": "Deploy",
     "file_scan.listing": "ScanRules",
     "file_scan.scan": "ScanResult scan_listing scan_tree",
     "gold.forecast": "Band Forecast",

@@ -28,9 +28,9 @@ FIELDS = "map<string,string>"
 COUNTS = "map<bigint,bigint>"
 
 
-VERSION = 2
-"""Version of all tables together, noted in every commit; raised when a column is added, retired or
-given another type."""
+VERSION = 3
+"""Version of all tables together, noted in every commit; raised when a table or a column is added,
+or a column is retired or given another type."""
 RETIRED = {"hourly": frozenset({"wait_sketch", "run_sketch"})}
 """Columns that older versions wrote and this one does not, by table."""
 
@@ -201,6 +201,18 @@ FIELD_VALUES = Table(
         Column("value", TEXT, "value; what is no text, as JSON"),
         Column("read_at", INSTANT, "as in `payloads`"),
         Column("date", DAY, "day of `read_at`, in UTC"),
+    ),
+)
+
+DEPLOYS = Table(
+    name="deploys",
+    layer=Layer.BRONZE,
+    meaning="one row for each deploy that `waystation deploy-mark` was called for",
+    key=("name", "deployed_at"),
+    columns=(
+        Column("name", TEXT, "version, or whatever the deploy was called"),
+        Column("deployed_at", INSTANT, "when it was deployed"),
+        Column("note", TEXT, "what was said about it"),
     ),
 )
 
@@ -397,6 +409,7 @@ _EVERY: Sequence[Table] = (
     GAPS,
     PAYLOADS,
     FIELD_VALUES,
+    DEPLOYS,
     ATTEMPTS,
     ITEMS,
     WORKERS,

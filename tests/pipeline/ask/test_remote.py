@@ -19,6 +19,7 @@ from waystation.pipeline.ask.active_files import Wanted, contents
 from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.ask.remote_files import remote_files
 from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
+from waystation.pipeline.deploys import Deploy, deploys, mark
 from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.tables import ITEMS, PAYLOADS
 
@@ -167,6 +168,12 @@ def test_the_commands_ask_an_object_store(
     assert '"subject":"3"' in said("find", "3", "--no-live", "--json")
     assert said("sql", "select count(*) as jobs from items", "--json") == f'{{"jobs":{JOBS}}}\n'
     assert "the history is empty" in said("status")
+
+
+def test_deploys_are_marked_in_an_object_store(bucket: str) -> None:
+    marked = Deploy(name="v42", deployed_at=lakes.START)
+    mark(bucket, marked)
+    assert deploys(bucket) == [marked]
 
 
 async def test_the_console_searches_an_object_store(bucket: str) -> None:

@@ -12,6 +12,7 @@ from waystation.pipeline.commands.options import AS_JSON, HISTORY
 from waystation.pipeline.commands.place import pipeline_settings
 from waystation.pipeline.commands.printing import json_line, print_answer
 from waystation.pipeline.commands.selecting import selecting
+from waystation.pipeline.deploys import deploys, last_before
 
 SHOWN = ("queue", "subject", "name", "state", "added_at", "attempts", "reason", "data")
 WIDEST = 60
@@ -40,12 +41,22 @@ def find(
     with asking(context, history) as engine:
         prepare(engine, selection)
         found = engine.ask(jobs_sql(selection, declared), most)
+        root = engine.root
     jobs = [dict(zip(found.names, row, strict=True)) for row in found.rows]
+    _add_deploys(root, jobs)
     if live and jobs:
         _add_present_state(context, jobs)
     _print(jobs, as_json=as_json)
     if not jobs:
         raise typer.Exit(1)
+
+
+def _add_deploys(root: str, jobs: list[dict[str, Any]]) -> None:
+    """Add to each job the deploy that was in effect when it was first claimed."""
+    marks = deploys(root) if jobs else []
+    for job in jobs if marks else ():
+        newest = last_before(job["started_at"], marks)
+        job["deploy"] = newest and newest.name
 
 
 def _add_present_state(context: typer.Context, jobs: list[dict[str, Any]]) -> None:

@@ -6,7 +6,7 @@ from rich.text import Text
 
 from waystation.pipeline.gold.failures import label
 from waystation.pipeline.reports.facts import Report
-from waystation.pipeline.reports.words import consistency, duration, number, part
+from waystation.pipeline.reports.words import consistency, duration, first_seen, number, part
 
 
 def console_report(report: Report) -> RenderableType:
@@ -65,8 +65,9 @@ def _failures(report: Report) -> RenderableType:
         table.add_column(head, justify="right")
     for row in report.failures[:8]:
         # As plain text, because a message may look like rich's markup.
+        said = filter(None, (label(row), first_seen(row, report.deploys)))
         table.add_row(
-            Text(label(row)),
+            Text("\n".join(said)),
             number(row["attempts"]),
             number(row["subjects"]),
             part(row["retry_helps"]),

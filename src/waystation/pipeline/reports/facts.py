@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from waystation.pipeline.deploys import Deploy, deploys
 from waystation.pipeline.feedback.recommendations import SLOT_S, slot_series
 from waystation.pipeline.gold.forecast import Forecast, forecast
 from waystation.pipeline.gold.histograms import added, percentile
@@ -77,6 +78,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     gaps: tuple[dict[str, Any], ...]
     checks: tuple[Check, ...] = ()
     """The consistency checks of the last refresh."""
+    deploys: tuple[Deploy, ...] = ()
+    """The deploys that were marked, the oldest first."""
 
     @property
     def clean(self) -> bool | None:
@@ -110,6 +113,7 @@ def report(history: History, now: dt.datetime | None = None) -> Report:
         workers=tuple(_by_worker(_rows(history, WORKERS, "hour"))[:50]),
         gaps=_rows(history, GAPS, "before_at", 50),
         checks=tuple(last_checks(history.root)),
+        deploys=tuple(deploys(history.root)),
     )
 
 

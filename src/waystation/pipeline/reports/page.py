@@ -4,12 +4,21 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from waystation.pipeline.deploys import Deploy
 from waystation.pipeline.gold.failures import label
 from waystation.pipeline.reports.facts import QueueReport, Report
 from waystation.pipeline.reports.plots import Level, share, strip
 from waystation.pipeline.reports.queue import anchor, section
 from waystation.pipeline.reports.whole_page import table, whole_page
-from waystation.pipeline.reports.words import consistency, duration, instant, moment, number, part
+from waystation.pipeline.reports.words import (
+    consistency,
+    duration,
+    first_seen,
+    instant,
+    moment,
+    number,
+    part,
+)
 
 
 def html_report(report: Report) -> str:
@@ -113,7 +122,7 @@ def _failures(report: Report) -> str:
     most = max((row["attempts"] for row in report.failures), default=0)
     rows = [
         [
-            _signature(row),
+            _signature(row, report.deploys),
             escape(f"{row['line']} / {row['queue']}"),
             share(row["attempts"], most, "bad"),
             number(row["attempts"]),
@@ -128,10 +137,11 @@ def _failures(report: Report) -> str:
     return table([*heads, "last"], rows, numbers=range(3, 8))
 
 
-def _signature(row: dict[str, Any]) -> str:
+def _signature(row: dict[str, Any], deploys: Sequence[Deploy]) -> str:
     examples = ", ".join(f"<code>{escape(i)}</code>" for i in row["examples"])
+    more = (escape(first_seen(row, deploys)), examples and f"for example {examples}")
     said = f"<code>{escape(label(row))}</code>"
-    return f'{said}<br><span class="soft">for example {examples}</span>' if examples else said
+    return "".join([said, *(f'<br><span class="soft">{each}</span>' for each in more if each)])
 
 
 def _workers(report: Report) -> str:

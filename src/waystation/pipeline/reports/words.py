@@ -1,6 +1,9 @@
 """Numbers, durations and verdicts as text."""
 
+from collections.abc import Sequence
 from typing import Any
+
+from waystation.pipeline.deploys import Deploy, soon_before
 
 
 def number(value: float | None) -> str:
@@ -18,6 +21,15 @@ def duration(millis: float | None) -> str:
         if millis >= size:
             return f"{millis / size:.3g} {unit}"
     return f"{millis:.3g} ms"
+
+
+def first_seen(failure: dict[str, Any], deploys: Sequence[Deploy]) -> str:
+    """When a failure began, where a deploy came soon before; else empty."""
+    found = soon_before(failure["first_at"], deploys)
+    if found is None:
+        return ""
+    later = duration((failure["first_at"] - found.deployed_at).total_seconds() * 1000)
+    return f"first seen {later} after deploy {found.name}"
 
 
 def part(value: float | None) -> str:

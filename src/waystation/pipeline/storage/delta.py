@@ -22,15 +22,13 @@ from waystation.core.errors import WrongSchema
 from waystation.pipeline import tables
 from waystation.pipeline.storage.arrow import dataset, pa, pc, pq
 from waystation.pipeline.storage.filesystems import filesystem
-from waystation.pipeline.storage.notes import NOTES, noted
+from waystation.pipeline.storage.notes import VERSION_NOTE, metadata, noted
 from waystation.pipeline.storage.parts import Part, PartWriter
 from waystation.pipeline.storage.places import is_remote, missing_connector
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sql import Frame, conform, to_arrow
 from waystation.pipeline.tables import Layer, Table
 
-VERSION_NOTE = "tables"
-"""The note with the version of the tables that a commit was written by."""
 FEW = 100_000
 """Rows that this process writes sooner than tasks, which have to be started first."""
 
@@ -143,9 +141,7 @@ def _add(
         partition_by=list(partitions) or None,
         commit_properties=CommitProperties(
             app_transactions=[Transaction(each.application, each.batch) for each in batches],
-            custom_metadata={
-                NOTES: msgspec.json.encode({VERSION_NOTE: tables.VERSION, **(notes or {})}).decode()
-            },
+            custom_metadata=metadata(notes or {}),
         ),
     )
 

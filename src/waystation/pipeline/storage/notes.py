@@ -1,12 +1,22 @@
 """Notes in the commits of a Delta table."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from deltalake import DeltaTable
 
+from waystation.pipeline import tables
+
 NOTES = "waystation"
 """The field of a commit that holds its notes."""
+VERSION_NOTE = "tables"
+"""The note with the version of the tables that a commit was written by."""
+
+
+def metadata(notes: Mapping[str, Any]) -> dict[str, str]:
+    """Notes as a commit holds them, with the version of the tables."""
+    return {NOTES: msgspec.json.encode({VERSION_NOTE: tables.VERSION, **notes}).decode()}
 
 
 def last_note(path: str, wanted: str) -> Any:

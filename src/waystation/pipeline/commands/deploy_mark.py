@@ -1,0 +1,56 @@
+"""`waystation deploy-mark`: deploys, marked in the history."""
+
+import datetime as dt
+from typing import Annotated
+
+import msgspec
+import typer
+
+from waystation.core.errors import InvalidInput
+from waystation.pipeline.ask.answers import Answer
+from waystation.pipeline.commands.options import AS_JSON, HISTORY
+from waystation.pipeline.commands.place import root_of
+from waystation.pipeline.commands.printing import print_answer
+from waystation.pipeline.commands.selecting import instant
+from waystation.pipeline.deploys import Deploy, deploys, mark
+
+EXAMPLES = """\b
+Examples:
+  waystation deploy-mark v42
+  waystation deploy-mark v42 --note "new mail provider" --at 2026-03-01T14:00
+  waystation deploy-mark
+"""
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command(epilog=EXAMPLES)
+def deploy_mark(
+    context: typer.Context,
+    name: Annotated[
+        str, typer.Argument(help="Version; without one, the marks are listed.", show_default=False)
+    ] = "",
+    note: Annotated[str, typer.Option(help="What is new.")] = "",
+    at: Annotated[str, typer.Option(help="When: 2026-03-01T14:00, or 10m ago; default now.")] = "",
+    most: Annotated[int, typer.Option(help="Marks to list.", min=1)] = 20,
+    as_json: AS_JSON = False,
+    history: HISTORY = None,
+) -> None:
+    """Mark a deploy in the history, or list the marks.
+
+    The report then says which failures began soon after it, and `find` what each job ran under.
+    """
+    root = root_of(context, history)
+    now = dt.datetime.now(dt.UTC)
+    if not name:
+        if note or at:
+            raise InvalidInput("wanted the name of a deploy, got none")
+        newest = reversed(deploys(root)[-most:])
+        rows = [msgspec.structs.astuple(each) for each in newest]
+        print_answer(Answer(list(Deploy.__struct_fields__), rows), as_json=as_json)
+        return
+    deployed_at = instant(at, now) or now
+    if deployed_at > now:
+        raise InvalidInput(f"wanted an instant of the past, got {at}")
+    mark(root, Deploy(name=name, deployed_at=deployed_at, note=note or None))
+    typer.echo(f"deploy {name} marked at {deployed_at:%Y-%m-%d %H:%M:%S} UTC", err=True)
