@@ -61,34 +61,35 @@ def never(number: int) -> bool:
 class Worker(threading.Thread):
     """Ends every job that waits, as a script of a worker would; some of them badly."""
 
-    def __init__(self, store: Redis, fails: Fails = never) -> None:
+    def __init__(self, store: Redis, fails: Fails = never, prefix: str = "bull") -> None:
         super().__init__(daemon=True)
         self._store = store
         self._fails = fails
+        self._base = f"{prefix}:mail:"
         self._ended = threading.Event()
         self.ran: Counter[int] = Counter()
         self.most_waiting = 0
 
     def run(self) -> None:
         while not self._ended.is_set():
-            waiting = self._store.llen("bull:mail:wait")
+            waiting = self._store.llen(f"{self._base}wait")
             self.most_waiting = max(self.most_waiting, waiting)
             if not waiting:
                 self._ended.wait(0.005)
                 continue
-            id = cast(bytes, self._store.rpop("bull:mail:wait")).decode()
-            fields = cast(dict[bytes, bytes], self._store.hgetall(f"bull:mail:{id}"))
+            id = cast(bytes, self._store.rpop(f"{self._base}wait")).decode()
+            fields = cast(dict[bytes, bytes], self._store.hgetall(f"{self._base}{id}"))
             number = msgspec.json.decode(fields[b"data"])["n"]
             self.ran[number] += 1
             state = "failed" if self._fails(number) else "completed"
             if state == "failed":
-                self._store.hset(f"bull:mail:{id}", "failedReason", "ValueError: again")
-                self._store.zadd(f"bull:mail:{state}", {id: 1})
+                self._store.hset(f"{self._base}{id}", "failedReason", "ValueError: again")
+                self._store.zadd(f"{self._base}{state}", {id: 1})
             elif number % 2:
                 # Removed on completion.
-                self._store.delete(f"bull:mail:{id}")
+                self._store.delete(f"{self._base}{id}")
             else:
-                self._store.zadd(f"bull:mail:{state}", {id: 1})
+                self._store.zadd(f"{self._base}{state}", {id: 1})
 
     def end(self) -> None:
         self._ended.set()
@@ -96,8 +97,8 @@ class Worker(threading.Thread):
 
 
 @contextmanager
-def working(store: Redis, fails: Fails = never) -> Generator[Worker]:
-    worker = Worker(store, fails)
+def working(store: Redis, fails: Fails = never, prefix: str = "bull") -> Generator[Worker]:
+    worker = Worker(store, fails, prefix)
     worker.start()
     try:
         yield worker
@@ -258,3 +259,50 @@ def test_by_default_it_only_says_what_it_would_do(
     assert ": 7 jobs" in said
     assert "nothing was added" in said
     assert store.dbsize() == 0
+
+
+def test_a_sandbox_tries_some_jobs_once_and_leaves_the_queues_alone(
+    store: Redis,
+    redis_url: str,
+    place: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WAYSTATION_STORE__URL", redis_url)
+    monkeypatch.setenv("WAYSTATION_PIPELINE__HISTORY", place)
+
+    def tried(*words: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as ended:
+            cli.run(["redrive", "--failure", "f1", "--sandbox", "trial", *words])
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out + err
+
+    assert "nothing was added" in tried()[1]
+    assert store.dbsize() == 0
+    subjects = [each.subject for each in planned(place).jobs[:10]]
+    with working(store, fails=lambda number: number == int(subjects[3]), prefix="trial") as worker:
+        code, said = tried("--go")
+        assert code == 1
+        assert "10 added, 9 completed, 1 failed again, 0 open, 0 not added" in said
+        assert "ValueError: again" in said
+        assert "stopped: 1 failed again in the sandbox" in said
+        assert worker.ran == Counter(map(int, subjects))
+        # Every start is another trial, and a failure may be expected.
+        code, said = tried("--go", "--most", "4", "--tolerate", "1")
+        assert code == 0, said
+        assert "4 added, 3 completed, 1 failed again" in said
+    keys = cast(list[bytes], store.keys("*"))
+    assert keys
+    assert all(key.startswith(b"trial:") for key in keys)
+    (one,) = [key for key in keys if key.startswith(b"trial:mail:redrive-")][:1]
+    assert b'"attempts":1' in cast(bytes, store.hget(one.decode(), "opts"))
+
+
+@pytest.mark.parametrize("prefix", ["bull", "a:b", "-"])
+def test_a_sandbox_is_a_place_of_its_own(
+    place: str, prefix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.run(["redrive", "--failure", "f1", "--sandbox", prefix, "--history", place])
+    assert ended.value.code == 2
+    assert "the sandbox must be a prefix" in capsys.readouterr().err

@@ -1,9 +1,12 @@
 """`waystation redrive`: jobs of the history, added to their queues again."""
 
+import secrets
 from typing import Annotated
 
+import msgspec
 import typer
 
+from waystation.bullmq.redis.keys import PREFIX
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.ask.selection import Selection
 from waystation.pipeline.commands.asking import asking
@@ -13,15 +16,19 @@ from waystation.pipeline.commands.selecting import selecting
 from waystation.pipeline.commands.store import store_url
 from waystation.pipeline.payloads.rules import Sealer
 from waystation.pipeline.redrive.driver import Outcome, Redrive, RedriveOptions
-from waystation.pipeline.redrive.plan import Plan, name_of, plan
+from waystation.pipeline.redrive.plan import Plan, name_of, plan, sandboxed
 from waystation.pipeline.sources.store import Store
 
 EXAMPLES = """\b
 Examples:
   waystation redrive --failure 8a41f0c2d9e37b15
+  waystation redrive --failure 8a41f0c2d9e37b15 --sandbox trial --go
   waystation redrive --failure 8a41f0c2d9e37b15 --go
   waystation redrive --queue pay --since 24h --where "tenant = 'acme'" --go --cap 50
 """
+
+TRIED = 10
+"""Jobs that a sandbox tries unless more or fewer are asked for."""
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -45,6 +52,13 @@ def redrive(
         int | None, typer.Option(help="Most jobs, the oldest first.", min=1, show_default=False)
     ] = None,
     to: Annotated[str, typer.Option(help="Another queue to add them to.")] = "",
+    sandbox: Annotated[
+        str,
+        typer.Option(
+            metavar="PREFIX",
+            help="Try each job once under another key prefix; 10 jobs without --most.",
+        ),
+    ] = "",
     redrive_name: Annotated[
         str,
         typer.Option(
@@ -60,15 +74,20 @@ def redrive(
 
     Works when the queues have forgotten them. Adds each job once, however often it is started.
     """
+    if sandbox and (sandbox == PREFIX or not sandbox.replace("-", "").isalnum()):
+        raise InvalidInput(
+            f"the sandbox must be a prefix of letters, digits and hyphens other than {PREFIX}, "
+            f"got {sandbox!r}"
+        )
     payloads = pipeline_settings(context).payloads
     with asking(context, history) as engine:
         planned = plan(
             engine,
             selection,
-            name=redrive_name or name_of(selection, to),
+            name=redrive_name or name_of(selection, to) + (_another_trial() if sandbox else ""),
             sealer=Sealer(payloads.keys),
             declared=list(payloads.fields),
-            most=most,
+            most=(most or TRIED) if sandbox else most,
         )
     _print_plan(planned, to)
     if not go:
@@ -78,13 +97,37 @@ def redrive(
         raise InvalidInput("there is no job that can be added again")
     options = RedriveOptions(canary=canary, cap=cap, tolerate=tolerate, patience=patience, to=to)
     with store_url(context) as url:
-        driver = Redrive(Store(url), planned, options, tell=lambda text: typer.echo(text, err=True))
+        if sandbox:
+            _try(Store(url), planned, options, sandbox)
+            return
+        driver = Redrive(Store(url), planned, options, tell=_tell)
         if driver.is_closed():
             raise InvalidInput(
                 f"the redrive {planned.name} has added all its jobs; "
                 "another name adds them again: --as NAME"
             )
         _finish(driver.run())
+
+
+def _try(store: Store, planned: Plan, options: RedriveOptions, sandbox: str) -> None:
+    """Run the jobs where nobody else looks, and say what became of them."""
+    queues = " ".join(sorted({options.to or each.queue for each in planned.jobs}))
+    _tell(f"waiting for workers of `waystation bullmq --prefix {sandbox}` on {queues}")
+    # All of them are tried, however many fail.
+    all_of_them = len(planned.jobs)
+    trial = msgspec.structs.replace(options, canary=0, tolerate=all_of_them)
+    outcome = Redrive(store, sandboxed(planned), trial, prefix=sandbox, tell=_tell).run()
+    failed = outcome.failed > options.tolerate and not outcome.stopped
+    why = f"{outcome.failed} failed again in the sandbox" if failed else outcome.stopped
+    _finish(outcome._replace(stopped=why))
+
+
+def _another_trial() -> str:
+    return f"-{secrets.token_hex(3)}"
+
+
+def _tell(text: str) -> None:
+    typer.echo(text, err=True)
 
 
 def _print_plan(planned: Plan, to: str) -> None:
