@@ -66,6 +66,20 @@ async def test_a_change_of_the_seats_counts_at_once(hands: Hands) -> None:
     assert after.p50 == pytest.approx(2 * before.p50, rel=0.1)
 
 
+async def test_seats_that_were_taken_away_have_to_become_free_first(hands: Hands) -> None:
+    await hands.open(admission_rate=1, max_active=20)
+    await hands.join_all(*(f"v{each}" for each in range(150)))
+    await let_in(hands, 60, stay_s=20)
+    before = await estimated(hands, 0)
+    await hands.room.store.write({"max_active": "10"})
+    after = await estimated(hands, 0)
+    assert before is not None
+    assert after is not None
+    # One leaves each second, and ten have to before the next one is called.
+    assert before.p50 < 3
+    assert 8 < after.p50 < 20
+
+
 async def test_sessions_that_run_out_count_as_long_as_they_held_their_seat(hands: Hands) -> None:
     await hands.open(admission_rate=20, max_active=10, session=30, session_max=30)
     await hands.join_all(*(f"v{each}" for each in range(100)))

@@ -1,5 +1,6 @@
 """Estimated waits of visitors."""
 
+import math
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -85,6 +86,15 @@ def head_start(state: RoomState) -> float:
     return min(state.free, state.waiting) * (1 - seats / allowed)
 
 
+def overfull(state: RoomState) -> float:
+    """How many more seem to be ahead, because somebody still has a seat that was taken away."""
+    seats, most, taken = seat_pace(state), state.options.max_active, state.inside + state.called
+    if not seats or taken <= most:
+        return 0.0
+    # Nobody is called in until as many have gone, of whom there are fewer and fewer.
+    return pace(state) / seats * most * math.log(taken / most)
+
+
 @lru_cache(maxsize=256)
 def lane_pace(state: RoomState, lane: int) -> float:
     """People of one lane called in per second, while the lanes wait that wait now."""
@@ -114,7 +124,7 @@ def forecast(state: RoomState, lane: int) -> Forecast | None:
     rate = lane_pace(state, lane)
     if not state.runs or rate <= 0:
         return None
-    before = state.returned - head_start(state)
+    before = state.returned + overfull(state) - head_start(state)
     if state.options.strict_lanes:
         before += sum(state.lanes[lane + 1 :])
     by_lot = None

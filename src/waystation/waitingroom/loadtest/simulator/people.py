@@ -7,7 +7,12 @@ from enum import StrEnum
 import msgspec
 
 from waystation.core.errors import InvalidOption
+from waystation.waitingroom.estimates.spread import Wait
 from waystation.waitingroom.visitor import Lane, Place
+
+CLAIM_WINDOW_S = 60
+CLAIM_DELAY_S = 10
+"""How long those who come take to do so, on average."""
 
 
 class Crowd(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +29,14 @@ class Crowd(msgspec.Struct, frozen=True, kw_only=True):
     """1 for people who leave at any time alike, below 1 for many who leave early."""
     no_show: float = 0.3
     """The share of those called who do not come."""
+    late: float = 0.0
+    """The share of those who come after their turn is over, and take it back."""
+    seats: float = 1.75
+    """Seats, by how many the rate needs."""
+    midway: tuple[float, float] = (1.0, 1.0)
+    """What the seats and the rate are multiplied by at half-time."""
+    look_s: float = 0.0
+    """How often those in line look at their estimated wait again; 0 for never."""
     silent: float = 0.7
     """The share of those who leave without saying so."""
     hidden: float = 0.35
@@ -43,7 +56,7 @@ class Crowd(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.visitors < 1 or self.hours <= 0 or self.pressure <= 0:
             raise InvalidOption("a crowd needs visitors, hours and a pressure above 0")
-        for name in ("no_show", "silent", "hidden", "shared", "bots", "completes"):
+        for name in ("no_show", "late", "silent", "hidden", "shared", "bots", "completes"):
             if not 0 <= getattr(self, name) < 1:
                 raise InvalidOption(f"{name} must be from 0 to below 1, got {getattr(self, name)}")
 
@@ -62,6 +75,14 @@ class Crowd(msgspec.Struct, frozen=True, kw_only=True):
         """People the shop takes per second."""
         return self.called_per_second * (1 - self.no_show)
 
+    @property
+    def max_active(self) -> int:
+        """Seats of the room: those of sessions, and those that are kept for people called."""
+        inside_s = self.session_median_s * math.exp(self.session_sigma**2 / 2)
+        sessions = self.rate * (inside_s + CLAIM_DELAY_S)
+        missed = self.called_per_second * self.no_show * CLAIM_WINDOW_S
+        return math.ceil(self.seats * (sessions + missed))
+
 
 class Mood(StrEnum):
     """What became of somebody."""
@@ -70,6 +91,7 @@ class Mood(StrEnum):
     LEFT = "left"
     CALLED = "called"
     MISSED = "missed"
+    RETURNED = "returned"
     INSIDE = "inside"
     DONE = "done"
     REFUSED = "refused"
@@ -97,6 +119,7 @@ class Person:
         "rate",
         "secret",
         "shared",
+        "told",
     )
 
     def __init__(self, number: int, crowd: Crowd, dice: random.Random) -> None:
@@ -118,6 +141,8 @@ class Person:
         self.ahead = 0
         self.rate = 0.0
         self.p10 = self.p50 = self.p90 = -1.0
+        self.told: list[tuple[float, Wait]] = []
+        """What they were told about their wait, and when."""
 
     @property
     def key(self) -> str:

@@ -13,7 +13,13 @@ from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.estimates.model import Model, Sample, fit
 from waystation.waitingroom.loadtest.simulator import measures
 from waystation.waitingroom.loadtest.simulator.measures import Verdict
-from waystation.waitingroom.loadtest.simulator.people import Crowd, Mood, Person
+from waystation.waitingroom.loadtest.simulator.people import (
+    CLAIM_DELAY_S,
+    CLAIM_WINDOW_S,
+    Crowd,
+    Mood,
+    Person,
+)
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.redis.keys import RoomKeys
 from waystation.waitingroom.room import Room
@@ -25,7 +31,6 @@ from waystation.waitingroom.visitor import Begun, Joined, JoinRequest, Waiting
 START_MS = 1_800_000_000_000
 AT_ONCE = 500
 """Calls under way together: enough to keep the store busy, few enough to stay in order."""
-CLAIM_WINDOW_S = 60
 LOOK_EVERY_S = 5
 LEARN_EVERY_S = 900
 LEARN_FROM_S = 3600
@@ -89,6 +94,9 @@ class Simulation:
         self._learnt_s: float | None = None
         self._learns_s = 0.0
         self._refused = 0
+        self._half_time = crowd.hours * 1800 // 1
+        self._taken = 0
+        self._state: RoomState | None = None
 
     async def run(self) -> list[Verdict]:
         """Let the crowd come and go, and say what is to be said about it."""
@@ -116,28 +124,43 @@ class Simulation:
         return Counter(person.mood for person in self._everybody)
 
     @property
+    def called(self) -> Sequence[Person]:
+        """Everybody whose turn came, in that order."""
+        return self._called
+
+    @property
     def broken_promises(self) -> int:
         """How often somebody was called twice, thrown out, or found no seat."""
         return len(self._problems)
 
     async def _open(self) -> None:
-        crowd = self.crowd
-        held = crowd.session_median_s * math.exp(crowd.session_sigma**2 / 2)
-        seats = crowd.rate * held * 1.5 + crowd.called_per_second * CLAIM_WINDOW_S
         await self.room.open(
             RoomOptions(
-                max_active=math.ceil(seats),
+                max_active=self.crowd.max_active,
                 max_queue_size=0,
-                admission_rate=crowd.rate,
+                admission_rate=self.crowd.rate,
                 claim_window=CLAIM_WINDOW_S,
                 session=600,
                 events_cap=self._events_cap,
             )
         )
 
+    async def _change(self) -> None:
+        """What the operator changes at half-time."""
+        seats, rate = self.crowd.midway
+        options = (await self._look()).options
+        await self.room.open(
+            options.changed(
+                max_active=round(options.max_active * seats),
+                admission_rate=options.admission_rate * rate,
+            )
+        )
+
     async def _second(self, coming: Sequence[Person]) -> None:
         now = self._clock.seconds
-        state = await self._look()
+        if now == self._half_time and self.crowd.midway != (1.0, 1.0):
+            await self._change()
+        self._state = state = await self._look()
         await _in_order(self._join(person, state) for person in coming)
         await _in_order(self._act(what, person) for what, person in self._due.pop(int(now), ()))
         # Both leave at once, and reach the store in this order.
@@ -174,9 +197,12 @@ class Simulation:
         expected = estimate.wait(state, entry.status)
         if expected is not None:
             person.p10, person.p50, person.p90 = expected.p10, expected.p50, expected.p90
+            person.told.append((now, expected))
         self._people[entry.place.id] = person
         self._later(person.leaves_s, "leave", person)
         self._later(now + person.beat_s, "beat", person)
+        if self.crowd.look_s:
+            self._later(now + self.crowd.look_s, "look", person)
 
     async def _act(self, what: str, person: Person) -> None:
         now = self._clock.seconds
@@ -184,6 +210,12 @@ class Simulation:
             case "beat", Mood.WAITS:
                 await self.room.heartbeat(person.place)
                 self._later(now + person.beat_s, "beat", person)
+            case "look", Mood.WAITS:
+                await self._tell(person)
+                self._later(now + self.crowd.look_s, "look", person)
+            case "recover", Mood.MISSED:
+                await self.room.recover(person.place, person.secret)
+                person.mood = Mood.RETURNED
             case "leave", Mood.WAITS:
                 person.mood = Mood.LEFT
                 # Most only close the page, and it takes a while until that is noticed.
@@ -208,8 +240,18 @@ class Simulation:
             case _:
                 pass
 
+    async def _tell(self, person: Person) -> None:
+        status = await self.room.status(person.place)
+        state = self._state
+        if state is not None and (expected := estimate.wait(state, status)) is not None:
+            person.told.append((self._clock.seconds, expected))
+
     def _call(self, person: Person, all_lanes_wait: bool) -> None:
         now = self._clock.seconds
+        if person.mood is Mood.RETURNED:
+            person.mood = Mood.CALLED
+            self._come(person)
+            return
         if person.called_s >= 0:
             self._problems.append(f"{person.key} was called twice")
         if person.mood is Mood.WAITS:
@@ -220,10 +262,18 @@ class Simulation:
         if all_lanes_wait:
             self._turns[person.lane] += 1
         stays_away = person.mood is Mood.LEFT or self._dice.random() < self.crowd.no_show
-        if stays_away:
-            person.mood = Mood.MISSED
-        else:
-            self._later(now + 1 + self._dice.randrange(20), "claim", person)
+        if not stays_away:
+            self._come(person)
+            return
+        left = person.mood is Mood.LEFT
+        person.mood = Mood.MISSED
+        if not left and self.crowd.late and self._dice.random() < self.crowd.late:
+            late_s = CLAIM_WINDOW_S + 5 + self._dice.randrange(120)
+            self._later(now + late_s, "recover", person)
+
+    def _come(self, person: Person) -> None:
+        soon_s = 1 + self._dice.randrange(2 * CLAIM_DELAY_S)
+        self._later(self._clock.seconds + soon_s, "claim", person)
 
     def _gone(self, person: Person) -> None:
         self._remember(person, admitted=False)
@@ -251,8 +301,11 @@ class Simulation:
 
     async def _check(self) -> None:
         seen = await self._look()
-        if seen.inside + seen.called > seen.options.max_active:
+        taken = seen.inside + seen.called
+        # Where an operator took seats away, those who have one keep it.
+        if taken > max(seen.options.max_active, self._taken):
             self._problems.append(f"{seen.inside} inside and {seen.called} called are too many")
+        self._taken = taken
 
     async def _look(self) -> RoomState:
         return await self.room.state()

@@ -1,0 +1,56 @@
+"""The waits that three crowds are told, and what comes of them."""
+
+import random
+
+import pytest
+
+from benchmarks.room.crowds import crowds, judged, run
+from tests.support.patience import PATIENCE
+from waystation.waitingroom.estimates.spread import Wait
+from waystation.waitingroom.loadtest.simulator import Crowd
+from waystation.waitingroom.loadtest.simulator.people import Person
+
+
+def person(called_s: float, *told: tuple[float, float, float, float]) -> Person:
+    """Somebody who joined at 0 and was told these ranges: when, p10, p50 and p90."""
+    each = Person(0, Crowd(), random.Random(1))
+    each.joined_s, each.called_s = 0.0, called_s
+    each.told = [(at, Wait(p10=p10, p50=p50, p90=p90)) for at, p10, p50, p90 in told]
+    return each
+
+
+def test_the_first_range_counts_from_when_it_was_told() -> None:
+    seen = judged([person(160, (60, 90, 110, 120)), person(300, (0, 100, 150, 200))])
+    assert (seen.people, seen.inside) == (2, 0.5)
+    assert seen.error == pytest.approx((0.1 + 0.5) / 2)
+    assert judged([person(300)]).people == 0
+
+
+@pytest.mark.parametrize(
+    ("latest", "broken", "twice"),
+    [
+        ((400, 390, 380), 0, 0),
+        ((400, 450, 455), 0, 0),
+        ((400, 470, 500), 1, 0),
+        ((400, 470, 540), 1, 1),
+        ((400, 300, 350), 0, 0),
+        ((400, 300, 365, 440), 1, 1),
+    ],
+)
+def test_a_latest_time_that_moves_back_is_a_broken_promise(
+    latest: tuple[float, ...], broken: int, twice: int
+) -> None:
+    told = [(at * 15.0, 0.0, 100.0, each - at * 15) for at, each in enumerate(latest)]
+    seen = judged([person(400, *told)])
+    assert (seen.broken, seen.broken_twice) == (broken, twice)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800 * PATIENCE)
+@pytest.mark.parametrize("name", crowds())
+async def test_three_crowds_can_rely_on_what_they_are_told(name: str) -> None:
+    """F38: an hour each, of which nothing is known beforehand."""
+    seen = judged(await run(crowds()[name]))
+    assert seen.people > 2000
+    assert seen.error <= 0.15
+    assert seen.broken_twice == 0
