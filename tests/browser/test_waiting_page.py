@@ -134,8 +134,49 @@ async def test_leaving_asks_first_with_and_without_scripts(street: Street, scrip
     assert (await street.house.room.state()).waiting == 1
     assert await complaints(page) == []
     await page.click("#leave button")
-    await shows(page, "gone")
+    await shows(page, "left")
     assert (await street.house.room.state()).waiting == 0
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+async def test_whoever_left_by_mistake_is_back_at_the_old_place(
+    street: Street, scripts: bool
+) -> None:
+    await street.crowd(2)
+    page = await street.visitor(java_script_enabled=scripts)
+    await street.arrive(page, "?target=/checkout")
+    if not scripts:
+        await page.click("#join button")
+    await shows(page, "waiting")
+    await page.click("#leave summary")
+    await page.click("#leave button")
+    await shows(page, "left")
+    assert await page.inner_text("#rejoin") == "I left by mistake"
+    assert await complaints(page) == []
+    await picture(page, "left")
+    await street.house.visitor("10.3.1.1").join()
+    await page.click("#rejoin button")
+    await shows(page, "waiting")
+    assert await page.inner_text("#ahead") == "2"
+    assert (await street.house.room.state()).waiting == 4
+    # Where they wanted to go is known as before.
+    await street.house.admission.admit_now(3)
+    if not scripts:
+        await page.reload()
+        await shows(page, "admitted")
+        await page.click("#enter")
+    await page.wait_for_url(f"{street.url}/checkout")
+
+
+async def test_a_place_that_is_kept_no_longer_is_not_offered(street: Street) -> None:
+    await street.house.room.store.write({"rejoin_s": "0"})
+    page = await street.visitor()
+    await street.arrive(page)
+    await shows(page, "waiting")
+    await page.click("#leave summary")
+    await page.click("#leave button")
+    await shows(page, "gone")
+    assert not await page.is_visible("#rejoin")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

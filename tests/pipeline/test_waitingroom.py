@@ -18,6 +18,7 @@ from waystation.core.store import embedded
 from waystation.core.store.connection import connect
 from waystation.pipeline.feedback import wait_models
 from waystation.pipeline.products import product_named
+from waystation.pipeline.products.room_places import places
 from waystation.pipeline.products.waitingroom import (
     ABANDONMENT,
     ETA_CALIBRATION,
@@ -86,6 +87,29 @@ async def test_a_visit_is_one_row_from_joining_to_its_end(
     (seat,) = sessions(events).collect()
     assert set(seat.asDict()) == set(SESSIONS.names)
     assert (seat["held_s"], seat["ending"]) == (120, "completed")
+
+
+async def test_having_left_and_taken_that_back_is_no_end_of_a_visit(
+    spark: SparkSession, redis_url: str
+) -> None:
+    async with hands_on(redis_url) as hands:
+        await hands.open()
+        await hands.join_all("waits", "leaves again")
+        for name, place in hands.places.items():
+            await hands.room.leave(place, name)
+            await hands.clock.advance(5)
+            await hands.room.rejoin(place, name)
+        await hands.clock.advance(5)
+        await hands.room.leave(hands.places["leaves again"], "leaves again")
+        events = stories.frame(spark, await told(hands.redis, hands.keys.events))
+        names = {place.id: name for name, place in hands.places.items()}
+
+    rows = {names[row["visitor"]]: row for row in visits(events).collect()}
+    waits, leaves = rows["waits"], rows["leaves again"]
+    assert (waits["outcome"], waits["gone_at"], waits["recovered"]) == ("waiting", None, 0)
+    assert (leaves["outcome"], leaves["waited_s"]) == ("left", 15)
+    (lost,) = (row for row in places(events).collect() if row["state"] == "waiting")
+    assert names[lost["subject"]] == "waits"
 
 
 async def test_the_funnel_counts_every_step_once(spark: SparkSession, redis_url: str) -> None:

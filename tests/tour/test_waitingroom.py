@@ -90,8 +90,9 @@ async def test_everybody_is_told_how_long_it_takes(room: Room) -> None:
 
 
 async def test_lanes_share_the_turns(room: Room) -> None:
-    """There are four lanes. A visitor sees the place in the own lane, and that number never rises.
-    Which lane somebody stands in is said by a signed ticket, never by the visitor.
+    """There are four lanes. A visitor sees the place in the own lane, and that number rises only
+    when somebody who left takes that back. Which lane somebody stands in is said by a signed
+    ticket, never by the visitor.
     """
     await room.open(RoomOptions(admission_rate=9, newcomers_per_minute=0))
     for number in range(20):

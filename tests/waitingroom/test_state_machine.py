@@ -165,6 +165,21 @@ class Rooms(RuleBasedStateMachine):
         )
 
     @rule(number=st.integers(0, 50))
+    def rejoin(self, number: int) -> None:
+        if (name := self.somebody(number)) is None or name in self.gone:
+            return
+        before = self.do(self.hands.status(name))
+        after = self.do(self.hands.room.rejoin(self.hands.places[name], name))
+        if not isinstance(before, Gone):
+            assert after == before
+        elif isinstance(after, Returned):
+            self.returned.add(name)
+        elif isinstance(after, Waiting):
+            # Those behind see one more ahead of them, as before that one left.
+            for other in self.ahead:
+                self.ahead[other] += 1
+
+    @rule(number=st.integers(0, 50))
     def complete(self, number: int) -> None:
         if (name := self.somebody(number)) is not None:
             self.do(self.hands.room.complete(self.hands.places[name]))

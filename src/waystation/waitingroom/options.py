@@ -15,6 +15,7 @@ DURATIONS = (
     "paused_idle",
     "claim_window",
     "missed",
+    "rejoin",
     "session",
     "session_max",
     "unproven",
@@ -96,6 +97,8 @@ class RoomOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_STORED):
     """How long an admitted visitor has to claim the turn."""
     missed: Duration = 600
     """How long a missed turn can be recovered."""
+    rejoin: Duration = 120
+    """How long somebody who left can have the old place again; 0 for not at all."""
     session: Duration = 3600
     """How long a session lasts without activity."""
     session_max: Duration = 14_400
@@ -174,6 +177,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "paused_idle": (10, 86_400),
     "claim_window": (5, 86_400),
     "missed": (0, 86_400),
+    "rejoin": (0, 3600),
     "session": (5, 86_400),
     "session_max": (5, 864_000),
     "unproven": (5, 86_400),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from waystation.core.clock import Clock
-from waystation.core.durations import Duration, seconds
+from waystation.core.durations import Duration, milliseconds, seconds
 from waystation.core.errors import InvalidInput, NotFound
 from waystation.core.events import Event, from_entry
 from waystation.core.store.client import StoreClient
@@ -37,6 +37,7 @@ from waystation.waitingroom.visitor import (
     VisitorStatus,
     digest,
     identify,
+    instant,
     network_digests,
     new_id,
     proof_of,
@@ -261,6 +262,27 @@ class Room(StoreClient):
         """Give the place up; False when there was none."""
         reply = await self._give_up(place, proof=proof_of(secret))
         return Forbidden() if reply == "forbidden" else reply == "left"
+
+    async def rejoin(self, place: Place, secret: str) -> Forbidden | VisitorStatus:
+        """Take having left back: the old place again, within `RoomOptions.rejoin` of leaving."""
+        reply = await scripts.rejoin(
+            await self._client(),
+            self._keys(place),
+            queue=self.queue_id,
+            id=place.id,
+            proof=proof_of(secret),
+            now=self.store.now(),
+        )
+        return Forbidden() if reply == ["forbidden"] else scripts.parse_status(reply)
+
+    async def rejoinable_until(self, place: Place) -> datetime | None:
+        """Until when somebody who left can take that back; None when they cannot."""
+        left_us = await self.store.ask("HGET", self._keys(place).position, "left_us")
+        if left_us is None:
+            return None
+        seen = await self.state(max_age=STATE_S)
+        until_ms = int(left_us) // 1000 + milliseconds(seen.options.rejoin)
+        return instant(until_ms) if until_ms > seen.now_ms else None
 
     async def remove(self, place: Place, reason: str) -> bool:
         """Remove a visitor from the line, as an operator; False when there was none."""

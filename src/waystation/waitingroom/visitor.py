@@ -86,7 +86,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     """The place on the snapshot's curve."""
     ahead: int
-    """People of the same lane who come first; never rises."""
+    """People of the same lane who come first; rises only when one who left takes that back."""
     length: int
     """People in the same lane."""
 

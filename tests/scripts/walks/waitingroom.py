@@ -11,7 +11,7 @@ from waystation.waitingroom.visitor import JoinRequest, Lane
 
 async def walk(url: str) -> None:
     """Take the paths of every script of the waiting room."""
-    for part in (join, enter, beat, admit, miss, leave, draw, redeem, tend):
+    for part in (join, enter, beat, admit, miss, leave, rejoin, draw, redeem, tend):
         async with hands_on(url) as hands:
             await hands.redis.flushdb()
             await part(hands)
@@ -131,6 +131,32 @@ async def leave(hands: Hands) -> None:
     await hands.join("g", 2)
     await hands.clock.advance(3000)
     await hands.expire()
+
+
+async def rejoin(hands: Hands) -> None:
+    await hands.open(admission_rate=1, burst=2)
+    await hands.join_all(*"abcd")
+    await hands.join("e", 2)
+    await hands.join("f", 2)
+
+    async def there_and_back(*names: str) -> None:
+        for name in names:
+            await hands.room.leave(hands.places[name], name)
+        for name in names:
+            await hands.room.rejoin(hands.places[name], name)
+
+    await there_and_back("d", "e")
+    await hands.room.leave(hands.places["a"], "a")
+    await hands.room.leave(hands.places["b"], "b")
+    called = await hands.admit()
+    # The list of the lane has passed them by.
+    await hands.room.rejoin(hands.places["a"], "a")
+    await hands.room.rejoin(hands.places["b"], "b")
+    await there_and_back(*called)
+    await hands.control.schedule(hands.clock.now_ms() + 60_000)
+    await hands.join("early")
+    await hands.join("early too", 1)
+    await there_and_back("early", "early too")
 
 
 async def draw(hands: Hands) -> None:

@@ -89,7 +89,9 @@ async def test_17_a_ticket_without_its_secret_opens_nothing(house: House) -> Non
     await thief.arrive()
     await house.admission.admit_now(1)
     bearer = {"authorization": f"Bearer {ticket}"}
-    for method, verb in (("POST", "claim"), ("DELETE", "position"), ("POST", "recover")):
+    for method, verb in (
+        ("POST", "claim"), ("DELETE", "position"), ("POST", "recover"), ("POST", "rejoin"),
+    ):  # fmt: skip
         assert (await thief.ask(method, verb, {}, headers=bearer)).status_code == 403
     assert (await house.room.state()).inside == 0
     assert (await person.claim()).status_code == 200

@@ -147,7 +147,7 @@ async def test_a_spoiled_link_does_not_cost_the_turn(house: House) -> None:
 async def test_a_form_without_a_ticket_leads_back_to_the_page(house: House) -> None:
     person = house.visitor()
     await person.arrive()
-    for step in ("claim", "recover", "leave"):
+    for step in ("claim", "recover", "leave", "rejoin"):
         sent = await person.http.post(f"{WAIT}/{step}", headers=PAGE, data=PLAIN)
         assert sent.status_code == 303
         assert _status(await person.get(sent.headers["location"], headers=PAGE)) == "new"

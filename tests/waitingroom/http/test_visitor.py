@@ -82,9 +82,6 @@ async def test_the_snapshot_costs_the_store_nothing_within_a_second(house: House
 
 
 async def test_a_missed_turn_can_be_taken_back(redis_url: str) -> None:
-    from tests.waitingroom.http import hands
-    from waystation.core.clock import HandClock
-
     clock = HandClock()
     async with hands.house(redis_url, clock=clock) as house:
         visitor = house.visitor()
@@ -104,8 +101,30 @@ async def test_leaving_gives_the_place_up_and_coming_back_goes_to_the_end(house:
     await visitor.join()
     await other.join()
     left = await visitor.ask("DELETE", "position", {})
-    assert left.json() == {"status": "cancelled"}
+    assert left.json()["status"] == "cancelled"
     assert (await visitor.join())["people_ahead"] == 1
+
+
+async def test_whoever_left_by_mistake_takes_it_back(redis_url: str) -> None:
+    clock = HandClock()
+    async with hands.house(redis_url, clock=clock) as house:
+        visitor, other = house.visitor(), house.visitor("10.1.1.2")
+        place = await visitor.join()
+        await other.join()
+        left = (await visitor.ask("DELETE", "position", {})).json()
+        assert left["rejoinable_until"]
+        facts = (await visitor.get(f"/wait/{QUEUE}/facts")).json()
+        assert (facts["status"], facts["rejoinable_until"]) == ("left", left["rejoinable_until"])
+        back = await visitor.ask("POST", "rejoin", {})
+        assert back.status_code == 200
+        assert back.json()["people_ahead"] == 0
+        assert back.json()["position_id"] == place["position_id"]
+        assert "Max-Age=86400" in back.headers["set-cookie"]
+        assert (await visitor.ask("DELETE", "position", {})).status_code == 200
+        await clock.advance(121)
+        bearer = {"authorization": f"Bearer {place['token']}"}
+        late = await visitor.ask("POST", "rejoin", {}, headers=bearer)
+        assert (late.status_code, late.json()["code"]) == (410, "PLACE_LOST")
 
 
 async def test_a_full_line_a_closed_room_and_a_passing_one_say_so(house: House) -> None:

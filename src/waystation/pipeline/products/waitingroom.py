@@ -132,6 +132,7 @@ FAIRNESS = Table(
 _ENDS_A_SESSION = """(event in ('completed', 'cancelled')
         or (event = 'expired' and fields['reason'] = 'session'))"""
 _JOINS = "event in ('waiting', 'delayed')"
+_TAKES_BACK = "(event = 'recovered' and coalesce(fields['reason'], '') = 'left')"
 _IS_SILENT = "(event = 'expired' and fields['reason'] = 'silent')"
 
 # A lottery may have changed the order between joining and admission, so the first admission counts.
@@ -151,13 +152,16 @@ with ours as (
            max(case when {_JOINS} then fields['model'] end) as model,
            min(case when event = 'admitted' then `at` end) as called_at,
            min(case when event = 'claimed' then `at` end) as claimed_at,
-           min(case when event = 'left' or {_IS_SILENT} then `at` end) as gone_at,
+           max(case when event = 'left' then `at` end) as left_at,
+           min(case when {_IS_SILENT} then `at` end) as silent_at,
            min(case when {_ENDS_A_SESSION} then `at` end) as ended_at,
-           count_if(event = 'recovered') as recovered,
-           count_if(event = 'left') as times_left,
+           count_if(event = 'recovered' and not {_TAKES_BACK}) as recovered,
+           count_if(event = 'left') - count_if({_TAKES_BACK}) as times_left,
            count_if(event = 'missed') as times_missed
     from ours
     group by queue, subject
+), visited as (
+    select *, case when times_left > 0 then left_at else silent_at end as gone_at from folded
 )
 select queue, visitor, lane, network, joined_at,
        coalesce(seq_admitted.col1, seq_joined) as seq,
@@ -172,7 +176,7 @@ select queue, visitor, lane, network, joined_at,
             when times_missed > 0 then 'missed'
             when called_at is not null then 'called'
             else 'waiting' end as outcome
-from folded
+from visited
 where joined_at is not null
 """
 

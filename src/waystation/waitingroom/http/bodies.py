@@ -143,6 +143,8 @@ class PageFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What the operator says to everybody."""
     recoverable_until: str | None = None
     """Until when a missed turn can be taken back."""
+    rejoinable_until: str | None = None
+    """Until when somebody who left can have the old place again."""
     sealed: str = ""
     """Where the visitor wants to go, for the forms of the page."""
     target: str
@@ -186,6 +188,14 @@ class Done(msgspec.Struct, kw_only=True):
     status: str
 
 
+class Left(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Somebody gave their place up."""
+
+    status: str
+    rejoinable_until: str | None = None
+    """Until when they can have it again."""
+
+
 class Challenge(msgspec.Struct, kw_only=True):
     """A little work that makes joining in bulk expensive."""
 
@@ -208,7 +218,7 @@ class EtaModel(msgspec.Struct, kw_only=True):
     """What it takes to work out the wait from a place, as a visitor's status tells it."""
 
     mu: list[float]
-    """OperatorAdmin of each lane called in per second; 0 while nobody is."""
+    """People of each lane called in per second; 0 while nobody is."""
     before: list[float]
     """For each lane what to add to the people ahead: others who come first."""
     theta: float

@@ -43,13 +43,11 @@ class VisitorCookies(Cookies):
             token.strip() if scheme.lower() == "bearer" else "",
         )
 
-    def keep_ticket(self, room: str, ticket: str) -> Header:
-        """The header that sets the cookie of a ticket."""
-        return self.header(self.name("q", room), ticket, self._ticket_s)
-
-    def forget_ticket(self, room: str) -> Header:
-        """The header that deletes the cookie of a ticket."""
-        return self.header(self.name("q", room), "", 0)
+    def keep_ticket(self, room: str, ticket: str, max_age: int | None = None) -> Header:
+        """The header that sets the cookie of a ticket, for as long as any by default."""
+        return self.header(
+            self.name("q", room), ticket, self._ticket_s if max_age is None else max_age
+        )
 
     def session(self, request: Request, room: str) -> str:
         """The session token in a request, or an empty text."""

@@ -36,7 +36,7 @@ PARTS: dict[str, tuple[type, ...]] = {
     "How the waiting page looks": (ThemeAdmin,),
     "Webhooks": (WebhookAdmin,),
     "Operators": (OperatorRoutes,),
-    "SigningKeyAdmin keys": (SigningKeyAdmin,),
+    "Signing keys": (SigningKeyAdmin,),
     "Operations": (App,),
     "Pages": (Pages, SignIn),
 }

@@ -54,7 +54,7 @@
     // After a step that went wrong nobody is sent on without a press.
     facts.stays = facts.stays || Boolean(known.trouble);
     for (const [name, value] of [['r', known.sealed], ['ticket', known.ticket]]) keep(name, value || '');
-    body = known.place || { status: known.status, estimated_wait: { known: false }, message: known.message, recoverable_until: known.recoverable_until };
+    body = known.place || { status: known.status, estimated_wait: { known: false }, message: known.message, recoverable_until: known.recoverable_until, rejoinable_until: known.rejoinable_until };
     if (known.place) { beatDue = Date.now() + body.heartbeat_after_ms; draw(); goIn(); schedule(1000); follow(); return; }
     // Whoever is new sees what comes of joining, not a button that presses itself.
     if (known.status !== 'new' || known.trouble) draw();
@@ -208,7 +208,7 @@
     const waits = WAITS.includes(word);
     at('headline').textContent = say(`head_${word}`);
     at('text').textContent = say(`text_${word}`);
-    for (const [id, words] of [['join', ['new', 'gone', 'invite', 'crowded', 'cookies']], ['code-box', ['invite']], ['claim', ['admitted', 'active']], ['recover', ['missed']], ['leave', ['waiting', 'prequeued', 'returned', 'admitted']]]) at(id).hidden = !words.includes(word);
+    for (const [id, words] of [['join', ['new', 'gone', 'invite', 'crowded', 'cookies']], ['code-box', ['invite']], ['claim', ['admitted', 'active']], ['recover', ['missed']], ['rejoin', ['left']], ['leave', ['waiting', 'prequeued', 'returned', 'admitted']]]) at(id).hidden = !words.includes(word);
     at('numbers').hidden = !(waits || word === 'admitted' || body.again_at);
     at('ahead-box').hidden = at('place-box').hidden = !Number.isFinite(body.people_ahead);
     at('wait-box').hidden = !['waiting', 'returned'].includes(word);
@@ -367,7 +367,7 @@
     busy = true;
     due = Infinity;
     try {
-      if (['closed', 'missed', 'gone', 'active', 'pass', 'invite'].includes(body.status)) return;
+      if (['closed', 'missed', 'gone', 'left', 'active', 'pass', 'invite'].includes(body.status)) return;
       lastLook = Date.now();
       if (body.status === 'loading') { await load(); errors = 0; return; }
       if (AGAIN.includes(body.status)) { await join(); errors = 0; return; }
@@ -397,6 +397,7 @@
   setInterval(() => {
     const until = { admitted: body.claim_deadline, prequeued: body.starts_at }[body.status] || body.again_at;
     if (until) at('clock').textContent = countdown(until);
+    if (body.status === 'left' && new Date(body.rejoinable_until) <= Date.now()) become('gone');
   }, 1000);
 
   tick();

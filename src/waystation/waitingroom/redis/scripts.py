@@ -225,6 +225,14 @@ async def leave(
     ...
 
 
+@script(reply=texts)
+async def rejoin(
+    redis: Client, keys: RoomKeys, *, queue: str, id: str, proof: str, now: str | int
+) -> list[str]:
+    """Give somebody who left a short while ago the old place again."""
+    ...
+
+
 @script(reply=_taken)
 async def take_over(redis: Client, keys: RoomKeys, *, host: str, now: str | int) -> Passed | None:
     """Take over a session that was handed to a site, once and on the host it was meant for."""

@@ -11,8 +11,8 @@ from waystation.waitingroom.pages.render import fill
 from waystation.waitingroom.pages.theme import Theme
 
 STATUSES = (
-    "new", "invite", "missed", "gone", "closed", "full", "crowded", "cookies", "maintenance",
-    "rejected",
+    "new", "invite", "missed", "left", "gone", "closed", "full", "crowded", "cookies",
+    "maintenance", "rejected",
 )  # fmt: skip
 """What can be shown without anybody in line."""
 

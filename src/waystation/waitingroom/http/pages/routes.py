@@ -102,6 +102,7 @@ class Pages:
             place=shown.body,
             message=notice(shown.state),
             recoverable_until=shown.recoverable_until,
+            rejoinable_until=shown.rejoinable_until,
             sealed=shown.sealed,
             target=self._destination(shown.state, room, shown.sealed),
             ticket=shown.ticket,
@@ -185,8 +186,21 @@ class Pages:
         left = await room.leave(place, self._cookies.possession(request, "") or "-")
         if isinstance(left, Forbidden):
             raise Problem(403, RoomCode.NOT_YOURS, "the secret of this place is another")
-        gone = self._cookies.forget_ticket(room.name)
-        return self._back(room, form, gone, more="&left=1")
+        state = await room.state(max_age=STATE_S)
+        cookie = self._visitors.leaver_cookie(request, room, state)
+        return self._back(room, form, cookie, more="&left=1")
+
+    @endpoint("POST /wait/{id}/rejoin")
+    async def rejoin(self, request: Request) -> Answer:
+        """Take having left back by form."""
+        room, form = await self._form(request)
+        place = await self._held(request, room)
+        if place is None:
+            return self._back(room, form)
+        back = await room.rejoin(place, self._cookies.possession(request, "") or "-")
+        if isinstance(back, Forbidden | Gone):
+            return self._back(room, form)
+        return self._back(room, form, self._visitors.rejoined_cookie(request, room))
 
     @endpoint("GET /operate/{id}")
     async def operate(self, request: Request) -> Answer:
@@ -242,6 +256,9 @@ class Pages:
         status = await room.heartbeat(place)
         if isinstance(status, Gone):
             shown.status = "closed" if serving_state(state) == "closed" else "gone"
+            until = await room.rejoinable_until(place)
+            if until is not None and shown.status == "gone":
+                shown.status, shown.rejoinable_until = "left", rfc3339(until)
         elif isinstance(status, Late):
             shown.status, shown.recoverable_until = "missed", rfc3339(status.until_ms)
         else:

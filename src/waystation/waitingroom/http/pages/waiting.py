@@ -33,7 +33,7 @@ WAITS = ("waiting", "prequeued", "returned")
 LOOKS_AGAIN = ("admitted", "full", "maintenance", "rejected")
 """When else a page without JavaScript looks again by itself."""
 _LABELS = (
-    "ahead", "place", "wait", "progress", "join", "enter", "recover", "notify", "leave",
+    "ahead", "place", "wait", "progress", "join", "enter", "recover", "rejoin", "notify", "leave",
     "leave_ask", "leave_yes", "ticket", "language", "code",
 )  # fmt: skip
 
@@ -55,6 +55,7 @@ class Shown(msgspec.Struct, kw_only=True):
     """How many seconds later it may be tried again."""
     body: PlaceBody | None = None
     recoverable_until: str | None = None
+    rejoinable_until: str | None = None
 
     @classmethod
     def nobody(cls, room: Room, state: RoomState, looks: Theme, lang: str) -> Self:
@@ -118,6 +119,7 @@ def values(shown: Shown) -> dict[str, str]:
         "join_hidden": _unless(status in ("new", "gone", "invite", "crowded", "cookies")),
         "claim_hidden": _unless(status in ("admitted", "active")),
         "recover_hidden": _unless(status == "missed"),
+        "rejoin_hidden": _unless(status == "left"),
         "leave_hidden": _unless(waits or status == "admitted"),
         "updated": "" if status == SHELL else words["updated"].replace("{time}", _now()),
         "why": words["why"],

@@ -299,20 +299,51 @@ class Visitors:
         "DELETE /api/v1/queues/{id}/position",
         scope="ticket",
         takes=bodies.Possession,
-        gives={200: bodies.Done},
+        gives={200: bodies.Left},
         fails=(*_FAILS, 409),
     )
     async def leave(self, request: Request) -> Answer:
         """Leave the room."""
         require_own_site(request)
-        room, _, place = await self._holders.find(request)
+        room, state, place = await self._holders.find(request)
         asked = await request.read(bodies.Possession)
         left = await room.leave(place, self._cookies.possession(request, asked.secret) or "-")
         if isinstance(left, Forbidden):
             raise Problem(403, RoomCode.NOT_YOURS, "the secret of this place is another")
         if not left:
             raise Problem(404, Code.NOT_FOUND, "there was no place to give up")
-        return answer(bodies.Done(status="cancelled"), 200, self._cookies.forget_ticket(room.name))
+        until = await room.rejoinable_until(place)
+        body = bodies.Left(status="cancelled", rejoinable_until=until and rfc3339(until))
+        return answer(body, 200, self.leaver_cookie(request, room, state))
+
+    @endpoint(
+        "POST /api/v1/queues/{id}/rejoin",
+        scope="ticket",
+        takes=bodies.Possession,
+        gives={200: PlaceBody},
+        fails=_FAILS,
+    )
+    async def rejoin(self, request: Request) -> Answer:
+        """Take having left back, within a short time: the old place again."""
+        require_own_site(request)
+        room, state, place = await self._holders.find(request)
+        asked = await request.read(bodies.Possession)
+        self._claims.require(place.id)
+        status = await room.rejoin(place, self._cookies.possession(request, asked.secret) or "-")
+        if isinstance(status, Forbidden):
+            raise Problem(403, RoomCode.NOT_YOURS, "the secret of this place is another")
+        _require_here(status)
+        body = status_body(room, place, status, state)
+        return answer(body, 200, self.rejoined_cookie(request, room))
+
+    def leaver_cookie(self, request: Request, room: Room, state: RoomState) -> Header:
+        """The header that keeps the ticket of somebody who left as long as it may be of use."""
+        ticket, rejoin_s = self._cookies.ticket(request, room.name), state.options.rejoin
+        return self._cookies.keep_ticket(room.name, ticket, whole_seconds(rejoin_s))
+
+    def rejoined_cookie(self, request: Request, room: Room) -> Header:
+        """The header that keeps the ticket of somebody who is back as long as any."""
+        return self._cookies.keep_ticket(room.name, self._cookies.ticket(request, room.name))
 
     def session_cookie(self, room: Room, state: RoomState, token: str) -> Header:
         """The header that keeps a session token as long as the session may last."""

@@ -5,7 +5,7 @@
 --- uses  instant_us format_int emit_event count lane_of visitor_status learn
 local known = redis.call('HGET', position, 'proof')
 if proof ~= '' and known ~= proof then return known and 'forbidden' or 'gone' end
-local set = redis.call('HMGET', meta, 'phase', 'missed_s', 'events_cap')
+local set = redis.call('HMGET', meta, 'phase', 'missed_s', 'events_cap', 'rejoin_s')
 local room = {
   queue = queue, now = instant_us(now), phase = set[1], events = events, cap = set[3],
   missed_s = tonumber(set[2]) or 600, positions = positions, upper = { elevated, vip, premium },
@@ -13,13 +13,26 @@ local room = {
   recovered = recovered, admitted = admitted, missed = missed, sessions_expiry = sessions_expiry,
 }
 local found = visitor_status(room, id)[1]
-if found == 'gone' or found == 'inside' then return 'gone' end
+if found == 'gone' or found == 'inside' then
+  -- Whoever left of their own accord and is removed now does not come back.
+  if reason ~= '' then redis.call('HDEL', position, 'left_us') end
+  return 'gone'
+end
 -- The lots are drawn among as many as were counted; whoever left now would be missing in the proof.
 if room.phase == 'drawing' and redis.call('ZSCORE', prequeue, id) then
   return redis.error_reply('WRONG_STATE lots are being drawn; leave when they are')
 end
 
-local lane = lane_of(room.upper, id)
+-- What it takes to have the same place again; a turn, missed or not, is the next one.
+local from, order = 'line', redis.call('ZSCORE', positions, id)
+if not order then from, order = 'early', redis.call('ZSCORE', prequeue, id) end
+if not order then
+  local over = redis.call('ZSCORE', admitted, id)
+  from = 'next'
+  order = over and format_int(over + room.missed_s * 1000000)
+    or redis.call('ZSCORE', recovered, id) or redis.call('ZSCORE', missed, id)
+end
+local lane = lane_of(from == 'early' and room.early or room.upper, id)
 if found == 'waiting' then learn(stays, 'gone', 1) end
 local turn = redis.call('ZREM', admitted, id)
 for _, from in ipairs({ positions, elevated, vip, premium, prequeue, early_elevated, early_vip,
@@ -29,8 +42,13 @@ end
 if turn == 1 then redis.call('HINCRBY', state, 'owed', 1) end
 if redis.call('GET', owner) == id then redis.call('DEL', owner) end
 if known then
+  local rejoin_s = tonumber(set[4]) or 120
   redis.call('HSET', position, 'status', 'cancelled')
-  redis.call('EXPIRE', position, 300)
+  if reason == '' and rejoin_s > 0 then
+    redis.call('HSET', position, 'left_us', format_int(room.now), 'left_from', from, 'left_order', order,
+      'left_lane', lane)
+  end
+  redis.call('EXPIRE', position, math.max(300, rejoin_s))
 end
 count(stats, 'total_left', 1)
 emit_event(room, reason == '' and 'left' or 'removed', id, 'lane', lane, 'reason', reason)

@@ -1,0 +1,61 @@
+--- Give somebody who left a short while ago the old place again.
+--- keys  meta position owner positions elevated vip premium prequeue early_elevated early_vip
+--- keys  early_premium normal_list elevated_list vip_list premium_list recovered admitted missed
+--- keys  sessions_expiry heartbeat stays events stats
+--- args  queue id proof now
+--- uses  instant_us format_int emit_event count visitor_status lane_ahead first_of_lane learn
+local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s', 'events_cap', 'position_ttl_s',
+  'rejoin_s')
+local us = instant_us(now)
+local room = {
+  queue = queue, now = us, phase = set[1], starts = set[2] and format_int(set[2] / 1000),
+  events = events, cap = set[4], missed_s = tonumber(set[3]) or 600, positions = positions,
+  upper = { elevated, vip, premium }, prequeue = prequeue,
+  early = { early_elevated, early_vip, early_premium }, recovered = recovered, admitted = admitted,
+  missed = missed, sessions_expiry = sessions_expiry,
+}
+local known = redis.call('HMGET', position, 'proof', 'left_us', 'left_from', 'left_order', 'left_lane')
+if not known[1] then return { 'gone' } end
+if known[1] ~= proof then return { 'forbidden' } end
+-- Who asks again has the place already.
+local found = visitor_status(room, id)
+if found[1] ~= 'gone' or not known[2] then return found end
+local from, order, lane = known[3], known[4], tonumber(known[5])
+if known[2] + (tonumber(set[6]) or 120) * 1000000 <= us then return { 'gone' } end
+-- The lots are drawn without them.
+if from == 'early' and set[1] ~= 'prequeue' then return { 'gone' } end
+-- Who has joined anew meanwhile has that place.
+local kept = redis.call('GET', owner)
+if kept and kept ~= id and visitor_status(room, kept)[1] ~= 'gone' then return { 'gone' } end
+
+local ttl, seconds = tonumber(set[5]) or 1800, format_int(us / 1000000)
+if from == 'early' then
+  redis.call('ZADD', prequeue, order, id)
+  if lane > 0 then redis.call('ZADD', room.early[lane], order, id) end
+  if set[2] then ttl = ttl + math.max(0, math.ceil((set[2] - us) / 1000000)) end
+else
+  redis.call('ZADD', heartbeat, seconds, id)
+end
+if from == 'next' then redis.call('ZADD', recovered, order, id) end
+if from == 'line' then
+  redis.call('ZADD', positions, order, id)
+  if lane > 0 then redis.call('ZADD', room.upper[lane], order, id) end
+  learn(stays, 'gone', -1)
+  -- The list still has them, unless turns were given past their place meanwhile.
+  local list = ({ [0] = normal_list, elevated_list, vip_list, premium_list })[lane]
+  if not redis.call('LPOS', list, id) then
+    local ahead = lane_ahead(positions, room.upper, lane, id, order)
+    local before = ahead > 0 and first_of_lane(positions, room.upper, lane, ahead) or {}
+    if #before == 0 or redis.call('LINSERT', list, 'AFTER', before[#before], id) < 1 then
+      redis.call('LPUSH', list, id)
+    end
+  end
+end
+redis.call('HDEL', position, 'left_us', 'left_from', 'left_order', 'left_lane')
+redis.call('HSET', position, 'status', 'waiting', 'last_heartbeat', seconds)
+redis.call('EXPIRE', position, ttl)
+redis.call('SET', owner, id, 'EX', ttl)
+count(stats, 'total_rejoined', 1)
+emit_event(room, 'recovered', id, 'lane', lane, 'reason', 'left')
+room.lengths = nil
+return visitor_status(room, id)
