@@ -28,7 +28,7 @@ async def test_a_crowd_comes_in_through_the_doors(redis_url: str) -> None:
     seen: list[tuple[int, int]] = []
     async with hands.house(redis_url) as house:
         await house.room.open(
-            RoomOptions(admission_rate=25, max_active=500, newcomers_per_minute=0, idle=10)
+            RoomOptions(admission_rate=25, max_active=500, newcomers_per_minute=0, idle=20)
         )
         async with (
             RoomMaintenance(house.rooms, house.context.metrics),
