@@ -13,7 +13,7 @@ from waystation.pipeline.reports.console import console_report
 from waystation.pipeline.reports.facts import QueueReport, Report
 from waystation.pipeline.reports.page import html_report
 from waystation.pipeline.reports.plots import Level, Series, bars, levels, lines
-from waystation.pipeline.reports.scales import scale_of
+from waystation.pipeline.reports.scales import scale_of, ticks
 from waystation.pipeline.reports.words import duration, number, part
 
 NOW = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
@@ -130,6 +130,11 @@ def test_the_page_says_why_so_many_workers_are_needed_and_how_long_jobs_really_w
         "4 at a time keep 95 % of such waits below 1 s. Really, 95 % waited less than 95 ms."
         in (text)
     )
+
+
+def test_every_day_has_one_tick_however_many_instants_it_has() -> None:
+    times = [NOW + n * dt.timedelta(minutes=15) for n in range(5 * 96)]
+    assert [said for _, said in ticks(times)] == ["2 Mar", "3 Mar", "4 Mar", "5 Mar", "6 Mar"]
 
 
 def test_names_cannot_break_out_of_the_page() -> None:

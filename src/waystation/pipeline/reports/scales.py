@@ -29,7 +29,11 @@ def scale_of(values: Sequence[float], unit: str) -> Scale:
 
 def ticks(times: Sequence[dt.datetime]) -> list[tuple[int, str]]:
     """The instants with a label: days when there are several, else hours."""
-    days = [i for i, when in enumerate(times) if when.hour == 0]
+    days = [
+        i
+        for i, when in enumerate(times)
+        if when.hour == 0 and (i == 0 or times[i - 1].date() != when.date())
+    ]
     if len(days) > 2:
         return [(i, f"{times[i].day} {times[i]:%b}") for i in days[:: -(-len(days) // 7)]]
     every = max(1, -(-len(times) // 4))

@@ -4,14 +4,21 @@ import datetime as dt
 from collections.abc import Sequence
 from html import escape
 
-from waystation.pipeline.reports.plots import Series, lines
+from waystation.pipeline.reports.plots import Level, Series, levels, lines
 from waystation.pipeline.reports.whole_page import table, whole_page
 from waystation.pipeline.reports.words import duration, instant, number, part
-from waystation.pipeline.simulation.comparison import REPLAYED, Comparison, Scenario
+from waystation.pipeline.simulation.comparison import (
+    FEWEST,
+    RECORDED,
+    REPLAYED,
+    Comparison,
+    Scenario,
+)
 from waystation.pipeline.simulation.replay import percentile
 
 MOST_POINTS = 200
 _STEPS_S = (10, 60, 300, 900, 3_600, 4 * 3_600, 86_400, 7 * 86_400)
+_TITLE = "95 % waited no longer"
 _COLOURS = ("plum", "teal", "blue", "good", "warn", "bad")
 
 
@@ -24,7 +31,8 @@ def what_if_page(name: str, found: Comparison) -> str:
         f"<h1>{escape(title)}</h1>",
         f'<p class="soft">{number(found.attempts)} attempts from {start} to {end} UTC.</p>',
         f"<p>{escape(sentences)}</p>",
-        f'<div class="card"><h3>95 % of the jobs waited no longer</h3>{_plot(found)}</div>',
+        f'<div class="pair"><div class="card"><h3>{_TITLE}</h3>{_plot(found)}</div>',
+        f'<div class="card"><h3>Worker-hours</h3>{_hours(found)}</div></div>',
         _table(found.scenarios),
     ]
     return whole_page(title, body)
@@ -34,13 +42,27 @@ def _plot(found: Comparison) -> str:
     step_s = next((each for each in _STEPS_S if found.span_s / each <= MOST_POINTS), _STEPS_S[-1])
     many = int(found.span_s // step_s) + 1
     times = [found.start + dt.timedelta(seconds=n * step_s) for n in range(many)]
-    # The replay of what was is a check of the simulation; the table has it.
-    shown = [each for each in found.scenarios if each.name != REPLAYED][: len(_COLOURS)]
     series = [
         Series(_label(each), colour, _over_time(each, step_s, many))
-        for each, colour in zip(shown, _COLOURS, strict=False)
+        for each, colour in _coloured(found)
     ]
-    return lines(times, series, unit="ms", label="95th percentile of the wait")
+    return lines(times, series, unit="ms", label=_TITLE)
+
+
+def _hours(found: Comparison) -> str:
+    return levels(
+        [
+            Level(_label(each), colour, each.worker_hours, f"{each.worker_hours:,.1f}")
+            for each, colour in _coloured(found)
+            if each.worker_hours is not None
+        ]
+    )
+
+
+def _coloured(found: Comparison) -> list[tuple[Scenario, str]]:
+    # The replay of what was is a check of the simulation; the table has it.
+    shown = [each for each in found.scenarios if each.name != REPLAYED]
+    return list(zip(shown, _COLOURS, strict=False))
 
 
 def _over_time(scenario: Scenario, step_s: float, many: int) -> list[float | None]:
@@ -52,7 +74,8 @@ def _over_time(scenario: Scenario, step_s: float, many: int) -> list[float | Non
 
 
 def _label(each: Scenario) -> str:
-    return f"{each.workers:,} workers, {each.name}"
+    more = f", {each.name}" if each.name in (RECORDED, FEWEST) else ""
+    return f"{each.workers:,} workers{more}"
 
 
 def _table(scenarios: Sequence[Scenario]) -> str:
