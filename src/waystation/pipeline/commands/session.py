@@ -35,6 +35,8 @@ def _options(
     context: typer.Context, master: str | None, conf: Sequence[str] | None
 ) -> session.SessionOptions:
     settings = loaded(context)[PipelineSettings]
+    if master and session.is_submitted():
+        raise InvalidOption("Spark is running already: give --master to spark-submit instead")
     return session.SessionOptions(
         master=master or settings.master,
         driver_memory=settings.driver_memory,

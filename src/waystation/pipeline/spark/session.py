@@ -24,6 +24,7 @@ from waystation.pipeline.storage.sessions import REQUIRED, prepared
 MASTER = "local[*]"
 _SOURCES = (Events, Jobs, Archive, BronzeSink, DeltaSink)
 _PARTITIONS = "spark.sql.shuffle.partitions"
+_DAEMON = "spark.python.daemon.module"
 _SETTING = re.compile(r"^\s*(spark\.[^\s=:]+)\s*[\s=:]\s*(.*?)\s*$")
 
 
@@ -54,7 +55,7 @@ PREFERRED = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
     "spark.sql.catalogImplementation": "in-memory",
-    "spark.python.daemon.module": "waystation.pipeline.spark.worker_daemon",
+    _DAEMON: "waystation.pipeline.spark.worker_daemon",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # Plans are described for a page that is not served.
@@ -86,17 +87,24 @@ def build_session(options: SessionOptions | None = None) -> SparkSession:
     """Start Spark, or use the active session, and register our data sources."""
     options = options or SessionOptions()
     _prepare_environment(local=options.master.startswith("local"))
-    builder: SparkSession.Builder = SparkSession.builder.appName(options.name).master(
-        options.master
-    )
-    defaults = machine_defaults()
-    for name, value in settings_of(options, defaults).items():
+    builder: SparkSession.Builder = SparkSession.builder
+    if is_submitted():
+        settings = {_DAEMON: PREFERRED[_DAEMON], **options.conf, **REQUIRED}
+    else:
+        builder = builder.appName(options.name).master(options.master)
+        settings = settings_of(options, machine_defaults())
+    for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    if options.shuffle_partitions or _PARTITIONS not in {**defaults, **options.conf}:
+    if options.shuffle_partitions or not spark.sparkContext.getConf().contains(_PARTITIONS):
         cores = spark.sparkContext.defaultParallelism
         spark.conf.set(_PARTITIONS, str(options.shuffle_partitions or 2 * cores))
     return prepared(spark, *_SOURCES)
+
+
+def is_submitted() -> bool:
+    """Whether `spark-submit` runs this program: then its master and its settings are used."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def settings_of(options: SessionOptions, defaults: Mapping[str, str]) -> dict[str, str]:
