@@ -314,6 +314,7 @@ async def test_a_queue_tells_of_its_schedulers(queue: Queue) -> None:
         ({"pattern": "* * * * *", "offset": 5}, "offset must be less than"),
         ({"pattern": "61 * * * *"}, "cannot be read"),
         ({"pattern": "* * * * * * *"}, "five or six fields"),
+        ({"pattern": "0 3 * *"}, "five fields, or six with the seconds"),
         ({"pattern": "0 0 LW * *"}, "cannot be read"),
         ({"pattern": "0 0 30 2 *"}, "cannot be read"),
         ({"pattern": "0 0 * * *", "tz": "Mars/Base"}, "time zone such as"),

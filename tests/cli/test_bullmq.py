@@ -118,6 +118,24 @@ def test_a_queue_without_jobs_is_paused_in_advance_only(bullmq: Bullmq) -> None:
     assert bullmq("resume", "mial").out == "resumed\n"
 
 
+@pytest.mark.parametrize(
+    "words", [("clean", "mial"), ("drain", "mial"), ("obliterate", "mial"), ("workers", "mial")]
+)
+def test_a_mistyped_name_is_refused_before_anything_is_asked(
+    bullmq: Bullmq, words: tuple[str, ...]
+) -> None:
+    refused = bullmq(*words)
+    assert (refused.code, refused.out) == (1, "")
+    assert "there is no queue bull:mial" in refused.err
+
+
+def test_a_wrong_age_is_refused_before_anything_is_asked(bullmq: Bullmq) -> None:
+    bullmq("add", "mail", "send")
+    refused = bullmq("clean", "mail", "completed", "--older", "foo")
+    assert (refused.code, refused.out) == (2, "")
+    assert "a duration is a number with a unit" in refused.err
+
+
 def test_a_job_is_cancelled_with_a_reason(bullmq: Bullmq) -> None:
     id = bullmq("add", "mail", "send").out.strip()
     assert bullmq("cancel", "mail", id, "--reason", "not needed").out == "1 cancelled\n"
@@ -304,6 +322,10 @@ def test_what_is_listed_stands_in_columns(bullmq: Bullmq) -> None:
 def test_a_list_of_nothing_says_so_where_no_program_reads_it(bullmq: Bullmq) -> None:
     bullmq("add", "mail", "send")
     assert bullmq("jobs", "mail", "failed")[:2] == ("", "mail has no jobs that are failed\n")
+    assert bullmq("jobs", "mail", "all", "--name", "fax")[:2] == (
+        "",
+        "mail has no jobs, or none like that\n",
+    )
     assert bullmq("workers", "mail")[:2] == ("", "mail has no workers\n")
 
 

@@ -12,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-import pyarrow as pa
 import pyspark
 import pytest
 from deltalake import DeltaTable
@@ -291,8 +290,8 @@ def stored_entries(root: str) -> list[tuple[str, str]]:
     """Stream and id of every stored event, as any reader of Delta tables sees them."""
     if not DeltaTable.is_deltatable(EVENTS.path(root)):
         return []
-    table: Any = DeltaTable(EVENTS.path(root)).to_pyarrow_table(columns=["stream", "entry_id"])
-    rows = pa.table(table).to_pylist()
+    table: Any = DeltaTable(EVENTS.path(root))
+    rows: list[dict[str, str]] = table.to_pyarrow_table(columns=["stream", "entry_id"]).to_pylist()
     return [(row["stream"], row["entry_id"]) for row in rows if row["stream"].startswith("bull:")]
 
 

@@ -48,6 +48,13 @@ def test_it_names_the_fault_and_what_it_did() -> None:
     assert ended.stdout.endswith("1 of 1 are not idempotent\n")
 
 
+def test_a_title_that_no_drill_has_is_refused() -> None:
+    ended = drilled("tests.testing.handlers.good", "--only", "write_hole_file")
+    assert ended.returncode == 2, ended
+    assert "has no drill with the title 'write_hole_file'; it has " in ended.stderr
+    assert "'write_whole_file'" in ended.stderr
+
+
 def test_a_good_handler_passes() -> None:
     ended = drilled("tests.testing.handlers.good", "--only", "write_whole_file")
     assert verdicts(ended.stdout) == {"write_whole_file": True}, ended

@@ -26,6 +26,9 @@ def drill(
     if not isinstance(found, list) or not found:
         raise InvalidOption(f"{module!r} must have a list of Drill called `drills`, got {found!r}")
     drills = [each for each in cast(list[Any], found) if not only or each.title == only]
+    if not drills:
+        titles = ", ".join(repr(each.title) for each in cast(list[Any], found))
+        raise InvalidOption(f"{module!r} has no drill with the title {only!r}; it has {titles}")
     if wrong := [each for each in drills if not isinstance(each, Drill)]:
         raise InvalidOption(f"`drills` must hold Drill, got {wrong[0]!r}")
     width = max((len(each.title) for each in drills), default=0)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.console.why.rooms import SITUATIONS
 from tests.console.why.scene import Scene, scene_on
-from tests.console.why.situations import SITUATIONS, Situation
+from tests.console.why.situations import Situation
 from waystation import bullmq
 from waystation.console.why import Cause, why
 from waystation.console.why.pace import Pace

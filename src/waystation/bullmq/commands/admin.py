@@ -19,7 +19,7 @@ from waystation.bullmq.commands.matching import (
     Until,
     change_matching,
 )
-from waystation.bullmq.commands.reach import AsJson, OfQueue, Yes, agreed, on, on_known
+from waystation.bullmq.commands.reach import AsJson, OfQueue, Yes, agreed, check_known, on, on_known
 from waystation.bullmq.states import STATES, known_states
 from waystation.core import codec
 from waystation.core.app.listing import list_rows
@@ -193,6 +193,7 @@ def obliterate(
     yes: Yes = False,
 ) -> None:
     """Delete a queue with everything in it, for good."""
+    check_known(context, queue)
     agreed(f"Delete the queue {queue} with everything in it for good?", yes)
 
     async def delete(queue: Queue) -> None:

@@ -23,7 +23,16 @@ from waystation.bullmq.commands.matching import (
     Until,
     change_matching,
 )
-from waystation.bullmq.commands.reach import AsJson, Given, OfQueue, Yes, agreed, on, on_known
+from waystation.bullmq.commands.reach import (
+    AsJson,
+    Given,
+    OfQueue,
+    Yes,
+    agreed,
+    check_known,
+    on,
+    on_known,
+)
 from waystation.bullmq.states import STATES, known_states
 from waystation.core import codec
 from waystation.core.app import working
@@ -95,7 +104,9 @@ def counts(context: typer.Context, queue: OfQueue, as_json: AsJson = False) -> N
 def jobs(
     context: typer.Context,
     queue: OfQueue,
-    state: OfState = "waiting",
+    state: Annotated[
+        str, typer.Argument(metavar="STATE", help=f"One of {', '.join(STATES)}; or all.")
+    ] = "waiting",
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="The most to print.")] = 20,
     oldest: Annotated[bool, typer.Option("--oldest", help="The oldest instead.")] = False,
     name: Names = None,
@@ -127,7 +138,8 @@ def jobs(
         for in_state, job in found
     ]
     like = "" if which.is_any else ", or none like that"
-    list_rows(rows, none=f"{queue} has no jobs that are {state}{like}")
+    that_are = "" if state == "all" else f" that are {state}"
+    list_rows(rows, none=f"{queue} has no jobs{that_are}{like}")
     if not complete:
         typer.echo(f"only {look:,} jobs of a state were looked at; --look more", err=True)
 
@@ -307,10 +319,12 @@ def clean(
     if state not in get_args(Cleanable):
         able = ", ".join(get_args(Cleanable))
         raise InvalidOption(f"jobs can be cleaned that are {able}, got {state!r}")
+    age = parse_duration(older)
+    check_known(context, queue)
     agreed(f"Remove {state} jobs of {queue} for good?", yes)
 
     async def remove(queue: Queue) -> list[str]:
-        return await queue.clean(parse_duration(older), limit, cast("Cleanable", state))
+        return await queue.clean(age, limit, cast("Cleanable", state))
 
     typer.echo(f"{len(on_known(context, queue, remove)):,} removed")
 
@@ -323,6 +337,7 @@ def drain(
     yes: Yes = False,
 ) -> None:
     """Remove all waiting jobs for good; schedulers go on."""
+    check_known(context, queue)
     agreed(f"Remove all waiting jobs of {queue} for good?", yes)
 
     async def remove(queue: Queue) -> int:
@@ -371,6 +386,8 @@ def workers(context: typer.Context, queue: OfQueue, as_json: AsJson = False) -> 
         for each in on(context, queue, ask)
         for named in [re.search(r":w:(.+)$", each["rawname"])]
     ]
+    if not rows:
+        check_known(context, queue)
     if as_json:
         shown = [{"name": name, "address": address, "age_s": age} for name, address, age in rows]
         typer.echo(codec.encode(shown).decode())

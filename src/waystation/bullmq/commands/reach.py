@@ -59,6 +59,15 @@ def on_known(
     return _run(context, name, checked)
 
 
+def check_known(context: typer.Context, name: str) -> None:
+    """Refuse a queue that has had no job, before anything is asked."""
+
+    async def nothing(queue: Queue) -> None:
+        return None
+
+    on_known(context, name, nothing)
+
+
 def _run(
     context: typer.Context, name: str, step: Callable[[Store, Queue], Coroutine[Any, Any, T]]
 ) -> T:

@@ -35,6 +35,9 @@ _LONGEST_SEARCH = 10_000
 def check(pattern: str, tz: str | None) -> None:
     """Refuse a pattern or a time zone that cannot be read."""
     zone(tz)
+    # BullMQ takes missing fields for stars in front: monthly, where somebody wanted daily.
+    if len(_NICKNAMES.get(pattern.strip(), pattern).split()) < 5:
+        raise InvalidOption(f"a pattern has five fields, or six with the seconds; got {pattern!r}")
     if next_after(pattern, tz, 0) is None:
         raise InvalidOption(f"the pattern {pattern!r} is never due")
 

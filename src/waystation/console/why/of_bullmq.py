@@ -69,7 +69,7 @@ async def _job(store: Store, keys: QueueKeys, id: str) -> Found | None:
         case "failed":
             return _failed(job)
         case "delayed":
-            return _delayed(standing, job)
+            return await _delayed(store, keys, standing, job)
         case "waiting-children":
             return await _dependent(store, keys, job)
         case "active":
@@ -116,26 +116,30 @@ def _failed(job: JobFields) -> Found:
     return Found(cause=cause, text=text, evidence=_facts(job))
 
 
-def _delayed(standing: Standing, job: JobFields) -> Found:
+async def _delayed(store: Store, keys: QueueKeys, standing: Standing, job: JobFields) -> Found:
     due = standing.due_ms or 0
-    paused = ", and its queue is paused" if standing.paused else ""
+    late = ", and its queue is paused" if standing.paused else ""
+    if not standing.paused and standing.now_ms - due >= 1000:
+        late = f", which was {span((standing.now_ms - due) / 1000)} ago"
+        if await _has_nobody(store, keys):
+            late += ": nobody works on this queue"
     if (awaited := awaited_signal(job, due)) is not None:
         text = f"sleeps until {at(due)}, between two of its steps"
         if awaited:
             text = f"waits for the signal {awaited!r}; without it, it runs again at {at(due)}"
-        text += paused
+        text += late
         return Found(cause=Cause.DELAYED, text=text, until_ms=due, evidence=_facts(job))
     if job.attempts_made:
         reason = line(job.failed_reason)
         text = (
             f"failed {job.attempts_made} of {job.max_attempts} attempts"
-            f"{f' ({reason})' if reason else ''}; the next one is at {at(due)}{paused}"
+            f"{f' ({reason})' if reason else ''}; the next one is at {at(due)}{late}"
         )
         return Found(cause=Cause.RETRYING, text=text, until_ms=due, evidence=_facts(job))
     scheduler = f" by scheduler {job.scheduler_id}" if job.scheduler_id else ""
     return Found(
         cause=Cause.SCHEDULED if scheduler else Cause.DELAYED,
-        text=f"is delayed{scheduler} until {at(due)}{paused}",
+        text=f"is delayed{scheduler} until {at(due)}{late}",
         until_ms=due,
         evidence=_facts(job),
     )
@@ -224,8 +228,7 @@ async def _held_back(store: Store, keys: QueueKeys, standing: Standing) -> Found
             f"{standing.active:,} are active",
             evidence={"active": standing.active, "concurrency": standing.concurrency},
         )
-    known = await bullmq_workers(store, keys.prefix)
-    if known is not None and not known.get(keys.name) and (standing.waiting or standing.active):
+    if (standing.waiting or standing.active) and await _has_nobody(store, keys):
         return Found(
             cause=Cause.NOBODY,
             text="has nobody who works on it: no worker is connected",
@@ -275,12 +278,26 @@ def _limited(standing: Standing) -> Found | None:
     )
 
 
+async def _has_nobody(store: Store, keys: QueueKeys) -> bool:
+    known = await bullmq_workers(store, keys.prefix)
+    return known is not None and not known.get(keys.name)
+
+
 async def _moves(store: Store, keys: QueueKeys, standing: Standing) -> Found:
     workers = found_workers(await bullmq_workers(store, keys.prefix), keys.name)
     facts = {"waiting": standing.waiting, "active": standing.active, "workers": workers}
     if not standing.waiting and not standing.active:
         delayed = await ask(store.hot, "ZCARD", keys.delayed)
-        later = f"; {count(delayed, 'job')} {'is' if delayed == 1 else 'are'} delayed"
+        are = "is" if delayed == 1 else "are"
+        later = f"; {count(delayed, 'job')} {are} delayed"
+        overdue = await ask(store.hot, "ZCOUNT", keys.delayed, 0, (standing.now_ms - 1) * 4096)
+        if overdue and await _has_nobody(store, keys):
+            return Found(
+                cause=Cause.NOBODY,
+                text=f"has nobody who works on it: no worker is connected, and {overdue:,} of "
+                f"{count(delayed, 'delayed job')} {'is' if overdue == 1 else 'are'} due",
+                evidence={"workers": [], "delayed": delayed},
+            )
         return Found(
             cause=Cause.EMPTY,
             text=f"has nothing to do now{later if delayed else ''}",
