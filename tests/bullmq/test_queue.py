@@ -63,8 +63,19 @@ async def test_the_queue_has_options_for_jobs_that_say_nothing(hands: Hands) -> 
 
 
 async def test_an_unknown_option_is_named(queue: Queue) -> None:
-    with pytest.raises(InvalidInput, match=r"tries.*a job takes attempts, backoff"):
+    with pytest.raises(InvalidInput, match=r"no option 'tries'.*a job takes attempts, backoff"):
         await queue.add("send", {}, tries=3)  # pyright: ignore[reportCallIssue]
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"),
+    [("attemps", "attempts"), ("countdown", "delay"), ("retries", "attempts, which counts")],
+)
+async def test_an_option_of_another_name_leads_to_the_right_one(
+    queue: Queue, option: str, meant: str
+) -> None:
+    with pytest.raises(InvalidInput, match=rf"no option '{option}'; did you mean {meant}"):
+        await queue.add("send", {}, **{option: 3})  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("name", ["", 7, None, "\ud800"])

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -102,6 +103,24 @@ def chunks(packed: list[Packed]) -> Iterator[list[Packed]]:
         yield packed[start:]
 
 
+_ELSEWHERE = {
+    "countdown": "delay",
+    "eta": "delay",
+    "delay_until": "delay",
+    "retries": "attempts, which counts the first one, too",
+    "retry": "attempts",
+    "max_retries": "attempts, which counts the first one, too",
+    "task_id": "job_id",
+    "id": "job_id",
+    "ttl": "expires",
+    "time_limit": "timeout",
+    "job_timeout": "timeout",
+    "result_ttl": "remove_on_complete",
+    "dedupe": "deduplication",
+}
+"""What other queues call these options."""
+
+
 def merged(options: JobOptions | None, given: JobKeywords, defaults: JobOptions) -> JobOptions:
     """The options of one job: keywords over `options` or the queue's defaults."""
     base = defaults if options is None else options
@@ -109,9 +128,16 @@ def merged(options: JobOptions | None, given: JobKeywords, defaults: JobOptions)
         return base
     try:
         return msgspec.structs.replace(base, **given)
-    except TypeError as error:
-        known = ", ".join(JobOptions.__struct_fields__)
-        raise InvalidInput(f"{error}; a job takes {known}") from None
+    except TypeError:
+        known = JobOptions.__struct_fields__
+        wrong = next((name for name in given if name not in known), None)
+        if wrong is None:
+            raise
+        near = _ELSEWHERE.get(wrong) or next(iter(get_close_matches(wrong, known, n=1)), None)
+        hint = f"did you mean {near}? " if near else ""
+        raise InvalidInput(
+            f"there is no option {wrong!r}; {hint}a job takes {', '.join(known)}"
+        ) from None
 
 
 def _padded(job: Any) -> tuple[Any, Any, None]:
