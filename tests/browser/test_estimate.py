@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from playwright.async_api import Browser
 
+from benchmarks.room.crowds import kept_promise
 from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.estimates.model import Model, Point
 from waystation.waitingroom.estimates.stays import Stays
@@ -75,3 +76,27 @@ async def test_the_page_tells_the_wait_that_the_server_tells(browser: Browser) -
         if ours is not None:
             wanted = {"known": True} | msgspec.to_builtins(ours)
         assert theirs == pytest.approx(wanted, rel=1e-4), case
+
+
+async def test_the_page_keeps_its_promise_as_the_crowds_hold_it_to(browser: Browser) -> None:
+    dice = random.Random(12)
+    stories = [[dice.uniform(1, 600) for _ in range(30)] for _ in range(50)]
+    page = await browser.new_page()
+    await page.add_script_tag(content=source("estimate.js"))
+    shown = await page.evaluate(_KEEPS, stories)
+    await page.close()
+
+    moved = 0
+    for story, theirs in zip(stories, shown, strict=True):
+        promise = None
+        for at, (p90, latest) in enumerate(zip(story, theirs, strict=True)):
+            promise = kept_promise(promise, p90, at * 15)
+            assert promise.latest == pytest.approx(latest)
+        moved += promise.moved if promise else 0
+    assert moved > 50
+
+
+_KEEPS = """stories => stories.map((story) => {
+  let promise = null;
+  return story.map((p90, at) => (promise = keptPromise(promise, p90, at * 15)).latest);
+})"""

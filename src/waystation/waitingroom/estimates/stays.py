@@ -17,8 +17,11 @@ FEWEST_TURNS = 20
 MOST_THETA = 0.01
 STEP = 0.02
 """The width of a step in which waits by what the formula said are counted, as a logarithm."""
-USUAL, EACH = range(-11, 17), 2
+USUAL, EACH = range(-11, 17), 1
 """The steps that count as seen beforehand (0.8 to 1.4), and how often each."""
+SHARES = 0.15, 0.5, 0.85
+"""Which of the waits that are remembered make p10, p50 and p90: with what counts as seen beforehand
+and what is about to be forgotten among them, they are wider spread than the waits to come."""
 MOST_OFF = 1.1
 NARROWEST = 1.02
 """A range is never narrower than this to either side."""
@@ -44,7 +47,9 @@ class Stays(msgspec.Struct, frozen=True, kw_only=True):
         """Read what the scripts have counted; what is spoiled counts as not known."""
         try:
             counts = {name: float(value) for name, value in fields.items()}
-            found = {int(step): int(n) for step, n in ratios.items() if step != "all"}
+            found = {
+                int(step): int(n) for step, n in ratios.items() if step not in ("all", "since")
+            }
         except ValueError:
             return cls()
         claims, missed = counts.get("claims", 0.0), counts.get("no_shows", 0.0)
@@ -95,7 +100,7 @@ def _spread(ratios: Mapping[int, int]) -> tuple[float, float, float] | None:
         return None
     # A few waits share their luck, so what is usual elsewhere counts beside them for a while.
     ratios = {step: ratios.get(step, 0) + (step in USUAL) * EACH for step in {*ratios, *USUAL}}
-    p10, p50, p90 = (_quantile(ratios, share) for share in (0.1, 0.5, 0.9))
+    p10, p50, p90 = (_quantile(ratios, share) for share in SHARES)
     # The middle corrects what the formula gets wrong, not what an operator changed meanwhile.
     middle = min(MOST_OFF, max(1 / MOST_OFF, p50))
     return (min(p10, middle / NARROWEST), middle, max(p90, middle * NARROWEST))

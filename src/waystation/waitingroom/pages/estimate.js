@@ -24,3 +24,11 @@ const estimatedWait = ({ mu, before, theta, points, by_lot }, lane, ahead) => {
   const [p10, p50, p90] = low.map((told, each) => told + slopes[each] * (wanted - since));
   return { known: true, p10, p50, p90 };
 };
+// The latest time that somebody is told, in seconds. A page tells minutes, so one of them is no
+// change; and what is moved back once has time to spare, so that it need not be moved again.
+const keptPromise = (promise, p90, now) => {
+  const latest = now + p90;
+  if (!promise) return { latest, moved: 0 };
+  if (latest > promise.latest + 60) return { latest: now + 1.25 * p90, moved: promise.moved + 1 };
+  return promise.moved ? promise : { latest: Math.min(latest, promise.latest), moved: 0 };
+};

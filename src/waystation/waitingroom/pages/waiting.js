@@ -201,7 +201,20 @@
     return from < 1 || from === to ? say(form('minutes', to), { n: number.format(to) }) : say(form('range', to), { from: number.format(from), to: number.format(to) });
   };
 
+  // What was told is kept, or moved back once: nobody is put off again and again.
+  let promise = null, promised = null, holder = '';
+  const hold = (wait) => {
+    if (!wait || !wait.known || wait === promised) return;
+    if (holder !== body.position_id) promise = null;
+    const now = Date.now() / 1000;
+    promise = keptPromise(promise, wait.p90, now);
+    promised = wait;
+    holder = body.position_id;
+    wait.p90 = Math.max(wait.p50, promise.latest - now);
+  };
+
   const draw = () => {
+    if (body.status === 'waiting') hold(body.estimated_wait);
     const word = body.status, wait = body.estimated_wait || { known: false };
     const first = document.body.dataset.status !== word;
     document.body.dataset.status = word;

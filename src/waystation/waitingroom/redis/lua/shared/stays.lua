@@ -45,10 +45,10 @@ local function learn_time(stays, sessions_began, now, waiting)
 end
 
 --- Hold an estimate against how long its visitor waited.
---- uses  count
--- How waits turned out by what the formula said is kept in steps of two hundredths; what is old
--- counts for less and less.
-local function keep_promise(line, id, waited_s)
+--- uses  count format_int
+-- How waits turned out by what the formula said is kept in steps of two hundredths; what is older
+-- than ten minutes counts for less and less.
+local function keep_promise(line, id, waited_s, now)
   local promised = redis.call('HGET', line.promises, id)
   if not promised then return end
   redis.call('HDEL', line.promises, id)
@@ -63,9 +63,14 @@ local function keep_promise(line, id, waited_s)
   local step = math.floor(math.log(waited_s / formula) / 0.02)
   redis.call('HINCRBY', line.ratios, math.max(-60, math.min(60, step)), 1)
   redis.call('EXPIRE', line.ratios, 86400)
-  if redis.call('HINCRBY', line.ratios, 'all', 1) < 2000 then return end
+  local many = redis.call('HINCRBY', line.ratios, 'all', 1)
+  if many < 200 then return end
+  -- Those who wait together share their luck, so many of them at once say little more than a few.
+  local since = tonumber(redis.call('HGET', line.ratios, 'since')) or 0
+  if many < 2000 and now - since < 600000000 then return end
   local kept = redis.call('HGETALL', line.ratios)
   for at = 1, #kept, 2 do
     redis.call('HSET', line.ratios, kept[at], math.floor(kept[at + 1] / 2))
   end
+  redis.call('HSET', line.ratios, 'since', format_int(now))
 end
