@@ -74,6 +74,20 @@ async def test_a_plain_function_has_steps_too(queue: Queue) -> None:
     assert ran == {"charge": 1}
 
 
+async def test_a_result_of_a_step_that_cannot_be_stored_names_the_step(queue: Queue) -> None:
+    async def handle(job: Job) -> None:
+        await job.step("charge", object)
+
+    def handle_plainly(job: SyncJob) -> None:
+        job.step("charge", object)
+
+    for each in (handle, handle_plainly):
+        async with working(queue, each):
+            job = await queue.add("order")
+            with pytest.raises(JobFailed, match=r"^the result of step 'charge' cannot be stored: "):
+                await queue.wait(job.id)
+
+
 async def test_a_step_that_fails_is_tried_again(queue: Queue) -> None:
     def fragile(job: Job) -> str:
         ran["fragile"] += 1

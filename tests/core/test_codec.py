@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waystation.core import codec
-from waystation.core.errors import InvalidInput, Malformed, PayloadTooLarge
+from waystation.core.errors import InvalidInput, InvalidResult, Malformed, PayloadTooLarge
 
 text = st.text(st.characters(codec="utf-8"))
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | text
@@ -75,6 +75,25 @@ def test_lone_surrogates_are_refused(value: Any) -> None:
 def test_values_that_are_not_data_are_refused(value: Any) -> None:
     with pytest.raises(InvalidInput, match="cannot be written as JSON"):
         codec.encode(value)
+
+
+def test_a_coroutine_is_refused_with_what_was_forgotten() -> None:
+    async def load() -> None: ...
+
+    made = load()
+    try:
+        for value in (made, [1, made], ["\ud800", made]):
+            with pytest.raises(InvalidResult, match=r"type coroutine .*; did you forget await\?$"):
+                codec.encode_result(value)
+    finally:
+        made.close()
+
+
+def test_a_result_that_cannot_be_stored_says_whose_it_is() -> None:
+    with pytest.raises(InvalidResult, match=r"^the handler's result cannot be stored: "):
+        codec.encode_result(object())
+    with pytest.raises(InvalidResult, match=r"^the result of step 'x' cannot be stored: .*limit"):
+        codec.encode_result("long", 2, what="the result of step 'x'")
 
 
 def test_a_value_that_contains_itself_is_refused() -> None:

@@ -79,7 +79,7 @@ class Steps:
 
     async def save(self, step: str, result: Any) -> Any:
         """Remember what a step returned; returns what is remembered."""
-        value = codec.encode_result(result)
+        value = codec.encode_result(result, what=f"the result of step {step!r}")
         client, keys, token = self._held()
         saved = self._accept(
             await reconnecting(

@@ -6,6 +6,7 @@ depth included. Most of it goes through the fast codec; only what that refuses i
 
 import json
 import math
+import re
 from functools import cache
 from typing import Any, TypeVar, cast, overload
 
@@ -21,6 +22,7 @@ PAYLOAD_LIMIT = 10 * 2**20
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+_FORGOTTEN = re.compile(r"\b(?:coroutine|Future|Task) is unsupported$")
 
 
 def encode(value: object) -> bytes:
@@ -46,20 +48,22 @@ def encode_as_node(value: object) -> bytes:
         return _written_deep(value)
 
 
-def encode_result(value: object, limit: int = PAYLOAD_LIMIT) -> bytes:
-    """Write what a handler returned; what cannot be stored is an InvalidResult."""
+def encode_result(
+    value: object, limit: int = PAYLOAD_LIMIT, *, what: str = "the handler's result"
+) -> bytes:
+    """Write what a handler or a step returned; what cannot be stored is an InvalidResult."""
     if value is None:
         return b"null"
     try:
         raw = encode_as_node(value)
     except InvalidInput as error:
-        raise InvalidResult(f"the handler's result cannot be stored: {error}") from None
+        raise InvalidResult(f"{what} cannot be stored: {error}") from None
     except Exception as error:
         # Writing a value may run code of whoever made it, such as a time zone's.
-        raise InvalidResult(f"the handler's result cannot be stored: {error!r}") from error
+        raise InvalidResult(f"{what} cannot be stored: {error!r}") from error
     if len(raw) > limit:
         raise InvalidResult(
-            f"the handler's result cannot be stored: {len(raw) / 2**20:.1f} MB of JSON "
+            f"{what} cannot be stored: {len(raw) / 2**20:.1f} MB of JSON "
             f"exceed the limit of {limit / 2**20:.1f} MB"
         )
     return raw
@@ -131,7 +135,7 @@ def _written(value: object) -> bytes:
     except (UnicodeEncodeError, InvalidInput):
         raise
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(f"the value cannot be written as JSON: {error}") from None
+        raise _unwritable(error) from None
     return raw
 
 
@@ -144,7 +148,7 @@ def _written_with_halves(value: object) -> bytes:
     except RecursionError:
         return _written_deep(value)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(f"the value cannot be written as JSON: {error}") from None
+        raise _unwritable(error) from None
     return text.encode("utf-8", "backslashreplace")
 
 
@@ -154,6 +158,11 @@ def _written_deep(value: object) -> bytes:
     except ValueError as error:
         raise InvalidInput(str(error)) from None
     return text.encode("utf-8", "backslashreplace")
+
+
+def _unwritable(error: Exception) -> InvalidInput:
+    hint = "; did you forget await?" if _FORGOTTEN.search(str(error)) else ""
+    return InvalidInput(f"the value cannot be written as JSON: {error}{hint}")
 
 
 def _decode_leniently(raw: bytes | str) -> Any:
