@@ -136,6 +136,10 @@ class StoreError(WaystationError):
     code = "STORE_ERROR"
 
 
+START_THE_STORE = "start it, or name another in WAYSTATION_STORE__URL"
+"""What helps against a StoreUnreachable."""
+
+
 class StoreUnreachable(StoreError):
     """No answer from the store; whether the call took effect is unknown."""
 

@@ -269,6 +269,11 @@ async def test_one_that_starts_before_its_store_waits_for_it(
     worker = LineWorker(own_server.url)
     running = asyncio.create_task(worker.run())
     await seen(caplog, "store_unreachable")
+    [away] = [each for each in caplog.records if "store_unreachable" in each.getMessage()]
+    assert 0 < vars(away)["limit_ms"] <= 300_000
+    assert vars(away)["hint"] == (
+        "it is tried again; start it, or name another in WAYSTATION_STORE__URL"
+    )
     await asyncio.to_thread(own_server.restart)
     worker.source.add("short")
     await worker.begun.wait()

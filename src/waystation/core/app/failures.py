@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from waystation.core.app.invocation import Invocation
 from waystation.core.errors import (
+    START_THE_STORE,
     InvalidInput,
     StoreBusy,
     StoreUnreachable,
@@ -50,7 +51,7 @@ def exit_code(error: Exception) -> int:
 def _sentence(error: Exception) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, StoreUnreachable):
-        return f"{text.removesuffix('.')}; start it, or name another in WAYSTATION_STORE__URL"
+        return f"{text.removesuffix('.')}; {START_THE_STORE}"
     if isinstance(error, WaystationError):
         return text
     kind = type(error).__name__

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from waystation.core.backoff import Backoff, Dice, Growth
 from waystation.core.clock import Clock, SystemClock
-from waystation.core.errors import StoreBusy, StoreUnreachable
+from waystation.core.errors import START_THE_STORE, StoreBusy, StoreUnreachable
 from waystation.core.telemetry.logs import get_logger
 from waystation.core.telemetry.outage import Outage
 
@@ -73,7 +73,11 @@ async def waiting(
         except (StoreUnreachable, StoreBusy) as error:
             if clock.monotonic() >= ends:
                 raise
-            outage.goes_on(error)
+            left_ms = round((ends - clock.monotonic()) * 1000)
+            hint = "it is tried again"
+            if isinstance(error, StoreUnreachable):
+                hint += f"; {START_THE_STORE}"
+            outage.goes_on(error, limit_ms=left_ms, hint=hint)
             await reconnect.pause()
         else:
             outage.is_over()

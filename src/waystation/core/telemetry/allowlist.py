@@ -27,6 +27,7 @@ KEYS = {
     "count": "how many",
     "delay_ms": "the pause before the next try",
     "duration_ms": "how long it took",
+    "limit_ms": "how long it is waited for at most",
     "duty": "the duty whose pass this is",
     "listener": "the event that a listener was called for",
     "script": "the script that ran",
@@ -40,6 +41,7 @@ KEYS = {
     "error_code": "the one name of an error of ours",
     "error": "what the error says",
     "error_at": "the file, line and function that raised it",
+    "hint": "what helps",
     "traceback": "the error's whole traceback",
 }
 """Every field that a line of ours may have, and what it means."""

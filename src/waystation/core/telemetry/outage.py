@@ -17,7 +17,7 @@ class Outage:
         self._since: float | None = None
         self._said = 0.0
 
-    def goes_on(self, error: BaseException) -> None:
+    def goes_on(self, error: BaseException, **fields: str | int) -> None:
         """The store has been asked in vain."""
         now = self._monotonic()
         if self._since is None:
@@ -28,7 +28,7 @@ class Outage:
         about = describe(error)
         about.pop("error_at", None)  # Where we translated what the client raised.
         away_ms = round((now - self._since) * 1000)
-        self._log.warning("store_unreachable", duration_ms=away_ms, **about)
+        self._log.warning("store_unreachable", duration_ms=away_ms, **about, **fields)
 
     def is_over(self) -> None:
         """The store has answered."""
