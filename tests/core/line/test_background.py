@@ -324,7 +324,10 @@ async def test_one_that_waits_for_its_store_can_be_stopped(
     assert not worker.is_running
 
 
-async def test_a_signal_stops_the_run_and_the_handlers_of_before_are_back(redis_url: str) -> None:
+async def test_a_signal_stops_the_run_and_the_handlers_of_before_are_back(
+    redis_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     first, second = LineWorker(redis_url), LineWorker(redis_url)
     for worker in (first, second):
@@ -336,6 +339,8 @@ async def test_a_signal_stops_the_run_and_the_handlers_of_before_are_back(redis_
     await asyncio.gather(*running)
 
     assert first.states() == second.states() == ["completed"]
+    told = {each.getMessage().split()[0]: vars(each) for each in caplog.records}
+    assert told["stop_requested"]["hint"] == "a second signal ends the process at once"
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
 
 

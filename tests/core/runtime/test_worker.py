@@ -180,6 +180,37 @@ async def test_a_worker_whose_script_fails_stops_when_told_to() -> None:
         await asyncio.sleep(0)
 
 
+async def test_a_worker_that_stops_says_what_it_waits_for(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    source, begun, go_on = MemorySource(), asyncio.Event(), asyncio.Event()
+    id = source.add("slow")
+
+    async def handle(work: str) -> None:
+        begun.set()
+        await go_on.wait()
+
+    async with asyncio.timeout(LIMIT_S), working(source, handle, grace=10 * LIMIT_S) as worker:
+        await begun.wait()
+        worker.stop()
+        while "worker_stopping" not in caplog.text:
+            await asyncio.sleep(0.005)
+        go_on.set()
+
+    [told] = [vars(each) for each in caplog.records if "worker_stopping" in each.getMessage()]
+    assert (told["count"], told["limit_ms"]) == (1, 10_000 * LIMIT_S)
+    assert source.entries[id].state == "completed"
+
+
+async def test_a_worker_with_nothing_to_do_stops_without_a_word(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    async with working(MemorySource(), no_op):
+        await asyncio.sleep(0)
+    assert "worker_stopped" in caplog.text
+    assert "worker_stopping" not in caplog.text
+
+
 async def test_more_than_was_asked_for_does_not_make_more_room() -> None:
     class Generous(MemorySource):
         """Finds work of lost answers even when nobody asks for more."""

@@ -12,6 +12,7 @@ from waystation.core.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_AGAIN = "a second signal ends the process at once"
 _ONE_SIGNAL_S = 0.5
 """What follows sooner is the same signal, passed on by a wrapper to a process that had it."""
 
@@ -75,7 +76,7 @@ class _Listening:
             _log.warning("stop_forced", signal=number.name)
             os._exit(1)
         self._asked, self._asked_at = True, self.loop.time()
-        _log.info("stop_requested", signal=number.name)
+        _log.info("stop_requested", signal=number.name, hint=_AGAIN)
         for stop in [*self._stops]:
             stop()
 

@@ -222,7 +222,10 @@ class Worker(Generic[W]):
     async def _drain(self) -> None:
         self._slots.give_back_ready()
         self._wake_lane()
-        for within, verdict in ((seconds(self._options.grace), Returned()), (_LAST_CALL_S, None)):
+        grace_s = seconds(self._options.grace)
+        if running := self._slots.running:
+            self._log.stopping(len(running), grace_s)
+        for within, verdict in ((grace_s, Returned()), (_LAST_CALL_S, None)):
             try:
                 async with asyncio.timeout(within):
                     await self.until_idle()

@@ -39,6 +39,10 @@ class WorkLog(Generic[W]):
         """The worker takes jobs from now on."""
         self._log.info("worker_started", server=self._server)
 
+    def stopping(self, running: int, grace_s: float) -> None:
+        """The worker takes no more jobs, and waits for those that run."""
+        self._log.info("worker_stopping", count=running, limit_ms=round(grace_s * 1000))
+
     def stopped(self) -> None:
         """The worker has ended."""
         self._log.info("worker_stopped")
