@@ -188,6 +188,38 @@ async def test_a_sleeping_job_costs_less_than_a_kilobyte(hands: Hands) -> None:
     assert await hands.call("MEMORY", "USAGE", hands.keys.of(id).job, "SAMPLES", 0) < 1000
 
 
+LEAVING: dict[str, tuple[Callable[[Job], Any], str]] = {
+    "sleep": (lambda job: job.sleep(hours=1), "JobDelayed"),
+    "wait_for": (lambda job: job.wait_for("approved"), "JobDelayed"),
+    "run_child": (lambda job: job.run_child("pack", queue="packing"), "JobWaitingForChildren"),
+}
+
+
+@pytest.mark.parametrize(("leave", "caught"), LEAVING.values(), ids=LEAVING)
+async def test_a_handler_that_does_not_let_its_job_leave_is_told_so(
+    queue: Queue, caplog: pytest.LogCaptureFixture, leave: Callable[[Job], Any], caught: str
+) -> None:
+    told: list[str] = []
+
+    async def handle(job: Job) -> str:
+        with contextlib.suppress(Exception):
+            await leave(job)
+        try:
+            await job.step("charge", do, "charge")
+        except LeaseLost as error:
+            told.append(str(error))
+        return "done"
+
+    async with working(queue, handle):
+        job = await queue.add("order")
+        while "outcome_refused" not in caplog.text:
+            await asyncio.sleep(0.005)
+    [refused] = [each for each in caplog.records if "outcome_refused" in each.getMessage()]
+    assert f"its handler caught {caught}, which ends the attempt" in vars(refused)["error"]
+    assert told == [vars(refused)["error"]]
+    assert await job.state() in ("delayed", "waiting-children")
+
+
 async def test_it_sleeps_until_an_instant(queue: Queue) -> None:
     async def handle(job: Job) -> str:
         await job.sleep_until(datetime(2020, 1, 1, tzinfo=UTC))

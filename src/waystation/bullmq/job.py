@@ -47,7 +47,7 @@ from waystation.bullmq.steps import Steps, Undo, checked_name, duration_of
 from waystation.bullmq.sync_job import SyncJob
 from waystation.core import codec
 from waystation.core.durations import Duration, milliseconds, seconds
-from waystation.core.errors import InvalidOption, LeaseLost, NotFound, WrongState
+from waystation.core.errors import InvalidOption, LeaseLost, NotFound, WaystationError, WrongState
 from waystation.core.options import at_least
 from waystation.core.runtime.handlers.calls import Call, Calls
 from waystation.core.store.script import Client
@@ -61,6 +61,7 @@ __all__ = [
     "QueueRef",
     "has_undo",
     "queue_of",
+    "refusal_of",
     "steps_of",
 ]
 
@@ -534,6 +535,12 @@ def has_undo(job: Job) -> bool:
     """True when something has to be undone should the job fail for good. Internal."""
     steps: Steps | None = getattr(job, "_stepping", None)
     return steps is not None and bool(steps.undo)
+
+
+def refusal_of(job: Job, code: int) -> WaystationError:
+    """Why an outcome of a job was not taken. Internal."""
+    steps: Steps | None = getattr(job, "_stepping", None)
+    return refusal(code, job.id) if steps is None else steps.refusal(code)
 
 
 def queue_of(job: Job) -> QueueRef:

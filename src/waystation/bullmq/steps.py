@@ -30,9 +30,11 @@ from waystation.core.errors import (
     JobDelayed,
     JobFailed,
     JobWaitingForChildren,
+    LeaseLost,
     NotFound,
     TimedOut,
     Unrecoverable,
+    WaystationError,
     WrongState,
 )
 from waystation.core.line.server_time import SERVER_TIME
@@ -66,6 +68,7 @@ class Steps:
         self._seen: Counter[str] = Counter()
         self._parts = 0
         self.undo: list[Undo] = []
+        self._left = ""
 
     # Steps
 
@@ -120,6 +123,7 @@ class Steps:
             wait_ms = milliseconds(duration, "the duration of a sleep")
         paused = await self._pause(step, "", due_ms=due_ms, wait_ms=wait_ms)
         if paused.code == 0:
+            self._left = "JobDelayed"
             raise JobDelayed(f"job {self._job.id} sleeps")
 
     async def wait_for(self, signal: str, timeout: Duration | None) -> Any:
@@ -137,6 +141,7 @@ class Steps:
         )
         match paused.code:
             case 0:
+                self._left = "JobDelayed"
                 raise JobDelayed(f"job {self._job.id} waits for the signal {signal!r}")
             case 1:
                 return codec.decode(paused.value[_CALL_SIZE:])
@@ -201,6 +206,7 @@ class Steps:
         if isinstance(added, int):
             raise refusal(added, id)
         if await children.wait_for_children(client, keys, self._job.id, token, child=key):
+            self._left = "JobWaitingForChildren"
             raise JobWaitingForChildren(f"job {self._job.id} waits for {name!r}")
         self._seen[name] -= 1
         return await self.run_child(name, data, queue, given)
@@ -225,7 +231,7 @@ class Steps:
             )
         )
         if code < 0:
-            raise refusal(code, self._job.id)
+            raise self.refusal(code)
         return number
 
     # Undoing
@@ -280,8 +286,17 @@ class Steps:
 
     def _accept(self, stepped: Stepped) -> Stepped:
         if stepped.code < 0:
-            raise refusal(stepped.code, self._job.id)
+            raise self.refusal(stepped.code)
         return stepped
+
+    def refusal(self, code: int) -> WaystationError:
+        """Why a script did not take what this attempt wanted to store."""
+        if not self._left:
+            return refusal(code, self._job.id)
+        return LeaseLost(
+            f"job {self._job.id} has left this worker, because it sleeps or waits: its handler "
+            f"caught {self._left}, which ends the attempt, and has to let it through"
+        )
 
 
 async def called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

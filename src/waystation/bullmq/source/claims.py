@@ -5,11 +5,10 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from typing import Any
 
-from waystation.bullmq.job import COUNTED, Job, QueueRef
+from waystation.bullmq.job import COUNTED, Job, QueueRef, refusal_of
 from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.client import client_name
 from waystation.bullmq.redis.keys import QueueKeys
-from waystation.bullmq.redis.refusals import refusal
 from waystation.bullmq.redis.scripts import Settlement
 from waystation.bullmq.source.doubts import Accepted, Sent, filed_before
 from waystation.bullmq.source.options import ClaimOptions
@@ -123,7 +122,7 @@ class BullSource:
             elif each.claim in self._lost.in_doubt:
                 doubtful.append((each, record))
             else:
-                refused.append(Refused(each.claim, refusal(code, each.claim.id)))
+                refused.append(Refused(each.claim, refusal_of(each.claim.work, code)))
         if doubtful:
             worker = self._options.worker
             found = await filed_before(self._client, self._keys, doubtful, worker=worker)
