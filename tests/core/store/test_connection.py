@@ -37,8 +37,38 @@ async def test_a_closed_port_is_told_in_one_sentence() -> None:
     url = f"redis://me:hunter2@127.0.0.1:{free_port()}"
     with pytest.raises(StoreUnreachable, match=r"no store answers at redis://me:\*\*\*@") as told:
         await connect(url)
-    assert "\n" not in str(told.value)
+    assert str(told.value) == f"no store answers at {parse(url)}: connection refused"
     assert "hunter2" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (
+            "Error 111 connecting to h:1. Connect call failed ('127.0.0.1', 1).",
+            "connection refused",
+        ),
+        ("Error 111 connecting to h:1. Connection refused.", "connection refused"),
+        (
+            "Error Multiple exceptions: [Errno 111] Connect call failed ('::1', 1, 0, 0), "
+            "[Errno 111] Connect call failed ('127.0.0.1', 1) connecting to h:1.",
+            "connection refused",
+        ),
+        ("Error -2 connecting to h:1. Name or service not known.", "name or service not known"),
+        ("Error 2 connecting to /s. No such file or directory.", "no such file or directory"),
+        (
+            "Error 1 connecting to h. [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed.",
+            "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed",
+        ),
+        ("Error -3 connecting to h:1.", "Error -3 connecting to h:1."),
+        ("Connection closed by server.", "Connection closed by server."),
+        ("", "connection lost"),
+    ],
+)
+def test_what_kept_us_from_connecting_is_told_without_the_address(text: str, cause: str) -> None:
+    error = faults.to_waystation_error(ConnectionError(text))
+    assert isinstance(error, StoreUnreachable)
+    assert str(error) == f"the store cannot be reached: {cause}"
 
 
 async def test_a_wrong_password_is_not_mistaken_for_an_absent_server(

@@ -1,5 +1,6 @@
 """What the store's own errors mean to us."""
 
+import os
 import re
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -47,6 +48,9 @@ _REFUSED = (
 _REFUSED_TEXT = re.compile(r"^(?:NOAUTH|NOPERM|WRONGPASS)\b")
 # Before version 7 a server wraps what went wrong inside a script in a sentence of its own.
 _BUSY_TEXT = re.compile(rf"(?:^|@user_script: ?\d+: -)({'|'.join(CODES_OF_BUSY)})\b")
+_UNREACHABLE = "the store cannot be reached: "
+_CONNECTING = re.compile(r"Error (?P<number>.*) connecting to \S+\.(?: (?P<cause>.+))?$", re.S)
+_NUMBER = re.compile(r"(?:^|Errno )(\d+)\b")
 _SCRIPT_TEXT = re.compile(r"user_script|[Ss]cript")
 
 
@@ -72,9 +76,31 @@ def to_waystation_error(error: Exception) -> WaystationError:
         case redis.TimeoutError() | TimeoutError():
             return StoreUnreachable("the store did not answer in time")
         case redis.ConnectionError() | redis.RedisClusterException() | OSError():
-            return StoreUnreachable(f"the store cannot be reached: {text or 'connection lost'}")
+            return StoreUnreachable(_UNREACHABLE + (_cause(text) or "connection lost"))
         case _:
             return WaystationError.from_reply(text) or _other(text)
+
+
+def no_answer(address: object, error: StoreUnreachable) -> StoreUnreachable:
+    """The error of a store that was not there when it was opened: names it, once."""
+    return StoreUnreachable(
+        f"no store answers at {address}: {str(error).removeprefix(_UNREACHABLE)}"
+    )
+
+
+def _cause(text: str) -> str:
+    """What kept a client from connecting, without the address, which its reader knows."""
+    found = _CONNECTING.search(text)
+    if found is None:
+        return text
+    cause = (found["cause"] or "").removesuffix(".")
+    if not cause or cause.startswith("Connect call failed"):
+        # So asyncio words it, for one address or for each of several.
+        numbers = set(_NUMBER.findall(found["number"]))
+        if len(numbers) != 1:
+            return text
+        cause = os.strerror(int(numbers.pop()))
+    return cause[:1].lower() + cause[1:]
 
 
 def _other(text: str) -> StoreError:

@@ -33,7 +33,7 @@ def connect_blocking(url: str | None, options: StoreOptions) -> "BlockingStore":
             store.client.execute_command("PING")
     except StoreUnreachable as error:
         store.shut()
-        raise StoreUnreachable(f"no store answers at {store.address}: {error}") from error
+        raise faults.no_answer(store.address, error) from error
     except BaseException:
         store.shut()
         raise

@@ -130,7 +130,7 @@ class Store:
             with faults.translated():
                 await self.redis.execute_command("PING")
         except StoreUnreachable as error:
-            raise StoreUnreachable(f"no store answers at {self.address}: {error}") from error
+            raise faults.no_answer(self.address, error) from error
         except StoreBusy as error:
             raise StoreBusy(f"the store at {self.address} is not ready: {error}") from error
 
