@@ -113,7 +113,8 @@ async def test_without_a_sign_in_only_this_machine_is_answered(
 async def test_without_more_being_said_this_machine_only_looks(mail: Queue, redis_url: str) -> None:
     async with hands.desk(redis_url, ConsoleOptions()) as desk:
         assert (await desk.get("session"))["role"] == "viewer"
-        await desk.post("queues/bullmq/mail/actions/pause", status=403)
+        refused = await desk.post("queues/bullmq/mail/actions/pause", status=403)
+        assert "--role operator allows it" in refused["detail"]
     assert not await mail.is_paused()
 
 

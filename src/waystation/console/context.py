@@ -71,7 +71,9 @@ class Console:
         who = self._local(request)
         if not who.may(scope, about):
             raise Problem(
-                403, Code.NOT_ALLOWED, f"this console was started for the role {who.role}"
+                403,
+                Code.NOT_ALLOWED,
+                f"this console was started for the role {who.role}; --role {scope} allows it",
             )
         return who
 
